@@ -3,11 +3,13 @@
 
 use std::error::Error;
 use std::fmt::{self, Display};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anywire::Chain;
 use anywire::advice::Message;
 use clap::builder::styling::{AnsiColor, Style};
+
+use crate::output;
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -91,7 +93,7 @@ impl Failure {
 
     /// Prints it to stderr, coloured on a terminal, and gives the exit code.
     pub(crate) fn report(&self) -> u8 {
-        let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let coloured = output::is_coloured(&io::stderr());
         if !self.message.is_empty() {
             // If stderr is closed, the exit code still tells.
             let _ = write!(io::stderr(), "{}", Report { failure: self, coloured });

@@ -2,13 +2,18 @@
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::failure::{Code, Failure};
+
+/// Whether what is written there may be coloured: it is a terminal, and NO_COLOR is not set, or empty (no-color.org).
+pub(crate) fn is_coloured(to: &impl IsTerminal) -> bool {
+    to.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
 
 /// Prints a result.
 pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {

@@ -11,16 +11,12 @@ mod shelf;
 
 use std::io;
 
-use anywire_sys::prefetch::prefetch;
-
 use crate::shared_payload::{SharedPayload, SharedPayloads};
 
 pub(crate) use self::segment::{Marks, Segment};
 pub(crate) use self::shelf::{Cell, SEGMENT_BYTES};
 
-use self::shelf::{
-    FIN, FIN_DATA, Kind, LARGE_DATA, Large, SHARED, SHARED_DATA, SMALL_DATA, Shared, Shelf, Small,
-};
+use self::shelf::{FIN_DATA, Kind, LARGE_DATA, Large, SHARED, SHARED_DATA, SMALL_DATA, Shared, Shelf, Small};
 
 /// All segments of an engine.
 pub(crate) struct Pool {
@@ -190,12 +186,12 @@ impl Pool {
     /// Asks for the cache lines of a cell, unless it is a large one; nothing for none.
     #[inline(always)]
     pub(crate) fn prefetch(&self, cell: Cell) {
-        if let Some(cell) = self.small.cells.get(cell.0 as usize) {
-            prefetch(cell);
-        } else if let Some(cell) = self.shared.cells.get((cell.0 ^ SHARED) as usize) {
-            prefetch(cell);
-        } else if let Some(cell) = self.fins.cells.get((cell.0 ^ FIN) as usize) {
-            prefetch(cell);
+        match cell.kind() {
+            Kind::Small => self.small.cells.prefetch(cell.place()),
+            _ if cell.is_none() => {}
+            Kind::Shared => self.shared.cells.prefetch(cell.place()),
+            Kind::Fin => self.fins.cells.prefetch(cell.place()),
+            Kind::Large => {}
         }
     }
 
@@ -448,6 +444,7 @@ const PROMISED_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
+    use super::shelf::FIN;
     use super::*;
 
     #[test]

@@ -242,7 +242,7 @@ struct Queue {
     arrivals: VecDeque<MemoryTransport>,
     /// As many wait here; later ones wait in [`Joining`], as they would in a system that answers no SYN.
     backlog: usize,
-    /// The listener has stopped.
+    /// The listener has stopped, or the loops that accepted.
     closed: bool,
     acceptor: Option<Waker>,
     /// By the number of the dial.
@@ -326,10 +326,15 @@ impl Acceptor for MemoryAcceptor {
 }
 
 impl Drop for MemoryAcceptor {
-    /// Turns away the connections that wait in the accept queue.
+    /// Nobody accepts any more, perhaps because the loop is gone. Turns away what waits in the accept queue, and all dials.
     fn drop(&mut self) {
-        let turned_away = std::mem::take(&mut lock(&self.0).arrivals);
+        let (turned_away, dialers) = {
+            let mut queue = lock(&self.0);
+            queue.closed = true;
+            (std::mem::take(&mut queue.arrivals), std::mem::take(&mut queue.dialers))
+        };
         drop(turned_away);
+        wake(dialers.into_values());
     }
 }
 
@@ -348,10 +353,11 @@ struct Name {
 impl Drop for Name {
     fn drop(&mut self) {
         lock(&LISTENING).remove(&self.name);
-        let mut queue = lock(&self.queue);
-        queue.closed = true;
-        let dialers = std::mem::take(&mut queue.dialers);
-        drop(queue);
+        let dialers = {
+            let mut queue = lock(&self.queue);
+            queue.closed = true;
+            std::mem::take(&mut queue.dialers)
+        };
         wake(dialers.into_values());
     }
 }

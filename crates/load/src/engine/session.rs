@@ -11,7 +11,7 @@ use std::time::Instant;
 use anywire_advice::Message;
 use anywire_http::h2::{Code, Engine, Error, Event, MessageError, Refused, StreamId, StreamMap};
 use anywire_http::{Buffer, Fault, StatusCode};
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{after, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 
@@ -421,7 +421,7 @@ impl Session {
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
                 return Poll::Ready(self.broken(error));
             }
-            if self.held_up.is_some_and(|since| now >= since + timeout) {
+            if self.held_up.is_some_and(|since| now >= after(since, timeout)) {
                 let message = format!("the server allowed no stream within {} ms", timeout.as_millis());
                 return Poll::Ready(self.fail(ErrorKind::Refused, message));
             }
@@ -431,7 +431,7 @@ impl Session {
                 return Poll::Ready(Ending::Failed);
             }
             let oldest = self.calls.values().map(|call| call.sent_at).chain(self.held_up).min();
-            let next = oldest.map_or(now, |oldest| oldest) + timeout;
+            let next = after(oldest.unwrap_or(now), timeout);
             let next = self.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
             self.deadline.set_at(next);
             // The places of streams that ended are free.

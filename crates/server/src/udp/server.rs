@@ -2,20 +2,18 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_advice::Advice;
 use anywire_loops::{self as loops, Loops};
 use anywire_wire::AddressError;
 use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, Udp, UdpError, UdpOptions, Unregistered};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
-use super::counters::Counts;
-use super::handle::{Part, UdpServerHandle, UdpShutdown};
+use super::handle::{Parts, UdpServerHandle, UdpShutdown};
 use super::handler::DatagramHandler;
 use super::rate::PeerRate;
-use super::serve::Service;
+use super::sockets::Sockets;
 use crate::loop_choice::LoopChoice;
 
 /// A service of datagrams to be started: its handler, addresses and loops.
@@ -158,30 +156,22 @@ where
         let bound: Vec<Vec<Unregistered>> = bound.collect::<Result<_, _>>()?;
         let local: Vec<_> = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
         let (end, ended) = watch::channel(None);
-        let mut parts = Vec::new();
+        let parts = Parts::default();
+        let service = Sockets {
+            make: self.make,
+            limits: self.limits,
+            loops: loops.iter().collect(),
+            ended,
+            parts: parts.clone(),
+        };
         let mut registrations = Vec::new();
         for sockets in bound {
+            // Of several sockets, the system gives the datagrams of one that is closed to the others.
+            let moves = sockets.len() < loops.len();
             for (home, mut socket) in loops.iter().zip(sockets) {
                 socket.refuse_sources(&local);
-                let drops = socket.drop_counter().map_err(UdpServerError::Register)?;
-                let (counts, open) = Counts::of(drops);
-                let (make, limits, ended) = (self.make.clone(), self.limits.clone(), ended.clone());
-                let (registered, registration) = oneshot::channel();
-                let of_loop = Arc::clone(&counts);
-                let task = home.spawn(move || async move {
-                    let _open = open;
-                    match socket.register() {
-                        Ok(socket) => {
-                            let service = Service::new(socket, make(), &limits, of_loop);
-                            // If nobody waits for it the handle is gone, and the end is told.
-                            let _ = registered.send(Ok(()));
-                            service.run(ended).await;
-                        }
-                        Err(cause) => drop(registered.send(Err(cause))),
-                    }
-                });
-                parts.push(Part { home: home.id(), counts, task: Some(task) });
-                registrations.push(registration);
+                let registration = service.begin(socket, &home, 0, moves);
+                registrations.push(registration.map_err(UdpServerError::Register)?);
             }
         }
         let handle = UdpServerHandle::new(local, loops, owns_loops, parts, end, self.shutdown_deadline);

@@ -15,7 +15,7 @@ use socket2::{Domain, Socket, Type};
 use super::address::DatagramAddress;
 
 /// The addresses of one service, from which it hears nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct OwnAddresses {
     ip: Vec<SocketAddr>,
     unix: Vec<Arc<str>>,
@@ -80,7 +80,7 @@ fn scope(address: SocketAddr) -> u32 {
 }
 
 /// Addresses of other machines, so that the system need not be asked about each datagram.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Elsewhere {
     known: [Option<(IpAddr, u32)>; KNOWN_MAX],
     /// Questions until all is forgotten: this machine may be given another one's address.
