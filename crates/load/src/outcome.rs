@@ -83,7 +83,8 @@ pub struct PlanFacts {
 /// The counts of a run, or of one loop in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// The requests that were sent after the warm-up. Failures to connect are among their errors, whenever they were:
+    /// The requests that were sent after the warm-up, and if a time is measured those that were on their way at its begin.
+    /// Failures to connect are among their errors, whenever they were:
     /// nothing else shows why a connection is missing.
     #[serde(flatten)]
     pub measured: Requests,
@@ -158,6 +159,13 @@ impl Requests {
     /// Answers that are as the plan expects them: neither an error of the kind `status` nor of the kind `check`.
     pub fn good(&self) -> u64 {
         self.answered.saturating_sub(self.errors.of(ErrorKind::Status) + self.errors.of(ErrorKind::Check))
+    }
+
+    /// Those of which nothing has become yet.
+    pub(crate) fn on_their_way(&self) -> u64 {
+        let ended =
+            self.answered + self.timed_out + self.reset + self.unanswered_at_close + self.unanswered_at_end;
+        self.sent.saturating_sub(ended)
     }
 
     /// Counts an error, and keeps the words of the first of its kind.

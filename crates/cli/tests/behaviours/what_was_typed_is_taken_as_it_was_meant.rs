@@ -90,6 +90,29 @@ fn a_number_of_requests_is_all_that_are_sent() {
 }
 
 #[test]
+fn each_result_has_a_place_of_its_own() {
+    let (url, listener) = silent();
+    let dir = tempfile::tempdir().expect("a directory for results");
+    let place = dir.path().join("result");
+    for place in [text(&place), "-"] {
+        let output = anywire(&["load", &url, "--json", place, "--html", place]);
+        assert_refused(&output, 2, "both --json and --html name it");
+    }
+    // A link to what is not there yet stays a link.
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&place, &link).expect("a link");
+    drop(listener);
+    let output = anywire(&["load", &url, "-n", "1", "-c", "1", "--json", text(&link)]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(link.is_symlink() && place.is_file());
+    // Nothing is measured for a place that is none.
+    for command in [&["load", &url][..], &["swarm"], &["swarm", "tasks"], &["udp", "serve"], &["ipc"]] {
+        let output = anywire(&[command, &["--json", text(&dir.path().join("no/where"))]].concat());
+        assert_refused(&output, 23, "no/where failed");
+    }
+}
+
+#[test]
 fn help_that_cannot_be_written_is_a_failure() {
     for args in [&["--help"][..], &["load", "-h"], &["--version"], &["help", "get"]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");

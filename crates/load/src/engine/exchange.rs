@@ -230,7 +230,7 @@ impl Exchange {
         let Some(batch) = self.batches.front_mut() else {
             return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
         };
-        let (sent_at, measured) = (batch.sent_at, batch.measured);
+        let (sent_at, measured) = (batch.sent_at, self.tally.belongs(batch.measured));
         let taken = now.saturating_duration_since(sent_at);
         if taken >= self.timeout {
             // It has come too late, though the loop may not have come to say so.
@@ -311,7 +311,7 @@ impl Exchange {
             && let age = now.saturating_duration_since(batch.sent_at)
             && age >= self.timeout
         {
-            self.tally.timed_out(batch.measured, age, u64::from(batch.requests));
+            self.tally.timed_out(self.tally.belongs(batch.measured), age, u64::from(batch.requests));
             self.batches.pop_front();
         }
         self.lose();
@@ -346,7 +346,10 @@ impl Exchange {
     /// Ends the exchange with an error, which counts where the oldest request does.
     #[cold]
     fn fail(&mut self, kind: ErrorKind, message: impl Into<Message>) -> Ending {
-        let measured = self.batches.front().map_or_else(|| self.tally.is_measuring(), |batch| batch.measured);
+        let measured = self
+            .batches
+            .front()
+            .map_or_else(|| self.tally.is_measuring(), |batch| self.tally.belongs(batch.measured));
         self.tally.error(measured, kind, || message);
         self.lose();
         Ending::Failed
@@ -357,7 +360,7 @@ impl Exchange {
     fn lose(&mut self) {
         let mut counts = self.tally.counts();
         for batch in self.batches.drain(..) {
-            counts.part(batch.measured).unanswered_at_close += u64::from(batch.requests);
+            counts.part(self.tally.belongs(batch.measured)).unanswered_at_close += u64::from(batch.requests);
         }
         drop(counts);
         self.in_flight = 0;
@@ -371,7 +374,7 @@ impl Drop for Exchange {
         let now = precise();
         let mut counts = self.tally.counts();
         for batch in &self.batches {
-            let part = counts.part(batch.measured);
+            let part = counts.part(self.tally.belongs(batch.measured));
             part.unanswered_at_end += u64::from(batch.requests);
             let age = now.saturating_duration_since(batch.sent_at);
             part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));

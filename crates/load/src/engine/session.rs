@@ -224,7 +224,7 @@ impl Session {
             let before = self.output.len();
             self.engine.data_head(id, piece.len(), end == body.len(), self.output.buffer());
             self.output.push_bytes(piece);
-            self.tally.sent_bytes(call.measured, self.output.len() - before);
+            self.tally.sent_bytes(self.tally.belongs(call.measured), self.output.len() - before);
         }
         self.output.len() >= OUTPUT_HIGH_WATER_BYTES
     }
@@ -326,6 +326,7 @@ impl Session {
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
         let Call { sent_at, measured, status, bytes, body_bytes, body_sent } = call;
+        let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
             // Nobody reads the rest of the request (RFC 9113 section 8.1).
             self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
@@ -343,7 +344,7 @@ impl Session {
     fn was_reset(&mut self, id: StreamId, code: Code, by_peer: bool, why: Option<MessageError>) {
         let Some(call) = self.calls.remove(&id) else { return };
         let mut counts = self.tally.counts();
-        let part = counts.part(call.measured);
+        let part = counts.part(self.tally.belongs(call.measured));
         if !by_peer {
             part.reset += 1;
             part.error(ErrorKind::Parse, || match why {
@@ -450,7 +451,7 @@ impl Session {
             if age < timeout {
                 return true;
             }
-            tally.timed_out(call.measured, age, 1);
+            tally.timed_out(tally.belongs(call.measured), age, 1);
             engine.reset(*id, Code::CANCEL, output.buffer());
             false
         });
@@ -468,7 +469,7 @@ impl Session {
     /// Whether what concerns the whole connection belongs to the measured part.
     fn is_measured(&self) -> bool {
         let oldest = self.calls.values().min_by_key(|call| call.sent_at);
-        oldest.map_or_else(|| self.tally.is_measuring(), |call| call.measured)
+        oldest.map_or_else(|| self.tally.is_measuring(), |call| self.tally.belongs(call.measured))
     }
 
     /// Counts the requests in flight as lost with the connection.
@@ -476,7 +477,7 @@ impl Session {
     fn lose(&mut self) {
         let mut counts = self.tally.counts();
         for (_, call) in self.calls.drain() {
-            counts.part(call.measured).unanswered_at_close += 1;
+            counts.part(self.tally.belongs(call.measured)).unanswered_at_close += 1;
         }
     }
 }
@@ -487,7 +488,7 @@ impl Drop for Session {
         let now = precise();
         let mut counts = self.tally.counts();
         for call in self.calls.values() {
-            let part = counts.part(call.measured);
+            let part = counts.part(self.tally.belongs(call.measured));
             part.unanswered_at_end += 1;
             let age = now.saturating_duration_since(call.sent_at);
             part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anywire_advice::Advice;
-use anywire_loops::{self as loops, Loops};
+use anywire_loops::{self as loops, LoopHandle, LoopState, Loops};
 use anywire_wire::AddressError;
 use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, Udp, UdpError, UdpOptions, Unregistered};
 use tokio::sync::watch;
@@ -151,8 +151,9 @@ where
             return Err(UdpServerError::NoAddress);
         }
         let (loops, owns_loops) = self.loops.start()?;
+        let homes = homes(&loops);
         // All addresses are bound before the first datagram is taken: a service starts whole or not at all.
-        let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, loops.len()));
+        let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, homes.len()));
         let bound: Vec<Vec<Unregistered>> = bound.collect::<Result<_, _>>()?;
         let local: Vec<_> = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
         let (end, ended) = watch::channel(None);
@@ -160,17 +161,17 @@ where
         let service = Sockets {
             make: self.make,
             limits: self.limits,
-            loops: loops.iter().collect(),
+            loops: homes.clone(),
             ended,
             parts: parts.clone(),
         };
         let mut registrations = Vec::new();
         for sockets in bound {
             // Of several sockets, the system gives the datagrams of one that is closed to the others.
-            let moves = sockets.len() < loops.len();
-            for (home, mut socket) in loops.iter().zip(sockets) {
+            let moves = sockets.len() < homes.len();
+            for (home, mut socket) in homes.iter().zip(sockets) {
                 socket.refuse_sources(&local);
-                let registration = service.begin(socket, &home, 0, moves);
+                let registration = service.begin(socket, home, 0, moves);
                 registrations.push(registration.map_err(UdpServerError::Register)?);
             }
         }
@@ -196,4 +197,10 @@ where
         }
         server.wait_for_signal()
     }
+}
+
+/// The loops that receive. One that has died gets no work; if none runs, its registration says so.
+fn homes(loops: &Loops) -> Vec<LoopHandle> {
+    let running: Vec<_> = loops.iter().filter(|one| one.state() == LoopState::Running).collect();
+    if running.is_empty() { loops.iter().collect() } else { running }
 }
