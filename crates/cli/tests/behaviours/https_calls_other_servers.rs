@@ -196,7 +196,7 @@ fn a_certificate_is_shown_if_it_is_asked_for() {
     let server = Server::openssl(&made, "good", &[]);
     let url = server.url("/");
     let (cert, key) = (made.text("client.pem"), made.text("stranger.key"));
-    refused(&["--cert", &cert, "--key", &key, &url], 58, "does not fit", "first of its file");
+    refused(&["--cert", &cert, "--key", &key, &url], 58, "does not fit", "first into its file");
     refused(&["--cacert", "/no/such/file", &url], 77, "/no/such/file", "PEM");
 }
 
