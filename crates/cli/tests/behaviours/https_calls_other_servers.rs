@@ -74,6 +74,10 @@ fn certificates_are_checked() {
         refused(&["--cacert", &root, &server.url("/")], 60, found, help);
         assert_eq!(as_curl(&["--insecure", "--cacert", &root, &server.url("/")]).0, 0, "{name}");
     }
+    // curl takes the common name then, against RFC 9110 section 4.3.4.
+    let nameless = anywire(&["get", "--cacert", &root, &Server::openssl(&made, "nameless", &[]).url("/")]);
+    assert_refused(&nameless, 60, "no name at all");
+    assert!(stderr(&nameless).contains("subjectAltName"), "{}", stderr(&nameless));
     // What a server shows as its own is trusted if it is given, be it that of an authority.
     for name in ["alone", "authority"] {
         let server = Server::openssl(&made, name, &[]);
