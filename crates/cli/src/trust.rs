@@ -126,6 +126,9 @@ fn unusable(code: Code, error: &TlsError) -> Failure {
 pub(crate) fn help(error: &HandshakeError) -> &'static str {
     match error {
         _ if error.is_untrusted() => UNTRUSTED,
+        _ if error.is_nameless() => {
+            "have it made anew with its names in it: for a trial, openssl req -addext subjectAltName=DNS:localhost"
+        }
         _ if error.is_wrong_name() => {
             "call it by a name of its certificate, or name that one with --servername"
         }

@@ -11,6 +11,9 @@ use crate::failure::{Code, Failure};
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     let wires = wire::wires().filter(|wire| wire.reaches_other_processes()).map(wire::Wire::scheme);
     let wires = wires.collect::<Vec<_>>().join(", ");
+    // The name of a wire alone: what is missing is the place.
+    let place = wire::wires().any(|wire| wire.scheme() == text).then(|| format!("{text}:"));
+    let text = place.as_deref().unwrap_or(text);
     let address: Address = text.parse().map_err(|error| match (meant(text), error) {
         (Some(meant), _) => format!("it names no wire; write {meant}"),
         (None, AddressError::UnknownWire { wire, .. }) => {
@@ -154,6 +157,7 @@ mod tests {
             assert!(said.ends_with(meant), "{text}: {said}");
         }
         // Where the wire is named, the part that is wrong is.
+        assert!(address("tcp").is_err_and(|said| said.contains("no port; expected HOST:PORT")));
         assert!(address("tcp:127.0.0.1:80800").is_err_and(|said| said.contains("80800\" is no port")));
     }
 

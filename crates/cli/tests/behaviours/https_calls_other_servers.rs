@@ -74,6 +74,10 @@ fn certificates_are_checked() {
         refused(&["--cacert", &root, &server.url("/")], 60, found, help);
         assert_eq!(as_curl(&["--insecure", "--cacert", &root, &server.url("/")]).0, 0, "{name}");
     }
+    // curl takes the common name then, against RFC 9110 section 4.3.4.
+    let nameless = anywire(&["get", "--cacert", &root, &Server::openssl(&made, "nameless", &[]).url("/")]);
+    assert_refused(&nameless, 60, "no name at all");
+    assert!(stderr(&nameless).contains("subjectAltName"), "{}", stderr(&nameless));
     // What a server shows as its own is trusted if it is given, be it that of an authority.
     for name in ["alone", "authority"] {
         let server = Server::openssl(&made, name, &[]);
@@ -196,7 +200,7 @@ fn a_certificate_is_shown_if_it_is_asked_for() {
     let server = Server::openssl(&made, "good", &[]);
     let url = server.url("/");
     let (cert, key) = (made.text("client.pem"), made.text("stranger.key"));
-    refused(&["--cert", &cert, "--key", &key, &url], 58, "does not fit", "first of its file");
+    refused(&["--cert", &cert, "--key", &key, &url], 58, "does not fit", "first into its file");
     refused(&["--cacert", "/no/such/file", &url], 77, "/no/such/file", "PEM");
 }
 

@@ -56,8 +56,7 @@ pub enum TlsError {
         chain: String,
         /// The file or the argument of the key.
         key: String,
-        /// What rustls said.
-        #[source]
+        /// What rustls said. The message says it in other words, so it is no source.
         cause: Error,
     },
     /// A server has no certificate to show.
@@ -131,6 +130,13 @@ impl HandshakeError {
         matches!(self.0, Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }))
     }
 
+    /// Whether the peer's certificate has no name at all, and so the [wrong one](Self::is_wrong_name) for every call. Its
+    /// common name, by which old tools name it, does not count (RFC 9110 section 4.3.4).
+    pub fn is_nameless(&self) -> bool {
+        use CertificateError::NotValidForNameContext;
+        matches!(&self.0, Error::InvalidCertificate(NotValidForNameContext { presented, .. }) if presented.is_empty())
+    }
+
     /// Whether the peer's certificate has expired, or is not valid yet.
     pub fn is_out_of_date(&self) -> bool {
         use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
@@ -170,6 +176,7 @@ impl HandshakeError {
             _ if self.is_untrusted() => {
                 "if it should be trusted, add it or its root to the roots that are trusted"
             }
+            _ if self.is_nameless() => "let it be made anew, with its names as subject alternative names",
             _ if self.is_wrong_name() => "call it by a name of its certificate, or name the one to ask for",
             _ if self.is_out_of_date() => "have it replaced, or check this machine's clock",
             _ if self.is_not_pinned() => "if its key was changed on purpose, pin the new one",

@@ -16,8 +16,8 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// The root `root.pem`, and signed by it `good`, `expired`, `future`, `other` (another name) and `client`; signed by
-    /// themselves `alone`, `authority` (as `openssl req -x509` makes one) and `stranger`.
+    /// The root `root.pem`, and signed by it `good`, `expired`, `future`, `other` (another name), `nameless` and `client`;
+    /// signed by themselves `alone`, `authority` (as `openssl req -x509` makes one) and `stranger`.
     pub(crate) fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let params = authority("the root");
@@ -33,6 +33,9 @@ impl Certificates {
         future.not_before = date_time_ymd(2090, 1, 1);
         made.sign("future", &future);
         made.sign("other", &named("other.example"));
+        let mut nameless = named("localhost");
+        nameless.subject_alt_names.clear();
+        made.sign("nameless", &nameless);
         made.sign("client", &named("client"));
         made.sign_itself("alone", &named("localhost"));
         let mut both = authority("localhost");
