@@ -1,4 +1,4 @@
-//! Requests decoded in place give the same events, and the same error, as copied ones.
+//! Requests decoded in place give the same events, and the same error, as copied ones. So does the short way to the next head.
 //!
 //! The last two bytes of the input choose the limits and say how long the pieces are, so that the rest is plain HTTP
 //! which mutates well.
@@ -7,7 +7,7 @@
 
 mod support;
 
-use anywire_http::h1::{DecodeError, Limits, RequestDecoder, RequestEvent, RequestView};
+use anywire_http::h1::{DecodeError, HeadInfo, Limits, RequestDecoder, RequestEvent, RequestView};
 use anywire_http::{Buffer, RequestHead};
 use libfuzzer_sys::fuzz_target;
 
@@ -16,10 +16,22 @@ use support::{Events, SMALL, text};
 fuzz_target!(|bytes: &[u8]| {
     let [bytes @ .., how, length] = bytes else { return };
     let limits = if how % 2 == 0 { Limits::default() } else { SMALL };
+    let (mut short, mut long) = (bytes, bytes);
+    let next = RequestDecoder::new(limits).next_head(&mut short).map(|made| made.map(all_of));
+    let first = RequestDecoder::new(limits).decode(&mut long).map(|event| match event? {
+        RequestEvent::Head(head, info) => Some(all_of((head, info))),
+        event => panic!("a head comes first, not {event:?}"),
+    });
+    assert_eq!((next, short), (first, long));
     for length in [bytes.len().clamp(1, Buffer::DEFAULT_BYTES), usize::from(*length) + 1, 1] {
         assert_eq!(in_place(bytes.chunks(length), limits), copied(bytes.chunks(length), limits));
     }
 });
+
+fn all_of((head, info): (RequestHead, HeadInfo)) -> Vec<u8> {
+    let line = format!("{} {} {:?} {info:?}", head.method(), head.target(), head.version());
+    text(line, head.headers().iter())
+}
 
 fn copied<'b>(pieces: impl Iterator<Item = &'b [u8]>, limits: Limits) -> (Events, Option<DecodeError>) {
     let mut decoder = RequestDecoder::new(limits);

@@ -97,10 +97,12 @@ impl Download {
         }
     }
 
-    /// Gives the caller a head whose body is not all here, with the part that is. `Err`: the caller has left.
+    /// Gives the caller a head whose body is not all here, with the part that is. A head without a body waits for its end,
+    /// which may come in a frame of its own. `Err`: the caller has left.
     pub(crate) fn hand_out(&mut self, job: &mut Job, limits: &Limits) -> Result<(), ()> {
-        if !matches!(self, Self::Here { .. }) {
-            return Ok(());
+        match self {
+            Self::Here { head, .. } if !has_no_body(head, &job.draft.method) => {}
+            _ => return Ok(()),
         }
         let Self::Here { head, length, body: first, trailers } = std::mem::replace(self, Self::Over) else {
             return Ok(());
@@ -128,7 +130,7 @@ impl Download {
     pub(crate) fn finish(self, job: Job, limits: &Limits) -> Delivery {
         match self {
             Self::Here { head, body, trailers, .. } => {
-                let body = match trailers {
+                let body = match trailers.filter(|_| !has_no_body(&head, &job.draft.method)) {
                     None => body_of(&head, &job.draft.method, body.into_bytes()),
                     Some(trailers) => {
                         let (mut sender, rest) = Body::channel(limits.body_ahead_bytes);
@@ -170,11 +172,17 @@ impl Download {
     }
 }
 
+/// Whether no body follows a head, whatever length it states (RFC 9110 section 6.4.1).
+fn has_no_body(head: &ResponseHead, method: &Method) -> bool {
+    *method == Method::HEAD || forbids_body(head.status())
+}
+
 /// The body of a response that is here whole. That of an answer to HEAD, and of a 304, is [withheld](Body::withheld).
 fn body_of(head: &ResponseHead, method: &Method, bytes: Bytes) -> Body {
     match head.status() {
         StatusCode::NOT_MODIFIED => Body::withheld(head.stated_length()),
-        status if *method == Method::HEAD && !forbids_body(status) => Body::withheld(head.stated_length()),
+        status if forbids_body(status) => Body::empty(),
+        _ if *method == Method::HEAD => Body::withheld(head.stated_length()),
         _ => bytes.into(),
     }
 }

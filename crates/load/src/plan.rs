@@ -193,7 +193,7 @@ fn millis(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use anywire_http::Chain;
+    use anywire_advice::Chain;
 
     use super::*;
     use crate::request::Window;

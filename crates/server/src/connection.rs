@@ -212,6 +212,11 @@ impl Http {
                         self.fresh = false;
                         self.rest(service);
                     }
+                    // Most often nothing has come meanwhile, and then no buffer is made ready to be read into.
+                    if self.connection.poll_readable(cx).is_pending() {
+                        service.put_spare(session);
+                        return Poll::Pending;
+                    }
                     let Some(woken) = ready!(self.wake_up(service, cx, session)) else {
                         return Poll::Ready(None);
                     };
@@ -249,7 +254,7 @@ impl Http {
             }
             let now = precise();
             let first_deadline = session.wait(now, service);
-            match session.expire(now, &self.connection, service) {
+            match session.expire(&self.connection, service) {
                 Break(end) => break end,
                 Continue(true) => {}
                 Continue(false) => {

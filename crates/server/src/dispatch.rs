@@ -8,7 +8,6 @@
 mod faults;
 
 use std::cell::Cell;
-use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -175,14 +174,16 @@ impl Dispatch {
     #[inline]
     fn ended(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
         if self.contexts.has_upgrades() {
-            cold_path();
-            let switches =
-                response.is_some_and(|response| response.status == StatusCode::SWITCHING_PROTOCOLS);
-            for continuation in self.contexts.take_upgrades(id) {
-                let others =
-                    if switches { self.upgrade.replace(Some(continuation)) } else { Some(continuation) };
-                self.drop_contained(Some(endpoint), others);
-            }
+            self.take_upgrades(endpoint, id, response);
+        }
+    }
+
+    #[cold]
+    fn take_upgrades(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
+        let switches = response.is_some_and(|response| response.status == StatusCode::SWITCHING_PROTOCOLS);
+        for continuation in self.contexts.take_upgrades(id) {
+            let others = if switches { self.upgrade.replace(Some(continuation)) } else { Some(continuation) };
+            self.drop_contained(Some(endpoint), others);
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use anywire_wire::{Address, DialOptions, Dialer, ListenOptions};
+use anywire_wire::{Address, ConnectionLimit, DialOptions, Dialer, ListenOptions};
 
 /// More than there are loops, so that each of them has its turn.
 const CONNECTIONS: usize = 6;
@@ -110,6 +110,33 @@ fn the_peers_of_a_loop_that_died_hear_of_it() {
         }
         support::kill(&serving, 0);
         peers.into_iter().for_each(|peer| peer.wait().expect("no panic"));
+    }
+}
+
+/// It was accepted by the loop that has died, and belonged to no loop yet. Over TCP and a stack it belongs to one from the start.
+#[test]
+fn a_connection_that_waits_for_its_turn_is_served_though_a_loop_has_died() {
+    let belongs_to_none = |address: &Address| !matches!(address.scheme(), "tcp" | "stack");
+    for address in support::addresses_without_handshake().filter(belongs_to_none) {
+        let (loops, dialling) = (support::loops(2), support::loops(1));
+        let listening = support::bind(&loops, &address, &support::listening())
+            .limited_by(&ConnectionLimit::new(2))
+            .serve(|connection| drop(anywire_loops::spawn(support::echo(connection))));
+        let address = listening.local().clone();
+        let (open, opened) = mpsc::channel();
+        let asking = dialling.get(0).spawn(move || async move {
+            let mut first = support::dial(&address).await;
+            support::ask_echo(&mut first).await;
+            let mut second = support::dial(&address).await;
+            support::ask_echo(&mut second).await;
+            let mut third = support::dial(&address).await;
+            open.send(()).expect("the test waits");
+            support::ask_echo(&mut third).await;
+        });
+        opened.recv_timeout(support::HANG).expect("two are served");
+        support::eventually("the third one waits", || listening.limit().pauses() == 1);
+        support::kill(&loops, 0);
+        asking.wait().unwrap_or_else(|_| panic!("on {}: the third one is not served", listening.local()));
     }
 }
 

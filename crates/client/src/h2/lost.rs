@@ -92,7 +92,7 @@ impl Session {
             let origin = stream.job.draft.origin();
             return self.end(stream, Error::SpeaksTls { origin }, context);
         }
-        if stream.is_whole() && stream.job.refusals < REFUSALS_MAX {
+        if stream.upload.is_repeatable() && stream.job.refusals < REFUSALS_MAX {
             stream.job.refusals += 1;
             return self.turns.push_back(Turn::Again(stream.into_job()));
         }

@@ -288,7 +288,10 @@ impl Session {
         let begins_at = self.flushed + self.output.len() as u64;
         let id = match self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) {
             Ok(id) => id,
-            Err(Refused::Slots) => return self.turns.push_back(Turn::Again(job)),
+            Err(Refused::Slots) => {
+                upload.give_back(&mut job.draft);
+                return self.turns.push_back(Turn::Again(job));
+            }
             Err(source) => {
                 let error = Error::RequestHead { origin: draft.origin(), source, sent: job.sent };
                 return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
@@ -453,9 +456,11 @@ impl Session {
         if self.output.len() > before {
             if stream.ends_at <= self.flushed {
                 self.unflushed.push(place);
+                // What held it back was the window, which the peer has opened. Behind bytes that the wire has yet to take, more
+                // of the caller's is no progress of the peer.
+                stream.watchdog.peer_took();
             }
             stream.ends_at = self.flushed + self.output.len() as u64;
-            stream.watchdog.peer_took();
         }
     }
 

@@ -145,19 +145,12 @@ impl Stream {
     /// repeating it does no harm (RFC 9110 section 9.2.2).
     pub(super) fn may_resend(&self) -> bool {
         let harmless = !self.job.sent || self.job.is_idempotent();
-        self.reused && harmless && !self.heard && self.is_whole() && self.job.is_wanted()
-    }
-
-    /// Whether the request can be sent from its start.
-    pub(super) fn is_whole(&self) -> bool {
-        !matches!(self.upload, Upload::Body { is_begun: true, .. })
+        self.reused && harmless && !self.heard && self.upload.is_repeatable() && self.job.is_wanted()
     }
 
     /// The call, to be sent once more.
     pub(super) fn into_job(mut self) -> Job {
-        if let Upload::Body { body, .. } = self.upload {
-            self.job.draft.body = body;
-        }
+        self.upload.give_back(&mut self.job.draft);
         self.job
     }
 }

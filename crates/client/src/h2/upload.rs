@@ -12,8 +12,10 @@ use crate::job::{Contained, Draft, wrong_length};
 /// The part of a request that is still to be given to the engine.
 #[derive(Debug)]
 pub(super) enum Upload {
-    /// Nothing.
+    /// Nothing. The caller still has the body, if there is one, to be sent once more.
     Done,
+    /// Nothing. The caller's code has given all of it, so that it cannot be sent again.
+    Given,
     /// A body that was whole from the start.
     Whole(Bytes),
     /// A body that comes in pieces.
@@ -48,7 +50,7 @@ impl Upload {
             Some(bytes) if bytes.is_empty() => Self::Done,
             // A reference: the caller's body stays whole, to be sent once more.
             Some(bytes) => Self::Whole(bytes.clone()),
-            None if framing.is_empty() => Self::Done,
+            // Though it be of no bytes: trailers may follow.
             None => Self::Body {
                 body: mem::take(&mut draft.body),
                 piece: Bytes::new(),
@@ -60,7 +62,23 @@ impl Upload {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self, Self::Done)
+        matches!(self, Self::Done | Self::Given)
+    }
+
+    /// Whether the request can be sent from its start.
+    pub(super) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Done | Self::Whole(_) => true,
+            Self::Body { is_begun, .. } => !is_begun,
+            Self::Given => false,
+        }
+    }
+
+    /// Puts what was [taken](Self::start) back into the request.
+    pub(super) fn give_back(self, draft: &mut Draft) {
+        if let Self::Body { body, .. } = self {
+            draft.body = body;
+        }
     }
 
     /// Whether the caller has yet to give a part of it.
@@ -71,17 +89,17 @@ impl Upload {
     /// Takes at most `room` bytes.
     pub(super) fn take(&mut self, room: usize) -> Bytes {
         match self {
-            Self::Done => Bytes::new(),
+            Self::Done | Self::Given => Bytes::new(),
             Self::Whole(piece) | Self::Body { piece, .. } => piece.split_to(room.min(piece.len())),
         }
     }
 
     /// Looks what follows. The end comes once.
     pub(super) fn next(&mut self, cx: &mut Context<'_>) -> Next {
-        let trailers = match self {
-            Self::Done => return Next::Later,
+        let (trailers, ended) = match self {
+            Self::Done | Self::Given => return Next::Later,
             Self::Whole(piece) | Self::Body { piece, .. } if !piece.is_empty() => return Next::Data,
-            Self::Whole(_) => None,
+            Self::Whole(_) => (None, Self::Done),
             Self::Body { body, piece, left, is_begun } => match body.poll_chunk(cx) {
                 Poll::Pending => return Next::Later,
                 Poll::Ready(Ok(Some(chunk))) => {
@@ -98,11 +116,11 @@ impl Upload {
                 Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
                     return Next::Broken(wrong_length("shorter"));
                 }
-                Poll::Ready(Ok(None)) => body.get().trailers().cloned(),
+                Poll::Ready(Ok(None)) => (body.get().trailers().cloned(), Self::Given),
                 Poll::Ready(Err(error)) => return Next::Broken(error),
             },
         };
-        *self = Self::Done;
+        *self = ended;
         Next::End(trailers)
     }
 }

@@ -1,16 +1,15 @@
 //! Every phase of a call with all defaults on, scaled down by one factor: which deadline ends it, what the caller sees,
 //! and which counter moves. Peers send nothing, one byte at a time, or read nothing.
 
-use std::sync::{Mutex, mpsc};
+use std::sync::Mutex;
 use std::thread::{self, sleep};
 use std::time::Duration;
 
 use crate::support::{
-    AnyWire, Gate, HANG, Peer, Talk, block_on, builder, client, eventually, on_four_wires_at_a_time,
+    AnyWire, Gate, HANG, Peer, Talk, block_on, builder, client, eventually, fed, on_four_wires_at_a_time,
     poll_once, wire,
 };
 use anywire_client::{Call, Client, ClientBuilder, Counters, Error, Limits, Phase, Timeouts};
-use anywire_http::Body;
 use anywire_loops::Loops;
 use bytes::Bytes;
 
@@ -383,25 +382,6 @@ fn trickle(talk: &Talk, text: &str) {
 
 fn large_body(call: Call) -> Call {
     call.body(vec![b'x'; MORE_THAN_A_WIRE_HOLDS])
-}
-
-/// A body that a thread feeds with one piece each `pace`. After `None` it stays open and gets no more.
-fn fed(mut piece: impl FnMut() -> Option<Bytes> + Send + 'static, pace: Duration) -> Body {
-    let (mut sender, body) = Body::channel(1);
-    let (hold, held) = mpsc::channel::<()>();
-    thread::spawn(move || {
-        let _hold = hold;
-        while let Some(piece) = piece() {
-            if block_on(sender.ready()).is_err() || sender.try_send(piece).is_err() {
-                return;
-            }
-            sleep(pace);
-        }
-        // Stays open until the client drops the body.
-        eventually("the body is dropped", || sender.is_closed());
-    });
-    drop(held);
-    body
 }
 
 /// 60 s of the total deadline are 15 s.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use crate::support::bytes_of_http2::*;
 use crate::support::{
-    AnyWire, Frames, Peer, all, block_on, builder, client_of_http2, on_each_wire, on_four_wires_at_a_time,
+    AnyWire, Frames, HANG, Peer, all, block_on, builder, client_of_http2, fed, on_each_wire,
+    on_four_wires_at_a_time, wire,
 };
 use anywire_client::{Call, Error, Limits, Phase, Timeouts};
 use anywire_http::{Body, h2};
 use anywire_loops::Loops;
+use bytes::Bytes;
 
 /// A call that some deadline has to end.
 struct Case {
@@ -165,6 +167,23 @@ impl Case {
 }
 
 #[test]
+fn a_caller_who_makes_its_body_byte_by_byte_renews_no_write_deadline() {
+    // In memory, where a first piece of 100 KiB is more than the wire holds and leaves room for what the caller adds.
+    let peer = Peer::of_http2(wire("memory"), |frames, _| {
+        open_windows(&frames);
+        frames.say(SETTINGS, ACK, 0, &[]);
+        frames.talk.with(async |_| std::future::pending::<()>().await);
+    });
+    let timeouts = Timeouts { write: Duration::from_millis(500), total: HANG * 60, ..scaled() };
+    let (_loops, client) = client_of_http2(|builder| builder.timeouts(timeouts));
+    let mut first = Some(Bytes::from_static(&[b'x'; 100 << 10]));
+    let body = fed(move || Some(first.take().unwrap_or(Bytes::from_static(b"x"))), PACE);
+    let call = client.post(peer.url("/")).via(peer.via()).body(body);
+    let error = block_on(call.send()).expect_err("it is not taken");
+    assert!(matches!(error, Error::Timeout { phase: Phase::Write, .. }), "{error:?}");
+}
+
+#[test]
 fn one_call_over_time_does_not_end_another() {
     on_four_wires_at_a_time(|wire| {
         let peer = Peer::of_http2(wire, |mut frames, _| {
@@ -178,7 +197,7 @@ fn one_call_over_time_does_not_end_another() {
         let call = async |limit| {
             client.get(peer.url("/")).via(peer.via()).read_timeout(limit).send().await?.text().await
         };
-        let answers = all([Duration::from_millis(100), crate::support::HANG].map(call));
+        let answers = all([Duration::from_millis(100), HANG].map(call));
         let [Err(Error::Timeout { phase: Phase::Read, .. }), Ok(text)] = &answers[..] else {
             panic!("{answers:?}")
         };
@@ -252,9 +271,8 @@ fn a_peer_that_answers_pings_is_there() {
                 }
             }
         });
-        let (_loops, client) = client_of_http2(|builder| {
-            builder.ping_interval(Duration::from_millis(50)).read_timeout(crate::support::HANG)
-        });
+        let (_loops, client) =
+            client_of_http2(|builder| builder.ping_interval(Duration::from_millis(50)).read_timeout(HANG));
         let call = client.get(peer.url("/")).via(peer.via());
         assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "ok");
     });

@@ -4,16 +4,16 @@
 use std::sync::mpsc;
 
 use crate::support::bytes_of_http2::{DATA, GOAWAY, HEADERS, RST_STREAM};
-use crate::support::{AnyWire, Peer, block_on, client_of_http2, eventually, on_each_wire, poll_once};
+use crate::support::{AnyWire, Frames, Peer, block_on, client_of_http2, eventually, on_each_wire, poll_once};
 use anywire_client::Error;
 use anywire_http::Body;
 use anywire_http::h2::Code;
 
-fn refuse(frames: &crate::support::Frames, stream: u32) {
+fn refuse(frames: &Frames, stream: u32) {
     frames.say(RST_STREAM, 0, stream, &Code::REFUSED_STREAM.0.to_be_bytes());
 }
 
-fn go_away(frames: &crate::support::Frames, last: u32) {
+fn go_away(frames: &Frames, last: u32) {
     frames.say(GOAWAY, 0, 0, &[last.to_be_bytes(), Code::NO_ERROR.0.to_be_bytes()].concat());
 }
 
@@ -73,6 +73,88 @@ fn a_refused_body_that_has_begun_is_not_sent_again() {
             block_on(client.put(peer.url("/")).via(peer.via()).body(body).send()).expect_err("refused");
         assert!(matches!(error, Error::Stream { code: Code::REFUSED_STREAM, sent: false, .. }), "{error:?}");
         assert_eq!(client.counters().total().resent, 0);
+    });
+}
+
+/// Reads a request to its end, whatever its frames are.
+fn read_whole(frames: &mut Frames) -> Option<u32> {
+    loop {
+        let frame = frames.next()?;
+        if frame.ends_stream() {
+            return Some(frame.stream);
+        }
+    }
+}
+
+#[test]
+fn a_body_that_a_stream_has_given_to_its_end_is_not_sent_again() {
+    let refusals: [fn(&Frames, u32); 2] = [refuse, |frames, _| go_away(frames, 0)];
+    for refuse in refusals {
+        on_each_wire(|wire| {
+            // Would answer a second request, which could have no body.
+            let peer = Peer::of_http2(wire, move |mut frames, number| {
+                while let Some(stream) = read_whole(&mut frames) {
+                    if (number, stream) == (0, 1) { refuse(&frames, stream) } else { frames.answer(stream) }
+                }
+            });
+            let (_loops, client) = client_of_http2(|builder| builder);
+            let (mut sender, body) = Body::channel(100);
+            sender.try_send("some").expect("room");
+            sender.finish();
+            let call = client.post(peer.url("/")).via(peer.via()).body(body);
+            let error = block_on(call.send()).expect_err("refused");
+            assert!(
+                matches!(error, Error::Stream { code: Code::REFUSED_STREAM, sent: false, .. }),
+                "{error:?}"
+            );
+            assert_eq!(client.counters().total().resent, 0);
+        });
+    }
+}
+
+#[test]
+fn a_body_that_a_stream_has_given_dies_with_its_connection() {
+    on_each_wire(|wire| {
+        let peer = Peer::of_http2(wire, |mut frames, number| {
+            while let Some(stream) = read_whole(&mut frames) {
+                if (number, stream) == (0, 3) {
+                    return;
+                }
+                frames.answer(stream);
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let first = client.get(peer.url("/")).via(peer.via());
+        assert_eq!(block_on(async { first.send().await?.text().await }).expect("an answer"), "ok");
+        let (mut sender, body) = Body::channel(100);
+        sender.try_send("some").expect("room");
+        sender.finish();
+        let call = client.put(peer.url("/")).via(peer.via()).body(body);
+        let error = block_on(call.send()).expect_err("the connection has ended");
+        assert!(error.may_have_been_processed(), "{error:?}");
+        assert_eq!((client.counters().total().resent, peer.accepted()), (0, 1));
+    });
+}
+
+#[test]
+fn a_body_that_was_whole_from_the_start_goes_out_again_on_a_fresh_connection() {
+    on_each_wire(|wire| {
+        let peer = Peer::of_http2(wire, |mut frames, number| {
+            while let Some(stream) = frames.request() {
+                let body = if stream == 1 && number == 0 { None } else { frames.until(DATA) };
+                if (number, stream) == (0, 3) {
+                    return;
+                }
+                assert!(body.is_none_or(|body| body.payload == b"whole"));
+                frames.answer(stream);
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let first = client.get(peer.url("/")).via(peer.via());
+        assert_eq!(block_on(async { first.send().await?.text().await }).expect("an answer"), "ok");
+        let call = client.put(peer.url("/")).via(peer.via()).body("whole");
+        assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "ok");
+        assert_eq!((client.counters().total().resent, peer.accepted()), (1, 2));
     });
 }
 

@@ -108,7 +108,8 @@ impl<'b> Slots<'b> {
 /// The facts about a head's fields that the check of its lines collects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scanned<'b> {
-    fields: &'b [Header<'b>],
+    /// Empty for a head that the engine needs to know no more about.
+    pub(super) fields: &'b [Header<'b>],
     /// The kinds that appear.
     pub(super) present: Kinds,
     /// The kinds that appear more than once.

@@ -13,6 +13,7 @@ mod head;
 mod host;
 mod input;
 mod limits;
+mod plain;
 mod request_decoder;
 mod response_decoder;
 mod unfold;

@@ -1,13 +1,15 @@
 //! Bytes of a client into request heads and bodies.
 
+use std::cell::OnceCell;
+
 use http::{Method, Version};
 
 use super::body::{Body, Part};
 use super::chunked::Folds;
 use super::head::{self, Progress, Scanned, Slots, refuse};
 use super::host::KnownHost;
-use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing};
-use crate::headers::Kind;
+use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing, plain};
+use crate::headers::{Field, Kind};
 use crate::message::{RequestHead, RequestParts, Target, has_fragment};
 use crate::{Headers, spare};
 
@@ -103,10 +105,47 @@ impl RequestDecoder {
                 return Ok(None);
             }
         }
+        // A drained buffer is empty here, once after each request.
+        if input.data().is_empty() {
+            return Ok(None);
+        }
+        if let Some(made) = self.plain_head(input) {
+            return made.map(Some).map_err(|error| self.fail(error));
+        }
         match self.decode_head(input, Self::build) {
             Ok(made) => Ok(made.map(|(parts, info)| (RequestHead::from_parts(parts), info))),
             Err(error) => Err(self.fail(error)),
         }
+    }
+
+    /// The head at the beginning of the input, if it is of the plain form.
+    #[inline(never)]
+    fn plain_head(&mut self, input: &mut impl Input) -> Option<Result<(RequestHead, HeadInfo), DecodeError>> {
+        let State::Head { progress, blank_lines } = &mut self.state else { return None };
+        if !progress.is_idle() {
+            return None;
+        }
+        let mut fields = [Field::UNSET; plain::FIELDS_MAX];
+        let plain = plain::parse(input.data(), &mut fields)?;
+        let limits = &self.limits.head;
+        let is_within = plain.fields <= limits.fields
+            && plain.line_bytes - 2 <= limits.target_bytes
+            && plain.bytes() <= limits.bytes;
+        if !is_within {
+            return None;
+        }
+        let (method, target) = (str::from_utf8(plain.method).ok()?, str::from_utf8(plain.target).ok()?);
+        *blank_lines = 0;
+        let mut parts = spare::draw_unclean::<RequestParts>();
+        let room = parts.headers.refill(plain.lines, plain.fields);
+        room.fields.copy_from_slice(&fields[..plain.fields]);
+        *room.present = plain.scanned.present;
+        let made = self.complete(&mut parts, method, target, Version::HTTP_11, &plain.scanned);
+        let bytes = plain.bytes();
+        Some(made.map(|info| {
+            input.consume(bytes);
+            (RequestHead::from_parts(parts), info)
+        }))
     }
 
     // Inlined into each caller's match on the event: building the event in memory took 32 instructions a request.
@@ -198,7 +237,6 @@ impl RequestDecoder {
         ) -> Result<Option<(T, HeadInfo)>, DecodeError>,
     ) -> Result<Option<(T, HeadInfo)>, DecodeError> {
         let State::Head { progress, blank_lines } = &mut self.state else { return Ok(None) };
-        // A drained buffer is empty here, once after each request.
         let Some(&first) = input.data().first() else { return Ok(None) };
         // The parser refuses other bytes below CR.
         if first <= b'\r' && !skip_blank_lines(input, blank_lines)? {
@@ -209,60 +247,33 @@ impl RequestDecoder {
             progress.check_partial(data, &self.limits, input.is_full())?;
             return Ok(None);
         }
-        let mut slots = Slots::new();
-        let mut request = httparse::Request::new(&mut []);
-        match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.head.fields)) {
-            Ok(httparse::Status::Complete(end)) => {
-                (*progress, *blank_lines) = (Progress::IDLE, 0);
-                let made = make(self, &data[..end], &request);
-                if made.is_ok() {
-                    input.consume(end);
-                }
-                made
+        let as_http_1_1 = OnceCell::new();
+        let mut data = data;
+        // Once more for a version that is later than ours. One call of the parser, so that it is inlined.
+        loop {
+            let mut slots = Slots::new();
+            let mut request = httparse::Request::new(&mut []);
+            let error =
+                match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.head.fields)) {
+                    Ok(httparse::Status::Complete(end)) => {
+                        (*progress, *blank_lines) = (Progress::IDLE, 0);
+                        let made = make(self, &data[..end], &request);
+                        if made.is_ok() {
+                            input.consume(end);
+                        }
+                        return made;
+                    }
+                    Ok(httparse::Status::Partial) => {
+                        progress.parsed_partial(data);
+                        progress.check_partial(data, &self.limits, input.is_full())?;
+                        return Ok(None);
+                    }
+                    Err(error) => error,
+                };
+            match head::as_http_1_1(error, data) {
+                Some(same) => data = as_http_1_1.get_or_init(|| same),
+                None => return Err(head::refusal(error, data, &self.limits)),
             }
-            Ok(httparse::Status::Partial) => {
-                progress.parsed_partial(data);
-                progress.check_partial(data, &self.limits, input.is_full())?;
-                Ok(None)
-            }
-            Err(error) => match head::as_http_1_1(error, data) {
-                Some(same) => self.decode_later_version(input, &same, make),
-                None => Err(head::refusal(error, data, &self.limits)),
-            },
-        }
-    }
-
-    /// As [`decode_head`](Self::decode_head), of a head whose version is later than ours: `same` is the input with the
-    /// version 1.1.
-    #[cold]
-    fn decode_later_version<T>(
-        &mut self,
-        input: &mut impl Input,
-        same: &[u8],
-        make: impl FnOnce(
-            &mut Self,
-            &[u8],
-            &httparse::Request<'_, '_>,
-        ) -> Result<Option<(T, HeadInfo)>, DecodeError>,
-    ) -> Result<Option<(T, HeadInfo)>, DecodeError> {
-        let mut slots = Slots::new();
-        let mut request = httparse::Request::new(&mut []);
-        match request.parse_with_uninit_headers(same, slots.with_room_for(self.limits.head.fields)) {
-            Ok(httparse::Status::Complete(end)) => {
-                self.state = State::START;
-                let made = make(self, &same[..end], &request);
-                if made.is_ok() {
-                    input.consume(end);
-                }
-                made
-            }
-            Ok(httparse::Status::Partial) => {
-                let State::Head { progress, .. } = &mut self.state else { return Ok(None) };
-                progress.parsed_partial(same);
-                progress.check_partial(same, &self.limits, input.is_full())?;
-                Ok(None)
-            }
-            Err(error) => Err(head::refusal(error, same, &self.limits)),
         }
     }
 
@@ -281,6 +292,20 @@ impl RequestDecoder {
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return refuse(DecodeError::StartLine);
         };
+        let info = self.complete(&mut parts, method, target, head::version(request.version), &scanned)?;
+        Ok(Some((parts, info)))
+    }
+
+    /// Sets what a head has beside its fields, checks it as a whole, and enters the state of its body.
+    #[inline(always)]
+    fn complete(
+        &mut self,
+        parts: &mut RequestParts,
+        method: &str,
+        target: &str,
+        version: Version,
+        scanned: &Scanned<'_>,
+    ) -> Result<HeadInfo, DecodeError> {
         // Most often the reused box has the method already. Moving a method was measured to stall on its copies.
         if !(method == "GET" && parts.method == Method::GET) {
             set_method(&mut parts.method, method)?;
@@ -288,10 +313,10 @@ impl RequestDecoder {
         if !parts.set_target(target) {
             return refuse(DecodeError::Target);
         }
-        parts.version = head::version(request.version);
-        let info = self.accept(parts.version, &scanned)?;
+        parts.version = version;
+        let info = self.accept(version, scanned)?;
         self.go_on(info.framing);
-        Ok(Some((parts, info)))
+        Ok(info)
     }
 
     /// Shows a parsed head to `look`, and enters the state of its body.

@@ -5,7 +5,7 @@ use http::{Method, StatusCode, Version};
 use super::hpack::{Block, Decoder, Line};
 use super::{Abuse, Error, MessageError, Protocol};
 use crate::h1::DecodeError;
-use crate::headers::{Appender, Field, Kind, is_lower_token, is_protocol, is_value};
+use crate::headers::{Appender, Field, Kind, is_protocol};
 use crate::message::{RequestParts, ResponseParts, is_host, is_scheme, is_target};
 use crate::{HeadLimits, Headers, RequestHead, ResponseHead, h1, spare};
 
@@ -105,12 +105,12 @@ impl HeadDecoder {
         }
         let is_tunnel = is_connect && protocol.is_none();
         let target_fits = if is_tunnel {
-            path.is_empty() && scheme.is_empty() && authority.contains(':')
+            !has_path && !has_scheme && authority.contains(':')
         } else {
             let is_path = path.starts_with('/') || (*method == Method::OPTIONS && path == "*");
             is_scheme(scheme) && is_path && is_target(path)
         };
-        if !has_method || !target_fits || !is_host(authority.as_bytes()) {
+        if !has_method || !target_fits {
             let reason =
                 "`:method`, `:scheme`, `:path` or `:authority` is missing, or has an impossible value";
             return Ok(Err(MessageError::Malformed(reason)));
@@ -204,10 +204,10 @@ impl HeadDecoder {
                 continue;
             }
             let refused = if is_pseudo {
-                let taken = if lines.len() == 0 {
-                    pseudo(name, value)
-                } else {
-                    Err("a pseudo-header field stands behind others")
+                let taken = match lines.len() {
+                    0 if line.is_valid => pseudo(name, value),
+                    0 => Err("`:authority` is no host"),
+                    _ => Err("a pseudo-header field stands behind others"),
                 };
                 lines.bytes.truncate(start);
                 taken
@@ -247,7 +247,7 @@ impl Seen {
     #[inline]
     fn field(&mut self, line: &Line, lines: &mut Appender<'_>) -> Result<(), &'static str> {
         let (name, value) = (&lines.bytes[line.name.clone()], &lines.bytes[line.value.clone()]);
-        if !is_lower_token(name) || !is_value(value) {
+        if !line.is_valid {
             return Err(
                 "the name of a field is no token in lower case, or its value has white space around it or a control character",
             );
@@ -265,11 +265,11 @@ impl Seen {
             | Kind::Upgrade => return Err("a field concerns the connection alone"),
             Kind::Host => self.hosts += 1,
             Kind::ContentLength => {
-                let length = h1::decimal(value);
-                if length.is_none() || self.length.is_some_and(|before| Some(before) != length) {
-                    return Err("`Content-Length` is no number, or there are two");
+                // Two that are equal as well, as over HTTP/1 (RFC 9110 section 8.6).
+                if self.length.is_some() {
+                    return Err("there are two `Content-Length`");
                 }
-                self.length = length;
+                self.length = Some(h1::decimal(value).ok_or("`Content-Length` is no number")?);
             }
             Kind::Te | Kind::Date | Kind::Expect => {}
         }

@@ -40,7 +40,7 @@ pub(crate) struct Field {
 const _: () = assert!(size_of::<Field>() == 16);
 
 impl Field {
-    const UNSET: Self =
+    pub(crate) const UNSET: Self =
         Self { start: 0, value: 0, value_len: 0, name_len: 0, kind: Kind::Other, is_sensitive: false };
 }
 

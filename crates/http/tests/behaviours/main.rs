@@ -26,4 +26,5 @@ mod limits_are_reached_with_an_error;
 mod limits_of_heads_hold_in_each_version;
 mod messages_end_where_the_rfc_says;
 mod messages_survive_the_round_trip;
+mod plain_heads_are_read_as_all_are;
 mod smuggling;

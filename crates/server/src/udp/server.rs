@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use anywire_advice::Advice;
 use anywire_loops::{self as loops, LoopHandle, LoopState, Loops};
 use anywire_wire::AddressError;
 use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, Udp, UdpError, UdpOptions, Unregistered};
@@ -55,16 +56,22 @@ pub enum UdpServerError {
     #[error(transparent)]
     Bind(#[from] UdpError),
     /// No address was given.
-    #[error("the service has nowhere to receive; add .listen(\"udp:127.0.0.1:9000\")")]
+    #[error("the service has nowhere to receive{help}", help = Advice("add .listen(\"udp:127.0.0.1:9000\")"))]
     NoAddress,
     /// The loops did not start: the system gave no thread or no descriptor.
     #[error(transparent)]
     Loops(#[from] loops::StartError),
     /// A socket could not be registered with its loop; mostly no descriptor is left.
-    #[error("a socket could not be registered with its loop: {0}; a higher limit on open files may help")]
+    #[error(
+        "a socket could not be registered with its loop: {0}{help}",
+        help = Advice("a higher limit on open files may help")
+    )]
     Register(#[source] io::Error),
     /// The signals that end a service cannot be received.
-    #[error("receiving SIGTERM and SIGINT failed: {0}; a higher limit on open files may help")]
+    #[error(
+        "receiving SIGTERM and SIGINT failed: {0}{help}",
+        help = Advice("a higher limit on open files may help")
+    )]
     Signals(#[source] io::Error),
 }
 

@@ -141,13 +141,22 @@ impl Engine {
     pub(super) fn challenge(&mut self, index: u32) {
         if self.may_answer(Place::Block(index)) {
             self.counters.challenges += 1;
-            self.acknowledge_now(index);
+            self.answer(index);
         }
     }
 
     /// An ACK for a segment that is not acceptable.
     fn answer_unacceptable(&mut self, index: u32, segment: &Parsed) {
         if self.may_answer_unacceptable(Place::Block(index), segment) {
+            self.answer(index);
+        }
+    }
+
+    /// An ACK with our present numbers. What leaves by itself in SYN-RECEIVED is the SYN-ACK.
+    fn answer(&mut self, index: u32) {
+        if self.blocks[index].state == State::SynReceived {
+            self.reply_with_ack(index, self.blocks[index].snd_nxt);
+        } else {
             self.acknowledge_now(index);
         }
     }

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::table::{Entry, Table};
 use super::{HpackError, huffman};
-use crate::headers::Kind;
+use crate::headers::{Kind, is_lower_token, is_value};
+use crate::message::is_host;
 
 /// The decoder of one direction of a connection.
 #[derive(Debug)]
@@ -34,6 +35,9 @@ pub(in crate::h2) struct Line {
     pub(in crate::h2) name: Range<usize>,
     pub(in crate::h2) value: Range<usize>,
     pub(in crate::h2) kind: Kind,
+    /// The name is one in lower case, and the value is one (RFC 9113 section 8.2.1). Checked when it comes as text, and known
+    /// of the entries of the table.
+    pub(in crate::h2) is_valid: bool,
     /// It is a secret: whoever passes it on marks it so as well (RFC 7541 section 6.2.3).
     pub(in crate::h2) is_never_indexed: bool,
 }
@@ -52,7 +56,7 @@ impl Decoder {
 
     /// Appends the next field of the block to `out` as `name: value\r\n`. `None` at the end of the block.
     ///
-    /// The bytes are as the peer sent them: the caller checks them.
+    /// The bytes are as the peer sent them: the caller looks whether they [are valid](Line::is_valid).
     #[inline]
     pub(in crate::h2) fn next(
         &mut self,
@@ -85,7 +89,7 @@ impl Decoder {
     #[inline]
     fn indexed(&self, block: &mut Block<'_>, out: &mut Vec<u8>) -> Result<Line, HpackError> {
         let index = integer(&mut block.rest, 7)?;
-        let Entry { name, value, kind } = self.table.get(index).ok_or(HpackError::Index(index))?;
+        let Entry { name, value, kind, is_valid } = self.table.get(index).ok_or(HpackError::Index(index))?;
         let start = out.len();
         out.reserve(name.len() + value.len() + 4);
         out.extend_from_slice(name);
@@ -94,7 +98,7 @@ impl Decoder {
         out.extend_from_slice(b"\r\n");
         let value_start = start + name.len() + 2;
         let value = value_start..value_start + value.len();
-        Ok(Line { name: start..start + name.len(), value, kind, is_never_indexed: false })
+        Ok(Line { name: start..start + name.len(), value, kind, is_valid, is_never_indexed: false })
     }
 
     /// RFC 7541 section 6.2.
@@ -123,10 +127,11 @@ impl Decoder {
         string(&mut block.rest, out)?;
         let value = value_start..out.len();
         out.extend_from_slice(b"\r\n");
+        let is_valid = is_valid(&out[name.clone()], &out[value.clone()]);
         if is_indexed {
-            self.table.insert(&out[name.clone()], &out[value.clone()], kind);
+            self.table.insert(Entry { name: &out[name.clone()], value: &out[value.clone()], kind, is_valid });
         }
-        Ok(Line { name, value, kind, is_never_indexed })
+        Ok(Line { name, value, kind, is_valid, is_never_indexed })
     }
 
     /// RFC 7541 section 6.3.
@@ -138,6 +143,16 @@ impl Decoder {
         }
         self.table.set_limit(size);
         Ok(())
+    }
+}
+
+/// Of the pseudo-header fields `:authority` alone is checked here, since it is the same in all requests of a connection. What
+/// the others may be depends on each other.
+fn is_valid(name: &[u8], value: &[u8]) -> bool {
+    match name {
+        b":authority" => is_host(value),
+        [b':', ..] => true,
+        _ => is_lower_token(name) && is_value(value),
     }
 }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::huffman;
-use super::table::{Table, static_index, static_pair};
+use super::table::{Entry, Table, static_index, static_pair};
 use crate::headers::Kind;
 
 /// The encoder of one direction of a connection.
@@ -124,7 +124,7 @@ impl Encoder {
         } else {
             string(out, value);
         }
-        self.table.insert(name, value, Kind::of(name));
+        self.table.insert(Entry { name, value, kind: Kind::of(name), is_valid: true });
     }
 }
 

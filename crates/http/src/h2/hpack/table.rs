@@ -71,6 +71,16 @@ pub(super) static STATIC: [(&str, &str); STATIC_LEN] = [
 
 pub(super) const STATIC_LEN: usize = 61;
 
+static STATIC_KINDS: [Kind; STATIC_LEN] = {
+    let mut kinds = [Kind::Other; STATIC_LEN];
+    let mut index = 0;
+    while index < STATIC_LEN {
+        kinds[index] = Kind::of(STATIC[index].0.as_bytes());
+        index += 1;
+    }
+    kinds
+};
+
 /// The index of the first static entry of this name, which is in lower case; 0 if there is none.
 #[inline]
 pub(super) fn static_index(name: &[u8]) -> usize {
@@ -131,6 +141,8 @@ pub(super) struct Entry<'t> {
     pub(super) name: &'t [u8],
     pub(super) value: &'t [u8],
     pub(super) kind: Kind,
+    /// As [`Line::is_valid`](super::Line).
+    pub(super) is_valid: bool,
 }
 
 /// A dynamic table. Its entries lie one behind the other in one block, so that an entry costs no allocation.
@@ -151,6 +163,7 @@ struct Record {
     name_len: u32,
     value_len: u32,
     kind: Kind,
+    is_valid: bool,
 }
 
 impl Record {
@@ -175,13 +188,14 @@ impl Table {
         let index = index.checked_sub(1)?;
         if let Some((name, value)) = STATIC.get(index) {
             let (name, value) = (name.as_bytes(), value.as_bytes());
-            return Some(Entry { name, value, kind: Kind::of(name) });
+            return Some(Entry { name, value, kind: STATIC_KINDS[index], is_valid: true });
         }
         let from_newest = index - STATIC_LEN;
         let record = self.entries.get(self.entries.len().checked_sub(from_newest + 1)?)?;
         let (name, rest) =
             self.bytes.get(record.start as usize..)?.split_at_checked(record.name_len as usize)?;
-        Some(Entry { name, value: rest.get(..record.value_len as usize)?, kind: record.kind })
+        let value = rest.get(..record.value_len as usize)?;
+        Some(Entry { name, value, kind: record.kind, is_valid: record.is_valid })
     }
 
     /// The index of an entry with this name and this value.
@@ -199,8 +213,9 @@ impl Table {
     }
 
     /// Adds an entry, and evicts as many old ones as it takes. One that is larger than the table empties it.
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], kind: Kind) {
-        let record = Record { start: 0, name_len: name.len() as u32, value_len: value.len() as u32, kind };
+    pub(super) fn insert(&mut self, Entry { name, value, kind, is_valid }: Entry<'_>) {
+        let (name_len, value_len) = (name.len() as u32, value.len() as u32);
+        let record = Record { start: 0, name_len, value_len, kind, is_valid };
         let fits = record.size() <= self.limit;
         self.evict(if fits { self.limit - record.size() } else { 0 });
         if !fits {
@@ -270,6 +285,10 @@ const GONE_BYTES_MAX: usize = 1024;
 mod tests {
     use super::*;
 
+    fn entry<'t>(name: &'t [u8], value: &'t [u8]) -> Entry<'t> {
+        Entry { name, value, kind: Kind::Other, is_valid: true }
+    }
+
     #[test]
     fn each_static_name_is_found() {
         for (at, (name, _)) in STATIC.iter().enumerate() {
@@ -285,7 +304,7 @@ mod tests {
     fn old_entries_make_room_and_are_compacted_away() {
         let mut table = Table::new(200);
         for n in 0..1000_u32 {
-            table.insert(b"name", n.to_string().as_bytes(), Kind::Other);
+            table.insert(entry(b"name", n.to_string().as_bytes()));
             assert!(table.size <= 200 && table.bytes.len() < 2 * GONE_BYTES_MAX);
             let newest = table.get(STATIC_LEN + 1).expect("just inserted");
             assert_eq!(newest.value, n.to_string().as_bytes());
@@ -296,7 +315,7 @@ mod tests {
         assert_eq!(table.find(b"name", b"994"), None);
         table.set_limit(40);
         assert_eq!((table.entries.len(), table.find(b"name", b"999")), (1, Some(STATIC_LEN + 1)));
-        table.insert(&[b'x'; 9], b"", Kind::Other);
+        table.insert(entry(&[b'x'; 9], b""));
         assert_eq!((table.entries.len(), table.size), (0, 0));
         assert_eq!(table.get(STATIC_LEN + 1), None);
         assert_eq!(table.get(0), None);
@@ -306,7 +325,7 @@ mod tests {
     fn a_table_takes_little_more_memory_than_its_entries() {
         let mut table = Table::new(4096);
         for n in 0..60_u32 {
-            table.insert(b"name", n.to_string().as_bytes(), Kind::Other);
+            table.insert(entry(b"name", n.to_string().as_bytes()));
             assert!(table.bytes.capacity() <= table.bytes.len() + BYTES_MORE, "{}", table.bytes.capacity());
         }
     }
