@@ -57,6 +57,17 @@ impl Pool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max
     }
 
+    /// Whether a cell for so many bytes is left.
+    pub(crate) const fn has_room_for(&self, bytes: usize) -> bool {
+        let cell = if Self::is_small(bytes) { size_of::<Small>() } else { size_of::<Large>() };
+        self.bytes_in_use + cell <= self.bytes_max
+    }
+
+    /// Whether so many bytes fit into a small cell.
+    pub(crate) const fn is_small(bytes: usize) -> bool {
+        bytes <= SMALL_DATA
+    }
+
     /// Whether nothing more is to be received. A quarter comes on top of the limit, for data that arrives in order alone.
     /// Without it two engines could be full of data for each other, and neither could take any.
     #[inline]

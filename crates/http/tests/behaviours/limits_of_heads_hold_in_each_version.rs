@@ -283,6 +283,30 @@ fn to_the_byte_or_the_field() {
     }
 }
 
+/// What a limit of heads allows, the limit of CONTINUATION frames does not take back.
+#[test]
+fn a_head_of_the_limit_s_size_is_taken_whatever_its_frames() {
+    let head = HeadLimits { bytes: 1 << 20, fields: usize::MAX, ..HeadLimits::default() };
+    let limits = Limits { head, ..Limits::default() };
+    let large = literals(&[("x", &"v".repeat(100))]).repeat(7_000);
+    let frames = |id, start: &[u8]| {
+        let block = [start, &large].concat();
+        let pieces: Vec<_> = block.chunks(16 << 10).collect();
+        let (last, first) = pieces.split_last().expect("some");
+        let kind = |at| if at == 0 { (HEADERS, END_STREAM) } else { (CONTINUATION, 0) };
+        let frame = |(at, piece): (usize, &&[u8])| frame(kind(at).0, kind(at).1, id, piece);
+        let before: Vec<u8> = first.iter().enumerate().flat_map(frame).collect();
+        [before, self::frame(CONTINUATION, END_HEADERS, id, last)].concat()
+    };
+    let mut server = End::server(limits);
+    assert_eq!(server.events(&frames(1, REQUEST)), Ok(vec!["1 GET http://a/ end".into()]));
+    let mut client = End::client(limits);
+    let mut request = RequestHead::new(Method::GET, "/").expect("a target");
+    request.set_origin("http", "a").expect("an origin");
+    client.engine.open(&request, None, true, &mut client.out).expect("a slot");
+    assert_eq!(client.events(&frames(1, b"\x88")), Ok(vec!["1 200 end".into()]));
+}
+
 /// More fields than that are not taken, whatever a configuration says.
 #[test]
 fn ten_thousand_fields_are_the_most() {

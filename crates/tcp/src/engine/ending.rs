@@ -330,8 +330,7 @@ impl Engine {
         let hash = self.hash_of(&error.addresses, both);
         let Some(Place::Block(index)) = self.find(hash, &error.addresses, both) else { return };
         let block = &self.blocks[index];
-        let in_flight = block.snd_una.le(error.seq) && error.seq.lt(block.snd_nxt.max(block.snd_una + 1));
-        if !in_flight {
+        if !error.seq.within(block.snd_una, block.snd_nxt) {
             self.counters.frames_ignored += 1;
             return;
         }

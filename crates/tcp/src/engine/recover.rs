@@ -388,12 +388,20 @@ impl Engine {
             }
             true
         });
+        if lost == 0 {
+            return;
+        }
+        let is_in = self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
             extension.lost_bytes += lost;
+            if !is_in {
+                // Nothing is reduced, so nothing can be taken back.
+                extension.begin_repair(None);
+            }
         }
-        self.blocks[index].flags.set(Flags::TIMED_OUT);
-        let nxt = self.blocks[index].snd_nxt;
-        self.blocks[index].window.recover = nxt;
+        let block = &mut self.blocks[index];
+        block.flags.set(if is_in { Flags::NONE } else { Flags::TIMED_OUT });
+        block.window.recover = block.snd_nxt;
         self.take_turn(index);
     }
 
@@ -446,7 +454,7 @@ impl Engine {
         }
         let are_all_duplicates = is_duplicate && extension.resent_count == 0;
         let block = &self.blocks[index];
-        if !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+        if extension.prior.is_none() || !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
             return false;
         }
         if are_all_duplicates {
@@ -476,10 +484,17 @@ impl Engine {
         self.extensions[place].resent_at = None;
         self.extensions[place].lost_bytes = 0;
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let (eff_mss, mut lost) = (block.eff_mss, 0);
         self.pool.walk(block.send_tail, block.send_next, |kept| {
-            kept.marks.clear(Marks::LOST);
+            if kept.length > eff_mss {
+                // The path has become narrower, and has not taken it.
+                lost += if kept.marks.has(Marks::LOST) { kept.end() - kept.seq } else { 0 };
+            } else {
+                kept.marks.clear(Marks::LOST);
+            }
             true
         });
+        self.extensions[place].lost_bytes = lost;
     }
 
     /// The retransmission timer has fired (RFC 6298, section 5; RFC 6675 5.1).
@@ -489,8 +504,13 @@ impl Engine {
         let block = &mut self.blocks[index];
         let (tail, unsent) = (block.send_tail, block.send_next);
         let first = self.pool.front(tail);
-        let is_repeated =
-            block.has(Flags::TIMED_OUT) && !first.is_none() && self.pool.segment(first).transmissions > 1;
+        // A path that has become narrower sends again as well, and reduces nothing.
+        let by_timer =
+            block.backoff() > 1 || place.is_none_or(|place| self.extensions[place].prior.is_some());
+        let is_repeated = block.has(Flags::TIMED_OUT)
+            && by_timer
+            && !first.is_none()
+            && self.pool.segment(first).transmissions > 1;
         if is_repeated {
             block.window.on_repeated_timeout(block.eff_mss);
         } else {

@@ -203,7 +203,7 @@ fn connect_ip(found: &[SocketAddr], options: &UdpOptions) -> io::Result<Unregist
         match connected(target).and_then(|first| match first {
             // Nobody is there, and the system chose the same port for this end: it would answer itself. While it has the port,
             // the next one is given another.
-            (_itself, local) if local == target => connected(target),
+            (itself, local) if meets_itself(&itself, local) => connected(target),
             other => Ok(other),
         }) {
             Ok((socket, local)) => {
@@ -214,6 +214,11 @@ fn connect_ip(found: &[SocketAddr], options: &UdpOptions) -> io::Result<Unregist
         }
     }
     Err(failed)
+}
+
+/// Whether it is connected to its own address. The target does not tell: 0.0.0.0 means this machine.
+fn meets_itself(socket: &Socket, local: SocketAddr) -> bool {
+    socket.peer_addr().is_ok_and(|peer| peer.as_socket() == Some(local))
 }
 
 fn connected(target: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
@@ -288,7 +293,7 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
 fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregistered, UdpError> {
     let failed = |cause| UdpError::binding(address, cause);
     // Held until the socket is bound, so that no other server takes the file for stale.
-    let _claim = address.file().map(Claim::of_folder).transpose().map_err(failed)?;
+    let claim = address.file().map(Claim::of_folder).transpose().map_err(failed)?;
     if let Some(path) = address.file() {
         make_room(path, Type::DGRAM).map_err(|blocked| match blocked {
             Blocked::NotASocket => UdpError::NotASocket { address: address.clone() },
@@ -299,6 +304,8 @@ fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregist
     socket.bind(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
     let file =
         address.file().map(SocketFile::of).transpose().map_err(failed)?.map(|file| Arc::new(Guard(file)));
+    // If the rest fails the file goes, under a claim of its own.
+    drop(claim);
     finish(socket, Link::Unix { peer: None, file }, address, OwnAddresses::of(address), options)
         .map_err(failed)
 }
