@@ -127,7 +127,7 @@ impl Engine {
         let addresses = self.local.addresses(block.local, block.remote);
         // A reset should carry them as well (RFC 7323 3.2).
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
-        let segment = without_payload(&block, block.snd_nxt, Control::RST | Control::ACK);
+        let segment = without_payload(&block, block.bare_seq(), Control::RST | Control::ACK);
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         if !self.write_reply(&Reply { addresses, route: block.route, segment, options }, out) {
             self.take_turn(index);
