@@ -229,6 +229,12 @@ impl Engine {
         if segment.sequence_len() == 0 && segment.seq == wait.rcv_nxt {
             return;
         }
+        if is_fin_again(segment, wait.rcv_nxt) && self.may_answer(Place::TimeWait(place)) {
+            // The ACK of the FIN was lost, and its next one may be as late (RFC 9293 3.10.7.4, eighth).
+            let expires = self.tick.after(self.timings.time_wait);
+            self.time_wait[place].expires = expires;
+            self.time_wait_queue.push_back((place, expires));
+        }
         if self.may_answer_unacceptable(Place::TimeWait(place), segment) {
             self.acknowledge_for(&wait, addresses, 0);
         }
@@ -275,9 +281,9 @@ impl Engine {
                 let ahead = value.wrapping_sub(recent) as i32;
                 ahead > 0 || ahead == 0 && segment.seq.gt(rcv_nxt)
             }
-            // The earlier one had none: a SYN with a timestamp is new.
-            (Some(_), None) => true,
-            (None, _) => segment.seq.gt(rcv_nxt),
+            // The earlier one had none: a SYN with a timestamp is new. If we agree on none, its own SYN had one as well.
+            (Some(_), None) if self.settings.timestamps => true,
+            _ => segment.seq.gt(rcv_nxt),
         };
         // A cookie has no room for a number of our choice.
         let may_choose = self.half_open.used() < self.limits.half_open || recent.is_some();
@@ -386,6 +392,12 @@ impl Engine {
         }
         self.echoes.push(frame as u32);
     }
+}
+
+/// Whether a segment is the peer's FIN once more, before this RCV.NXT.
+pub(super) const fn is_fin_again(segment: &Parsed, rcv_nxt: Seq) -> bool {
+    let end = segment.seq.0.wrapping_add(segment.sequence_len());
+    segment.flags.has(Control::FIN) && segment.flags.has(Control::ACK) && end == rcv_nxt.0
 }
 
 /// A path of IPv4 is not taken for narrower than this, as in Linux; longer packets are fragmented.
