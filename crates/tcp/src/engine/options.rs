@@ -23,7 +23,8 @@ impl Engine {
     }
 
     /// Gives a connection a user timeout of its own: how long data may stay without an ACK before it is given up (R2 of RFC 9293
-    /// 3.8.3, MUST-21; RFC 5482). Zero: that of the [`Settings`](crate::Settings) again.
+    /// 3.8.3, MUST-21; RFC 5482), from the first retransmission timeout on. It holds at once, also for what is in flight. Zero: that
+    /// of the [`Settings`](crate::Settings) again.
     pub fn set_user_timeout(&mut self, id: ConnId, timeout: Duration) {
         if !self.is_held(id) {
             return;
@@ -33,6 +34,7 @@ impl Engine {
         } else if self.blocks[id.0].state != State::Closed {
             self.user_timeouts.insert(id.0, timers::ticks(timeout).max(1));
         }
+        self.end_stall_in_time(id.0);
     }
 
     /// Sets the Diffserv field of a connection's packets from now on, 0 to 63: the lower six bits count (RFC 2474; RFC 9293
