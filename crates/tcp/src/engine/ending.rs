@@ -222,9 +222,16 @@ impl Engine {
         if let Some(listener) =
             self.listener_after(recent, wait.rcv_nxt, (wait.local, wait.local_port), segment)
         {
-            self.counters.time_wait_reused += 1;
-            self.drop_time_wait(place);
-            return self.on_syn(listener, wait.local, addresses, arrived, Some(wait.snd_nxt));
+            let opens = self.opens_at_once(&addresses);
+            if opens {
+                self.end_former(Place::TimeWait(place));
+            }
+            let last = opens.then_some(wait.snd_nxt);
+            return self.on_syn(listener, wait.local, addresses, arrived, last);
+        }
+        if self.has_brought_cookie(Place::TimeWait(place), (wait.local, wait.local_port), addresses, arrived)
+        {
+            return;
         }
         if segment.sequence_len() == 0 && segment.seq == wait.rcv_nxt {
             return;
@@ -246,13 +253,49 @@ impl Engine {
         let block = &self.blocks[index];
         let recent = block.has(Flags::TIMESTAMPS).then_some(block.ts_recent);
         let here = (block.local, block.local_port);
-        let Some(listener) = self.listener_after(recent, block.rcv_nxt, here, &arrived.segment) else {
-            return false;
-        };
         let (local, addresses) = (block.local, self.local.addresses(block.local, block.remote));
-        let last = self.give_way(index);
-        self.on_syn(listener, local, addresses, arrived, Some(last));
+        let Some(listener) = self.listener_after(recent, block.rcv_nxt, here, &arrived.segment) else {
+            return self.has_brought_cookie(Place::Block(index), here, addresses, arrived);
+        };
+        let last = self.opens_at_once(&addresses).then(|| self.give_way(index));
+        self.on_syn(listener, local, addresses, arrived, last);
         true
+    }
+
+    /// Whether a SYN becomes a half-open connection. Otherwise it gets a cookie or nothing, and the connection in TIME-WAIT stays:
+    /// what was forged ends none.
+    fn opens_at_once(&self, addresses: &Addresses) -> bool {
+        self.half_open.used() < self.limits.half_open
+            && self.local.route_to(remote_address(addresses)).is_ok()
+    }
+
+    /// Whether a segment for a connection in TIME-WAIT brings the cookie of the next one, which has opened with it.
+    fn has_brought_cookie(
+        &mut self,
+        former: Place,
+        (local, port): (u16, u16),
+        addresses: Addresses,
+        arrived: &Arrived,
+    ) -> bool {
+        arrived.segment.flags.has(Control::ACK)
+            && self
+                .local
+                .listener_for(local, port)
+                .is_some_and(|listener| self.accept_cookie(listener, local, addresses, arrived, Some(former)))
+    }
+
+    /// Ends a connection in TIME-WAIT for one with the same addresses and ports.
+    pub(super) fn end_former(&mut self, former: Place) {
+        match former {
+            Place::TimeWait(place) => {
+                self.counters.time_wait_reused += 1;
+                self.drop_time_wait(place);
+            }
+            Place::Block(index) => {
+                self.give_way(index);
+            }
+            Place::HalfOpen(_) => {}
+        }
     }
 
     /// Ends a connection in TIME-WAIT, whose user still holds it, for a new one. Gives its last number.

@@ -310,13 +310,14 @@ impl Engine {
         self.reply(reply);
     }
 
-    /// The ACK of a SYN that was answered with a cookie. False if it is none.
+    /// The ACK of a SYN that was answered with a cookie. False if it is none. A former connection, in TIME-WAIT, ends with it.
     pub(super) fn accept_cookie(
         &mut self,
         id: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
+        former: Option<Place>,
     ) -> bool {
         let segment = &arrived.segment;
         let is_recent = self.cookie_sent_at.is_some_and(|sent| self.now.since(sent) < COOKIES_LIVE);
@@ -360,6 +361,9 @@ impl Engine {
             self.counters.refused_by_limit += 1;
             return true;
         };
+        if let Some(former) = former {
+            self.end_former(former);
+        }
         if self.table.insert(arrived.hash, Place::Block(index).value()).is_err() {
             self.forget(index);
             self.counters.refused_by_limit += 1;

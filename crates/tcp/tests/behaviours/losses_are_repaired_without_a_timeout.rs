@@ -331,3 +331,34 @@ fn a_probe_that_found_no_room_does_not_leave_in_a_repair() {
         assert!(!is_timeout || left.len() == 1, "{left:?}");
     }
 }
+
+/// RFC 8985 7.4.2: as for a fast recovery, and so by what was in flight. The ACK that shows it may cover all of that.
+#[test]
+fn a_loss_that_a_probe_has_repaired_slows_down_as_any_other() {
+    both(|settings| {
+        let mut host = Host::with(settings.clone(), small_limits());
+        host.round_trip = 20;
+        let (id, mut peer) = host.accept(Peer::new());
+        host.engine.send(id, &[1; 10 * 1448]);
+        let first = host.sent();
+        assert_eq!(first.len(), 10);
+        let mut probe = Vec::new();
+        while host.engine.counters().loss_probes == 0 {
+            probe = host.wait_millis(1);
+            peer.later(1);
+        }
+        assert!(probe.len() == 1 && probe[0].1.seq == first[9].seq, "{probe:?}");
+        // All but the last have arrived, and their ACK is late.
+        peer.heard_all(&first[..9]);
+        host.give(&[peer.acks()]);
+        host.engine.send(id, &[1; 100_000]);
+        let second = host.sent();
+        assert!(second.len() > 8, "{second:?}");
+        peer.heard(&probe[0].1);
+        peer.heard_all(&second);
+        let third = host.answers(&peer.acks());
+        assert_eq!(host.engine.counters().fast_recoveries, 1);
+        let share = third.len() * 10 / (second.len() + 1);
+        assert!((4..=7).contains(&share), "{} after {}", third.len(), second.len() + 1);
+    });
+}

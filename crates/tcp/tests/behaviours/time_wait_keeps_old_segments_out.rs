@@ -154,6 +154,41 @@ fn a_fin_again_starts_it_anew() {
     }
 }
 
+/// RFC 6191 2, RFC 9293 MAY-2: it ends when the next connection is there, and a SYN that only gets a cookie may be forged.
+#[test]
+fn a_cookie_ends_it_when_it_comes_back() {
+    for is_held in [false, true] {
+        let mut limits = small_limits();
+        limits.half_open = 1;
+        let mut host = Host::with(settings(), limits);
+        let (id, mut peer) =
+            if is_held { in_time_wait(&mut host, Peer::new()) } else { ended(&mut host, Peer::new()) };
+        host.news();
+        assert_eq!(host.answers(&Peer::new().port(6000).syn()).len(), 1);
+        assert_eq!(host.engine.half_open(), 1, "full");
+        let fin = Segment { seq: peer.seq.wrapping_sub(1), ..peer.segment(ACK | FIN) };
+        peer.later(1000);
+        let old_end = peer.ack;
+        peer.seq = peer.seq.wrapping_add(5000);
+        let answer = host.answers(&peer.syn()).remove(0);
+        assert_eq!((answer.bits, host.engine.counters().cookies_sent), (SYN | ACK, 1));
+        // The old one is still there: its peer may be the one to hear.
+        assert_eq!(host.answers(&fin)[0].seq, old_end, "held: {is_held}");
+        assert_eq!(host.engine.counters().time_wait_reused, 0);
+        // What brings no cookie opens nothing.
+        peer.seq = peer.seq.wrapping_add(1);
+        peer.ack = answer.seq.wrapping_add(2);
+        host.give(&[peer.acks()]);
+        assert_eq!((host.news(), host.engine.counters().cookies_accepted), (vec![], 0));
+        peer.heard(&answer);
+        host.give(&[peer.data(b"next")]);
+        let next = host.news().iter().find(|(_, events)| events.has(Events::INCOMING)).expect("it opens").0;
+        assert_eq!((host.read(next), host.engine.in_time_wait()), (b"next".to_vec(), 0));
+        assert_eq!(host.engine.counters().time_wait_reused, 1);
+        assert_eq!(host.engine.status(id), Status::Ended(End::Closed));
+    }
+}
+
 #[test]
 fn what_has_arrived_stays_when_a_newer_syn_comes() {
     let mut host = Host::new();
