@@ -59,6 +59,10 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
             )),
         });
     }
+    if let Some(space) = text.find(char::is_whitespace) {
+        let message = format!("calling {text:?}: a space stands at its byte {space}, and no URL holds one");
+        return Err(Failure::new(Code::Usage, message).help("leave it out, or write %20 for it"));
+    }
     let of_scheme = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
     if text.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(of_scheme)) {
         return Ok(text.to_owned());
@@ -109,6 +113,10 @@ impl std::str::FromStr for Field {
 pub(crate) fn headers(fields: &[Field]) -> Result<Headers, Failure> {
     let mut headers = Headers::new();
     for field in fields {
+        if field.name.eq_ignore_ascii_case("host") && headers.contains("host") {
+            let message = format!("the header Host is given twice, the second time as {:?}", field.value);
+            return Err(Failure::new(Code::Usage, message).help("name one host; a request has one"));
+        }
         headers.append(&field.name, &field.value).map_err(|invalid| Failure::of(Code::Usage, &invalid))?;
     }
     Ok(headers)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anywire_advice::Message;
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode::{self, EncodeError};
 use anywire_http::{Body, BodyError, Headers, Method, ResponseHead, Url, body};
@@ -191,5 +192,6 @@ pub(crate) fn drop_caught<T>(value: T) {
 
 /// The caller's body does not keep to its length.
 pub(crate) fn wrong_length(how: &str) -> BodyError {
-    BodyError::failed(format!("the body is {how} than its stated length; state the true one, or none"))
+    let message = Message::new(format!("the body is {how} than its stated length"));
+    BodyError::failed(message.with_help("state the true one, or none"))
 }

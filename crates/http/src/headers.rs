@@ -60,6 +60,20 @@ impl Headers {
         self.get_all(name).next()
     }
 
+    /// Whether the values of `name` are lists of which one holds `token`, without regard to case (RFC 9110 section 5.6.1).
+    ///
+    /// ```
+    /// use anywire_http::Headers;
+    ///
+    /// let mut headers = Headers::new();
+    /// headers.append("accept-encoding", "br, GZip")?;
+    /// assert!(headers.lists("Accept-Encoding", "gzip"));
+    /// # Ok::<(), anywire_http::InvalidHeader>(())
+    /// ```
+    pub fn lists(&self, name: &str, token: &str) -> bool {
+        list_token(self.get_all(name), token)
+    }
+
     /// All values of `name`, in order.
     pub fn get_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         let lines = self.lines();
@@ -194,6 +208,11 @@ impl Headers {
     pub(crate) fn values_of(&self, kind: Kind) -> impl Iterator<Item = &[u8]> {
         let lines = self.lines();
         lines.fields.iter().filter(move |field| field.kind == kind).map(move |field| lines.value(field))
+    }
+
+    /// The number that `Content-Length` states, if it is one.
+    pub fn stated_length(&self) -> Option<u64> {
+        crate::h1::decimal(self.value_of(Kind::ContentLength)?)
     }
 
     /// Whether the list-valued fields of this kind hold `token`, without regard to case.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anywire_advice::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
@@ -82,7 +83,8 @@ pub struct PlanFacts {
 /// The counts of a run, or of one loop in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// The requests that were sent after the warm-up. Failures to connect are among their errors, whenever they were:
+    /// The requests that were sent after the warm-up, and if a time is measured those that were on their way at its begin.
+    /// Failures to connect are among their errors, whenever they were:
     /// nothing else shows why a connection is missing.
     #[serde(flatten)]
     pub measured: Requests,
@@ -159,11 +161,18 @@ impl Requests {
         self.answered.saturating_sub(self.errors.of(ErrorKind::Status) + self.errors.of(ErrorKind::Check))
     }
 
+    /// Those of which nothing has become yet.
+    pub(crate) fn on_their_way(&self) -> u64 {
+        let ended =
+            self.answered + self.timed_out + self.reset + self.unanswered_at_close + self.unanswered_at_end;
+        self.sent.saturating_sub(ended)
+    }
+
     /// Counts an error, and keeps the words of the first of its kind.
-    pub(crate) fn error(&mut self, kind: ErrorKind, message: impl FnOnce() -> String) {
+    pub(crate) fn error<M: Into<Message>>(&mut self, kind: ErrorKind, message: impl FnOnce() -> M) {
         self.errors.count(kind);
         if self.error_samples.iter().all(|sample| sample.kind != kind) {
-            self.error_samples.push(ErrorSample { kind, message: message() });
+            self.error_samples.push(ErrorSample::new(kind, message().into()));
         }
     }
 

@@ -63,7 +63,7 @@ impl Outcome {
         row("statuses", if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
         row("errors", measured.errors.line());
         for sample in &measured.error_samples {
-            row("", format!("first {}: {}", sample.kind, sample.message));
+            row("", format!("first {sample}"));
         }
         let Connections { opened, open_at_start, open_at_end, lost, given_up, .. } = connections;
         row(

@@ -254,7 +254,7 @@ impl Http {
             }
             let now = precise();
             let first_deadline = session.wait(now, service);
-            match session.expire(now, &self.connection, service) {
+            match session.expire(&self.connection, service) {
                 Break(end) => break end,
                 Continue(true) => {}
                 Continue(false) => {

@@ -236,14 +236,20 @@ fn a_socket_is_never_connected_to_itself() {
     }
     let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
     assert!(up.expect("it starts").success());
+    let _ = fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
     // So few ports that the system would soon choose the one that is connected to.
     fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003").expect("the namespace is ours");
     let loops = Loops::start(1).expect("a thread");
     let played = loops.get(0).spawn(|| async {
-        for _ in 0..100 {
-            let socket =
-                Udp::connect("udp:127.0.0.1:40001", &UdpOptions::default()).await.expect("there is a way");
-            assert_ne!(socket.local().port(), Some(40_001));
+        // A system without IPv6 has no way to some of them.
+        for host in ["127.0.0.1", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]"] {
+            for _ in 0..100 {
+                let to = format!("udp:{host}:40001");
+                match Udp::connect(&to, &UdpOptions::default()).await {
+                    Ok(socket) => assert_ne!(socket.local().port(), Some(40_001), "to {host}"),
+                    Err(no_way) => assert!(host.contains(':'), "{no_way}"),
+                }
+            }
         }
     });
     played.wait().expect("no panic");

@@ -198,9 +198,11 @@ fn no_permission_on_the_socket_path() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory for the socket");
-    // A copy where nobody may run it: the way to the built one may be closed to others.
+    // A copy where nobody may run it: the way to the built one may be closed to others. Another process makes it, because
+    // a file that this one writes would stay busy in a child that another test starts meanwhile.
     let copy = dir.path().join("anywire");
-    std::fs::copy(env!("CARGO_BIN_EXE_anywire"), &copy).expect("the command can be copied");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_anywire")).arg(&copy).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
     let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(dir.path(), everyone).expect("a directory of this test");
     let listen = format!("unix:{}", text(&dir.path().join("app.sock")));

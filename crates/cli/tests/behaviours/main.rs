@@ -34,3 +34,4 @@ mod signals_end_what_runs;
 mod swarm_verifies_every_byte;
 mod tls_and_clear_text_share_a_port;
 mod udp_accounts_on_both_ends;
+mod what_was_typed_is_taken_as_it_was_meant;

@@ -10,6 +10,8 @@ use serde_json::Value;
 struct Service {
     child: std::process::Child,
     stdout: BufReader<std::process::ChildStdout>,
+    /// Held open, and where the address stands if stdout is for JSON.
+    _stderr: BufReader<std::process::ChildStderr>,
     address: String,
 }
 
@@ -19,13 +21,21 @@ impl Service {
             .args(["udp", "serve", "--listen", address])
             .args(args)
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("the built command starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("the command prints text");
-        let address = line.trim().strip_prefix("receiving on ").expect("an address").to_owned();
-        Self { child, stdout, address }
+        let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+        let said: &mut dyn BufRead = if args.ends_with(&["--json", "-"]) { &mut stderr } else { &mut stdout };
+        let address = loop {
+            let mut line = String::new();
+            assert!(said.read_line(&mut line).expect("the command prints text") > 0, "it ended");
+            // Beside it stands the log.
+            if let Some(address) = line.trim().strip_prefix("receiving on ") {
+                break address.to_owned();
+            }
+        };
+        Self { child, stdout, _stderr: stderr, address }
     }
 
     /// Ends it in order; what it printed since.

@@ -50,7 +50,7 @@ impl Upload {
             Some(bytes) if bytes.is_empty() => Self::Done,
             // A reference: the caller's body stays whole, to be sent once more.
             Some(bytes) => Self::Whole(bytes.clone()),
-            None if framing.is_empty() => Self::Done,
+            // Though it be of no bytes: trailers may follow.
             None => Self::Body {
                 body: mem::take(&mut draft.body),
                 piece: Bytes::new(),

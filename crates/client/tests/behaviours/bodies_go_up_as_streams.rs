@@ -5,9 +5,11 @@ use std::sync::{Mutex, mpsc};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::support::{OK, Peer, block_on, client, on_each_wire, poll_once};
+use crate::support::bytes_of_http2::HEADERS;
+use crate::support::{OK, Peer, block_on, client, client_of_http2, on_each_wire, poll_once};
+use anywire_advice::Chain;
 use anywire_client::{Error, Fault, Limits, Phase};
-use anywire_http::{Body, BodyError, Chain, Headers, body};
+use anywire_http::{Body, BodyError, Headers, body};
 use bytes::Bytes;
 use futures_core::Stream;
 
@@ -47,6 +49,36 @@ fn pieces_arrive_as_one_body_with_trailers() {
             assert_eq!(length, declared.is_some().then_some("300000"));
         }
         assert_eq!(peer.accepted(), 1);
+    });
+}
+
+/// Over HTTP/2 trailers need no chunks, and libraries of gRPC state a length of 0.
+#[test]
+fn trailers_follow_a_body_of_no_bytes_over_http2() {
+    on_each_wire(|wire| {
+        let (report, came) = mpsc::channel();
+        let peer = Peer::of_http2(wire, move |mut frames, _| {
+            while let Some(head) = frames.until(HEADERS) {
+                let trailers = frames.until(HEADERS).filter(|frame| frame.stream == head.stream);
+                let _ = report.send((head.ends_stream(), trailers.is_some_and(|frame| frame.ends_stream())));
+                frames.answer(head.stream);
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        for length in [None, Some(0)] {
+            let (mut sender, body) = Body::channel(1);
+            let mut trailers = Headers::new();
+            trailers.append("x-sum", "7").expect("a good trailer");
+            sender.trailers(trailers);
+            sender.finish();
+            let body = match length {
+                Some(length) => body.with_length(length),
+                None => body,
+            };
+            let call = client.post(peer.url("/")).via(peer.via()).body(body);
+            assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "ok");
+            assert_eq!(came.recv().expect("a request"), (false, true), "{length:?}");
+        }
     });
 }
 

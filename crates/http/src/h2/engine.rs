@@ -193,6 +193,10 @@ impl Engine {
             settings.push((id::PUSH, 0));
         }
         let limits = Limits {
+            // A block is no longer than what it counts for the limit of heads, which the peer is told.
+            continuations: limits
+                .continuations
+                .max(limits.head.bytes.max(limits.head.trailer_bytes) / FRAME_BYTES_MIN),
             // Without a window no body could ever come.
             stream_window_bytes: limits.stream_window_bytes.clamp(1, frame::WINDOW_MAX),
             connection_window_bytes: limits

@@ -105,7 +105,7 @@ impl HeadDecoder {
         }
         let is_tunnel = is_connect && protocol.is_none();
         let target_fits = if is_tunnel {
-            path.is_empty() && scheme.is_empty() && authority.contains(':')
+            !has_path && !has_scheme && authority.contains(':')
         } else {
             let is_path = path.starts_with('/') || (*method == Method::OPTIONS && path == "*");
             is_scheme(scheme) && is_path && is_target(path)
@@ -265,11 +265,11 @@ impl Seen {
             | Kind::Upgrade => return Err("a field concerns the connection alone"),
             Kind::Host => self.hosts += 1,
             Kind::ContentLength => {
-                let length = h1::decimal(value);
-                if length.is_none() || self.length.is_some_and(|before| Some(before) != length) {
-                    return Err("`Content-Length` is no number, or there are two");
+                // Two that are equal as well, as over HTTP/1 (RFC 9110 section 8.6).
+                if self.length.is_some() {
+                    return Err("there are two `Content-Length`");
                 }
-                self.length = length;
+                self.length = Some(h1::decimal(value).ok_or("`Content-Length` is no number")?);
             }
             Kind::Te | Kind::Date | Kind::Expect => {}
         }

@@ -22,7 +22,8 @@ pub struct Limits {
     /// window of each of the 256 streams: so a body that nobody reads never holds up another one. With less, a peer can make
     /// this end hold less, and the last bodies wait until others are read.
     pub connection_window_bytes: u32,
-    /// `CONTINUATION` frames of one header block. Default 8: a head of the limit's size fits one frame (CVE-2024-27316).
+    /// `CONTINUATION` frames of one header block, but never fewer than a head of the limit's size may need. Default 8: by default
+    /// such a head fits one frame (CVE-2024-27316).
     pub continuations: usize,
     /// Streams that end too early, so many at once and so many a second: the peer resets them, or breaks a rule on them. Default
     /// 200 and 50, because a browser cancels all requests of a page when its user leaves (CVE-2023-44487, CVE-2025-8671).

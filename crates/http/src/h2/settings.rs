@@ -26,17 +26,22 @@ impl Settings {
         extended_connect: false,
     };
 
-    /// Takes the values of a frame. Values that it does not know have no meaning.
-    pub(super) fn update(&mut self, payload: &[u8], from_server: bool) -> Result<(), Error> {
+    /// Takes the values of a frame, one after the other. Values that it does not know have no meaning. Returns the smallest
+    /// size of the table that has held meanwhile.
+    pub(super) fn update(&mut self, payload: &[u8], from_server: bool) -> Result<usize, Error> {
         let refuse = |code, reason| Err(Error::Frame { code, reason });
         let (settings, rest) = payload.as_chunks::<6>();
         if !rest.is_empty() {
             return refuse(Code::FRAME_SIZE_ERROR, "SETTINGS has a length that is no multiple of 6");
         }
+        let mut smallest_table_bytes = usize::MAX;
         for &[i1, i0, v3, v2, v1, v0] in settings {
             let value = u32::from_be_bytes([v3, v2, v1, v0]);
             match (u16::from_be_bytes([i1, i0]), value) {
-                (id::TABLE_BYTES, _) => self.table_bytes = value as usize,
+                (id::TABLE_BYTES, _) => {
+                    self.table_bytes = value as usize;
+                    smallest_table_bytes = smallest_table_bytes.min(self.table_bytes);
+                }
                 (id::PUSH, 0) => {}
                 (id::PUSH, 1) if !from_server => {}
                 (id::PUSH, _) => {
@@ -64,10 +69,14 @@ impl Settings {
                         "SETTINGS_ENABLE_CONNECT_PROTOCOL is neither 0 nor 1, or withdrawn",
                     );
                 }
+                (id::NO_OLD_PRIORITIES, 0 | 1) => {}
+                (id::NO_OLD_PRIORITIES, _) => {
+                    return refuse(Code::PROTOCOL_ERROR, "SETTINGS_NO_RFC7540_PRIORITIES is neither 0 nor 1");
+                }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(smallest_table_bytes.min(self.table_bytes))
     }
 }
 

@@ -5,12 +5,11 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::thread::LocalKey;
 
+use anywire_advice::Chain;
 use http::{Extensions, StatusCode, Version};
 
-use crate::h1;
-use crate::headers::Kind;
 use crate::spare::{self, Pool, Pooled, Spare, Spares};
-use crate::{Body, Chain, Headers, InvalidHeader, StaticHeader};
+use crate::{Body, Headers, InvalidHeader, StaticHeader};
 
 /// The head of a response as a client gets it: status, version and header fields, in any version of HTTP.
 ///
@@ -98,7 +97,7 @@ impl ResponseHead {
     /// # Ok::<(), anywire_http::h1::DecodeError>(())
     /// ```
     pub fn stated_length(&self) -> Option<u64> {
-        h1::decimal(self.headers().value_of(Kind::ContentLength)?)
+        self.headers().stated_length()
     }
 }
 

@@ -57,8 +57,18 @@ fn a_malformed_request_ends_its_stream() {
         ("8.3.1 two hosts", with(&[("host", "a"), ("host", "a")])),
         ("8.1.1 a length without a body", with(&[("content-length", "1")])),
         ("8.1.1 two lengths", with(&[("content-length", "0"), ("content-length", "1")])),
+        // RFC 9110 section 8.6, as over HTTP/1.
+        ("8.1.1 the same length twice", with(&[("content-length", "0"), ("content-length", "0")])),
         ("8.1.1 no number", with(&[("content-length", "+0")])),
         ("8.5 CONNECT with a path", vec![(":method", "CONNECT"), USUAL[2], (":authority", "a:1")]),
+        (
+            "8.5 CONNECT with an empty path",
+            vec![(":method", "CONNECT"), (":path", ""), (":authority", "a:1")],
+        ),
+        (
+            "8.5 CONNECT with an empty scheme",
+            vec![(":method", "CONNECT"), (":scheme", ""), (":authority", "a:1")],
+        ),
         ("8.5 CONNECT without a port", vec![(":method", "CONNECT"), (":authority", "a")]),
         ("8.3.1 empty scheme", vec![USUAL[0], (":scheme", ""), USUAL[2], USUAL[3]]),
         ("RFC 8441 not allowed", [&[(":method", "CONNECT"), (":protocol", "x")], &USUAL[1..]].concat()),
@@ -206,6 +216,41 @@ fn a_body_has_the_length_that_its_head_states() {
     );
 }
 
+/// RFC 9113 section 8.1.1, as over HTTP/1.
+#[test]
+fn an_answer_that_has_no_body_may_state_a_length() {
+    for (method, status, may_have) in [
+        (Method::GET, "204", false),
+        (Method::GET, "304", false),
+        (Method::HEAD, "200", false),
+        (Method::HEAD, "204", false),
+        // Only a sender must not use it (RFC 9110 section 15.3.6).
+        (Method::GET, "205", true),
+    ] {
+        let mut client = End::client(Limits::default());
+        let mut request = RequestHead::new(method, "/").expect("a target");
+        request.set_origin("http", "a").expect("an origin");
+        let head = literals(&[(":status", status), ("content-length", "1")]);
+        let mut answer = |data: Option<&[u8]>| {
+            let id = client.engine.open(&request, None, true, &mut client.out).expect("a slot").get();
+            let bytes = match data {
+                None => frame(HEADERS, END_HEADERS | END_STREAM, id, &head),
+                Some(data) => {
+                    [frame(HEADERS, END_HEADERS, id, &head), frame(DATA, END_STREAM, id, data)].concat()
+                }
+            };
+            let events = client.events(&bytes).expect("the connection lives");
+            events.into_iter().map(|event| event.replacen(&format!("{id} "), "", 1)).collect::<Vec<_>>()
+        };
+        let whole = if may_have { "reset PROTOCOL_ERROR".to_owned() } else { format!("{status} end") };
+        assert_eq!(answer(None), [whole], "{status}");
+        let end = if may_have { "reset PROTOCOL_ERROR" } else { " end" };
+        assert_eq!(answer(Some(b"")), [status, end], "{status}");
+        let body = if may_have { "x end" } else { "reset PROTOCOL_ERROR" };
+        assert_eq!(answer(Some(b"x")), [status, body], "{status}");
+    }
+}
+
 #[test]
 fn a_frame_in_the_wrong_place_ends_the_connection() {
     let headers = frame(HEADERS, END_STREAM, 1, REQUEST);
@@ -253,6 +298,9 @@ fn a_frame_in_the_wrong_place_ends_the_connection() {
         ),
         ("6.10 CONTINUATION alone", frame(CONTINUATION, 4, 1, &[]), Code::PROTOCOL_ERROR),
         ("RFC 9218 7.1 too short", frame(PRIORITY_UPDATE, 0, 0, &[0; 3]), Code::PROTOCOL_ERROR),
+        ("RFC 9218 7.1 no stream", frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\0u=1"), Code::PROTOCOL_ERROR),
+        ("RFC 9218 7.1 a push", frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x02u=1"), Code::PROTOCOL_ERROR),
+        ("RFC 9218 2.1", frame(SETTINGS, 0, 0, &[0, 9, 0, 0, 0, 2]), Code::PROTOCOL_ERROR),
     ];
     for (name, case, code) in cases {
         let mut server = End::server(Limits::default());

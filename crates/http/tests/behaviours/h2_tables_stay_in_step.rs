@@ -309,5 +309,12 @@ fn of_the_peers_size() {
         end.out.clear();
         let both = next(&mut end);
         assert!(both.starts_with(&[0x3f, 100 - 31, 0x3f, 0xe1, 0x1f]), "{role}: {both:02x?}");
+        // In one frame as in several: the values count one after the other (RFC 9113 section 6.5.3).
+        assert_eq!(next(&mut end), again, "{role}");
+        let both = [&[0, 1, 0, 0, 0, 0], &[0, 1, 0, 0, 0x10, 0][..]].concat();
+        end.events(&frame(SETTINGS, 0, 0, &both)).expect("good");
+        end.out.clear();
+        let larger = next(&mut end);
+        assert!(larger.starts_with(&[0x20, 0x3f, 0xe1, 0x1f]), "{role}: {larger:02x?}");
     }
 }

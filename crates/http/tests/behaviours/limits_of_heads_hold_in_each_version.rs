@@ -92,6 +92,19 @@ const CASES: &[Case] = &[
         status: 414,
     },
     Case {
+        name: "target_bytes, by the authority",
+        set: |target_bytes| HeadLimits { target_bytes, ..HeadLimits::default() },
+        counts: |size, version, role| match (version, role) {
+            // There it is a field.
+            (Version::Http1, Role::Server) => "POST / HTTP/1.1".len(),
+            (Version::Http2, Role::Server) => size,
+            (Version::Http1, Role::Client) => "HTTP/1.1 200 OK".len(),
+            (Version::Http2, Role::Client) => 0,
+        },
+        make: |size| Message::of("/", &"a".repeat(size)),
+        status: 414,
+    },
+    Case {
         name: "fields",
         set: |fields| HeadLimits { fields, ..HeadLimits::default() },
         counts: |size, version, role| match (version, role) {
@@ -270,6 +283,30 @@ fn to_the_byte_or_the_field() {
     }
 }
 
+/// What a limit of heads allows, the limit of CONTINUATION frames does not take back.
+#[test]
+fn a_head_of_the_limit_s_size_is_taken_whatever_its_frames() {
+    let head = HeadLimits { bytes: 1 << 20, fields: usize::MAX, ..HeadLimits::default() };
+    let limits = Limits { head, ..Limits::default() };
+    let large = literals(&[("x", &"v".repeat(100))]).repeat(7_000);
+    let frames = |id, start: &[u8]| {
+        let block = [start, &large].concat();
+        let pieces: Vec<_> = block.chunks(16 << 10).collect();
+        let (last, first) = pieces.split_last().expect("some");
+        let kind = |at| if at == 0 { (HEADERS, END_STREAM) } else { (CONTINUATION, 0) };
+        let frame = |(at, piece): (usize, &&[u8])| frame(kind(at).0, kind(at).1, id, piece);
+        let before: Vec<u8> = first.iter().enumerate().flat_map(frame).collect();
+        [before, self::frame(CONTINUATION, END_HEADERS, id, last)].concat()
+    };
+    let mut server = End::server(limits);
+    assert_eq!(server.events(&frames(1, REQUEST)), Ok(vec!["1 GET http://a/ end".into()]));
+    let mut client = End::client(limits);
+    let mut request = RequestHead::new(Method::GET, "/").expect("a target");
+    request.set_origin("http", "a").expect("an origin");
+    client.engine.open(&request, None, true, &mut client.out).expect("a slot");
+    assert_eq!(client.events(&frames(1, b"\x88")), Ok(vec!["1 200 end".into()]));
+}
+
 /// More fields than that are not taken, whatever a configuration says.
 #[test]
 fn ten_thousand_fields_are_the_most() {
@@ -294,6 +331,41 @@ fn ten_thousand_fields_are_the_most() {
         let events = server.events(&[request(stream, false), whole(stream, &fields(count))].concat());
         assert!(events.expect("it lives")[1].starts_with(trailers));
     }
+}
+
+/// Trailers may be larger than heads. Those that are larger than trailers may be cost their stream alone.
+#[test]
+fn each_has_its_own_limit() {
+    let (trailer_bytes, trailer_fields) = (133 * 100, 1000);
+    let head = HeadLimits { bytes: 200, trailer_bytes, trailer_fields, ..HeadLimits::default() };
+    for (count, expected) in [(100, Fate::Taken), (101, Fate::Answered(431))] {
+        let message = Message { trailers: vec![("x", "v".repeat(100)); count], ..Message::of("/", "a") };
+        assert_eq!(message.fate(head, Version::Http2, Role::Server), expected, "{count}");
+    }
+}
+
+/// What cannot be answered is reset.
+#[test]
+fn without_an_answer_its_stream_ends() {
+    let head = HeadLimits { bytes: 200, trailer_bytes: 200, ..HeadLimits::default() };
+    let large = literals(&[("x", &*"v".repeat(100)); 2]);
+    let reset = "1 reset ENHANCE_YOUR_CALM";
+    // The peer takes not even the answer.
+    for end in [0, END_STREAM] {
+        let mut server = End::server(Limits { head, ..Limits::default() });
+        server.events(&frame(SETTINGS, 0, 0, &[0, 6, 0, 0, 0, 10])).expect("good");
+        server.out.clear();
+        let block = [REQUEST, &large].concat();
+        assert_eq!(server.events(&frame(HEADERS, END_HEADERS | end, 1, &block)), Ok(vec![reset.into()]));
+        assert!(limit_told(&server).is_some());
+        assert_eq!(server.resets(), [(1, Code::ENHANCE_YOUR_CALM)]);
+    }
+    // More may follow.
+    let mut server = End::server(Limits { head, ..Limits::default() });
+    server.events(&request(1, false)).expect("good");
+    assert_eq!(server.events(&frame(HEADERS, END_HEADERS, 1, &large)), Ok(vec![reset.into()]));
+    assert!(frames(&server.out).iter().all(|(kind, ..)| *kind != HEADERS), "no answer to half a request");
+    assert_eq!(server.resets(), [(1, Code::ENHANCE_YOUR_CALM)]);
 }
 
 /// RFC 9113 section 8.2.3: a client sends each cookie as a field of its own, so that those that repeat shrink to a byte.

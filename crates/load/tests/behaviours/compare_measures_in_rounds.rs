@@ -118,7 +118,7 @@ fn every_candidate_has_its_row() {
         assert_eq!(own.figures.ratio_to_limit, Some(ratio));
     }
     assert_eq!((broken.rounds.len(), broken.medians.requests_per_second), (0, None));
-    assert!(broken.error_messages[0].contains("there is nothing to start"));
+    assert!(broken.error_messages[0].found.contains("there is nothing to start"));
     assert!(comparison.to_string().contains("other"));
 }
 
@@ -181,7 +181,7 @@ fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
     let comparison = compare(&[garbled()], &options, |_| {}).unwrap();
     let row = &comparison.candidates[0];
     assert!(row.errors.of(ErrorKind::Parse) > 0, "{:?}", row.errors);
-    let messages = row.error_messages.join("\n");
+    let messages = row.error_messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     assert!(messages.contains("ended before anything was measured"), "{messages}");
 }
 

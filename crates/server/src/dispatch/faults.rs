@@ -3,8 +3,10 @@
 use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use anywire_advice::Chain;
 use anywire_http::h1::encode;
-use anywire_http::{BodyError, Chain, Fault, IntoResponse, Response, StatusCode};
+use anywire_http::{Body, BodyError, Fault, IntoResponse, Response, StatusCode};
+use bytes::Bytes;
 
 use super::Dispatch;
 use crate::contained::{Payload, dispose, drop_caught, text};
@@ -15,7 +17,7 @@ impl Dispatch {
     /// Looks at a response before it is sent.
     #[inline]
     pub(super) fn vet(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
-        if !response.is_plain() || response.status.is_informational() {
+        if answers_head || !response.is_plain() || response.status.is_informational() {
             cold_path();
             self.vet_other(endpoint, response, answers_head);
         }
@@ -48,6 +50,13 @@ impl Dispatch {
     #[cold]
     fn vet_other(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
         let status = response.status.as_u16();
+        // A maker of the answer to HEAD may state the length of what GET gets beside no body, as with other servers.
+        if answers_head
+            && response.body.as_full().is_some_and(Bytes::is_empty)
+            && let Some(length) = response.headers.stated_length()
+        {
+            response.body = Body::withheld(Some(length));
+        }
         if let Some(cause) = self.unsendable(response, answers_head) {
             let refusal = self.refuse(Some(endpoint), status, &cause);
             self.replace(Some(endpoint), response, refusal);

@@ -72,7 +72,8 @@ pub(crate) struct Timers {
 impl Timers {
     /// Counts the time until `now` for everything that is waited for.
     pub(crate) fn count(&mut self, now: Instant) {
-        let Some(before) = self.counted.replace(now) else { return };
+        let Some(before) = self.counted else { return };
+        self.counted = Some(now);
         let passed = now.saturating_duration_since(before);
         let Waits { head, handler, body, write, half_closed, linger } = self.waits;
         let stopwatches = [
@@ -93,6 +94,11 @@ impl Timers {
         if write {
             self.write.waited(passed);
         }
+    }
+
+    /// Whether the peer is to send more of a body.
+    pub(crate) fn waits_for_body(&self) -> bool {
+        self.waits.body
     }
 
     /// Sets what the connection waits for from `now` on. Returns the time until the first deadline, if there is one.

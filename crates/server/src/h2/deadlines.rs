@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anywire_http::BodyError;
 use anywire_http::h2::{Code, StreamId};
-use anywire_loops::clock::after;
+use anywire_loops::clock::{after, precise};
 use anywire_wire::Connection;
 
 use super::session::{Parts, Session};
@@ -35,6 +35,10 @@ impl Session {
         let write = !self.output.is_empty();
         let waits = Waits { write, linger: self.is_closing() && !write, ..Waits::default() };
         let own = self.timers.wait(waits, now, &service.limits);
+        // From here, because handlers that ran in this poll may have taken long.
+        let since = |begun: bool, since: Option<Instant>| begun.then(|| since.unwrap_or(now));
+        self.idle_since = since(self.is_resting, self.idle_since);
+        self.partial_since = since(self.has_part, self.partial_since);
         let idle = self.idle_since.map(|since| after(since, service.limits.idle_timeout));
         let partial = self.partial_since.map(|since| after(since, service.limits.head_timeout));
         let while_open = [self.engine_deadline(), idle, partial, self.earliest];
@@ -54,21 +58,18 @@ impl Session {
         let lacks_body = stream.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
         let body = lacks_body && !self.keeps_waiting;
         let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
-        // The peer reads this stream too slowly. Whether it reads at all is for the connection.
-        let write = self.engine.is_blocked(id);
-        let half_closed = self.input_ended && !write;
+        let half_closed = self.input_ended;
+        // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
+        // opens no window any more.
+        let write = self.engine.is_blocked(id) && !half_closed;
         let waits = Waits { handler, body, write, half_closed, ..Waits::default() };
         stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| after(now, left));
         self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
     }
 
-    /// Acts on deadlines that have passed. Returns true if the session is to be polled again.
-    pub(crate) fn expire(
-        &mut self,
-        now: Instant,
-        connection: &Connection,
-        service: &Service,
-    ) -> ControlFlow<End, bool> {
+    /// Acts on deadlines that had passed when the last poll began. One that has passed since waits for the next poll, which
+    /// looks first at what has come meanwhile. Returns true if the session is to be polled again.
+    pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
         looked(&mut self.timers, connection, &service.limits);
         match self.timers.expired(&service.limits) {
             Some(Expired::WriteSilent) => {
@@ -85,9 +86,7 @@ impl Session {
             }
             _ => {}
         }
-        if self.is_closing() {
-            return Continue(false);
-        }
+        let Some(now) = self.polled_at.filter(|_| !self.is_closing()) else { return Continue(false) };
         let mut acted = false;
         // Before the engine's: a peer whose preface drips acknowledges no settings either, and both deadlines pass together.
         if self.partial_since.is_some_and(|since| now >= after(since, service.limits.head_timeout)) {
@@ -123,17 +122,17 @@ impl Session {
             self.streams.iter().filter(|(_, stream)| late(stream.deadline)).map(|(id, _)| *id).collect();
         let acted = !ids.is_empty();
         for id in ids {
-            self.expire_stream(id, now, service);
+            self.expire_stream(id, service);
         }
         self.earliest = self.streams.values().filter_map(|stream| stream.deadline).min();
         acted
     }
 
-    fn expire_stream(&mut self, id: StreamId, now: Instant, service: &Service) {
+    fn expire_stream(&mut self, id: StreamId, service: &Service) {
         let (counters, limits) = (&service.counters, &service.limits);
         let Some(stream) = self.streams.get_mut(&id) else { return };
         self.changed.push(id);
-        stream.timers.count(now);
+        stream.timers.count(precise());
         match stream.timers.expired(limits) {
             Some(Expired::Handler) => {
                 let Stage::Handling(run) = std::mem::replace(&mut stream.stage, Stage::Done) else { return };
@@ -144,7 +143,9 @@ impl Session {
                     service,
                 };
                 let (is_head, endpoint) = (stream.is_head, stream.endpoint);
-                stream.upload = None;
+                if let Some(upload) = stream.upload.take() {
+                    parts.engine.discarded(id, upload.into_unread(), parts.output.buffer());
+                }
                 stream.stage = Self::respond(parts, id, &mut run.time_out(), is_head, endpoint);
                 if matches!(stream.stage, Stage::Done) {
                     self.finish(id, service);

@@ -43,9 +43,15 @@ pub(crate) struct Session {
     pub(super) earliest: Option<Instant>,
     /// The connection's window was closed when the streams' deadlines were set.
     pub(super) keeps_waiting: bool,
-    /// Since when no request was under way.
+    /// When the last poll began. What has come since was not looked at yet.
+    pub(super) polled_at: Option<Instant>,
+    /// No request is under way.
+    pub(super) is_resting: bool,
+    /// Since when, as of the first wait.
     pub(super) idle_since: Option<Instant>,
-    /// Since when a frame, or a head, has come in part.
+    /// A frame, or a head, has come in part.
+    pub(super) has_part: bool,
+    /// Since when, as of the first wait.
     pub(super) partial_since: Option<Instant>,
     /// The peer has ended its direction: there is nothing more to read, and it may wait for its answers.
     pub(super) input_ended: bool,
@@ -93,7 +99,10 @@ impl Session {
             timers: Timers::default(),
             earliest: None,
             keeps_waiting: false,
+            polled_at: None,
+            is_resting: false,
             idle_since: None,
+            has_part: false,
             partial_since: None,
             input_ended: false,
             gone: Vec::new(),
@@ -104,6 +113,7 @@ impl Session {
     /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
         let now = precise();
+        self.polled_at = Some(now);
         self.date = env.service.date();
         self.woken.set_task(cx.waker());
         if self.input.is_none() && self.output.is_empty() {
@@ -156,7 +166,7 @@ impl Session {
                 }
                 Poll::Pending => {
                     if self.is_idle() {
-                        self.rest(now, env.service);
+                        self.rest(env.service);
                     }
                     return Continue(());
                 }
@@ -174,7 +184,7 @@ impl Session {
     #[cold]
     fn end_input(&mut self) {
         self.input_ended = true;
-        self.partial_since = None;
+        (self.has_part, self.partial_since) = (false, None);
         self.engine.leave(self.output.buffer());
         for (id, stream) in &mut self.streams {
             if let Some(upload) = &mut stream.upload {
@@ -197,8 +207,8 @@ impl Session {
     }
 
     /// Begins to be idle, and frees what only a busy connection needs. Frames that ask for nothing do not renew this.
-    fn rest(&mut self, now: Instant, service: &Service) {
-        self.idle_since.get_or_insert(now);
+    fn rest(&mut self, service: &Service) {
+        self.is_resting = true;
         self.input = None;
         service.put_output(std::mem::take(&mut self.output));
         self.streams = HashMap::new();
@@ -219,13 +229,13 @@ impl Session {
                 Ok(None) => {
                     let is_within_head = self.engine.is_within_head();
                     let is_whole = rounds > 1 || input.len() < before && !(was_within_head && is_within_head);
-                    let since = self.partial_since.filter(|_| !is_whole).unwrap_or(now);
-                    self.partial_since = (is_within_head || !input.is_empty()).then_some(since);
+                    self.has_part = is_within_head || !input.is_empty();
+                    if is_whole {
+                        self.partial_since = None;
+                    }
                     return;
                 }
-                Ok(Some(Event::Request { id, head, length, end })) => {
-                    self.begin(id, head, length, end, now, env)
-                }
+                Ok(Some(Event::Request { id, head, length, end })) => self.begin(id, head, length, end, env),
                 Ok(Some(Event::Data { id, data, end })) => {
                     let length = data.len();
                     let stream = self.streams.get_mut(&id);
@@ -256,7 +266,7 @@ impl Session {
             }
         }
         // What has come in part now waits for us.
-        self.partial_since = None;
+        (self.has_part, self.partial_since) = (false, None);
     }
 
     /// A stream is gone, by the peer or by its fault.
@@ -291,23 +301,14 @@ impl Session {
     }
 
     /// Starts on a request.
-    fn begin(
-        &mut self,
-        id: StreamId,
-        head: RequestHead,
-        length: Option<u64>,
-        end: bool,
-        now: Instant,
-        env: &Env<'_>,
-    ) {
+    fn begin(&mut self, id: StreamId, head: RequestHead, length: Option<u64>, end: bool, env: &Env<'_>) {
         let service = env.service;
-        self.idle_since = None;
+        (self.is_resting, self.idle_since) = (false, None);
         let is_head = *head.method() == Method::HEAD;
         let (upload, body) = if end {
             (None, None)
         } else {
-            let expects = head.headers().get_bytes("expect");
-            let awaits_continue = expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+            let awaits_continue = head.headers().lists("expect", "100-continue");
             let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
             let body = match length {
                 Some(length) => body.with_length(length),
@@ -348,9 +349,9 @@ impl Session {
             }
             return;
         }
-        let mut timers = Timers::default();
-        timers.count(now);
         let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending { .. }));
+        // Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
+        let timers = Timers::default();
         let stream = Stream { stage, upload, context, endpoint, is_head, waker, timers, deadline: None };
         self.streams.insert(id, Box::new(stream));
         self.changed.push(id);

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::h2::{Code, Engine, ResponseParts, StreamId, Unsent};
 use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
+use anywire_loops::clock::precise;
 use anywire_wire::Output;
 use bytes::Bytes;
 
@@ -156,7 +157,8 @@ impl Session {
         let mut sent = Self::send_head(parts, id, response, is_head);
         if let Err(error @ Unsent::TooLarge { .. }) = sent {
             let (status, cause) = (response.status.as_u16(), error.to_string());
-            *response = parts.service.dispatch.refuse(endpoint, status, &cause);
+            let refusal = parts.service.dispatch.refuse(endpoint, status, &cause);
+            parts.service.dispatch.replace(endpoint, response, refusal);
             sent = Self::send_head(parts, id, response, is_head);
         }
         match sent {
@@ -180,12 +182,16 @@ impl Session {
     ) -> Result<bool, Unsent> {
         let status = response.status;
         let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
-        let length = match response.body.stated_length() {
-            Some(stated) => Some(stated).filter(|_| is_head || status == StatusCode::NOT_MODIFIED),
-            None if has_no_body => None,
-            None => response.body.length(),
+        let length = if has_no_body {
+            response.body.stated_length().filter(|_| status == StatusCode::NOT_MODIFIED)
+        } else if response.body.is_withheld() {
+            // An unknown length is not stated. 0 would be wrong (RFC 9110 section 8.6).
+            response.body.stated_length()
+        } else {
+            response.body.length()
         };
-        let ends = is_head || has_no_body || response.body.is_empty();
+        // Of no bytes trailers may follow.
+        let ends = is_head || has_no_body || response.body.as_full().is_some_and(Bytes::is_empty);
         let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
         parts.engine.respond(id, &head, ends, parts.output.buffer()).map(|()| ends)
     }
@@ -213,7 +219,8 @@ impl Session {
     /// Polls the handler of a stream, and brings it what it asks for of its request's body.
     pub(super) fn poll_stream(&mut self, id: StreamId, now: Instant, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.timers.count(now);
+        // A handler that waits for its peer does not answer for those that ran before it in this poll.
+        stream.timers.count(if stream.timers.waits_for_body() { precise() } else { now });
         self.changed.push(id);
         let waker = stream.waker.clone();
         let cx = &mut Context::from_waker(&waker);

@@ -116,6 +116,11 @@ impl Upload {
         moved
     }
 
+    /// Nobody reads it any more. Returns how many bytes have come and wait for their reader.
+    pub(super) fn into_unread(mut self) -> usize {
+        self.arrived.clear()
+    }
+
     /// The body breaks off: its reader is told.
     pub(super) fn abort(&mut self, why: BodyError) {
         self.lacks_input = false;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops};
+use anywire_advice::Advice;
+use anywire_loops::{self as loops, LoopHandle, LoopState, Loops};
 use anywire_wire::AddressError;
 use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, Udp, UdpError, UdpOptions, Unregistered};
 use tokio::sync::watch;
@@ -55,16 +56,22 @@ pub enum UdpServerError {
     #[error(transparent)]
     Bind(#[from] UdpError),
     /// No address was given.
-    #[error("the service has nowhere to receive; add .listen(\"udp:127.0.0.1:9000\")")]
+    #[error("the service has nowhere to receive{help}", help = Advice("add .listen(\"udp:127.0.0.1:9000\")"))]
     NoAddress,
     /// The loops did not start: the system gave no thread or no descriptor.
     #[error(transparent)]
     Loops(#[from] loops::StartError),
     /// A socket could not be registered with its loop; mostly no descriptor is left.
-    #[error("a socket could not be registered with its loop: {0}; a higher limit on open files may help")]
+    #[error(
+        "a socket could not be registered with its loop: {0}{help}",
+        help = Advice("a higher limit on open files may help")
+    )]
     Register(#[source] io::Error),
     /// The signals that end a service cannot be received.
-    #[error("receiving SIGTERM and SIGINT failed: {0}; a higher limit on open files may help")]
+    #[error(
+        "receiving SIGTERM and SIGINT failed: {0}{help}",
+        help = Advice("a higher limit on open files may help")
+    )]
     Signals(#[source] io::Error),
 }
 
@@ -144,8 +151,9 @@ where
             return Err(UdpServerError::NoAddress);
         }
         let (loops, owns_loops) = self.loops.start()?;
+        let homes = homes(&loops);
         // All addresses are bound before the first datagram is taken: a service starts whole or not at all.
-        let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, loops.len()));
+        let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, homes.len()));
         let bound: Vec<Vec<Unregistered>> = bound.collect::<Result<_, _>>()?;
         let local: Vec<_> = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
         let (end, ended) = watch::channel(None);
@@ -153,17 +161,17 @@ where
         let service = Sockets {
             make: self.make,
             limits: self.limits,
-            loops: loops.iter().collect(),
+            loops: homes.clone(),
             ended,
             parts: parts.clone(),
         };
         let mut registrations = Vec::new();
         for sockets in bound {
             // Of several sockets, the system gives the datagrams of one that is closed to the others.
-            let moves = sockets.len() < loops.len();
-            for (home, mut socket) in loops.iter().zip(sockets) {
+            let moves = sockets.len() < homes.len();
+            for (home, mut socket) in homes.iter().zip(sockets) {
                 socket.refuse_sources(&local);
-                let registration = service.begin(socket, &home, 0, moves);
+                let registration = service.begin(socket, home, 0, moves);
                 registrations.push(registration.map_err(UdpServerError::Register)?);
             }
         }
@@ -189,4 +197,10 @@ where
         }
         server.wait_for_signal()
     }
+}
+
+/// The loops that receive. One that has died gets no work; if none runs, its registration says so.
+fn homes(loops: &Loops) -> Vec<LoopHandle> {
+    let running: Vec<_> = loops.iter().filter(|one| one.state() == LoopState::Running).collect();
+    if running.is_empty() { loops.iter().collect() } else { running }
 }

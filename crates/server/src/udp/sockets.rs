@@ -61,7 +61,12 @@ where
                     let _ = registered.send(Ok(()));
                     service.run(ended).await;
                 }
-                Err(cause) => drop(registered.send(Err(cause))),
+                // Nobody waits for a socket that has moved.
+                Err(cause) => {
+                    if let Err(Err(error)) = registered.send(Err(cause)) {
+                        tracing::error!(%error, "{LOST}");
+                    }
+                }
             }
         });
         self.parts.add(Part { home: home.id(), counts, task: Some(task) });
@@ -103,7 +108,9 @@ where
             && self.home.state() == LoopState::Died
             && let Err(error) = self.service.move_to_another_loop(socket, &self.home)
         {
-            tracing::error!(%error, "a service of datagrams lost an address: nobody receives there any more");
+            tracing::error!(%error, "{LOST}");
         }
     }
 }
+
+const LOST: &str = "a service of datagrams lost an address, because another loop could not receive there";

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, Response, StatusCode};
+use anywire_http::{Body, BodyError, HeadLimits, Response, StatusCode, h2};
 use anywire_server::{Limits, Router, State, Upgrade};
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -249,6 +249,29 @@ fn over_http2() {
         armed.store(false, Ordering::SeqCst);
         served.await_count(case.request, |counters| counters.panics, case.panics);
     }
+}
+
+/// The response is replaced by one that fits.
+#[test]
+fn where_a_head_is_too_large_for_its_peer() {
+    let armed = Arc::<AtomicBool>::default();
+    let maker = Maker(Arc::clone(&armed));
+    let router = router(&armed).get("/large", async move || {
+        let mut response = Response::new(StatusCode::OK).header("x", "x".repeat(1000));
+        response.extensions_mut().insert(maker.bomb());
+        response.body(maker.body(whole()))
+    });
+    let served = Scene::tcp().serve_on(1, router, Limits::default());
+    let head = HeadLimits { bytes: 500, ..HeadLimits::default() };
+    let mut peer = H2::connect_with(&served, h2::Limits { head, ..h2::Limits::default() });
+    let neighbour = peer.get("/neighbour");
+    assert_eq!(peer.ask("/").text(), "ok");
+    armed.store(true, Ordering::SeqCst);
+    assert_eq!(peer.ask("/large").status(), 500);
+    assert_eq!(peer.ask("/go").status(), 200);
+    assert_eq!(peer.answer(neighbour).text(), "unharmed");
+    armed.store(false, Ordering::SeqCst);
+    served.await_count("panics", |counters| counters.panics, 2);
 }
 
 #[test]

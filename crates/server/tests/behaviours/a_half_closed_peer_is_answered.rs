@@ -48,6 +48,7 @@ fn staged() -> (Router, Told<&'static str>, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     let router = Router::new()
         .state(Stage { told, gate: Arc::clone(&gate) })
+        .get("/large", async || Bytes::from_static(&[b'x'; 200_000]))
         .get("/never", async |stage: State<Stage>| {
             let _ends = Ends(stage.told.clone());
             stage.told.send("started").expect("the test listens");
@@ -288,6 +289,27 @@ fn over_http2_it_waits_for_its_answers_for_so_long() {
             served.await_count("timeouts", |counters| counters.half_close_timeouts, 1);
         }
     });
+}
+
+#[test]
+fn over_http2_no_answer_waits_for_a_window_that_cannot_open() {
+    let (router, _tales, _) = staged();
+    let half_close_timeout = Duration::from_millis(100);
+    let served = Scene::tcp().serve_with(router, Limits { half_close_timeout, ..Limits::default() });
+    let mut peer = H2::connect(&served);
+    assert_eq!(peer.ask("/nowhere").status(), 404);
+    peer.reads = false;
+    let id = peer.get("/large");
+    peer.half_close();
+    loop {
+        match peer.next() {
+            Came::Reset(of, code) if of == id => break assert_eq!(code, Code::CANCEL),
+            Came::GoAway(_, Code::NO_ERROR) | Came::Head(..) | Came::Data(_, _, false) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(peer.next(), Came::End));
+    served.await_count("timeouts", |counters| counters.half_close_timeouts, 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A withheld body states its length where no body may follow, and nowhere else; a status that is not final is refused.
 
+use crate::support::h2::H2;
 use crate::support::log;
 use anywire_http::{Body, Response, StatusCode};
 use anywire_server::{Router, State};
@@ -15,6 +16,8 @@ fn served() -> crate::support::Served {
             .get("/not-modified", async || withheld(StatusCode::NOT_MODIFIED))
             .get("/not-modified-plain", async || (StatusCode::NOT_MODIFIED, "text"))
             .get("/no-content", async || withheld(StatusCode::NO_CONTENT))
+            .get("/unknown", async || Response::new(StatusCode::OK).body(Body::withheld(None)))
+            .get("/as-others-do", async || Response::new(StatusCode::OK).header("content-length", "1000"))
             .get("/status/{code}", async |code: anywire_server::Path<u16>, tag: State<&'static str>| {
                 let status = StatusCode::from_u16(code.0).expect("a test's status");
                 Response::new(status).header("upgrade", *tag).body("nothing of this")
@@ -48,6 +51,33 @@ fn an_answer_of_304_has_it() {
     // The text is not what a 200 would have brought.
     assert_eq!(ask(&served, "GET /not-modified-plain").header("content-length"), None);
     assert_eq!(ask(&served, "GET /no-content").header("content-length"), None);
+}
+
+#[test]
+fn it_is_the_same_in_each_version() {
+    let served = served();
+    let mut peer = H2::connect(&served);
+    for (method, path, status, length) in [
+        ("HEAD", "/", 200, Some("2")),
+        ("HEAD", "/withheld", 200, Some("12345678901")),
+        // Not even 0: GET has a body.
+        ("HEAD", "/unknown", 200, None),
+        ("GET", "/not-modified", 304, Some("12345678901")),
+        ("HEAD", "/not-modified", 304, Some("12345678901")),
+        ("GET", "/not-modified-plain", 304, None),
+        ("GET", "/no-content", 204, None),
+        ("HEAD", "/no-content", 204, None),
+        // Where nothing follows, the field cannot contradict what does.
+        ("HEAD", "/as-others-do", 200, Some("1000")),
+        ("GET", "/as-others-do", 200, Some("0")),
+    ] {
+        let answer = ask(&served, &format!("{method} {path}"));
+        assert_eq!((answer.status, answer.header("content-length")), (status, length), "{method} {path}");
+        let id = peer.open(method, path, &[], None, true);
+        let answer = peer.answer(id);
+        assert_eq!((answer.status(), answer.header("content-length")), (status, length), "{method} {path}");
+        assert_eq!((answer.body.as_slice(), answer.reset), (&b""[..], None), "{method} {path}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use anywire_http::{Body, StatusCode};
 use anywire_server::Router;
 
+use crate::support::h2::{Came, H2};
+
 /// The head of a request with a body of three bytes that waits to be asked for.
 fn asking(path: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
@@ -110,4 +112,26 @@ fn a_body_that_has_begun_is_not_asked_for() {
             peer.send("c");
         }
     });
+}
+
+/// The field is a list, and may stand in several lines (RFC 9110 section 10.1.1).
+#[test]
+fn it_is_asked_for_among_others_in_each_version() {
+    let served = crate::support::serve(router());
+    let mut peer = served.connect();
+    let mut over_http2 = H2::connect(&served);
+    for expect in
+        [&["100-Continue"][..], &["100-continue, x"], &["x", "100-continue"], &["x ,\t100-continue"]]
+    {
+        let lines: String = expect.iter().map(|value| format!("expect: {value}\r\n")).collect();
+        peer.send(format!("POST /reads HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n{lines}\r\n"));
+        assert_eq!(peer.answer(false).status, 100, "{expect:?}");
+        peer.send("abc");
+        assert_eq!(peer.answer(false).text(), "abc");
+        let fields: Vec<_> = expect.iter().map(|value| ("expect", *value)).collect();
+        let id = over_http2.open("POST", "/reads", &fields, Some(3), false);
+        let Came::Interim(_, 100) = over_http2.next() else { panic!("no 100 for {expect:?}") };
+        over_http2.body(id, b"abc", true);
+        assert_eq!(over_http2.answer(id).text(), "abc");
+    }
 }

@@ -454,6 +454,29 @@ fn a_socket_that_is_alone_moves_if_its_loop_dies() {
     }
 }
 
+#[test]
+fn a_service_starts_without_the_loops_that_died() {
+    for steering in [Steering::Flow, Steering::Payload { offset: 0, width: 1 }] {
+        let loops = Loops::start(3).expect("threads");
+        kill(&loops, 1);
+        let options = UdpOptions { steering, ..UdpOptions::default() };
+        let start =
+            || UdpServer::new(|| echo).listen("udp:127.0.0.1:0").options(options.clone()).on(&loops).start();
+        let server = start().expect("two loops live");
+        for number in 0..64 {
+            let client = client(&server);
+            send(&client, &[number], 1);
+            assert_eq!(answer(&client), [number]);
+        }
+        let by_loop: Vec<_> = server.counters_by_loop().iter().map(|one| one.datagrams).collect();
+        assert!(by_loop[0] > 0 && by_loop[1] == 0 && by_loop[2] > 0, "{by_loop:?}");
+        drop(server);
+        kill(&loops, 0);
+        kill(&loops, 2);
+        assert!(matches!(start(), Err(UdpServerError::Register(_))), "no loop lives");
+    }
+}
+
 /// Has a loop die, and waits until nothing of it is left.
 fn kill(loops: &Loops, index: usize) {
     struct Panics;

@@ -35,14 +35,17 @@ fn router() -> Router {
             sender.finish();
             body
         })
-        .get("/only-trailers", async || {
-            let (mut sender, body) = Body::channel(1024);
-            let mut trailers = Headers::new();
-            trailers.append("grpc-status", "0").expect("a field");
-            sender.trailers(trailers);
-            sender.finish();
-            body
-        })
+        .get("/only-trailers", async || only_trailers())
+        .get("/no-bytes-but-trailers", async || only_trailers().with_length(0))
+}
+
+fn only_trailers() -> Body {
+    let (mut sender, body) = Body::channel(1024);
+    let mut trailers = Headers::new();
+    trailers.append("grpc-status", "0").expect("a field");
+    sender.trailers(trailers);
+    sender.finish();
+    body
 }
 
 #[test]
@@ -215,9 +218,12 @@ fn trailers_go_both_ways() {
         assert_eq!(peer.answer(id).text(), "3 7");
         let answer = peer.ask("/trailers");
         assert_eq!((answer.text(), answer.trailers.as_ref()), ("abc", Some(&trailers)));
-        let answer = peer.ask("/only-trailers");
-        assert_eq!(answer.body.len(), 0);
-        assert_eq!(answer.trailers.as_ref().and_then(|fields| fields.get("grpc-status")), Some("0"));
+        // With a stated length of 0 as well, which libraries of gRPC have.
+        for (path, length) in [("/only-trailers", None), ("/no-bytes-but-trailers", Some("0"))] {
+            let answer = peer.ask(path);
+            assert_eq!((answer.body.len(), answer.header("content-length")), (0, length));
+            assert_eq!(answer.trailers.as_ref().and_then(|fields| fields.get("grpc-status")), Some("0"));
+        }
     });
 }
 

@@ -59,6 +59,28 @@ fn an_upload_that_is_read_goes_on_beside_one_that_is_not() {
 }
 
 #[test]
+fn what_a_late_handler_leaves_unread_gives_its_window_back() {
+    let handler_timeout = Duration::from_millis(300);
+    let limits = Limits { http2: of_one_stream(), handler_timeout, ..Limits::default() };
+    let served = Scene::tcp().serve_with(router(&Arc::new(Notify::new())), limits);
+    // It takes no more than a byte of the 503, which stays with its stream.
+    let mut peer = H2::connect_with(&served, Http2 { stream_window_bytes: 1, ..Http2::default() });
+    peer.reads = false;
+    let late = peer.open("POST", "/holds", &[], None, false);
+    peer.body(late, &[b'x'; WINDOW], false);
+    let Came::Head(_, head, false) = peer.next() else { panic!("a head comes") };
+    assert_eq!(head.status().as_u16(), 503);
+    let id = peer.open("POST", "/collects", &[], Some(3), false);
+    peer.body(id, b"abc", true);
+    let mut came = peer.next();
+    while !matches!(&came, Came::Head(of, ..) if *of == id) {
+        assert!(!matches!(came, Came::Reset(..)), "{came:?}");
+        came = peer.next();
+    }
+    assert_eq!(served.running.counters().write_timeouts, 0);
+}
+
+#[test]
 fn what_is_cancelled_gives_its_window_back() {
     let goes_on = Arc::new(Notify::new());
     let limits = Limits { http2: of_one_stream(), ..Limits::default() };

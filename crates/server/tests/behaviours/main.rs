@@ -5,6 +5,7 @@
 mod again;
 mod support;
 
+mod a_blocked_loop_costs_no_other_request_its_time;
 mod a_close_is_said_before_it_comes;
 mod a_cut_tls_stream_is_no_end;
 mod a_destructor_that_panics_costs_its_own_request;

@@ -219,10 +219,9 @@ impl Engine {
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
-        // Its timer may have expired and not have run yet. The clock of microseconds may even have wrapped since.
+        // Its timer may have expired and not have run yet. After minutes it has, so the clock of microseconds has not wrapped.
         let passed = self.now.short().wrapping_sub(half.sent_at);
-        let is_late = passed / 1000 >= again_after(half.transmissions)
-            || half.looked_at.after(INITIAL_RTO_MILLIS).is_due(self.tick);
+        let is_late = passed / 1000 >= again_after(half.transmissions);
         half.transmissions += u8::from(is_late);
         let rtt = (half.transmissions == 1).then_some(passed);
         let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {

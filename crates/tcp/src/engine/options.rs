@@ -37,6 +37,25 @@ impl Engine {
         self.end_stall_in_time(id.0);
     }
 
+    /// The user timeout of a connection has changed: a stall ends by the new one, and not with the next retransmission.
+    fn end_stall_in_time(&mut self, index: u32) {
+        let limit = self.user_timeout_of(index);
+        let block = &mut self.blocks[index];
+        if !block.state.is_synchronized()
+            || block.times_its_end()
+            || block.has(Flags::LOSS_TIMER)
+            || block.backoff() == 0 && !block.has(Flags::PROBING_WINDOW)
+        {
+            return;
+        }
+        let ends_at = block.stalled_at().after(limit);
+        let ends_at = if ends_at.is_due(self.tick) { self.tick } else { ends_at };
+        if block.retransmit_at().is_some_and(|at| ends_at.is_before(at)) {
+            block.set_retransmit_at(ends_at);
+            self.set_deadline(index, ends_at);
+        }
+    }
+
     /// Sets the Diffserv field of a connection's packets from now on, 0 to 63: the lower six bits count (RFC 2474; RFC 9293
     /// MUST-48, SHLD-21). Segments of its TIME-WAIT, when no user holds it any more, have zero.
     pub fn set_dscp(&mut self, id: ConnId, dscp: u8) {

@@ -11,7 +11,6 @@ use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
 use crate::fifo::Fifo;
 use crate::packet::{Flags as Control, OptionsOut, Outgoing};
-use crate::pool::Marks;
 use crate::recovery::{Probe, pto_micros};
 use crate::rtt::RtoBounds;
 use crate::seq::Seq;
@@ -366,37 +365,6 @@ impl Engine {
         // Not beyond the moment at which it is given up.
         let wait = self.rto(index).min(limit - stalled);
         self.blocks[index].set_retransmit_at(self.tick.after(wait));
-    }
-
-    /// The user timeout of a connection has changed: a stall ends by the new one, and not with the next retransmission.
-    pub(super) fn end_stall_in_time(&mut self, index: u32) {
-        let limit = self.user_timeout_of(index);
-        let block = &mut self.blocks[index];
-        if !block.state.is_synchronized()
-            || block.times_its_end()
-            || block.has(Flags::LOSS_TIMER)
-            || block.backoff() == 0 && !block.has(Flags::PROBING_WINDOW)
-        {
-            return;
-        }
-        let ends_at = block.stalled_at().after(limit);
-        let ends_at = if ends_at.is_due(self.tick) { self.tick } else { ends_at };
-        if block.retransmit_at().is_some_and(|at| ends_at.is_before(at)) {
-            block.set_retransmit_at(ends_at);
-            self.set_deadline(index, ends_at);
-        }
-    }
-
-    /// For how long a connection's rate holds back what it has to send again, if that is lost.
-    fn waits_for_rate(&self, index: u32) -> Option<u32> {
-        let block = &self.blocks[index];
-        if block.backoff() == 0 || !block.state.is_synchronized() {
-            return None;
-        }
-        let at = self.pace_at(block).filter(|at| !at.is_due(self.tick))?;
-        let first = self.pool.front(block.send_tail);
-        let is_lost = !first.is_none() && self.pool.segment(first).marks.has(Marks::LOST);
-        is_lost.then(|| at.since(self.tick))
     }
 
     /// The loss probe, or the check for reordering, is due.

@@ -189,6 +189,42 @@ fn a_cookie_ends_it_when_it_comes_back() {
     }
 }
 
+/// While half-open connections have no room, a SYN is answered by a cookie. Its number cannot be behind the last one, so only
+/// timestamps would tell old segments from new ones.
+#[test]
+fn without_room_for_a_number_of_our_choice_only_timestamps_open_a_new_connection() {
+    for (peer, is_held, bits) in [
+        (Peer::new(), true, SYN | ACK),
+        (Peer::new(), false, SYN | ACK),
+        (Peer::plain(), true, ACK),
+        (Peer::plain(), false, ACK),
+    ] {
+        let mut limits = small_limits();
+        limits.half_open = 4;
+        let mut host = Host::with(settings(), limits);
+        let (id, mut peer) = in_time_wait(&mut host, peer);
+        if !is_held {
+            host.engine.close(id);
+        }
+        for port in 1..=4 {
+            host.answers(&Peer::new().port(port).syn());
+        }
+        peer.later(1000);
+        peer.seq = peer.seq.wrapping_add(100);
+        let answer = host.answers(&peer.syn()).remove(0);
+        assert_eq!((answer.bits, host.engine.half_open()), (bits, 4), "held: {is_held}");
+    }
+}
+
+/// Both ends have said all (RFC 9293 3.10.5).
+#[test]
+fn giving_it_up_sends_no_reset() {
+    let mut host = Host::new();
+    let (id, _) = in_time_wait(&mut host, Peer::new());
+    host.engine.abort(id);
+    assert_eq!((host.sent(), host.engine.connections(), host.engine.counters().resets_sent), (vec![], 0, 0));
+}
+
 #[test]
 fn what_has_arrived_stays_when_a_newer_syn_comes() {
     let mut host = Host::new();

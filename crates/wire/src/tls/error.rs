@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use anywire_advice::{Advice, Message};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 /// Why a configuration of TLS cannot be used. The fault is in the files or options.
@@ -32,7 +33,10 @@ pub enum TlsError {
         place: String,
     },
     /// The key is protected by a password.
-    #[error("the key in {place} has a password; take it off with `openssl pkey -in KEY -out PLAIN_KEY`")]
+    #[error(
+        "the key in {place} has a password{help}",
+        help = Advice("take it off with `openssl pkey -in KEY -out PLAIN_KEY`")
+    )]
     EncryptedKey {
         /// The file or the argument.
         place: String,
@@ -57,7 +61,10 @@ pub enum TlsError {
         cause: Error,
     },
     /// A server has no certificate to show.
-    #[error("a server needs a certificate and its key, and none was given; put them into `identities`")]
+    #[error(
+        "a server needs a certificate and its key, and none was given{help}",
+        help = Advice("put them into `identities`")
+    )]
     NoIdentity,
     /// There are no roots, so that no server would be trusted.
     #[error("there are no roots to trust: none were given, and the platform has none")]
@@ -77,14 +84,14 @@ pub enum TlsError {
     },
 }
 
-fn misfit(cause: &Error) -> String {
+fn misfit(cause: &Error) -> Message {
     match cause {
         Error::InconsistentKeys(_) => {
-            "it is the key of another certificate than the first one there; the certificate \
-                                       of the key has to be the first of its file"
-                .to_owned()
+            Message::new("it is the key of another certificate than the first one there")
+                .with_help("put the certificate of the key first into its file")
         }
-        other => format!("{other}; RSA from 2048 bits, ECDSA P-256 and P-384, and Ed25519 are supported"),
+        other => Message::new(other.to_string())
+            .with_help("use RSA from 2048 bits, ECDSA P-256 or P-384, or Ed25519"),
     }
 }
 

@@ -203,7 +203,7 @@ fn connect_ip(found: &[SocketAddr], options: &UdpOptions) -> io::Result<Unregist
         match connected(target).and_then(|first| match first {
             // Nobody is there, and the system chose the same port for this end: it would answer itself. While it has the port,
             // the next one is given another.
-            (_itself, local) if local == target => connected(target),
+            (itself, local) if meets_itself(&itself, local) => connected(target),
             other => Ok(other),
         }) {
             Ok((socket, local)) => {
@@ -214,6 +214,11 @@ fn connect_ip(found: &[SocketAddr], options: &UdpOptions) -> io::Result<Unregist
         }
     }
     Err(failed)
+}
+
+/// Whether it is connected to its own address. The target does not tell: 0.0.0.0 means this machine.
+fn meets_itself(socket: &Socket, local: SocketAddr) -> bool {
+    socket.peer_addr().is_ok_and(|peer| peer.as_socket() == Some(local))
 }
 
 fn connected(target: SocketAddr) -> io::Result<(Socket, SocketAddr)> {

@@ -160,7 +160,7 @@ impl Server {
             .arg("build")
             .arg("-o")
             .arg(&binary)
-            .arg(source("../../../client/tests/behaviours/support/real/server.go"));
+            .arg(source("../../../../client/tests/behaviours/support/real/server.go"));
         assert!(build.status().expect("it runs").success(), "the Go program does not build");
         let mut command = Command::new(binary);
         command.arg(certificates.dir.path()).args(certificates.pair("good"));

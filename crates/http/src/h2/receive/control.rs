@@ -51,7 +51,9 @@ impl Engine {
             return Ok(Step::Again);
         }
         let before = self.peer.window;
-        self.peer.update(payload, !self.is_server)?;
+        let smallest_table_bytes = self.peer.update(payload, !self.is_server)?;
+        // The peer has dropped what did not fit then (RFC 7541 section 4.2).
+        self.encoder.set_limit(smallest_table_bytes);
         self.encoder.set_limit(self.peer.table_bytes);
         let change = i64::from(self.peer.window) - i64::from(before);
         if change != 0 {
@@ -192,6 +194,9 @@ impl Engine {
             return refuse(Code::PROTOCOL_ERROR, "PRIORITY_UPDATE is too short, or a server's");
         };
         let id = StreamId(u32::from_be_bytes(*id) & frame::STREAM_ID_MAX);
+        if id.0.is_multiple_of(2) {
+            return refuse(Code::PROTOCOL_ERROR, "PRIORITY_UPDATE is about no stream of a client");
+        }
         // For a stream that is still to come it is dropped: the request can say it itself.
         if let Some(stream) = self.streams.get_mut(&id) {
             let priority = Priority::parse(field);

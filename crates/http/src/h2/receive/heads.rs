@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use super::{Step, refuse};
 use crate::h1::DecodeError;
+use crate::h1::encode::forbids_body;
 use crate::h2::engine::{Going, Incoming};
 use crate::h2::frame::{FrameHead, flag};
 use crate::h2::head::Facts;
 use crate::h2::priority::Priority;
 use crate::h2::stream::Half;
 use crate::h2::{Abuse, Code, Engine, Error, Event, MessageError, ResponseParts, StreamId};
-use crate::{Headers, Method, StatusCode};
+use crate::{Headers, Method};
 
 impl Engine {
     /// RFC 9113 section 6.2.
@@ -214,7 +215,8 @@ impl Engine {
         }
         self.idle_budget.earn(EARNED_BY_STREAM);
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
-        let has_no_body = stream.asks_head || status == StatusCode::NOT_MODIFIED;
+        // Whatever length the head states (RFC 9113 section 8.1.1).
+        let has_no_body = stream.asks_head || forbids_body(status);
         stream.is_tunnel &= status.is_success();
         if has_no_body {
             stream.left = Some(0);

@@ -26,7 +26,7 @@ pub(crate) fn comparison() -> Comparison {
     broken.spread = Figures::default();
     broken.rounds.clear();
     broken.errors = BTreeMap::from([(ErrorKind::Connect, 64)]).into();
-    broken.error_messages = vec!["starting failed: </script><script>alert(1)</script>".to_owned()];
+    broken.error_messages = vec!["starting failed: </script><script>alert(1)</script>".into()];
     for row in &mut rows {
         row.notes.push("syscalls_per_request is unknown: not allowed here".to_owned());
     }
@@ -89,6 +89,7 @@ pub(crate) fn outcome() -> Outcome {
                 error_samples: vec![ErrorSample {
                     kind: ErrorKind::Close,
                     message: "the peer closed with 4 requests unanswered".to_owned(),
+                    help: None,
                 }],
                 ..Requests::default()
             },

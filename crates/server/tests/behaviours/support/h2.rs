@@ -18,7 +18,8 @@ pub(crate) struct H2 {
     pub(crate) link: Remote,
     pub(crate) engine: Engine,
     input: Buffer,
-    out: Vec<u8>,
+    /// What is to leave with the next flush.
+    pub(crate) out: Vec<u8>,
     came: VecDeque<Came>,
     /// The windows open as bodies come. Else they stay as they are.
     pub(crate) reads: bool,
@@ -122,14 +123,26 @@ impl H2 {
         length: Option<u64>,
         end: bool,
     ) -> StreamId {
+        let id = self.open_later(method, path, fields, length, end);
+        self.flush();
+        id
+    }
+
+    /// As [`open`](Self::open), and leaves with what comes next.
+    pub(crate) fn open_later(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        length: Option<u64>,
+        end: bool,
+    ) -> StreamId {
         let mut head = RequestHead::new(method.parse().expect("a method"), path).expect("a target");
         head.set_origin("http", "a").expect("an origin");
         for (name, value) in fields {
             head.headers_mut().append(name, value).expect("a field");
         }
-        let id = self.engine.open(&head, length, end, &mut self.out).expect("a slot");
-        self.flush();
-        id
+        self.engine.open(&head, length, end, &mut self.out).expect("a slot")
     }
 
     /// The rest of a request, as the windows allow it. What comes meanwhile is kept.
