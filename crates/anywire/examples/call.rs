@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anywire::http::Chain;
+use anywire::Chain;
 use anywire::{Body, Client, Json, Router, Server};
 
 #[derive(Debug, serde::Serialize, serde::Deserialize)]

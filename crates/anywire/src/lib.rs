@@ -36,6 +36,7 @@
 //! | [`wire`] | | addresses, listeners, dialers, connections: how bytes travel |
 //! | `wire::tls` | `tls` | certificates, keys, whom a client trusts; the wires `tls:`, `tls+unix:` and so on; `https` URLs |
 //! | [`local`] | | whole messages over a connection, for programs that want no HTTP |
+//! | [`advice`] | | what would help against an error, apart from what was found |
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
@@ -48,6 +49,7 @@
 //! tests, embedding, a reverse proxy, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a wire of your own. The docs of `server` and `client` list the features
 //! that are missing.
 
+pub use anywire_advice as advice;
 #[cfg(feature = "client")]
 pub use anywire_client as client;
 pub use anywire_http as http;
@@ -63,6 +65,7 @@ pub use anywire_tcp as tcp;
 pub use anywire_wire as wire;
 pub use anywire_wire::local;
 
+pub use anywire_advice::{Chain, Help};
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
 pub use anywire_http::{Body, Bytes, Headers, Method, Response, StatusCode};

@@ -241,8 +241,9 @@ fn body(data: &str) -> Result<Body, Failure> {
     if metadata.is_dir() {
         return Err(unread(io::ErrorKind::IsADirectory.into()));
     }
-    // A pipe or a device has no length that would be known.
-    Ok(Blocks::body(file, metadata.is_file().then_some(metadata.len())))
+    // A pipe or a device has no length that would be known. Nor has a file of the kernel, whose size is said to be 0.
+    let size = Some(metadata.len()).filter(|size| metadata.is_file() && *size > 0);
+    Ok(Blocks::body(file, size))
 }
 
 /// The head of the request as the client's encoder writes it; `None` where the URL or a field is wrong, which the call

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anywire::http::Chain;
+use anywire::Chain;
 use anywire::wire::Address;
 use anywire::wire::tls::{ClientCertificates, Identity, MinVersion, ServerTls, ServerTlsOptions, TlsError};
 use clap::{Args, ValueEnum};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire::advice::Message;
 use anywire::load::compare::{Candidate, CompareError, Comparison, Options, Step, compare};
 use anywire::load::{Protocol, Stop, report, text};
 use clap::Args;
@@ -63,8 +64,9 @@ impl Compare {
         signals.check()?;
         if comparison.candidates.iter().all(|row| row.medians.requests_per_second.is_none()) {
             let first = comparison.candidates.iter().flat_map(|row| &row.error_messages).next();
-            let found = first.map_or("no candidate answered", String::as_str);
-            return Err(Failure::from_text(Code::Failed, &format!("comparing failed: {found}")));
+            let found = first.cloned().unwrap_or_else(|| "no candidate answered".into());
+            let message = Message::read(format_args!("comparing failed: {found}"));
+            return Err(Failure::of_message(Code::Failed, message));
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Failed calls and loads in words for the person who typed them. They name the options of this command and who is at
 //! fault, and come with curl's exit codes.
 
+use anywire::Chain;
 use anywire::client::{Error, Fault, Phase, UrlError};
-use anywire::http::Chain;
 use anywire::http::h1::DecodeError;
 use anywire::http::h2;
 use anywire::load::LoadError;
@@ -21,20 +21,18 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
     let calling = |code, found: &str| Failure::new(code, format_args!("calling {url}: {found}"));
     match error {
         Error::Connect { source, .. } => dial(source),
-        Error::Url { source, .. } => {
-            calling(Code::Usage, before_advice(&source.to_string())).help(url_help(source))
-        }
+        Error::Url { source, .. } => calling(Code::Usage, &found(source)).help(url_help(source)),
         Error::ReservedHeader { name } => {
             calling(Code::Usage, &format!("the field {name:?} is written by the command, from the data"))
                 .help("leave it out of --header, and give the body with --data")
         }
-        Error::Encode(_) => calling(Code::Usage, before_advice(&error.to_string()))
-            .help("correct the Host field of --header: HOST, or HOST:PORT"),
+        Error::Encode(_) => {
+            calling(Code::Usage, &found(error)).help("correct the Host field of --header: HOST, or HOST:PORT")
+        }
         Error::Tunnel => calling(Code::Usage, "CONNECT asks for a tunnel, not for an answer")
             .help("choose another method with --request"),
         Error::RequestBody { source, .. } => {
-            let found = source.to_string();
-            calling(Code::Read, &format!("the data could not be sent: {}", before_advice(&found)))
+            calling(Code::Read, &format!("the data could not be sent: {}", found(source)))
                 .help("see that what --data names can be read to its end")
         }
         Error::Timeout { phase, limit, .. } => {
@@ -65,17 +63,19 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Answer, "the server answers with HTTP/1 where HTTP/2 was asked for")
                 .help("leave out --http2; or write https:// if it speaks HTTP/2 over TLS alone")
         }
-        Error::Http2 { source, .. } => {
-            calling(Code::Answer, &format!("the connection broke: {}", before_advice(&source.to_string())))
-                .help(format_args!("{}; {}", at_fault(source.fault()), repeat(error)))
-        }
+        Error::Http2 { source, .. } => calling(
+            Code::Answer,
+            &format!("the connection broke: {}", found(source)),
+        )
+        .help(format_args!("{}; {}", at_fault(source.fault()), repeat(error))),
         Error::Interim { count, .. } => {
             calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
                 .help("the server is at fault: it must end them with a final answer")
         }
-        Error::Body(cause) => calling(Code::Answer, before_advice(&cause.to_string()))
-            .help("see the server's log and the network"),
-        other => calling(code(other), before_advice(&other.to_string())).help(match other.fault() {
+        Error::Body(cause) => {
+            calling(Code::Answer, &found(cause)).help("see the server's log and the network")
+        }
+        other => calling(code(other), &found(other)).help(match other.fault() {
             Fault::Caller => "'anywire get --help' shows how a call is written",
             other => at_fault(other),
         }),
@@ -128,7 +128,7 @@ fn dial(error: &DialError) -> Failure {
         _ => Code::Connect,
     };
     let failure = Failure::of(code, error);
-    match trust::help_with(&Chain(error).to_string()) {
+    match trust::help_with(&found(error)) {
         Some(help) if code == Code::Handshake => failure.help(help),
         _ => failure,
     }
@@ -136,8 +136,7 @@ fn dial(error: &DialError) -> Failure {
 
 /// An answer that is no answer, or one over a limit of this command.
 fn answer(url: &str, error: &DecodeError) -> Failure {
-    let found = error.to_string();
-    let found = before_advice(&found);
+    let found = found(error);
     if error.fault() == Fault::Limit {
         let option = match error {
             DecodeError::HeadTooLarge { .. } => Some("--max-head"),
@@ -154,7 +153,7 @@ fn answer(url: &str, error: &DecodeError) -> Failure {
     }
     let found = match error {
         DecodeError::StartLine => "it does not begin with a status line such as HTTP/1.1 200 OK",
-        _ => found,
+        _ => &found,
     };
     let help = match error {
         DecodeError::StartLine => {
@@ -172,8 +171,7 @@ fn answer(url: &str, error: &DecodeError) -> Failure {
 
 /// A load that cannot run: what the plan asks for came from options, so that these are what to change.
 pub(crate) fn plan(error: &LoadError) -> Failure {
-    let found = Chain(error).to_string();
-    let wrong = Failure::new(Code::Usage, before_advice(&found));
+    let wrong = Failure::new(Code::Usage, found(error));
     match error {
         LoadError::Limit { what, least, most, .. } => {
             let option = OPTION_OF.iter().find(|(asked, _)| what.contains(asked)).map(|(_, option)| option);
@@ -213,9 +211,9 @@ fn url_help(error: &UrlError) -> &'static str {
 
 const WRITE_URL: &str = "write it as http://HOST[:PORT]/PATH, or with https; a wire is named beside it, as in --via unix:/run/app.sock";
 
-/// The part of a message before its advice. The advice behind it is for programmers.
-pub(crate) fn before_advice(text: &str) -> &str {
-    text.split_once("; ").map_or(text, |(found, _)| found)
+/// What was found, without the advice, which is for programmers.
+fn found(error: &dyn std::error::Error) -> String {
+    Chain(error).message().found
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 
 use std::error::Error;
 use std::fmt::{self, Display};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
-use anywire::http::Chain;
+use anywire::Chain;
+use anywire::advice::Message;
 use clap::builder::styling::{AnsiColor, Style};
+
+use crate::output;
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -67,17 +70,14 @@ impl Failure {
         Self::new(code, "")
     }
 
-    /// An error of one of the crates. Their messages end with `; what would help`, which becomes the second line.
+    /// An error of one of the crates. What would help becomes the second line.
     pub(crate) fn of(code: Code, error: &dyn Error) -> Self {
-        Self::from_text(code, &Chain(error).to_string())
+        Self::of_message(code, Chain(error).message())
     }
 
-    /// A message of one of the crates, split as by [`of`](Self::of).
-    pub(crate) fn from_text(code: Code, whole: &str) -> Self {
-        match whole.rsplit_once("; ") {
-            Some((message, help)) => Self::new(code, message).help(help),
-            None => Self::new(code, whole),
-        }
+    /// A message of one of the crates.
+    pub(crate) fn of_message(code: Code, message: Message) -> Self {
+        Self { code, message: message.found, help: message.help }
     }
 
     /// Says what would help, unless that has been said.
@@ -93,7 +93,7 @@ impl Failure {
 
     /// Prints it to stderr, coloured on a terminal, and gives the exit code.
     pub(crate) fn report(&self) -> u8 {
-        let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let coloured = output::is_coloured(&io::stderr());
         if !self.message.is_empty() {
             // If stderr is closed, the exit code still tells.
             let _ = write!(io::stderr(), "{}", Report { failure: self, coloured });
@@ -143,9 +143,15 @@ mod tests {
 
     #[test]
     fn an_error_becomes_two_lines_with_its_cause() {
-        let failure = Failure::of(Code::Failed, &Outer(io::Error::other("it is in use; stop who holds it")));
+        let failure = Failure::of(
+            Code::Failed,
+            &Outer(io::Error::other(Message::new("it is in use; so").with_help("stop who holds it; now"))),
+        );
         let lines = Report { failure: &failure, coloured: false }.to_string();
-        assert_eq!(lines, "error: listening on tcp:h:1 failed: it is in use\nhelp: stop who holds it\n");
+        assert_eq!(
+            lines,
+            "error: listening on tcp:h:1 failed: it is in use; so\nhelp: stop who holds it; now\n"
+        );
         let broke = BodyError::Wire(io::Error::other("it broke"));
         let lines = Report { failure: &Failure::of(Code::Read, &broke), coloured: false }.to_string();
         let help = "try again if the request may be repeated";

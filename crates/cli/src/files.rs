@@ -1,7 +1,8 @@
 //! The files of a directory as a service: read by blocks while the connection takes them, and never one from outside.
 //!
 //! The kernel confines requests: each file is opened with `openat2(2)` and `RESOLVE_BENEATH`, relative to the directory's
-//! own descriptor. So neither `..` nor a link leads out, and there is no race between a check and the opening. Names that begin with a dot are not found: `.git` and `.env` were not meant to be served.
+//! own descriptor. So neither `..` nor a link leads out, and there is no race between a check and the opening. Names that
+//! begin with a dot are not found: `.git` and `.env` were not meant to be served. `/.well-known/` was (RFC 8615).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -109,7 +110,8 @@ impl Wanted {
         for part in encoded.split('/').filter(|part| !part.is_empty()) {
             // Decoded after splitting, so that %2F never makes a part of its own.
             let name: Vec<u8> = percent_decode_str(part).collect();
-            if name.is_empty() || name[0] == b'.' || name.contains(&b'/') || name.contains(&0) {
+            let is_hidden = name.first() == Some(&b'.') && !(target.is_empty() && name == b".well-known");
+            if name.is_empty() || is_hidden || name.contains(&b'/') || name.contains(&0) {
                 return None;
             }
             path.push(OsStr::from_bytes(&name));
@@ -256,6 +258,11 @@ mod tests {
         let path = |encoded| Wanted::parse(encoded, None).map(|wanted| wanted.path);
         assert_eq!(path("/"), Some("./".into()));
         assert_eq!(path("/a%20b//c.txt"), Some("./a b/c.txt".into()));
+        assert_eq!(path("/.well-known/a"), Some("./.well-known/a".into()));
+        assert_eq!(path("//%2Ewell-known/"), Some("./.well-known".into()));
+        for elsewhere in ["/a/.well-known/b", "/.well-known/.git", "/.well-known2/a", "/.WELL-KNOWN/a"] {
+            assert_eq!(path(elsewhere), None, "{elsewhere}");
+        }
         for outside in
             ["/..", "/a/../b", "/%2e%2e/x", "/.git/config", "/a%2Fb", "/..%2f..", "/a%00.txt", "/."]
         {

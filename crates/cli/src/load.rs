@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report, text};
 use anywire::loops::Loops;
@@ -35,7 +36,7 @@ pub(crate) struct Load {
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: usize,
     /// How long to measure
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = measured)]
     duration: Duration,
     /// Send so many requests instead of measuring for a time
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
@@ -54,9 +55,9 @@ pub(crate) struct Load {
     /// Event loops that generate the load, each a thread [default: half of the cores]
     #[arg(long, value_name = "N", value_parser = values::loops())]
     loops: Option<usize>,
-    /// Load before the measured part, which is in no figure
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = text::duration)]
-    warm_up: Duration,
+    /// Load before the measured part, which is in no figure [default: 1s, and none with --requests]
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    warm_up: Option<Duration>,
     /// Longest wait for an answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     timeout: Duration,
@@ -67,7 +68,7 @@ pub(crate) struct Load {
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     headers: Vec<Field>,
     /// The method [default: GET, or POST with --data]
-    #[arg(short, long, value_name = "METHOD")]
+    #[arg(short, long, value_name = "METHOD", value_parser = method)]
     method: Option<Method>,
     /// The body of each request: text, or @FILE
     #[arg(long, value_name = "DATA")]
@@ -111,7 +112,7 @@ impl Load {
             protocol: self.versions.protocol(),
             depth: self.depth(),
             amount: self.requests.map_or(Amount::Duration(self.duration), Amount::Requests),
-            warm_up: self.warm_up,
+            warm_up: self.warm_up(),
             method: self.method.clone().unwrap_or(method),
             headers: values::headers(&self.headers)?,
             body,
@@ -122,6 +123,12 @@ impl Load {
             stop: Stop::new(),
             ..Plan::new(values::url(&self.url, self.via.as_ref())?)
         })
+    }
+
+    /// Whoever names a number of requests means all that are sent.
+    fn warm_up(&self) -> Duration {
+        let usual = if self.requests.is_some() { Duration::ZERO } else { WARM_UP };
+        self.warm_up.unwrap_or(usual)
     }
 
     /// Requests in flight on a connection.
@@ -165,7 +172,9 @@ fn show(progress: &Progress, monitor: &Monitor, begun: Instant, by_requests: boo
 fn judge(outcome: &Outcome) -> Result<(), Failure> {
     let url = &outcome.target.url;
     if let Some(found) = outcome.no_good_answer() {
-        let failure = Failure::from_text(Code::Failed, &format!("loading {url}: {found}"));
+        let failure =
+            Failure::of_message(Code::Failed, Message::read(format_args!("loading {url}: {found}")));
+        let found = found.found;
         if let Some(help) = trust::help_with(&found) {
             return Err(failure.help(help));
         }
@@ -182,10 +191,33 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
         );
     }
     match outcome.shortfall() {
-        Some(found) => Err(Failure::from_text(Code::Partial, &format!("loading {url}: {found}"))
-            .or_help("see the errors in the result and the server's log: it died, or refuses")),
+        Some(found) => {
+            Err(Failure::of_message(Code::Partial, Message::read(format_args!("loading {url}: {found}")))
+                .or_help("see the errors in the result and the server's log: it died, or refuses"))
+        }
         None => Ok(()),
     }
+}
+
+/// A time to measure. Who writes a body means the `-d` of curl.
+fn measured(text: &str) -> Result<Duration, String> {
+    match text.starts_with(|first: char| first.is_ascii_digit()) {
+        true => text::positive_duration(text),
+        false => {
+            Err("it is no time; a body is given by --data, and -d is how long to measure, such as 10s"
+                .to_owned())
+        }
+    }
+}
+
+/// A method. Who writes a time means the `-m` of curl.
+fn method(text: &str) -> Result<Method, String> {
+    if text::duration(text).is_ok() {
+        return Err(
+            "it is a time, and -m is the method; the longest wait for an answer is --timeout".to_owned()
+        );
+    }
+    text.parse().map_err(|_| "it is no method; write one such as POST".to_owned())
 }
 
 fn data_bytes(data: &str) -> Result<Bytes, Failure> {
@@ -195,6 +227,8 @@ fn data_bytes(data: &str) -> Result<Bytes, Failure> {
         Failure::new(Code::Read, message).help("name a file that this user can read")
     })
 }
+
+const WARM_UP: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:

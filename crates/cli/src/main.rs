@@ -26,10 +26,11 @@ mod signals;
 mod swarm;
 mod trust;
 mod udp;
+mod usage;
 mod values;
 mod versions;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::process::ExitCode;
 
 use anywire_sys::descriptors;
@@ -40,7 +41,10 @@ use tracing_subscriber::prelude::*;
 use crate::cli::Cli;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(usage::report(error)),
+    };
     start_log(&cli);
     // A service that holds many connections needs as many descriptors as it may have; one that may not goes on.
     if let Err(cause) = descriptors::raise_limit() {
@@ -59,6 +63,6 @@ fn start_log(cli: &Cli) {
         std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
     let filter = chosen.unwrap_or_else(|| Targets::new().with_default(level));
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
-    let lines = lines.with_ansi(io::stderr().is_terminal());
+    let lines = lines.with_ansi(output::is_coloured(&io::stderr()));
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

@@ -2,13 +2,18 @@
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::failure::{Code, Failure};
+
+/// Whether what is written there may be coloured: it is a terminal, and NO_COLOR is not set, or empty (no-color.org).
+pub(crate) fn is_coloured(to: &impl IsTerminal) -> bool {
+    to.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
 
 /// Prints a result.
 pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {
@@ -39,6 +44,26 @@ fn write(path: &Path, result: &str) -> Result<(), Failure> {
     fs::write(path, result).map_err(|cause| unwritten(&path.display().to_string(), &cause))
 }
 
+/// Opens the file that a result will be written to, so that a measurement of minutes is not lost for want of a place. A file
+/// that was not there is removed again.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    let found = fs::metadata(path);
+    // Opening a pipe would wait for its reader, and closing it would end the reader's input.
+    let is_special = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if path == Path::new("-") || is_special {
+        return Ok(());
+    }
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map_err(|cause| unwritten(&path.display().to_string(), &cause))?;
+    if found.is_err()
+        && let Ok(made) = fs::canonicalize(path)
+    {
+        // What a link names, and not the link. A result takes its place soon.
+        let _ = fs::remove_file(made);
+    }
+    Ok(())
+}
+
 /// Where a result goes beside the table.
 #[derive(Debug, Args)]
 pub(crate) struct Results {
@@ -51,24 +76,15 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Opens the files that results will be written to, so that a measurement of minutes is not lost for want of a place.
-    /// A file that was not there is removed again.
+    /// Looks before a measurement whether its results can be written, each to a place of its own.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        for path in self.json.iter().chain(&self.html) {
-            let found = fs::metadata(path);
-            // Opening a pipe would wait for its reader, and closing it would end the reader's input.
-            let is_special = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
-            if path == Path::new("-") || is_special {
-                continue;
-            }
-            let opened = OpenOptions::new().create(true).append(true).open(path);
-            opened.map_err(|cause| unwritten(&path.display().to_string(), &cause))?;
-            if found.is_err() {
-                // A result takes its place soon.
-                let _ = fs::remove_file(path);
-            }
+        if let (Some(json), Some(html)) = (&self.json, &self.html)
+            && json == html
+        {
+            let message = format!("writing {}: both --json and --html name it", json.display());
+            return Err(Failure::new(Code::Usage, message).help("give each a file of its own"));
         }
-        Ok(())
+        self.json.iter().chain(&self.html).try_for_each(|path| check(path))
     }
 
     /// Prints a result as a table, and writes its JSON and its page if they were asked for.

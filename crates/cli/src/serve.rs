@@ -17,7 +17,7 @@ use crate::{certificates, demo, files, output, values};
 ///
 /// Without --dir, a demo service answers: / (13 bytes), /json, POST /echo (the body back, as it comes), /bytes/N (N
 /// bytes, streamed) and /delay/MS (after so many milliseconds). With --dir, GET and HEAD read files; names that
-/// begin with a dot, and links that lead out of the directory, are not found.
+/// begin with a dot, except /.well-known/, and links that lead out of the directory, are not found.
 ///
 /// The addresses are printed to stdout, one a line. SIGTERM or SIGINT ends it: requests under way may finish. SIGHUP reads
 /// the files of certificates again.

@@ -45,9 +45,11 @@ impl Swarm {
     /// Measures it, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
         if let Some(Alone::Tasks { plan, json }) = &self.alone {
+            json.iter().try_for_each(|path| output::check(path))?;
             let outcome = measure_tasks(plan).map_err(|error| failure(&error))?;
             return output::table_or_json(&outcome, json.as_deref());
         }
+        self.json.iter().try_for_each(|path| output::check(path))?;
         let plan = &self.plan;
         let (stop, monitor) = (Stop::new(), Monitor::default());
         let signals = Signals::stop(stop.clone())?;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use anywire::advice::Message;
 use anywire::wire::Negotiated;
 use anywire::wire::tls::{
     ClientTls, ClientTlsOptions, HandshakeError, Identity, MinVersion, Roots, TlsError,
@@ -115,8 +116,8 @@ impl Trust {
 }
 
 fn unusable(code: Code, error: &TlsError) -> Failure {
-    let text = error.to_string();
-    Failure::from_text(code, &format!("reading certificates: {text}")).or_help(
+    let message = Message::read(format_args!("reading certificates: {error}"));
+    Failure::of_message(code, message).or_help(
         "name files in PEM that this user can read; 'openssl x509 -in FILE -noout -subject' shows one",
     )
 }
@@ -125,6 +126,9 @@ fn unusable(code: Code, error: &TlsError) -> Failure {
 pub(crate) fn help(error: &HandshakeError) -> &'static str {
     match error {
         _ if error.is_untrusted() => UNTRUSTED,
+        _ if error.is_nameless() => {
+            "have it made anew with its names in it: for a trial, openssl req -addext subjectAltName=DNS:localhost"
+        }
         _ if error.is_wrong_name() => {
             "call it by a name of its certificate, or name that one with --servername"
         }

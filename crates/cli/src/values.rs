@@ -11,6 +11,9 @@ use crate::failure::{Code, Failure};
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     let wires = wire::wires().filter(|wire| wire.reaches_other_processes()).map(wire::Wire::scheme);
     let wires = wires.collect::<Vec<_>>().join(", ");
+    // The name of a wire alone: what is missing is the place.
+    let place = wire::wires().any(|wire| wire.scheme() == text).then(|| format!("{text}:"));
+    let text = place.as_deref().unwrap_or(text);
     let address: Address = text.parse().map_err(|error| match (meant(text), error) {
         (Some(meant), _) => format!("it names no wire; write {meant}"),
         (None, AddressError::UnknownWire { wire, .. }) => {
@@ -58,6 +61,10 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
                 "write the URL, and the address beside it: http://localhost/ --via {text}"
             )),
         });
+    }
+    if let Some(space) = text.find(char::is_whitespace) {
+        let message = format!("calling {text:?}: a space stands at its byte {space}, and no URL holds one");
+        return Err(Failure::new(Code::Usage, message).help("leave it out, or write %20 for it"));
     }
     let of_scheme = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
     if text.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(of_scheme)) {
@@ -109,6 +116,10 @@ impl std::str::FromStr for Field {
 pub(crate) fn headers(fields: &[Field]) -> Result<Headers, Failure> {
     let mut headers = Headers::new();
     for field in fields {
+        if field.name.eq_ignore_ascii_case("host") && headers.contains("host") {
+            let message = format!("the header Host is given twice, the second time as {:?}", field.value);
+            return Err(Failure::new(Code::Usage, message).help("name one host; a request has one"));
+        }
         headers.append(&field.name, &field.value).map_err(|invalid| Failure::of(Code::Usage, &invalid))?;
     }
     Ok(headers)
@@ -146,6 +157,7 @@ mod tests {
             assert!(said.ends_with(meant), "{text}: {said}");
         }
         // Where the wire is named, the part that is wrong is.
+        assert!(address("tcp").is_err_and(|said| said.contains("no port; expected HOST:PORT")));
         assert!(address("tcp:127.0.0.1:80800").is_err_and(|said| said.contains("80800\" is no port")));
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anywire_http::url::{UrlError, is_bare};
-use anywire_http::{Body, Method, Request, RequestHead, Url};
+use anywire_http::{Body, Method, Request, RequestHead, ResponseHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
@@ -161,6 +161,14 @@ impl Call {
             _ => Ok(draft),
         });
         Sending::new(self.hold, draft)
+    }
+
+    /// Gives this answer when it is sent, and sends nothing.
+    pub(crate) fn answered(self, head: ResponseHead, body: Body) -> Self {
+        self.edit(|draft| {
+            draft.answer = Some(Box::new((head, body)));
+            Ok(())
+        })
     }
 
     fn edit(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {

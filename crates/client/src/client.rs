@@ -9,6 +9,7 @@ use crate::Error;
 use crate::call::{Call, parse_url};
 use crate::counters::ClientCounters;
 use crate::handle::{Handle, Hold, Shutdown};
+use crate::max_forwards;
 use crate::sending::Sending;
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
@@ -96,7 +97,8 @@ impl Client {
     /// Method, path and query stay as they came, behind the path of `upstream` if it has one. The fields stay, except
     /// the ones for one connection ([`Headers::remove_hop_by_hop`](anywire_http::Headers::remove_hop_by_hop)). The
     /// `host` becomes the upstream's: set another one by [`header`](Call::header). A `via` is added (RFC 9110 section
-    /// 7.6.3). The body streams with back-pressure.
+    /// 7.6.3). The body streams with back-pressure. A `max-forwards` of `OPTIONS` and `TRACE` is counted down, and at 0 the call
+    /// is answered here and sent nowhere (RFC 9110 section 7.6.2).
     ///
     /// The call has no total deadline, because a body may be as long as it likes: silence ends the call.
     ///
@@ -112,6 +114,8 @@ impl Client {
         R: TryInto<Request>,
         R::Error: Into<Error>,
     {
+        let mut request: Result<Request, Error> = request.try_into().map_err(Into::into);
+        let answer = request.as_mut().ok().and_then(|request| max_forwards::count(&mut request.head));
         let url = |head: &mut RequestHead| {
             let base = parse_url(upstream.as_ref())?;
             let via = match head.version() {
@@ -126,8 +130,11 @@ impl Client {
             // `OPTIONS *` asks about the server itself, for which the upstream may have its own path.
             Ok(base.join(head.path_and_query()).unwrap_or(base))
         };
-        let call = Call::of(Hold::new(&self.handle), request.try_into().map_err(Into::into), url);
-        call.total_timeout(Duration::MAX)
+        let call = Call::of(Hold::new(&self.handle), request, url).total_timeout(Duration::MAX);
+        match answer {
+            Some((head, body)) => call.answered(head, body),
+            None => call,
+        }
     }
 
     /// What the client counted so far, per loop. Empty before the first call of a client with its own loops.

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anywire_advice::Advice;
 use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
@@ -18,12 +19,14 @@ use anywire_loops::{StartError, TaskError};
 use anywire_wire::tls::{HandshakeError, TlsError};
 use anywire_wire::{Address, AddressError, DialError};
 
+use crate::Phase;
+
 /// A failed call.
 ///
 /// Ask [`fault`](Self::fault) who can mend it, [`is_connect`](Self::is_connect) and
 /// [`is_timeout`](Self::is_timeout) what kind it is, and
 /// [`may_have_been_processed`](Self::may_have_been_processed) before sending the same again. A message does not repeat
-/// its cause: print both with [`Chain`](anywire_http::Chain).
+/// its cause: print both with [`Chain`](anywire_advice::Chain).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -52,7 +55,8 @@ pub enum Error {
     /// The URL's scheme is `https`, and no wire of this build is TLS around the one given to
     /// [`via`](crate::Call::via). Fault of the caller.
     #[error(
-        "cannot speak TLS over {address}: this build has no TLS around that wire; put `anywire_wire::tls::Tls` around it"
+        "cannot speak TLS over {address}: this build has no TLS around that wire{help}",
+        help = Advice("put `anywire_wire::tls::Tls` around it")
     )]
     NoTls {
         /// The address.
@@ -69,7 +73,10 @@ pub enum Error {
     #[error(transparent)]
     Header(#[from] InvalidHeader),
     /// The header is one that the client writes itself. Fault of the caller.
-    #[error("cannot set the header {name:?}: the client writes it itself, from the body; set the body")]
+    #[error(
+        "cannot set the header {name:?}: the client writes it itself, from the body{help}",
+        help = Advice("set the body")
+    )]
     ReservedHeader {
         /// The name of the field.
         name: &'static str,
@@ -87,7 +94,7 @@ pub enum Error {
     #[error("cannot send the value as JSON")]
     JsonBody(#[source] serde_json::Error),
     /// The value given to [`query`](crate::Call::query) does not serialise. Fault of the caller.
-    #[error("cannot send the value as a query; a struct or a list of pairs is wanted")]
+    #[error("cannot send the value as a query{help}", help = Advice("a struct or a list of pairs is wanted"))]
     Query(#[source] serde_urlencoded::ser::Error),
     /// The body that was to be sent ended with an error, or not at its declared length. Fault of the caller.
     #[error("cannot send the request to {origin}")]
@@ -110,12 +117,15 @@ pub enum Error {
         sent: bool,
     },
     /// The method is `CONNECT`, which asks for a tunnel, not for a response. Fault of the caller.
-    #[error("cannot send CONNECT as a call: it asks for a tunnel; dial the address with anywire-wire")]
+    #[error(
+        "cannot send CONNECT as a call: it asks for a tunnel{help}",
+        help = Advice("dial the address with anywire-wire")
+    )]
     Tunnel,
     /// The client was shut down before the call was answered. Fault of the caller.
     #[error(
-        "the call was not answered: the client was shut down; make a new one, or give shutdown() more time; {}",
-        advice_when_lost(*sent)
+        "the call was not answered: the client was shut down{help}",
+        help = Advice(format_args!("make a new one, or give shutdown() more time; {}", advice_when_lost(*sent)))
     )]
     Shutdown {
         /// Whether any byte of the request had been sent.
@@ -134,8 +144,8 @@ pub enum Error {
     },
     /// Every connection is busy and the queue is full. A limit; nothing was sent.
     #[error(
-        "cannot call {origin}: a loop has used up its share of connections_per_origin ({connections}) and of \
-         queue_per_origin ({queue}); call less at a time, or raise these limits"
+        "cannot call {origin}: a loop has used up its share of connections_per_origin ({connections}) and of queue_per_origin ({queue}){help}",
+        help = Advice("call less at a time, or raise these limits")
     )]
     QueueFull {
         /// The origin of the URL.
@@ -147,7 +157,8 @@ pub enum Error {
     },
     /// There are calls in flight to as many origins as the client keeps pools for. A limit; nothing was sent.
     #[error(
-        "cannot call {origin}: calls to {origins} origins are in flight already; raise the limit `origins`"
+        "cannot call {origin}: calls to {origins} origins are in flight already{help}",
+        help = Advice("raise the limit `origins`")
     )]
     TooManyOrigins {
         /// The origin of the URL.
@@ -156,7 +167,7 @@ pub enum Error {
         origins: usize,
     },
     /// A deadline passed. Fault of the peer or the wire, or a limit that is too tight.
-    #[error("the call to {origin} took too long: {phase} lasted over {limit:?}; {}", phase.advice())]
+    #[error("the call to {origin} took too long: {phase} lasted over {limit:?}{help}", help = Advice(phase.advice()))]
     Timeout {
         /// The origin of the URL.
         origin: String,
@@ -181,8 +192,8 @@ pub enum Error {
     },
     /// The peer closed the connection before the end of its response's head. Fault of the peer.
     #[error(
-        "the call to {origin} got no response: the peer closed the connection while {phase}; {}",
-        advice_when_lost(*sent)
+        "the call to {origin} got no response: the peer closed the connection while {phase}{help}",
+        help = Advice(advice_when_lost(*sent))
     )]
     ClosedByPeer {
         /// The origin of the URL.
@@ -193,7 +204,7 @@ pub enum Error {
         sent: bool,
     },
     /// The connection broke. Fault of the wire.
-    #[error("the call to {origin} failed while {phase}; {}", advice_when_lost(*sent))]
+    #[error("the call to {origin} failed while {phase}{help}", help = Advice(advice_when_lost(*sent)))]
     Io {
         /// The origin of the URL.
         origin: String,
@@ -214,7 +225,8 @@ pub enum Error {
     },
     /// The peer answered an `http` request with a record of TLS, or said over HTTP/2 that it wants TLS. Fault of the caller.
     #[error(
-        "cannot read the response of {origin}: the peer speaks TLS on this port; use an https URL, or another port"
+        "cannot read the response of {origin}: the peer speaks TLS on this port{help}",
+        help = Advice("use an https URL, or another port")
     )]
     SpeaksTls {
         /// The origin of the URL.
@@ -222,7 +234,11 @@ pub enum Error {
     },
     /// The call's HTTP/2 stream ended before the response: the peer reset it, or broke a rule on it. Other calls on the
     /// connection go on. Fault of the peer.
-    #[error("the call to {origin} was ended with {code} while {phase}{}; {}", Because(*why), advice_when_lost(*sent))]
+    #[error(
+        "the call to {origin} was ended with {code} while {phase}{}{help}",
+        Because(*why),
+        help = Advice(advice_when_lost(*sent))
+    )]
     Stream {
         /// The origin of the URL.
         origin: String,
@@ -236,7 +252,10 @@ pub enum Error {
         why: Option<MessageError>,
     },
     /// The HTTP/2 connection ended, with all calls on it. Fault of the peer, or a limit.
-    #[error("the call to {origin} failed with its connection while {phase}; {}", advice_when_lost(*sent))]
+    #[error(
+        "the call to {origin} failed with its connection while {phase}{help}",
+        help = Advice(advice_when_lost(*sent))
+    )]
     Http2 {
         /// The origin of the URL.
         origin: String,
@@ -249,7 +268,8 @@ pub enum Error {
     },
     /// The call asks for another protocol on a connection that speaks HTTP/2, which has no upgrade. Fault of the caller.
     #[error(
-        "cannot upgrade the connection to {origin}: it speaks HTTP/2; build the client with http1_only()"
+        "cannot upgrade the connection to {origin}: it speaks HTTP/2{help}",
+        help = Advice("build the client with http1_only()")
     )]
     NoUpgrade {
         /// The origin of the URL.
@@ -258,8 +278,8 @@ pub enum Error {
     /// The peer sent more interim responses (1xx) than [`Limits::interim_responses`](crate::Limits::interim_responses), and
     /// none that is final. Fault of the peer.
     #[error(
-        "cannot read the response of {origin}: {count} interim responses came and no final one; mend the peer, or raise \
-         interim_responses"
+        "cannot read the response of {origin}: {count} interim responses came and no final one{help}",
+        help = Advice("mend the peer, or raise interim_responses")
     )]
     Interim {
         /// The origin of the URL.
@@ -290,7 +310,8 @@ pub enum Error {
     Body(#[source] BodyError),
     /// The response's body is larger than the limit for collected bodies. A limit.
     #[error(
-        "the response's body is over {limit_bytes} bytes; read it with chunk(), or raise the limit `body_bytes`"
+        "the response's body is over {limit_bytes} bytes{help}",
+        help = Advice("read it with chunk(), or raise the limit `body_bytes`")
     )]
     BodyTooLarge {
         /// The limit.
@@ -494,53 +515,6 @@ impl IntoResponse for Error {
             _ => StatusCode::BAD_GATEWAY,
         };
         Response::new(status).caused_by(&self)
-    }
-}
-
-/// A part of a call, each with its own deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Phase {
-    /// Waiting for a connection.
-    Acquire,
-    /// Making one.
-    Connect,
-    /// Making its handshake, on wires with TLS.
-    Handshake,
-    /// Sending the request.
-    Write,
-    /// Waiting for the response's head.
-    Read,
-    /// Reading the response's body.
-    Body,
-    /// The call as a whole.
-    Total,
-}
-
-impl Phase {
-    fn advice(self) -> &'static str {
-        match self {
-            Self::Acquire => "all connections are busy: call less at a time, or raise connections_per_origin",
-            Self::Handshake => "see what the peer does, or raise handshake_timeout",
-            Self::Connect => "see that the peer runs and is reachable, or raise connect_timeout",
-            Self::Write => "the peer does not take the request: see what it does, or raise write_timeout",
-            Self::Read | Self::Body => "the peer is silent: see what it does, or raise read_timeout",
-            Self::Total => "stream the body, or raise total_timeout",
-        }
-    }
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Acquire => "waiting for a connection",
-            Self::Connect => "connecting",
-            Self::Handshake => "the TLS handshake",
-            Self::Write => "sending the request",
-            Self::Read => "waiting for the response",
-            Self::Body => "reading the body",
-            Self::Total => "the whole call",
-        })
     }
 }
 

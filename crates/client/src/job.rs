@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anywire_advice::Message;
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode::{self, EncodeError};
-use anywire_http::{Body, BodyError, Headers, Method, Url, body};
+use anywire_http::{Body, BodyError, Headers, Method, ResponseHead, Url, body};
 use anywire_wire::{Address, Negotiated};
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -35,6 +36,8 @@ pub(crate) struct Draft {
     pub(crate) of_server: bool,
     /// A response 101 is what the caller hopes for.
     pub(crate) upgrade: bool,
+    /// The answer, if it is known without a server.
+    pub(crate) answer: Option<Box<(ResponseHead, Body)>>,
 }
 
 impl Draft {
@@ -50,6 +53,7 @@ impl Draft {
             last_on_connection: false,
             of_server: false,
             upgrade: false,
+            answer: None,
         }
     }
 
@@ -188,5 +192,6 @@ pub(crate) fn drop_caught<T>(value: T) {
 
 /// The caller's body does not keep to its length.
 pub(crate) fn wrong_length(how: &str) -> BodyError {
-    BodyError::failed(format!("the body is {how} than its stated length; state the true one, or none"))
+    let message = Message::new(format!("the body is {how} than its stated length"));
+    BodyError::failed(message.with_help("state the true one, or none"))
 }

@@ -10,11 +10,12 @@ use anywire_loops::clock::{self, precise};
 use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
-use crate::Error;
 use crate::handle::Hold;
 use crate::inner::Inner;
 use crate::job::{Draft, Job, Reply};
 use crate::local::Local;
+use crate::response::Origin;
+use crate::{Error, Response};
 
 /// A call that is on its way once it is polled; the response's head, or why there is none.
 ///
@@ -29,8 +30,16 @@ pub struct Sending {
 impl Sending {
     pub(crate) fn new(hold: Hold, draft: Result<Box<Draft>, Error>) -> Self {
         let state = match draft {
-            Ok(draft) => State::New { hold, draft },
-            Err(error) => State::Failed(error),
+            Ok(mut draft) => match draft.answer.take() {
+                None => State::New { hold, draft },
+                Some(answer) => {
+                    let collect_bytes = hold.inner().config().limits.body_bytes;
+                    let (head, body) = *answer;
+                    let response = Response::new(head, body, Origin::Whole(draft.url), collect_bytes, None);
+                    State::Known(Ok(response))
+                }
+            },
+            Err(error) => State::Known(Err(error)),
         };
         Self { state }
     }
@@ -49,7 +58,7 @@ impl Future for Sending {
                 Err(error) => return Poll::Ready(Err(error)),
             },
             State::Waiting { hold, placed } => (hold, placed),
-            State::Failed(error) => return Poll::Ready(Err(error)),
+            State::Known(reply) => return Poll::Ready(reply),
             State::Done => panic!("a call was polled after it had given its response"),
         };
         match Pin::new(&mut placed.response).poll(cx) {
@@ -143,8 +152,15 @@ impl Placed {
 
 #[derive(Debug)]
 enum State {
-    New { hold: Hold, draft: Box<Draft> },
-    Waiting { hold: Hold, placed: Placed },
-    Failed(Error),
+    New {
+        hold: Hold,
+        draft: Box<Draft>,
+    },
+    Waiting {
+        hold: Hold,
+        placed: Placed,
+    },
+    /// Before anything is sent.
+    Known(Reply),
     Done,
 }

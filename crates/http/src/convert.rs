@@ -1,5 +1,6 @@
 //! Conversions from and to the types of the `http` crate, which the rest of the ecosystem speaks.
 
+use anywire_advice::Advice;
 use bytes::Buf;
 use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -15,13 +16,22 @@ pub enum ConvertError {
     #[error(transparent)]
     Target(#[from] InvalidTarget),
     /// The target is no URI in the sense of the `http` crate. The caller is at fault.
-    #[error("converting a request: its target is no URI; percent-encode what is not ASCII")]
+    #[error(
+        "converting a request: its target is no URI{help}",
+        help = Advice("percent-encode what is not ASCII")
+    )]
     Uri(#[from] http::uri::InvalidUri),
     /// A name or a value is refused by the `http` crate. The caller is at fault.
-    #[error("converting headers: the http crate refuses a name or a value; shorten or correct it")]
+    #[error(
+        "converting headers: the http crate refuses a name or a value{help}",
+        help = Advice("shorten or correct it")
+    )]
     Header(#[source] http::Error),
     /// There are more fields than a `HeaderMap` holds. Fault: limit.
-    #[error("converting headers: there are more of them than a HeaderMap holds; convert fewer")]
+    #[error(
+        "converting headers: there are more of them than a HeaderMap holds{help}",
+        help = Advice("convert fewer")
+    )]
     TooManyHeaders,
     /// A builder method was given a field that cannot be sent. The caller is at fault.
     #[error(transparent)]

@@ -42,7 +42,6 @@
 
 pub mod body;
 pub mod buffer;
-pub mod chain;
 pub mod convert;
 pub mod date;
 pub mod h1;
@@ -59,7 +58,6 @@ mod spare;
 pub use body::{Body, BodyError};
 pub use buffer::Buffer;
 pub use bytes::Bytes;
-pub use chain::Chain;
 pub use convert::ConvertError;
 pub use date::DateLine;
 pub use fault::Fault;

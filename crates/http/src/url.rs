@@ -8,6 +8,8 @@ use core::net::Ipv4Addr;
 use std::fmt;
 use std::str::FromStr;
 
+use anywire_advice::Advice;
+
 use crate::message::{is_host, is_visible};
 
 /// An absolute URL without fragment and user-info, in normal form: `http://host[:port]/path[?query]`, or the same with
@@ -229,19 +231,25 @@ pub fn is_bare(url: &str) -> bool {
 #[non_exhaustive]
 pub enum UrlError {
     /// It does not parse; the reason names the part.
-    #[error("{0}; an absolute URL like http://host:port/path is wanted")]
+    #[error("{0}{help}", help = Advice("an absolute URL like http://host:port/path is wanted"))]
     Syntax(url::ParseError),
     /// The scheme is `https`, and this build speaks no TLS.
-    #[error("the scheme is https, and this build speaks no TLS; build it with the feature `tls`")]
+    #[error(
+        "the scheme is https, and this build speaks no TLS{help}",
+        help = Advice("build it with the feature `tls`")
+    )]
     Tls,
     /// The scheme is neither `http` nor `https`.
-    #[error("the scheme is neither http nor https; name a wire beside the URL, with `via`")]
+    #[error(
+        "the scheme is neither http nor https{help}",
+        help = Advice("name a wire beside the URL, with `via`")
+    )]
     Scheme,
     /// `user:password@` is not taken from a URL, where it would end up in logs.
-    #[error("it holds user-info; send an `authorization` header instead")]
+    #[error("it holds user-info{help}", help = Advice("send an `authorization` header instead"))]
     UserInfo,
     /// Its host is none that a request can name (RFC 9112 3.2).
-    #[error("its host is no name or IP address; http://host/path is wanted")]
+    #[error("its host is no name or IP address{help}", help = Advice("http://host/path is wanted"))]
     Host,
 }
 

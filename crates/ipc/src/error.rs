@@ -2,6 +2,8 @@
 
 use std::io;
 
+use anywire_advice::Advice;
+
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,7 +26,10 @@ pub enum Error {
         size: usize,
     },
     /// A way that spins was named, and this process may use one core alone.
-    #[error("{way} spins at both ends, which needs two cores, and this process may use one; leave it out")]
+    #[error(
+        "{way} spins at both ends, which needs two cores, and this process may use one{help}",
+        help = Advice("leave it out")
+    )]
     OneCore {
         /// The way.
         way: &'static str,

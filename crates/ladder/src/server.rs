@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
+use anywire_advice::Advice;
 use anywire_sys::cpu;
 use anywire_sys::select::BeyondSet;
 use anywire_sys::uring::UringError;
@@ -136,8 +137,9 @@ pub struct Refused {
 pub enum StartError {
     /// The body is too large. The caller's: ask for less.
     #[error(
-        "cannot answer with a body of {asked} bytes: at most {} are possible; ask for a shorter one",
-        Options::BODY_BYTES_MAX
+        "cannot answer with a body of {asked} bytes: at most {max} are possible{help}",
+        max = Options::BODY_BYTES_MAX,
+        help = Advice("ask for a shorter one")
     )]
     Body {
         /// The length that was asked for.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::{fmt, io};
 
+use anywire_advice::{Advice, Message};
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::url::UrlError;
 use anywire_loops::TaskError;
@@ -37,14 +38,18 @@ pub enum LoadError {
     },
     /// The URL's scheme is `https`, and this build has no TLS around the wire of the address (the caller's fault).
     #[error(
-        "the URL's scheme is https, and this build speaks no TLS over {address}; build it with the feature `tls`"
+        "the URL's scheme is https, and this build speaks no TLS over {address}{help}",
+        help = Advice("build it with the feature `tls`")
     )]
     NoTls {
         /// The address.
         address: Address,
     },
     /// The plan asks for more than [`Limits`](crate::Limits) allows, or for nothing (the caller's fault).
-    #[error("the plan asks for {asked} {what}, allowed is {least} to {most}; change the plan or its limits")]
+    #[error(
+        "the plan asks for {asked} {what}, allowed is {least} to {most}{help}",
+        help = Advice("change the plan or its limits")
+    )]
     Limit {
         /// The quantity, in words.
         what: &'static str,
@@ -64,21 +69,28 @@ pub enum LoadError {
     },
     /// The method makes something else than requests and answers of the connection (the caller's fault).
     #[error(
-        "loading with the method {method} is not possible: its answer ends HTTP on the connection; use GET"
+        "loading with the method {method} is not possible: its answer ends HTTP on the connection{help}",
+        help = Advice("use GET")
     )]
     Method {
         /// The method.
         method: String,
     },
     /// A loop ended while the run was on it (the caller shut the loops down, or a task panicked).
-    #[error("the run was lost with its loop ({source}); keep the loops until the run has its outcome")]
+    #[error(
+        "the run was lost with its loop ({source}){help}",
+        help = Advice("keep the loops until the run has its outcome")
+    )]
     LoopLost {
         /// What became of the task.
         #[source]
         source: TaskError,
     },
     /// A blocking call was made on an event loop (the caller's fault): it would wait for itself.
-    #[error("waiting for a load run on an event loop would block it for ever; await `Run::outcome` instead")]
+    #[error(
+        "waiting for a load run on an event loop would block it for ever{help}",
+        help = Advice("await `Run::outcome` instead")
+    )]
     OnLoop,
 }
 
@@ -192,6 +204,27 @@ pub struct ErrorSample {
     pub kind: ErrorKind,
     /// The operation, and how it failed.
     pub message: String,
+    /// What would help, if the error says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+impl ErrorSample {
+    pub(crate) fn new(kind: ErrorKind, message: Message) -> Self {
+        Self { kind, message: message.found, help: message.help }
+    }
+
+    /// Without its kind.
+    pub(crate) fn message(&self) -> Message {
+        Message { found: self.message.clone(), help: self.help.clone() }
+    }
+}
+
+/// `KIND: MESSAGE; HELP`
+impl fmt::Display for ErrorSample {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.kind, self.message())
+    }
 }
 
 /// Whether a connection was not made for want of a descriptor, or for something on the way to the server.
@@ -207,17 +240,22 @@ pub(crate) fn dial_kind(error: &DialError) -> ErrorKind {
 }
 
 /// Why there is no connection, in words that name the address.
-pub(crate) fn dial_message(address: &Address, error: &DialError) -> String {
+pub(crate) fn dial_message(address: &Address, error: &DialError) -> Message {
     if dial_kind(error) == ErrorKind::Descriptors {
-        return format!(
-            "cannot reach {address}: this process is out of file descriptors; raise its limit ('ulimit -n' shows it), \
-             or ask for fewer connections"
-        );
+        return Message::new(format!("cannot reach {address}: this process is out of file descriptors"))
+            .with_help(MORE_DESCRIPTORS);
     }
-    let text = error.to_string();
     // Most dial errors name the address themselves.
-    if text.contains(address.location()) { text } else { format!("{address}: {text}") }
+    let message = Message::read(error);
+    if message.found.contains(address.location()) {
+        return message;
+    }
+    Message { found: format!("{address}: {}", message.found), ..message }
 }
+
+/// What helps against a lack of descriptors.
+pub(crate) const MORE_DESCRIPTORS: &str =
+    "raise its limit ('ulimit -n' shows it), or ask for fewer connections";
 
 /// What Linux says when the process, or the system, has no descriptor left.
 const EMFILE: i32 = 24;
@@ -246,11 +284,11 @@ mod tests {
             let message = dial_message(&address, &error);
             assert_eq!(dial_kind(&error), kind, "{message}");
             assert_eq!(
-                message.contains("out of file descriptors"),
+                message.found.contains("out of file descriptors"),
                 kind == ErrorKind::Descriptors,
                 "{message}"
             );
-            assert!(message.contains("example.test:80"), "{message}");
+            assert!(message.found.contains("example.test:80"), "{message}");
         }
     }
 

@@ -104,14 +104,16 @@ impl Latency {
         })
     }
 
-    /// Points of the percentile curve, denser towards the tail: each halving of the rest gets `TICKS_PER_HALVING`.
+    /// Points of the percentile curve, denser towards the tail: each halving of the rest gets as many.
     fn curve(&self) -> Vec<CurvePoint> {
-        let mut curve: Vec<CurvePoint> = Vec::new();
-        for value in self.nanoseconds.iter_quantiles(TICKS_PER_HALVING).take(CURVE_POINTS_MAX) {
-            let share = value.quantile_iterated_to();
-            curve.push(CurvePoint { share, us: us(value.value_iterated_to()) });
-        }
-        curve
+        // So many that the curve reaches the longest: each doubling of the count brings one more halving.
+        let halvings = self.count().max(1).ilog2() + 2;
+        let ticks = (CURVE_POINTS_MAX / halvings).clamp(1, TICKS_PER_HALVING);
+        let points = self.nanoseconds.iter_quantiles(ticks).map(|value| CurvePoint {
+            share: value.quantile_iterated_to(),
+            us: us(value.value_iterated_to()),
+        });
+        points.collect()
     }
 
     /// HdrHistogram V2, deflated, in base64: what other tools read, and what later runs merge.
@@ -171,7 +173,8 @@ pub struct CurvePoint {
 }
 
 fn us(nanoseconds: u64) -> f64 {
-    round(nanoseconds as f64 / 1000.0)
+    // The histogram gives the upper end of a value's slot, which for the highest lies beyond it.
+    round(nanoseconds.min(HIGHEST_NS) as f64 / 1000.0)
 }
 
 /// Three decimals: a nanosecond, below which there is only noise of the floating point.
@@ -183,7 +186,7 @@ const LOWEST_NS: u64 = 1;
 const HIGHEST_NS: u64 = 60_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 const TICKS_PER_HALVING: u32 = 5;
-const CURVE_POINTS_MAX: usize = 120;
+const CURVE_POINTS_MAX: u32 = 120;
 
 #[cfg(test)]
 mod tests {
@@ -198,7 +201,7 @@ mod tests {
         latency.record(Duration::from_secs(59));
         let summary = latency.summary().unwrap();
         assert_eq!((summary.count, summary.clamped), (2, 1));
-        assert!((summary.max - 60_000_000.0).abs() < 60_000.0, "{}", summary.max);
+        assert_eq!(summary.max, 60_000_000.0);
     }
 
     #[test]
@@ -238,6 +241,20 @@ mod tests {
         assert_eq!(summary.curve.last().unwrap().us, summary.max);
         assert!(summary.curve.windows(2).all(|pair| pair[0].us <= pair[1].us));
         assert!(summary.hdr.unwrap().len() > 100);
+    }
+
+    #[test]
+    fn the_curve_reaches_the_longest_of_any_number() {
+        for zeros in [0_u32, 2, 5, 6, 7, 8, 9, 12] {
+            let mut latency = Latency::new();
+            latency.record_many(Duration::from_micros(100), 10_u64.pow(zeros));
+            latency.record_many(Duration::from_micros(300), 10_u64.pow(zeros / 2));
+            latency.record(Duration::from_secs(2));
+            let summary = latency.summary().unwrap();
+            let last = summary.curve.last().unwrap();
+            assert_eq!((last.us, last.share), (summary.max, 1.0), "10^{zeros}");
+            assert!(summary.curve.len() <= 120, "10^{zeros}: {} points", summary.curve.len());
+        }
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anywire_advice::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
@@ -82,7 +83,8 @@ pub struct PlanFacts {
 /// The counts of a run, or of one loop in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// The requests that were sent after the warm-up. Failures to connect are among their errors, whenever they were:
+    /// The requests that were sent after the warm-up, and if a time is measured those that were on their way at its begin.
+    /// Failures to connect are among their errors, whenever they were:
     /// nothing else shows why a connection is missing.
     #[serde(flatten)]
     pub measured: Requests,
@@ -143,6 +145,10 @@ pub struct Requests {
     pub reset: u64,
     /// Those lost with a connection that ended, by whosever fault.
     pub unanswered_at_close: u64,
+    /// Requests that were sent once more, because the peer had announced not to act on them (RFC 9112 section 9.6, RFC 9113
+    /// section 6.8). Each is one request in the other counts.
+    #[serde(default)]
+    pub sent_again: u64,
     /// Those still on their way when the run ended; they are no error.
     pub unanswered_at_end: u64,
     /// How long the oldest of these had waited, in microseconds; `null` if there was none.
@@ -159,11 +165,18 @@ impl Requests {
         self.answered.saturating_sub(self.errors.of(ErrorKind::Status) + self.errors.of(ErrorKind::Check))
     }
 
+    /// Those of which nothing has become yet.
+    pub(crate) fn on_their_way(&self) -> u64 {
+        let ended =
+            self.answered + self.timed_out + self.reset + self.unanswered_at_close + self.unanswered_at_end;
+        self.sent.saturating_sub(ended)
+    }
+
     /// Counts an error, and keeps the words of the first of its kind.
-    pub(crate) fn error(&mut self, kind: ErrorKind, message: impl FnOnce() -> String) {
+    pub(crate) fn error<M: Into<Message>>(&mut self, kind: ErrorKind, message: impl FnOnce() -> M) {
         self.errors.count(kind);
         if self.error_samples.iter().all(|sample| sample.kind != kind) {
-            self.error_samples.push(ErrorSample { kind, message: message() });
+            self.error_samples.push(ErrorSample::new(kind, message().into()));
         }
     }
 
@@ -178,6 +191,7 @@ impl Requests {
         self.timed_out += other.timed_out;
         self.reset += other.reset;
         self.unanswered_at_close += other.unanswered_at_close;
+        self.sent_again += other.sent_again;
         self.unanswered_at_end += other.unanswered_at_end;
         self.note_unanswered(other.oldest_unanswered_us);
         self.errors.merge(&other.errors);

@@ -108,13 +108,13 @@ impl Plan {
         let limits = &self.limits;
         within("connections", self.connections as u64, 1, limits.connections as u64)?;
         within("requests in flight on a connection (depth)", self.depth as u64, 1, limits.depth as u64)?;
-        let (least, longest) = (1, limits.time.as_millis() as u64);
-        within("ms of timeout", self.timeout.as_millis() as u64, least, longest)?;
-        within("ms of connect timeout", self.connect_timeout.as_millis() as u64, least, longest)?;
-        within("ms of handshake timeout", self.handshake_timeout.as_millis() as u64, least, longest)?;
-        within("ms of warm-up", self.warm_up.as_millis() as u64, 0, longest)?;
+        let (least, longest) = (1, millis(limits.time));
+        within("ms of timeout", millis(self.timeout), least, longest)?;
+        within("ms of connect timeout", millis(self.connect_timeout), least, longest)?;
+        within("ms of handshake timeout", millis(self.handshake_timeout), least, longest)?;
+        within("ms of warm-up", millis(self.warm_up), 0, longest)?;
         match self.amount {
-            Amount::Duration(time) => within("ms of duration", time.as_millis() as u64, least, longest)?,
+            Amount::Duration(time) => within("ms of duration", millis(time), least, longest)?,
             Amount::Requests(requests) => within("requests", requests, 1, u64::MAX)?,
         }
         if self.method == Method::CONNECT {
@@ -186,9 +186,14 @@ fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), L
     Err(LoadError::Limit { what, asked, least, most })
 }
 
+/// As many as there are, or the most that the type has.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
-    use anywire_http::Chain;
+    use anywire_advice::Chain;
 
     use super::*;
     use crate::request::Window;
@@ -265,7 +270,9 @@ mod tests {
         let mut headers = Headers::new();
         headers.insert("host", "not a host").unwrap();
         assert!(refused(Plan { headers, ..Plan::new("http://h/") }).contains("cannot be written"));
-        let forever = Duration::from_secs(u64::MAX);
-        assert!(refused(Plan { timeout: forever, ..Plan::new("http://h/") }).contains("timeout"));
+        // The milliseconds of the second one are 10 if only 64 bits of them are looked at.
+        for forever in [Duration::from_secs(u64::MAX), Duration::new(1 << 63, 10_000_000)] {
+            assert!(refused(Plan { timeout: forever, ..Plan::new("http://h/") }).contains("timeout"));
+        }
     }
 }

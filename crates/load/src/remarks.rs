@@ -1,7 +1,9 @@
 //! What a reader must know before the figures: that the run ended early, lost requests, or measured something else than
 //! it was asked to. The table, the page and the command say the same sentences.
 
-use crate::errors::{ErrorKind, ErrorSample};
+use anywire_advice::Message;
+
+use crate::errors::{ErrorKind, MORE_DESCRIPTORS};
 use crate::outcome::Outcome;
 use crate::text::{digits, grouped, time};
 
@@ -12,16 +14,16 @@ impl Outcome {
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         remarks.extend(self.early_end());
-        remarks.extend(self.missing_connections());
+        remarks.extend(self.missing_connections().map(|message| message.to_string()));
         remarks.extend(self.missing_streams());
-        remarks.extend(self.no_good_answer());
+        remarks.extend(self.no_good_answer().map(|message| message.to_string()));
         remarks.extend(self.lost_in_warm_up());
         remarks
     }
 
     /// What of the plan was not carried out: the time or requests that a run which ended early left, or connections.
-    pub fn shortfall(&self) -> Option<String> {
-        self.early_end().or_else(|| self.missing_connections())
+    pub fn shortfall(&self) -> Option<Message> {
+        self.early_end().map(Message::new).or_else(|| self.missing_connections())
     }
 
     /// How far the run came, if it was stopped or given up before its plan was carried out.
@@ -48,22 +50,31 @@ impl Outcome {
     }
 
     /// That not one answer was good, with the first reason; not said of a run that was stopped.
-    pub fn no_good_answer(&self) -> Option<String> {
+    pub fn no_good_answer(&self) -> Option<Message> {
         let totals = &self.totals;
         if totals.measured.good() > 0 || self.rate.interrupted {
             return None;
         }
-        let found = match totals.measured.error_samples.first().or(totals.warm_up.error_samples.first()) {
-            Some(ErrorSample { message, .. }) => message.clone(),
-            None => match larger(totals.measured.oldest_unanswered_us, totals.warm_up.oldest_unanswered_us) {
-                Some(us) => format!("the oldest request had waited for {} when the time was up", time(us)),
-                None => "nothing was sent in the time that was measured".to_owned(),
-            },
-        };
-        Some(match totals.measured.answered {
+        let Message { found, help } =
+            match totals.measured.error_samples.first().or(totals.warm_up.error_samples.first()) {
+                Some(sample) => sample.message(),
+                None => {
+                    let oldest =
+                        larger(totals.measured.oldest_unanswered_us, totals.warm_up.oldest_unanswered_us);
+                    match oldest {
+                        Some(us) => {
+                            format!("the oldest request had waited for {} when the time was up", time(us))
+                                .into()
+                        }
+                        None => "nothing was sent in the time that was measured".into(),
+                    }
+                }
+            };
+        let found = match totals.measured.answered {
             0 => format!("no request was answered: {found}"),
             answered => format!("none of the {} answers was good: {found}", grouped(answered)),
-        })
+        };
+        Some(Message { found, help })
     }
 
     fn lost_in_warm_up(&self) -> Option<String> {
@@ -73,7 +84,7 @@ impl Outcome {
             return None;
         }
         let errors = match warm_up.error_samples.first() {
-            Some(first) => format!("{} (first {}: {})", warm_up.errors.line(), first.kind, first.message),
+            Some(first) => format!("{} (first {first})", warm_up.errors.line()),
             None => "none".to_owned(),
         };
         Some(format!(
@@ -86,20 +97,21 @@ impl Outcome {
     }
 
     /// That fewer connections carried the load than were asked for.
-    fn missing_connections(&self) -> Option<String> {
+    fn missing_connections(&self) -> Option<Message> {
         let connections = &self.totals.connections;
         if self.totals.measured.errors.of(ErrorKind::Descriptors) > 0 {
-            return Some(format!(
-                "only {} of {} connections were open: this process is out of file descriptors; raise its limit \
-                 ('ulimit -n' shows it) or ask for fewer connections",
+            let found = format!(
+                "only {} of {} connections were open: this process is out of file descriptors",
                 connections.open_at_start, self.plan.connections,
-            ));
+            );
+            return Some(Message::new(found).with_help(MORE_DESCRIPTORS));
         }
         if connections.given_up > 0 && !self.rate.given_up {
-            return Some(format!(
+            let found = format!(
                 "{} of {} connections were given up before the end: the others carried the load alone",
                 connections.given_up, self.plan.connections,
-            ));
+            );
+            return Some(found.into());
         }
         None
     }

@@ -90,9 +90,10 @@ pub fn whole(value: f64) -> String {
 
 /// A time given in microseconds, with three digits, in us, ms or s: `1.23 ms`.
 pub fn time(us: f64) -> String {
-    let (value, unit) = if us < 1_000.0 {
+    // Three digits of 999.7 are 1000, which is one of the next unit.
+    let (value, unit) = if us < 999.5 {
         (us, "us")
-    } else if us < 1_000_000.0 {
+    } else if us < 999_500.0 {
         (us / 1_000.0, "ms")
     } else {
         (us / 1_000_000.0, "s")
@@ -170,6 +171,10 @@ mod tests {
         assert_eq!(time(1_234.0), "1.23 ms");
         assert_eq!(time(123_400.0), "123 ms");
         assert_eq!(time(60_000_000.0), "60.0 s");
+        assert_eq!(
+            (time(999.4), time(999.7), time(999_700.0)),
+            ("999 us".into(), "1.00 ms".into(), "1.00 s".into())
+        );
         assert_eq!(known(None, digits), "-");
         assert_eq!([counted(1, "loop"), counted(64, "loop")], ["1 loop", "64 loops"]);
     }

@@ -62,7 +62,7 @@ pub struct Deadline {
     tick: Cell<u32>,
     /// Nor before this time, in nanoseconds. 0 if ticks alone decide.
     at_ns: Cell<u64>,
-    /// The time in the registry: not later than the two above, unless it has passed.
+    /// The time in the registry: not later than the two above by more than a part of their length, unless it has passed.
     wakes_ns: Cell<u64>,
     /// Identifies the waker in the registry.
     waiter: Cell<Identity>,
@@ -177,10 +177,16 @@ impl Deadline {
 
     /// Out of line: most deadlines are moved to a later time.
     #[cold]
-    fn wake_at(&self, wakes_ns: u64) {
-        self.wakes_ns.set(wakes_ns);
+    fn wake_at(&self, at_ns: u64) {
         let by_clock = self.tick.get() == 0;
-        self.registry.set(self.key, if by_clock { self.registry.rounded_up(wakes_ns) } else { wakes_ns });
+        let wakes_ns = if by_clock { self.registry.rounded_up(at_ns) } else { at_ns };
+        let before_ns = self.wakes_ns.get();
+        if wakes_ns >= before_ns && before_ns > self.registry.now_ns() {
+            // The time there was rounded up by a part of its length, and is early enough for this length too.
+            return;
+        }
+        self.wakes_ns.set(wakes_ns);
+        self.registry.set(self.key, wakes_ns);
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use anywire_advice::Advice;
 use anywire_sys::cpu;
 
 use crate::clock;
@@ -251,12 +252,16 @@ impl Pinning {
 pub enum StartError {
     /// A count of 0, or beyond [`Builder::COUNT_MAX`].
     #[error(
-        "cannot start {0} loops: between 1 and {max} are possible; one for each core is usual",
-        max = Builder::COUNT_MAX
+        "cannot start {0} loops: between 1 and {max} are possible{help}",
+        max = Builder::COUNT_MAX,
+        help = Advice("one for each core is usual")
     )]
     Count(usize),
     /// [`Pinning::Cores`] with an empty list.
-    #[error("cannot pin loops: the list of cores is empty; name at least one core, or do not pin")]
+    #[error(
+        "cannot pin loops: the list of cores is empty{help}",
+        help = Advice("name at least one core, or do not pin")
+    )]
     NoCores,
     /// A thread could not be tied to its core: the process may not use it.
     #[error("cannot start a loop on core {core}: {source}")]
@@ -268,14 +273,21 @@ pub enum StartError {
     },
     /// The system gave no thread.
     #[error(
-        "cannot start a loop: the system gave no thread: {0}; fewer loops, or a higher limit on tasks, would help"
+        "cannot start a loop: the system gave no thread: {0}{help}",
+        help = Advice("fewer loops, or a higher limit on tasks, would help")
     )]
     Thread(#[source] io::Error),
     /// The runtime got no epoll or eventfd, mostly because descriptors have run out.
-    #[error("cannot start a loop: its runtime could not be made: {0}; a higher limit on open files may help")]
+    #[error(
+        "cannot start a loop: its runtime could not be made: {0}{help}",
+        help = Advice("a higher limit on open files may help")
+    )]
     Runtime(#[source] io::Error),
     /// The thread ended before it could say anything: a panic, which has been printed.
-    #[error("cannot start a loop: its thread ended at once; its panic message says why")]
+    #[error(
+        "cannot start a loop: its thread ended at once{help}",
+        help = Advice("its panic message says why")
+    )]
     Died,
 }
 

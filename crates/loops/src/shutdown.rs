@@ -1,5 +1,7 @@
 //! How a shutdown went.
 
+use anywire_advice::Advice;
+
 /// Tasks and loops that a shutdown did not end in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,8 +30,8 @@ impl Shutdown {
 pub enum ShutdownError {
     /// The caller runs on a loop, which would wait for itself.
     #[error(
-        "cannot shut down the loops from a loop: it would wait for its own end; \
-         call shutdown from the thread that started them, or drop the last Loops"
+        "cannot shut down the loops from a loop: it would wait for its own end{help}",
+        help = Advice("call shutdown from the thread that started them, or drop the last Loops")
     )]
     OnLoop,
 }

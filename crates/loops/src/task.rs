@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use anywire_advice::Advice;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -125,11 +126,15 @@ impl<T> Future for LocalTask<T> {
 #[non_exhaustive]
 pub enum TaskError {
     /// The task's own code panicked, with this message. The fault is in that code; the loop goes on.
-    #[error("the task panicked: {0}; the place is in the log, and the other tasks of the loop go on")]
+    #[error(
+        "the task panicked: {0}{help}",
+        help = Advice("the place is in the log, and the other tasks of the loop go on")
+    )]
     Panicked(String),
     /// The loop ended before the task did, or had ended before the task was given to it.
     #[error(
-        "the task was not finished: its loop has stopped; start tasks before shutdown, or give it more time"
+        "the task was not finished: its loop has stopped{help}",
+        help = Advice("start tasks before shutdown, or give it more time")
     )]
     Stopped,
     /// The caller aborted the task.
@@ -137,8 +142,8 @@ pub enum TaskError {
     Aborted,
     /// Too many hand-overs waited for the loop: [`Limits::hand_overs_waiting`](crate::Limits::hand_overs_waiting).
     #[error(
-        "the task was not started: as many hand-overs as the limit allows wait for the loop; \
-         wait for earlier tasks, use more loops, or raise Limits::hand_overs_waiting"
+        "the task was not started: as many hand-overs as the limit allows wait for the loop{help}",
+        help = Advice("wait for earlier tasks, use more loops, or raise Limits::hand_overs_waiting")
     )]
     Full,
 }

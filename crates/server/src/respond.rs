@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
-use anywire_http::{Body, BodyError, Chain, IntoResponse, Response, StaticHeader, StatusCode};
+use anywire_advice::Chain;
+use anywire_http::{Body, BodyError, IntoResponse, Response, StaticHeader, StatusCode};
 use serde::Serialize;
 
 use crate::extract::{Json, Rejection, status_of};
@@ -103,18 +104,10 @@ impl<E: StdError + 'static> From<E> for Error {
         };
         let message = match status.is_server_error() {
             true => Cow::Borrowed(FAILED),
-            false => told_to_peer(Chain(&cause).to_string()).into(),
+            false => Chain(&cause).for_peer().to_string().into(),
         };
         Self::new(status, message).caused_by(cause)
     }
-}
-
-/// The text of an error without the advice to raise a limit: the peer cannot follow it, and the log has it.
-pub(crate) fn told_to_peer(mut text: String) -> String {
-    if let Some(end) = text.find(", or raise ") {
-        text.truncate(end);
-    }
-    text
 }
 
 impl IntoResponse for Error {

@@ -10,7 +10,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_http::Chain;
+use anywire_advice::Advice;
+use anywire_advice::Chain;
 use anywire_loops::{self as loops, Loops};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::ServerTls;
@@ -62,7 +63,7 @@ pub enum ServerError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// No address was given.
-    #[error("the server has nowhere to listen; add .listen(\"tcp:127.0.0.1:8080\")")]
+    #[error("the server has nowhere to listen{help}", help = Advice("add .listen(\"tcp:127.0.0.1:8080\")"))]
     NoAddress,
     /// The loops did not start: the system gave no thread or no descriptor.
     #[error(transparent)]

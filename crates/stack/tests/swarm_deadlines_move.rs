@@ -9,6 +9,9 @@ use anywire_stack::swarm::{Deadline, Instant, Tasks, now, select, sleep, yield_n
 
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// What 32 bits of milliseconds tell apart: 49.7 days.
+const WRAP: Duration = Duration::from_millis(1 << 32);
+
 /// Runs one task from a moment on, until it ends.
 fn run(from_micros: u64, task: impl Future<Output = ()>) {
     let mut tasks = Tasks::with_capacity(1).expect("addresses are free");
@@ -53,30 +56,90 @@ fn it_is_never_early() {
     }
 }
 
+/// Up to a year. 24.9 days are 2^31 ms, and 49.7 are 2^32.
+const SPANS: [Duration; 6] = [
+    Duration::from_secs(10),
+    DAY.saturating_mul(24),
+    DAY.saturating_mul(25),
+    DAY.saturating_mul(49),
+    DAY.saturating_mul(50),
+    DAY.saturating_mul(365),
+];
+
 #[test]
-fn the_milliseconds_may_wrap() {
-    // In 49 days, which 32 bits of milliseconds are.
-    let wrap = (1 << 32) * 1000;
+fn the_milliseconds_may_need_more_than_32_bits() {
+    let wrap = WRAP.as_micros() as u64;
     for start in [wrap - 1_500_000, wrap - 3000, wrap - 1000, wrap - 1, wrap] {
         run(start, async {
-            for wanted in [1, 2, 3, 1000].map(Duration::from_millis).into_iter().chain([20 * DAY]) {
+            for wanted in [1, 2, 3, 1000].map(Duration::from_millis).into_iter().chain(SPANS) {
                 let begun = now();
                 Deadline::after(wanted).await;
                 let late = now().since(begun).checked_sub(wanted).expect("not early");
-                assert!(late <= Duration::from_millis(1), "{wanted:?} after {begun:?}: {late:?} late");
+                assert!(late < Duration::from_millis(1), "{wanted:?} after {begun:?}: {late:?} late");
             }
         });
     }
 }
 
 #[test]
-fn the_longest_time_is_24_days() {
-    run(1_000_000, async {
-        let begun = now();
-        Deadline::after(100 * DAY).await;
-        let days = now().since(begun).as_secs() / DAY.as_secs();
-        assert_eq!(days, 24);
-    });
+fn it_may_be_far_away() {
+    for wanted in SPANS {
+        for first in SPANS {
+            run(1_000_000, async move {
+                let (mut deadline, begun) = (Deadline::after(first), now());
+                // The executor has a note of the first time.
+                select(&mut deadline, yield_now()).await;
+                deadline.reset(wanted);
+                (&mut deadline).await;
+                assert_eq!(now().since(begun), wanted, "it was {first:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn it_has_passed_however_late_it_is_looked_at() {
+    for span in SPANS {
+        run(1_000_000, async move {
+            let second = Duration::from_secs(1);
+            let mut deadline = Deadline::after(second);
+            select(&mut deadline, yield_now()).await;
+            sleep(second + span).await;
+            let looked = now();
+            (&mut deadline).await;
+            assert_eq!(now(), looked, "{span:?} after it had passed");
+        });
+    }
+}
+
+/// A note of long ago is not one of what is to come.
+#[test]
+fn it_comes_however_long_it_was_not_used() {
+    for span in SPANS {
+        // The note stands for the second from here on.
+        for pause in [span, span.saturating_sub(Duration::from_millis(500)), WRAP - Duration::from_secs(1)] {
+            run(1_000_000, async move {
+                let second = Duration::from_secs(1);
+                let mut deadline = Deadline::after(second);
+                select(&mut deadline, yield_now()).await;
+                deadline.clear();
+                sleep(pause).await;
+                deadline.reset(2 * second);
+                let begun = now();
+                (&mut deadline).await;
+                assert_eq!(now().since(begun), 2 * second, "after {pause:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_too_far_away_is_no_time() {
+    let mut tasks = Tasks::with_capacity(1).expect("addresses are free");
+    tasks.advance(Instant::from_micros(u64::MAX / 2));
+    tasks.spawn_at(0, async { Deadline::after(Duration::MAX).await }).expect("it is free");
+    tasks.run(usize::MAX);
+    assert_eq!((tasks.next_deadline(), tasks.counters().finished), (None, 0));
 }
 
 #[test]

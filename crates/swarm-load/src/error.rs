@@ -4,6 +4,7 @@ use std::error;
 use std::io;
 use std::path::PathBuf;
 
+use anywire_advice::Advice;
 use anywire_load::text::grouped;
 use anywire_tcp::ConnectError;
 
@@ -13,7 +14,8 @@ use anywire_tcp::ConnectError;
 pub enum Error {
     /// The plan: a payload that does not make one segment.
     #[error(
-        "a payload of {bytes} bytes cannot be: it must make one segment; choose from {min} to {max} bytes"
+        "a payload of {bytes} bytes cannot be: it must make one segment{help}",
+        help = Advice(format_args!("choose from {min} to {max} bytes"))
     )]
     Payload {
         /// What the plan says.
@@ -24,7 +26,10 @@ pub enum Error {
         max: usize,
     },
     /// The plan: a core that this process may not use.
-    #[error("core {core} is not available to this process; choose one of {available:?}")]
+    #[error(
+        "core {core} is not available to this process{help}",
+        help = Advice(format_args!("choose one of {available:?}"))
+    )]
     Core {
         /// What the plan says.
         core: usize,
@@ -32,19 +37,23 @@ pub enum Error {
         available: Vec<usize>,
     },
     /// The plan: an idle deadline in a mode whose server has none.
-    #[error("only the server of mode echo has an idle deadline; use mode echo, or no idle deadline")]
+    #[error(
+        "only the server of mode echo has an idle deadline{help}",
+        help = Advice("use mode echo, or no idle deadline")
+    )]
     NoIdleDeadline,
     /// The plan: losses, but no acknowledgment that would reveal one in time.
     #[error(
-        "with 2 segments an echo nothing is acknowledged in time, so a loss is noticed too late; use 3 segments, or no \
-         loss"
+        "with 2 segments an echo nothing is acknowledged in time, so a loss is noticed too late{help}",
+        help = Advice("use 3 segments, or no loss")
     )]
     LossUnseen,
     /// The plan does not fit into memory. A process that runs out of memory is ended without a word, so this is checked
     /// before anything is started.
     #[error(
-        "running {} connections: both ends need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
-        grouped(u64::from(*connections)), *needed as f64 / 1e9, *available as f64 / 1e9
+        "running {} connections: both ends need {:.1} GB of memory, and {:.1} GB are available{help}",
+        grouped(u64::from(*connections)), *needed as f64 / 1e9, *available as f64 / 1e9,
+        help = Advice(format_args!("{fitting} would fit"))
     )]
     Memory {
         /// How many the plan asks for.
@@ -58,8 +67,9 @@ pub enum Error {
     },
     /// The tasks do not fit into memory.
     #[error(
-        "running {} tasks: they may need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
-        grouped(u64::from(*tasks)), *needed as f64 / 1e9, *available as f64 / 1e9
+        "running {} tasks: they may need {:.1} GB of memory, and {:.1} GB are available{help}",
+        grouped(u64::from(*tasks)), *needed as f64 / 1e9, *available as f64 / 1e9,
+        help = Advice(format_args!("{fitting} would fit"))
     )]
     TaskMemory {
         /// How many the plan asks for.
@@ -72,10 +82,17 @@ pub enum Error {
         fitting: u64,
     },
     /// The sums of the tasks do not agree.
-    #[error("polls of tasks were lost or mixed up; please report it, with the options")]
+    #[error(
+        "polls of tasks were lost or mixed up{help}",
+        help = Advice("please report it, with the options")
+    )]
     Polls,
     /// The capture cannot be written.
-    #[error("writing the capture to {} failed; choose a place that this user may write to", path.display())]
+    #[error(
+        "writing the capture to {} failed{help}",
+        path.display(),
+        help = Advice("choose a place that this user may write to")
+    )]
     Capture {
         /// Its file.
         path: PathBuf,
@@ -87,11 +104,12 @@ pub enum Error {
     #[error("setting up the network failed")]
     Setup(#[source] Box<dyn error::Error + Send + Sync>),
     /// The clients' engine refuses a connection.
-    #[error("opening a connection failed; please report it")]
+    #[error("opening a connection failed{help}", help = Advice("please report it"))]
     Connect(#[source] ConnectError),
     /// Not all connections came about in time.
     #[error(
-        "opening connections: {opened} of {all} are open, and no more come; use less loss, or fewer connections"
+        "opening connections: {opened} of {all} are open, and no more come{help}",
+        help = Advice("use less loss, or fewer connections")
     )]
     Unopened {
         /// Open at both ends.
@@ -100,7 +118,10 @@ pub enum Error {
         all: u32,
     },
     /// Tasks were not resumed.
-    #[error("starting: {begun} of {all} connections began; the others were lost: please report it")]
+    #[error(
+        "starting: {begun} of {all} connections began{help}",
+        help = Advice("the others were lost: please report it")
+    )]
     Unstarted {
         /// How many began.
         begun: u32,
@@ -109,8 +130,8 @@ pub enum Error {
     },
     /// Connections that should stay have ended.
     #[error(
-        "connections that should stay have ended: {timed_out} timed out, {reset} were reset; use less loss, or a later \
-         idle deadline (without any, please report it)"
+        "connections that should stay have ended: {timed_out} timed out, {reset} were reset{help}",
+        help = Advice("use less loss, or a later idle deadline (without any, please report it)")
     )]
     Ended {
         /// Ends that gave the other one up.
@@ -122,10 +143,14 @@ pub enum Error {
     #[error("stopped before anything was measured")]
     Stopped,
     /// Payloads arrived that differ from the ones sent.
-    #[error("{} payloads were not what was sent; please report it, with the options", grouped(*.0))]
+    #[error(
+        "{} payloads were not what was sent{help}",
+        grouped(*.0),
+        help = Advice("please report it, with the options")
+    )]
     Corrupt(u64),
     /// Not one message was completed in time.
-    #[error("nothing was completed in the time that was measured; measure for longer")]
+    #[error("nothing was completed in the time that was measured{help}", help = Advice("measure for longer"))]
     Nothing,
 }
 

@@ -272,7 +272,7 @@ impl Outcome {
         let [echoes, corrupt, retransmits, timeouts] =
             [echoes, self.corrupt, retransmits, timeouts].map(grouped);
         row("verified", format!("{echoes} payloads, {corrupt} corrupt"));
-        row("retransmits", format!("{retransmits}, {timeouts} by timeout"));
+        row("retransmits", format!("{retransmits} segments, {timeouts} timeouts"));
         if let Some(idle) = self.plan.keep_alive {
             let probes = grouped(self.measured.keep_alive_probes);
             row("keep-alive", format!("after {} s of silence; {probes} probes", idle.as_secs_f64()));

@@ -26,6 +26,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
 
+use anywire_advice::Message;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::prefetch::prefetch_at;
@@ -67,26 +68,24 @@ impl<T: Copy> Arena<T> {
     /// above 4096, or if the size exceeds all addresses. Else the error of `mmap(2)`: `OutOfMemory` if the process may
     /// not have so many addresses.
     pub fn reserve(capacity: usize, fill: T) -> io::Result<Self> {
-        let refused = |why: &str| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!(
-                    "cannot reserve an arena of {capacity} places of {} bytes (alignment {}): {why}",
-                    size_of::<T>(),
-                    align_of::<T>()
-                ),
-            )
+        let refused = |why: &str, help: &str| {
+            let found = format!(
+                "cannot reserve an arena of {capacity} places of {} bytes (alignment {}): {why}",
+                size_of::<T>(),
+                align_of::<T>()
+            );
+            io::Error::new(io::ErrorKind::InvalidInput, Message::new(found).with_help(help))
         };
         if capacity == 0 || size_of::<T>() == 0 {
-            return Err(refused("there is nothing to hold; ask for one place of one byte at least"));
+            return Err(refused("there is nothing to hold", "ask for one place of one byte at least"));
         }
         if align_of::<T>() > SMALL_PAGE_BYTES {
-            return Err(refused("memory comes in pages aligned to 4096; a smaller alignment is needed"));
+            return Err(refused("memory comes in pages aligned to 4096", "align its type to less"));
         }
         let bytes = capacity
             .checked_mul(size_of::<T>())
             .filter(|&bytes| bytes <= isize::MAX as usize - 2 * STEP_BYTES)
-            .ok_or_else(|| refused("that is more than all addresses; ask for fewer places"))?;
+            .ok_or_else(|| refused("that is more than all addresses", "ask for fewer places"))?;
         let mapping = Mapping::of(bytes)?;
         Ok(Self {
             first: mapping.start.cast(),

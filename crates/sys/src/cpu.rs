@@ -9,6 +9,7 @@ use std::io;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+use anywire_advice::Message;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 /// CPU time that a thread has used, split as the kernel splits it.
@@ -86,10 +87,10 @@ pub fn pin_current_thread(core: usize) -> io::Result<()> {
     let refused = || {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!(
-                "cannot pin a thread to core {core}: not among the cores this process may use; choose one of {:?}",
-                available_cores()
-            ),
+            Message::new(format!(
+                "cannot pin a thread to core {core}: not among the cores this process may use"
+            ))
+            .with_help(format!("choose one of {:?}", available_cores())),
         )
     };
     if core >= CpuSet::MAX_CPU {
@@ -163,9 +164,10 @@ pub fn thread_run_time(tid: i32) -> io::Result<Duration> {
         }
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
-            format!(
-                "cannot read the CPU time of thread {tid}: this process has no such thread; give that of a running one"
-            ),
+            Message::new(format!(
+                "cannot read the CPU time of thread {tid}: this process has no such thread"
+            ))
+            .with_help("give that of a running one"),
         ));
     }
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -223,10 +225,10 @@ pub fn context_switches(tid: i32) -> io::Result<ContextSwitches> {
     switches_in(&text).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!(
-                "cannot read the context switches of thread {tid}: its status in /proc does not hold them; \
-                 a kernel of 2.6.23 or later is needed"
-            ),
+            Message::new(format!(
+                "cannot read the context switches of thread {tid}: its status in /proc does not hold them"
+            ))
+            .with_help("use a kernel of 2.6.23 or later"),
         )
     })
 }

@@ -7,6 +7,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use anywire_advice::Message;
+
 /// How the kernel chooses a socket of a group for each datagram that arrives.
 ///
 /// ```
@@ -54,7 +56,8 @@ impl Steering {
                     2 => LOAD_HALF,
                     4 => LOAD_WORD,
                     _ => {
-                        let what = "cannot steer by a number of this width; it has 1, 2 or 4 bytes";
+                        let what = Message::new("cannot steer by a number of this width")
+                            .with_help("take one of 1, 2 or 4 bytes");
                         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
                     }
                 };

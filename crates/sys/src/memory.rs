@@ -12,6 +12,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use anywire_advice::Message;
+
 /// Bytes of physical memory mapped into this process, shared file pages included.
 ///
 /// # Errors
@@ -46,8 +48,10 @@ pub fn kernel_bytes() -> io::Result<u64> {
     kernel_bytes_in(&text).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            "cannot read the memory of the kernel: /proc/meminfo lacks one of the lines Slab:, KernelStack: and \
-             PageTables:; a kernel of 2.6.31 or later is needed",
+            Message::new(
+                "cannot read the memory of the kernel: /proc/meminfo lacks one of the lines Slab:, KernelStack: and PageTables:",
+            )
+            .with_help("use a kernel of 2.6.31 or later"),
         )
     })
 }
@@ -118,8 +122,10 @@ pub fn huge_page_bytes() -> io::Result<u64> {
         .ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                "cannot read how much memory lies in huge pages: no line AnonHugePages: in /proc/self/smaps_rollup; \
-                 a kernel of 4.14 or later with /proc mounted is needed",
+                Message::new(
+                    "cannot read how much memory lies in huge pages: no line AnonHugePages: in /proc/self/smaps_rollup",
+                )
+                .with_help("use a kernel of 4.14 or later with /proc mounted"),
             )
         })?;
     Ok(transparent + pool_bytes())
@@ -138,8 +144,8 @@ pub fn available_bytes() -> io::Result<u64> {
     let of_system = kilobyte_line(&text, "MemAvailable:").ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            "cannot read how much memory is available: no line MemAvailable: in /proc/meminfo; \
-             a kernel of 3.14 or later is needed",
+            Message::new("cannot read how much memory is available: no line MemAvailable: in /proc/meminfo")
+                .with_help("use a kernel of 3.14 or later"),
         )
     })?;
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -157,10 +163,11 @@ fn figure(in_rollup: &str, in_status: &str) -> io::Result<u64> {
     kilobyte_line(&text, in_status).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!(
+            Message::new(format!(
                 "cannot read the memory of this process: no line {in_rollup} in /proc/self/smaps_rollup and no \
-                 line {in_status} in /proc/self/status; a kernel of 4.5 or later with /proc mounted is needed"
-            ),
+                 line {in_status} in /proc/self/status"
+            ))
+            .with_help("use a kernel of 4.5 or later with /proc mounted"),
         )
     })
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
+use anywire_advice::Advice;
+
 /// A set of descriptors with numbers below [`Set::SIZE`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Set {
@@ -62,8 +64,8 @@ impl fmt::Debug for Set {
 /// or epoll, which have no such limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "select cannot watch descriptor {number}: its sets hold the numbers 0 to 1023 (FD_SETSIZE); use poll or epoll, \
-     which have no such limit"
+    "select cannot watch descriptor {number}: its sets hold the numbers 0 to 1023 (FD_SETSIZE){help}",
+    help = Advice("use poll or epoll, which have no such limit")
 )]
 pub struct BeyondSet {
     /// The number of the descriptor.

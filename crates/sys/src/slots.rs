@@ -18,6 +18,8 @@ use std::mem::{MaybeUninit, needs_drop};
 use std::pin::Pin;
 use std::ptr::NonNull;
 
+use anywire_advice::Message;
+
 use crate::arena::Mapping;
 use crate::prefetch::{LINE_BYTES, prefetch_at};
 
@@ -61,24 +63,24 @@ impl<T> Slots<T> {
     /// `InvalidInput` if `capacity` is 0, if the alignment of `T` is above 4096, or if the size exceeds the address space.
     /// Otherwise the error of `mmap(2)`: `OutOfMemory` if the process may not have so many addresses.
     pub fn reserve(capacity: usize) -> io::Result<Self> {
-        let refused = |why: &str| {
-            let message = format!(
+        let refused = |why: &str, help: &str| {
+            let found = format!(
                 "cannot reserve {capacity} places of {} bytes (alignment {}): {why}",
                 Self::SLOT_BYTES,
                 align_of::<T>()
             );
-            io::Error::new(io::ErrorKind::InvalidInput, message)
+            io::Error::new(io::ErrorKind::InvalidInput, Message::new(found).with_help(help))
         };
         if capacity == 0 {
-            return Err(refused("there is nothing to hold; ask for one place at least"));
+            return Err(refused("there is nothing to hold", "ask for one place at least"));
         }
         if align_of::<T>() > PAGE_BYTES {
-            return Err(refused("memory comes in pages aligned to 4096; a smaller alignment is needed"));
+            return Err(refused("memory comes in pages aligned to 4096", "align its type to less"));
         }
         let bytes = capacity
             .checked_mul(Self::SLOT_BYTES)
             .filter(|&bytes| bytes <= isize::MAX as usize / 2)
-            .ok_or_else(|| refused("that is more than all addresses; ask for fewer places"))?;
+            .ok_or_else(|| refused("that is more than all addresses", "ask for fewer places"))?;
         let mapping = Mapping::of(bytes)?;
         Ok(Self {
             first: mapping.start.cast(),

@@ -12,6 +12,8 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use anywire_advice::Advice;
+
 pub use self::by_name::CallsByName;
 use crate::descriptors;
 
@@ -121,18 +123,23 @@ impl SyscallCounter {
 pub enum CounterError {
     /// tracefs, which gives the tracepoint its number, is mounted at neither usual place. Root can mount it.
     #[error(
-        "cannot count system calls: tracefs is mounted neither at /sys/kernel/tracing nor at \
-         /sys/kernel/debug/tracing; as root: mount -t tracefs tracefs /sys/kernel/tracing"
+        "cannot count system calls: tracefs is mounted neither at /sys/kernel/tracing nor at /sys/kernel/debug/tracing{help}",
+        help = Advice("as root: mount -t tracefs tracefs /sys/kernel/tracing")
     )]
     NoTracefs,
     /// tracefs is there, but the kernel was built without the tracepoint.
     #[error(
-        "cannot count system calls: no tracepoint raw_syscalls:sys_enter in {}; \
-         a kernel built with CONFIG_FTRACE_SYSCALLS is needed", .0.display()
+        "cannot count system calls: no tracepoint raw_syscalls:sys_enter in {}{help}",
+        .0.display(),
+        help = Advice("a kernel built with CONFIG_FTRACE_SYSCALLS is needed")
     )]
     NoTracepoint(PathBuf),
     /// The file with the tracepoint's number exists and could not be read, mostly because only root may.
-    #[error("cannot count system calls: reading {} failed: {source}; run as root, or let this user read it", path.display())]
+    #[error(
+        "cannot count system calls: reading {} failed: {source}{help}",
+        path.display(),
+        help = Advice("run as root, or let this user read it")
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -141,9 +148,11 @@ pub enum CounterError {
     },
     /// The kernel forbids this process to use the tracepoint (`EACCES`, `EPERM`).
     #[error(
-        "cannot count system calls: perf_event_open was denied, with kernel.perf_event_paranoid at {}; run as root, \
-         give the program CAP_PERFMON, or as root: sysctl kernel.perf_event_paranoid=-1",
-        match .paranoid { Some(level) => level.to_string(), None => "an unknown level".into() }
+        "cannot count system calls: perf_event_open was denied, with kernel.perf_event_paranoid at {}{help}",
+        match .paranoid { Some(level) => level.to_string(), None => "an unknown level".into() },
+        help = Advice(
+            "run as root, give the program CAP_PERFMON, or as root: sysctl kernel.perf_event_paranoid=-1"
+        )
     )]
     Denied {
         /// The value of `/proc/sys/kernel/perf_event_paranoid`; `None` if that cannot be read.
@@ -151,19 +160,23 @@ pub enum CounterError {
     },
     /// The kernel has no `perf_event_open` at all, or a sandbox hides it (`ENOSYS`).
     #[error(
-        "cannot count system calls: this kernel has no perf_event_open; \
-         a kernel built with CONFIG_PERF_EVENTS, outside a sandbox that hides it, is needed"
+        "cannot count system calls: this kernel has no perf_event_open{help}",
+        help = Advice("a kernel built with CONFIG_PERF_EVENTS, outside a sandbox that hides it, is needed")
     )]
     NoPerfEvents,
     /// There is no such thread in this process (any more). The caller's mistake.
-    #[error("cannot count system calls: there is no thread {tid}; give the number of a running thread")]
+    #[error(
+        "cannot count system calls: there is no thread {tid}{help}",
+        help = Advice("give the number of a running thread")
+    )]
     NoSuchThread {
         /// The number asked for.
         tid: i32,
     },
     /// `perf_event_open` failed for another reason, for example a lack of descriptors.
     #[error(
-        "cannot count system calls: perf_event_open failed: {0}; see perf_event_open(2) for what it means"
+        "cannot count system calls: perf_event_open failed: {0}{help}",
+        help = Advice("see perf_event_open(2) for what it means")
     )]
     System(#[source] io::Error),
 }

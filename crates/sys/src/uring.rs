@@ -21,6 +21,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use anywire_advice::Advice;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use self::buffers::Buffers;
@@ -219,22 +220,26 @@ pub enum Done<'a> {
 #[non_exhaustive]
 pub enum UringError {
     /// The system forbids it (`EPERM`, `EACCES`): by its sysctl, or by a seccomp profile, as Docker and containerd do by default.
-    #[error("cannot use io_uring: the system forbids it{}", match .disabled {
-        Some(1 | 2) => "; as root: sysctl kernel.io_uring_disabled=0",
-        _ => "; mostly a seccomp profile of the container does: allow io_uring_setup, io_uring_enter and \
+    #[error("cannot use io_uring: the system forbids it{}", Advice(match .disabled {
+        Some(1 | 2) => "as root: sysctl kernel.io_uring_disabled=0",
+        _ => "mostly a seccomp profile of the container does: allow io_uring_setup, io_uring_enter and \
               io_uring_register in it, or run outside",
-    })]
+    }))]
     Forbidden {
         /// The value of `/proc/sys/kernel/io_uring_disabled`; `None` if that cannot be read.
         disabled: Option<u8>,
     },
     /// There is no such system call (`ENOSYS`).
     #[error(
-        "cannot use io_uring: this kernel has none, or a sandbox hides it; Linux 6.1 or newer is needed, outside the sandbox"
+        "cannot use io_uring: this kernel has none, or a sandbox hides it{help}",
+        help = Advice("Linux 6.1 or newer is needed, outside the sandbox")
     )]
     Missing,
     /// The kernel lacks a required feature (`EINVAL`): SINGLE_ISSUER with DEFER_TASKRUN, or rings of buffers.
-    #[error("cannot use io_uring: this kernel's is too old; Linux 6.1 or newer is needed")]
+    #[error(
+        "cannot use io_uring: this kernel's is too old{help}",
+        help = Advice("Linux 6.1 or newer is needed")
+    )]
     TooOld,
     /// It failed for another reason, such as a lack of descriptors or memory.
     #[error("cannot use io_uring: setting it up failed")]

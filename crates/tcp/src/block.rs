@@ -113,6 +113,20 @@ impl Block {
         self.snd_nxt - self.snd_una
     }
 
+    /// The number of a segment without text: SND.NXT, unless the peer has taken back the window of what is in flight. It accepts
+    /// nothing behind the edge of its window then (RFC 9293 3.8.6, MUST-34). A FIN needs no window, and scaling loses less than a
+    /// unit.
+    pub(crate) fn bare_seq(&self) -> Seq {
+        let beyond = (self.snd_nxt - self.snd_right).cast_signed();
+        if beyond > 1 << self.send_scale() { self.snd_right.max(self.snd_una) } else { self.snd_nxt }
+    }
+
+    /// Whether congestion control has reacted to this window of data outside of a repair, to a mark or to a loss that a probe
+    /// has repaired: it reacts once a window (RFC 3168 6.1.2, RFC 8985 7.4.2).
+    pub(crate) const fn has_reacted(&self) -> bool {
+        self.snd_una.lt(self.window.recover) && !self.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
+    }
+
     /// Whether an ACK may wait no longer, after so many bytes have arrived: every second full segment has one (RFC 9293
     /// 3.8.6.3, SHLD-19). The size of the segment that has arrived counts, because the peer's path may take less than ours
     /// (RFC 5681 4.2). A segment smaller than [`FULL_LEAST`] is not full, and the ACK waits for twice our own segment size.

@@ -14,7 +14,7 @@
 //! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
 //! | `acknowledge`, `recover` | what an ACK brings; losses |
 //! | `deliver`, `out_of_order` | payload, in order and out of order |
-//! | `reclaim` | who loses memory when others find none |
+//! | `reclaim`, `waiting` | who loses memory when others find none; who is told of some |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
 //! | `answered` | how often a connection answers what may be forged |
@@ -56,6 +56,7 @@ mod transfer;
 mod transmit;
 mod turns;
 mod user;
+mod waiting;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -98,6 +99,7 @@ use self::reclaim::Reclaim;
 use self::reply::Reply;
 use self::source::Sources;
 use self::turns::Turns;
+use self::waiting::Waiting;
 
 /// The TCP of one core.
 pub struct Engine {
@@ -123,7 +125,7 @@ pub struct Engine {
 
     turns: Turns,
     /// Connections whose users had something to send when the pool was full, and that nothing else would wake.
-    waiting_for_memory: VecDeque<u32>,
+    waiting_for_memory: Waiting,
     /// Connections that had to cut a segment in two when not even promised memory was left.
     waiting_to_split: BTreeSet<u32>,
     /// Segments out of order, of all connections.
@@ -208,7 +210,7 @@ impl Engine {
             owing: Vec::new(),
             batch: Vec::new(),
             echoes: Vec::new(),
-            waiting_for_memory: VecDeque::new(),
+            waiting_for_memory: Waiting::default(),
             waiting_to_split: BTreeSet::new(),
             held_segments: 0,
             reclaim: Reclaim::default(),

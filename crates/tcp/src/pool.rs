@@ -11,16 +11,12 @@ mod shelf;
 
 use std::io;
 
-use anywire_sys::prefetch::prefetch;
-
 use crate::shared_payload::{SharedPayload, SharedPayloads};
 
 pub(crate) use self::segment::{Marks, Segment};
 pub(crate) use self::shelf::{Cell, SEGMENT_BYTES};
 
-use self::shelf::{
-    FIN, FIN_DATA, Kind, LARGE_DATA, Large, SHARED, SHARED_DATA, SMALL_DATA, Shared, Shelf, Small,
-};
+use self::shelf::{FIN_DATA, Kind, LARGE_DATA, Large, SHARED, SHARED_DATA, SMALL_DATA, Shared, Shelf, Small};
 
 /// All segments of an engine.
 pub(crate) struct Pool {
@@ -59,6 +55,17 @@ impl Pool {
     /// Whether not even a large cell is left.
     pub(crate) const fn is_full(&self) -> bool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max
+    }
+
+    /// Whether a cell for so many bytes is left.
+    pub(crate) const fn has_room_for(&self, bytes: usize) -> bool {
+        let cell = if Self::is_small(bytes) { size_of::<Small>() } else { size_of::<Large>() };
+        self.bytes_in_use + cell <= self.bytes_max
+    }
+
+    /// Whether so many bytes fit into a small cell.
+    pub(crate) const fn is_small(bytes: usize) -> bool {
+        bytes <= SMALL_DATA
     }
 
     /// Whether nothing more is to be received. A quarter comes on top of the limit, for data that arrives in order alone.
@@ -190,12 +197,12 @@ impl Pool {
     /// Asks for the cache lines of a cell, unless it is a large one; nothing for none.
     #[inline(always)]
     pub(crate) fn prefetch(&self, cell: Cell) {
-        if let Some(cell) = self.small.cells.get(cell.0 as usize) {
-            prefetch(cell);
-        } else if let Some(cell) = self.shared.cells.get((cell.0 ^ SHARED) as usize) {
-            prefetch(cell);
-        } else if let Some(cell) = self.fins.cells.get((cell.0 ^ FIN) as usize) {
-            prefetch(cell);
+        match cell.kind() {
+            Kind::Small => self.small.cells.prefetch(cell.place()),
+            _ if cell.is_none() => {}
+            Kind::Shared => self.shared.cells.prefetch(cell.place()),
+            Kind::Fin => self.fins.cells.prefetch(cell.place()),
+            Kind::Large => {}
         }
     }
 
@@ -448,6 +455,7 @@ const PROMISED_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
+    use super::shelf::FIN;
     use super::*;
 
     #[test]

@@ -16,6 +16,7 @@
 
 use std::io;
 
+use anywire_advice::Advice;
 use anywire_sys::arena::Arena;
 use anywire_sys::tags;
 
@@ -33,7 +34,8 @@ pub(crate) struct Table {
 /// There are as many entries as were reserved; or, if hashes are not random, no place is left near an entry's home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot remember another connection: as many as were reserved are there; raise the limit or close some"
+    "cannot remember another connection: as many as were reserved are there{help}",
+    help = Advice("raise the limit or close some")
 )]
 pub(crate) struct Full;
 

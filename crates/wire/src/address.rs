@@ -8,6 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use anywire_advice::Advice;
+
 use crate::wires::{DEFAULT, Wire, wires};
 
 /// Where to listen or dial, and over which wire.
@@ -54,13 +56,16 @@ pub struct Address {
 #[non_exhaustive]
 pub enum AddressError {
     /// There is no `WIRE:` in front.
-    #[error("{text:?} is no address: it names no wire; write WIRE:WHERE, such as tcp:{text} ({})", known())]
+    #[error(
+        "{text:?} is no address: it names no wire{help}",
+        help = Advice(format_args!("write WIRE:WHERE, such as tcp:{text} ({})", known()))
+    )]
     NoWire {
         /// The text that was parsed.
         text: String,
     },
     /// This build has no such wire.
-    #[error("{text:?} is no address: there is no wire {wire:?}; known are {}", known())]
+    #[error("{text:?} is no address: there is no wire {wire:?}{help}", help = Advice(format_args!("known are {}", known())))]
     UnknownWire {
         /// The text that was parsed.
         text: String,
@@ -70,7 +75,8 @@ pub enum AddressError {
     /// Datagrams are received and sent at addresses of their own.
     #[cfg(feature = "udp")]
     #[error(
-        "{text:?} is no address for datagrams; write udp:HOST:PORT, such as udp:127.0.0.1:53, or unixgram:PATH"
+        "{text:?} is no address for datagrams{help}",
+        help = Advice("write udp:HOST:PORT, such as udp:127.0.0.1:53, or unixgram:PATH")
     )]
     NoDatagrams {
         /// The text that was parsed.
@@ -85,7 +91,7 @@ pub enum AddressError {
         wrong: String,
     },
     /// The part behind the colon is not in the form of this wire.
-    #[error("{text:?} is no address: {wrong}; expected {expected}")]
+    #[error("{text:?} is no address: {wrong}{help}", help = Advice(format_args!("expected {expected}")))]
     Location {
         /// The text that was parsed.
         text: String,
@@ -327,7 +333,7 @@ fn normal_options(wire: &dyn Wire, location: &str, options: &str) -> Result<Stri
                 [] => "there are none for this wire".to_owned(),
                 known => format!("known are {}", known.join(", ")),
             };
-            return Err(format!("there is no option {name:?}; {known}"));
+            return Err(format!("there is no option {name:?} ({known})"));
         }
         if normal.insert(name, wire.normalise_option(location, name, value)?).is_some() {
             return Err(format!("the option {name:?} stands twice"));

@@ -71,6 +71,16 @@ impl Claim {
 
     /// Waits while another server has it. The error is [`ClaimHeld`] if that takes much longer than starting to listen.
     fn take(what: fmt::Arguments<'_>, folder: Option<&Metadata>, patience: Duration) -> io::Result<Self> {
+        Self::take_pausing(what, folder, patience, || thread::sleep(PAUSE))
+    }
+
+    /// The same with a pause of one's own between looks at a socket that does not listen.
+    fn take_pausing(
+        what: fmt::Arguments<'_>,
+        folder: Option<&Metadata>,
+        patience: Duration,
+        mut pause: impl FnMut(),
+    ) -> io::Result<Self> {
         let name = format!("anywire-claim:{what}");
         let address = SockAddr::unix(format!("\0{name}"))?;
         // Of a kind that hardly anybody uses, so that a socket of another kind is no claim.
@@ -82,6 +92,8 @@ impl Claim {
             Err(error) => return Err(error),
         };
         let gives_up = Instant::now() + patience;
+        // A stranger's socket that never listens must not block a loop any longer than one that does.
+        let silent_looks_max = SILENT_LOOKS_MAX.min((patience.as_nanos() / PAUSE.as_nanos()) as u32);
         let mut silent_looks = 0;
         loop {
             match socket.bind(&address) {
@@ -104,9 +116,9 @@ impl Claim {
                     silent_looks = 0;
                 }
                 // It has gone, or has not come to listen yet.
-                Holder::IsSilent if silent_looks < SILENT_LOOKS_MAX => {
+                Holder::IsSilent if silent_looks < silent_looks_max && !left.is_zero() => {
                     silent_looks += 1;
-                    thread::sleep(PAUSE);
+                    pause();
                 }
                 Holder::Listens(..) | Holder::IsSilent | Holder::IsNoClaim => {
                     tracing::warn!(%name, "a stranger has bound the name by which servers that start take turns");
@@ -218,6 +230,21 @@ mod tests {
         assert!(file.exists(), "it may be about to be another one's");
         drop(claim);
         assert!(!is_taken(&address.to_string()), "the next one finds it stale");
+    }
+
+    /// The name of a folder's claim, bound by a socket that lets nobody in.
+    #[test]
+    fn a_stranger_that_is_silent_is_waited_for_no_longer_than_one_that_listens() {
+        let silent = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
+        let name = format!("test:{}", std::process::id());
+        let address = SockAddr::unix(format!("\0anywire-claim:{name}")).expect("it is short");
+        silent.bind(&address).expect("nobody has it");
+        for (patience, pauses_max) in [(PATIENCE_ON_A_LOOP, 50), (Duration::ZERO, 0)] {
+            let mut pauses = 0;
+            let taken = Claim::take_pausing(format_args!("{name}"), None, patience, || pauses += 1);
+            assert!(taken.is_ok_and(|claim| claim._socket.is_none()), "it goes on without");
+            assert!(pauses <= pauses_max, "{pauses} ms in {patience:?}");
+        }
     }
 
     #[test]

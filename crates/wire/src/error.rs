@@ -2,6 +2,7 @@
 
 use std::{fmt, io};
 
+use anywire_advice::Advice;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
@@ -17,8 +18,8 @@ pub enum ListenError {
     Address(#[from] AddressError),
     /// Another server listens there; stop it, or choose another address.
     #[error(
-        "cannot listen on {address}: somebody listens there already (`ss -lp` shows who); stop that one or choose \
-         another address"
+        "cannot listen on {address}: somebody listens there already (`ss -lp` shows who){help}",
+        help = Advice("stop that one or choose another address")
     )]
     InUse {
         /// The address.
@@ -27,7 +28,8 @@ pub enum ListenError {
     /// Another server has begun to listen there and does not come to an end: it was stopped in the midst of it.
     #[error(
         "cannot listen on {address}: process {pid} of user {uid} has begun to listen there, or in the same folder, and does not \
-         go on (it holds `@{name}`); let it go on, or end it"
+         go on (it holds `@{name}`){help}",
+        help = Advice("let it go on, or end it")
     )]
     Claimed {
         /// The address.
@@ -41,27 +43,32 @@ pub enum ListenError {
     },
     /// The system does not permit it: a port below 1024, a folder that this user may not write to.
     #[error(
-        "cannot listen on {address}: not permitted to this user; choose a port from 1024 up or a folder of its own"
+        "cannot listen on {address}: not permitted to this user{help}",
+        help = Advice("choose a port from 1024 up or a folder of its own")
     )]
     Permission {
         /// The address.
         address: Address,
     },
     /// The folder of the socket file does not exist.
-    #[error("cannot listen on {address}: its folder does not exist; make it first")]
+    #[error("cannot listen on {address}: its folder does not exist{help}", help = Advice("make it first"))]
     NoFolder {
         /// The address.
         address: Address,
     },
     /// There is a file of that name, and it is no socket; it is left alone.
-    #[error("cannot listen on {address}: a file of this name is there and is no socket; move it away")]
+    #[error(
+        "cannot listen on {address}: a file of this name is there and is no socket{help}",
+        help = Advice("move it away")
+    )]
     NotASocket {
         /// The address.
         address: Address,
     },
     /// The name has no address, or no name server answers.
     #[error(
-        "cannot listen on {address}: its name does not resolve ({cause}); check its spelling, or use an IP address"
+        "cannot listen on {address}: its name does not resolve ({cause}){help}",
+        help = Advice("check its spelling, or use an IP address")
     )]
     Resolve {
         /// The address.
@@ -72,7 +79,8 @@ pub enum ListenError {
     },
     /// The host of the address is not one of this machine's, or it is IPv6 and the machine has none.
     #[error(
-        "cannot listen on {address}: this machine does not have that address; use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]"
+        "cannot listen on {address}: this machine does not have that address{help}",
+        help = Advice("use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]")
     )]
     NotHere {
         /// The address.
@@ -80,8 +88,8 @@ pub enum ListenError {
     },
     /// The wire speaks TLS, and the options have no [`ListenOptions::tls`](crate::ListenOptions::tls).
     #[error(
-        "cannot listen on {address}: TLS needs a certificate and its key, and none was given; give them to `Server::tls`, \
-         or as `ListenOptions::tls`"
+        "cannot listen on {address}: TLS needs a certificate and its key, and none was given{help}",
+        help = Advice("give them to `Server::tls`, or as `ListenOptions::tls`")
     )]
     NoCertificate {
         /// The address.
@@ -89,8 +97,8 @@ pub enum ListenError {
     },
     /// This process has no descriptor left.
     #[error(
-        "cannot listen on {address}: this process is out of file descriptors; raise its limit (`ulimit -n`) or close \
-         connections"
+        "cannot listen on {address}: this process is out of file descriptors{help}",
+        help = Advice("raise its limit (`ulimit -n`) or close connections")
     )]
     Descriptors {
         /// The address.
@@ -165,7 +173,8 @@ pub enum DialError {
     Address(#[from] AddressError),
     /// The name has no address, or no name server answers.
     #[error(
-        "cannot reach {address}: its name does not resolve ({cause}); check its spelling and the name server"
+        "cannot reach {address}: its name does not resolve ({cause}){help}",
+        help = Advice("check its spelling and the name server")
     )]
     Resolve {
         /// The address.
@@ -175,13 +184,19 @@ pub enum DialError {
         cause: io::Error,
     },
     /// The machine was reached, and no server listens there.
-    #[error("cannot reach {address}: nobody listens there; check the address, or start the server")]
+    #[error(
+        "cannot reach {address}: nobody listens there{help}",
+        help = Advice("check the address, or start the server")
+    )]
     Refused {
         /// The address.
         address: Address,
     },
     /// No answer within the deadline.
-    #[error("cannot reach {address}: no answer within {after:?}; check that a firewall lets it through")]
+    #[error(
+        "cannot reach {address}: no answer within {after:?}{help}",
+        help = Advice("check that a firewall lets it through")
+    )]
     Timeout {
         /// The address.
         address: Address,
@@ -189,7 +204,10 @@ pub enum DialError {
         after: std::time::Duration,
     },
     /// There is no way to that host.
-    #[error("cannot reach {address}: there is no way to it ({cause}); check the network and the address")]
+    #[error(
+        "cannot reach {address}: there is no way to it ({cause}){help}",
+        help = Advice("check the network and the address")
+    )]
     Unreachable {
         /// The address.
         address: Address,
@@ -198,20 +216,27 @@ pub enum DialError {
         cause: io::Error,
     },
     /// The server cut the connection while it was made.
-    #[error("cannot reach {address}: it cut the connection at once; try again, or look at that server's log")]
+    #[error(
+        "cannot reach {address}: it cut the connection at once{help}",
+        help = Advice("try again, or look at that server's log")
+    )]
     Reset {
         /// The address.
         address: Address,
     },
     /// There is no socket file of that name.
-    #[error("cannot reach {address}: there is no such file; check the path, or start the server")]
+    #[error(
+        "cannot reach {address}: there is no such file{help}",
+        help = Advice("check the path, or start the server")
+    )]
     NoSuchFile {
         /// The address.
         address: Address,
     },
     /// This user may not connect there: the mode of the socket file forbids it, or a firewall.
     #[error(
-        "cannot reach {address}: not permitted to this user; check the socket file's mode, or the firewall"
+        "cannot reach {address}: not permitted to this user{help}",
+        help = Advice("check the socket file's mode, or the firewall")
     )]
     Permission {
         /// The address.
@@ -219,8 +244,8 @@ pub enum DialError {
     },
     /// This process has no descriptor left.
     #[error(
-        "cannot reach {address}: this process is out of file descriptors; raise its limit (`ulimit -n`) or close \
-         connections"
+        "cannot reach {address}: this process is out of file descriptors{help}",
+        help = Advice("raise its limit (`ulimit -n`) or close connections")
     )]
     Descriptors {
         /// The address.
@@ -332,14 +357,14 @@ impl fmt::Display for Shaking<'_> {
         let (tls, cause) = (if self.address.has_tls() { "TLS " } else { "" }, self.cause);
         #[cfg(feature = "tls")]
         if let Some(error) = crate::tls::HandshakeError::of(cause) {
-            return write!(f, "{tls}handshake failed: {cause}; {}", error.remedy());
+            return write!(f, "{tls}handshake failed: {cause}{}", Advice(error.remedy()));
         }
         let remedy = match cause.kind() {
             io::ErrorKind::TimedOut => "see what the peer does, or give it more time",
             io::ErrorKind::InvalidInput => "name another one",
             _ => "check that both ends speak the same protocol on this port",
         };
-        write!(f, "{tls}handshake failed: {cause}; {remedy}")
+        write!(f, "{tls}handshake failed: {cause}{}", Advice(remedy))
     }
 }
 

@@ -138,7 +138,8 @@ impl Listener {
         for (acceptor, home) in acceptors.into_iter().zip(self.loops.iter()) {
             let loops = if spread { self.loops.iter().collect() } else { Vec::new() };
             let (serve, common) = (serve.clone(), Arc::clone(&common));
-            Accepting { acceptor: Some(acceptor), home, loops, next: 0, serve, common }.start();
+            Accepting { acceptor: Some(acceptor), arrival: None, home, loops, next: 0, serve, common }
+                .start();
         }
         ListenerHandle { common, guard: Mutex::new(guard) }
     }
@@ -306,6 +307,8 @@ impl Common {
 struct Accepting<F: Serve> {
     /// `None` once another loop has it.
     acceptor: Option<Box<dyn Acceptor>>,
+    /// Accepted, and not yet permitted. It goes over to another loop as well.
+    arrival: Option<Box<dyn Arrival>>,
     /// The loop that accepts.
     home: LoopHandle,
     /// The loops to spread over; none if connections stay on the loop that accepts them.
@@ -349,12 +352,17 @@ impl<F: Serve> Accepting<F> {
         // The runtime asks the system meanwhile who does.
         tokio::task::yield_now().await;
         let mut cx = Context::from_waker(Waker::noop());
+        if self.arrival.is_some() {
+            let Some(permit) = self.common.limit.try_acquire() else { return };
+            self.deliver(permit);
+        }
         for _ in 0..REST_MAX {
             let accepted = coop::unconstrained(poll_fn(|_| Poll::Ready(self.poll_accept(&mut cx)))).await;
             let Poll::Ready(Ok(arrival)) = accepted else { return };
             let Some(permit) = self.common.limit.try_acquire() else { return };
             self.common.accepted.fetch_add(1, Ordering::Relaxed);
-            self.deliver(arrival, permit);
+            self.arrival = Some(arrival);
+            self.deliver(permit);
         }
     }
 
@@ -362,12 +370,15 @@ impl<F: Serve> Accepting<F> {
         let mut pause = PAUSE_MIN;
         let (mut failures, mut limits) = (Throttle::default(), Throttle::default());
         loop {
+            if self.arrival.is_some() {
+                let permit = self.permit(&mut limits).await;
+                self.deliver(permit);
+            }
             let failed = match poll_fn(|cx| cooperate(cx, |cx| self.poll_accept(cx))).await {
                 Ok(arrival) => {
                     pause = PAUSE_MIN;
                     self.common.accepted.fetch_add(1, Ordering::Relaxed);
-                    let permit = self.permit(&mut limits).await;
-                    self.deliver(arrival, permit);
+                    self.arrival = Some(arrival);
                     continue;
                 }
                 Err(failed) => failed,
@@ -409,7 +420,8 @@ impl<F: Serve> Accepting<F> {
         })
     }
 
-    fn deliver(&mut self, arrival: Box<dyn Arrival>, permit: Permit) {
+    fn deliver(&mut self, permit: Permit) {
+        let Some(arrival) = self.arrival.take() else { return };
         match self.next_loop() {
             Some(other) if !other.is_current() => {
                 let (common, serve) = (Arc::clone(&self.common), self.serve.clone());
@@ -448,8 +460,8 @@ impl<F: Serve> Drop for Accepting<F> {
         );
         acceptor.leave_loop();
         let (loops, serve) = (std::mem::take(&mut self.loops), self.serve.clone());
-        let (next, common) = (self.next, Arc::clone(&self.common));
-        Self { acceptor: Some(acceptor), home, loops, next, serve, common }.start();
+        let (arrival, next, common) = (self.arrival.take(), self.next, Arc::clone(&self.common));
+        Self { acceptor: Some(acceptor), arrival, home, loops, next, serve, common }.start();
     }
 }
 
@@ -527,6 +539,7 @@ mod tests {
         });
         let mut accepting = Accepting {
             acceptor: Some(acceptor),
+            arrival: None,
             home: Loops::start(1).expect("a thread").get(0),
             loops: Vec::new(),
             next: 0,

@@ -1,7 +1,7 @@
 //! `memory:NAME`: connections within this process, over no kernel at all. For tests, and for a client and a server
 //! in one program.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -242,13 +242,52 @@ struct Queue {
     arrivals: VecDeque<MemoryTransport>,
     /// As many wait here; later ones wait in [`Joining`], as they would in a system that answers no SYN.
     backlog: usize,
-    /// The listener has stopped.
+    /// The listener has stopped, or the loops that accepted.
     closed: bool,
     acceptor: Option<Waker>,
-    /// By the number of the dial.
-    dialers: HashMap<u64, Waker>,
+    /// Dials that find it full, by their number: the first one is let in first.
+    dialers: BTreeMap<u64, Waiting>,
     /// How many dials there have been.
     dials: u64,
+}
+
+impl Queue {
+    /// Takes the next arrival, and lets a dial in for it. Gives the dial's waker, to be called without the lock.
+    fn pop(&mut self) -> Option<(MemoryTransport, Option<Waker>)> {
+        let arrival = self.arrivals.pop_front()?;
+        // Here, and not by the task of the dial: its loop may be busy for long.
+        let next = self.dialers.pop_first().map(|(_, Waiting { arrival, waker })| {
+            self.arrivals.extend(arrival);
+            waker
+        });
+        Some((arrival, next))
+    }
+}
+
+/// A dial that finds the queue full.
+struct Waiting {
+    /// `None` once it was turned away.
+    arrival: Option<MemoryTransport>,
+    waker: Waker,
+}
+
+/// Nobody more joins the queue. Turns away the dials that wait for a place in it, and what is in it if nobody accepts any more.
+fn close(queue: &Mutex<Queue>, nobody_accepts: bool) {
+    let mut turned_away = Vec::new();
+    let mut wakers = Vec::new();
+    {
+        let mut queue = lock(queue);
+        queue.closed = true;
+        if nobody_accepts {
+            turned_away.extend(queue.arrivals.drain(..));
+        }
+        for dial in queue.dialers.values_mut() {
+            turned_away.extend(dial.arrival.take());
+            wakers.push(dial.waker.clone());
+        }
+    }
+    drop(turned_away);
+    wake(wakers);
 }
 
 /// How dialling ended.
@@ -261,6 +300,7 @@ enum Joined {
 /// A dial: puts an arrival into the queue once there is room. Dropped before that, it leaves nothing behind.
 struct Joining {
     queue: Arc<Mutex<Queue>>,
+    /// `None` once it is in the queue, or waits there for its place.
     arrival: Option<MemoryTransport>,
     number: u64,
 }
@@ -282,17 +322,30 @@ impl Future for Joining {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Joined> {
         let this = &mut *self;
         let mut queue = lock(&this.queue);
+        let Some(arrival) = this.arrival.take() else {
+            let is_closed = queue.closed;
+            let Some(dial) = queue.dialers.get_mut(&this.number) else { return Poll::Ready(Joined::Waits) };
+            if is_closed {
+                return Poll::Ready(Joined::NobodyListens);
+            }
+            if !dial.waker.will_wake(cx.waker()) {
+                let replaced = std::mem::replace(&mut dial.waker, cx.waker().clone());
+                drop(queue);
+                drop(replaced);
+            }
+            return Poll::Pending;
+        };
         if queue.closed {
+            drop(queue);
+            drop(arrival);
             return Poll::Ready(Joined::NobodyListens);
         }
         if queue.arrivals.len() >= queue.backlog {
-            let waits = queue.dialers.get(&this.number).is_some_and(|waker| waker.will_wake(cx.waker()));
-            let replaced = if waits { None } else { queue.dialers.insert(this.number, cx.waker().clone()) };
-            drop(queue);
-            drop(replaced);
+            let waiting = Waiting { arrival: Some(arrival), waker: cx.waker().clone() };
+            queue.dialers.insert(this.number, waiting);
             return Poll::Pending;
         }
-        queue.arrivals.extend(this.arrival.take());
+        queue.arrivals.push_back(arrival);
         let acceptor = queue.acceptor.take();
         drop(queue);
         wake(acceptor);
@@ -302,8 +355,8 @@ impl Future for Joining {
 
 impl Drop for Joining {
     fn drop(&mut self) {
-        let waker = lock(&self.queue).dialers.remove(&self.number);
-        drop(waker);
+        let waiting = lock(&self.queue).dialers.remove(&self.number);
+        drop(waiting);
     }
 }
 
@@ -312,24 +365,22 @@ struct MemoryAcceptor(Arc<Mutex<Queue>>);
 impl Acceptor for MemoryAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         let mut queue = lock(&self.0);
-        let Some(arrival) = queue.arrivals.pop_front() else {
+        let Some((arrival, let_in)) = queue.pop() else {
             let replaced = replace_waker(&mut queue.acceptor, cx);
             drop(queue);
             drop(replaced);
             return Poll::Pending;
         };
-        let dialers = std::mem::take(&mut queue.dialers);
         drop(queue);
-        wake(dialers.into_values());
+        wake(let_in);
         Poll::Ready(Ok(Box::new(arrival)))
     }
 }
 
 impl Drop for MemoryAcceptor {
-    /// Turns away the connections that wait in the accept queue.
+    /// Perhaps the loops are gone, and the handle is not.
     fn drop(&mut self) {
-        let turned_away = std::mem::take(&mut lock(&self.0).arrivals);
-        drop(turned_away);
+        close(&self.0, true);
     }
 }
 
@@ -348,11 +399,7 @@ struct Name {
 impl Drop for Name {
     fn drop(&mut self) {
         lock(&LISTENING).remove(&self.name);
-        let mut queue = lock(&self.queue);
-        queue.closed = true;
-        let dialers = std::mem::take(&mut queue.dialers);
-        drop(queue);
-        wake(dialers.into_values());
+        close(&self.queue, false);
     }
 }
 
@@ -387,6 +434,7 @@ const NAME_MAX_BYTES: usize = 255;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
     use std::task::Wake;
 
     use super::*;
@@ -410,5 +458,44 @@ mod tests {
             here.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]),
             Poll::Ready(Ok(0))
         ));
+    }
+
+    /// First come, first served, and nobody else is woken. A dial that was given up leaves its turn to the next.
+    #[test]
+    fn dials_that_wait_are_let_in_in_their_order() {
+        let queue = Arc::new(Mutex::new(Queue { backlog: 1, ..Queue::default() }));
+        let mut acceptor = MemoryAcceptor(Arc::clone(&queue));
+        let mut dials: VecDeque<_> = (0..50)
+            .map(|_| {
+                let woken = Arc::new(Woken::default());
+                (Joining::new(Arc::clone(&queue), pair("pair").1), woken)
+            })
+            .collect();
+        let poll = |(dial, woken): &mut (Joining, Arc<Woken>)| {
+            let waker = Arc::clone(woken).into();
+            Pin::new(dial).poll(&mut Context::from_waker(&waker))
+        };
+        assert!(dials.iter_mut().map(poll).skip(1).all(|joined| joined.is_pending()));
+        dials.pop_front();
+        dials.remove(5);
+        while let Some(mut first) = dials.pop_front() {
+            assert!(acceptor.poll_accept(&mut Context::from_waker(Waker::noop())).is_ready());
+            // One that comes now waits behind the others.
+            let newcomer = Pin::new(&mut Joining::new(Arc::clone(&queue), pair("pair").1))
+                .poll(&mut Context::from_waker(Waker::noop()));
+            assert!(newcomer.is_pending());
+            assert!(first.1.0.load(Ordering::Relaxed), "{} are left", dials.len());
+            assert!(dials.iter().all(|(_, woken)| !woken.0.load(Ordering::Relaxed)));
+            assert!(matches!(poll(&mut first), Poll::Ready(Joined::Waits)));
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use anywire_advice::Message;
 use anywire_stack::mesh::{self, Host, ListenQueue, Mesh, MeshError, Reservation};
 use anywire_stack::stream::{Listener, Stream};
 use anywire_sys::martian::is_martian;
@@ -135,9 +136,8 @@ impl Here {
     /// That of the present loop; joins the mesh if it has not.
     fn get() -> io::Result<Rc<Self>> {
         if anywire_loops::current().is_none() {
-            return Err(io::Error::other(
-                "this wire is dialled and served on loops only; use LoopHandle::spawn",
-            ));
+            let message = Message::new("this wire is dialled and served on loops only");
+            return Err(io::Error::other(message.with_help("use LoopHandle::spawn")));
         }
         let place = anywire_loops::local(MaybeHere::default);
         if let Some(here) = &*place.0.borrow() {

@@ -243,12 +243,18 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
 
 async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
     let stream = TcpStream::connect(target).await?;
-    if stream.local_addr().is_ok_and(|local| local == target) {
-        // No server listens there, and the system chose the same port for this end: the socket has connected to itself
-        // (RFC 9293 section 3.5, simultaneous open).
+    if meets_itself(&stream, target) {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(TcpTransport::new(stream, target))
+}
+
+/// Whether no server listens there, and the system chose the same port for this end: then the socket has connected to itself
+/// (RFC 9293 section 3.5, simultaneous open). The system is asked where it is only if the ports are the same: 0.0.0.0 means this machine.
+fn meets_itself(stream: &TcpStream, target: SocketAddr) -> bool {
+    stream.local_addr().is_ok_and(|local| {
+        local.port() == target.port() && stream.peer_addr().is_ok_and(|peer| peer == local)
+    })
 }
 
 fn join(socket: &StdListener) -> io::Result<TcpListener> {
@@ -424,6 +430,33 @@ mod tests {
         assert!(failed.is_refused(), "{failed:?}");
         let failed = run(&[unreachable], NEVER).expect_err("there is no way");
         assert!(!failed.is_refused(), "{failed:?}");
+    }
+
+    #[test]
+    fn a_socket_knows_that_it_meets_itself() {
+        let other = listening();
+        let meets = move |own: SocketAddr, target: Option<SocketAddr>| {
+            let socket = Socket::new(Domain::for_address(own), Type::STREAM, None).expect("a socket");
+            socket.bind(&own.into()).expect("a free port");
+            let mut itself = address_of(&socket);
+            itself.set_ip(own.ip());
+            let target = target.unwrap_or(itself);
+            socket.connect(&target.into()).expect("it answers");
+            socket.set_nonblocking(true).expect("a socket");
+            let loops = Loops::start(1).expect("a thread");
+            let met = loops.get(0).spawn(move || async move {
+                let stream = TcpStream::from_std(socket.into()).expect("descriptors are left");
+                meets_itself(&stream, target)
+            });
+            met.wait().expect("no panic")
+        };
+        for own in ["127.0.0.1:0", "0.0.0.0:0", "[::ffff:127.0.0.1]:0", "[::1]:0", "[::]:0"] {
+            let own: SocketAddr = own.parse().expect("an address");
+            if own.ip().to_canonical().is_ipv4() || std::net::TcpListener::bind("[::1]:0").is_ok() {
+                assert!(meets(own, None), "{own}");
+            }
+        }
+        assert!(!meets((Ipv4Addr::LOCALHOST, 0).into(), Some(address_of(&other))));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
-use anywire_wire::{Connection, ConnectionLimit};
+use anywire_wire::{Connection, ConnectionLimit, ListenOptions};
 
 /// A deadline that no test could wait for.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -54,6 +54,43 @@ fn nor_for_a_connection_that_waits_for_its_turn() {
         let ended = loops.shutdown(NEVER).expect("this is no loop");
         assert!(ended.is_clean(), "{ended:?}");
         assert_eq!(listening.limit().open(), 0);
+    }
+}
+
+/// Who dials is turned away at once, as many as the accept queue takes and more, also while the handle is held.
+#[test]
+fn nobody_is_kept_waiting_after_it() {
+    for address in support::addresses() {
+        for dials_before in [true, false] {
+            let (loops, dialling) = (support::loops(1), support::loops(1));
+            let options = ListenOptions { backlog: 2, ..support::listening() };
+            let listening = support::bind(&loops, &address, &options)
+                .limited_by(&ConnectionLimit::new(1))
+                .serve(|connection| anywire_loops::local(Kept::default).0.borrow_mut().push(connection));
+            let address = listening.local().clone();
+            let mut dials = Vec::new();
+            let mut dial = || {
+                let address = address.clone();
+                dials.push(dialling.get(0).spawn(move || async move {
+                    let dial = support::dialer();
+                    let Ok(mut connection) = dial.dial(&address).await else { return };
+                    // An end or a reset.
+                    while connection.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
+                }));
+            };
+            if dials_before {
+                (0..8).for_each(|_| dial());
+                support::eventually("accepting pauses", || listening.limit().pauses() > 0);
+            }
+            loops.shutdown(NEVER).expect("this is no loop");
+            (0..8).for_each(|_| dial());
+            let all = dialling.get(0).spawn(move || async move {
+                for dial in dials {
+                    tokio::time::timeout(support::HANG, dial).await.expect("it ends").expect("no panic");
+                }
+            });
+            all.wait().unwrap_or_else(|_| panic!("{address} keeps a dial waiting"));
+        }
     }
 }
 

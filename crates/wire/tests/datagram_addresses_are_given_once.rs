@@ -46,6 +46,36 @@ fn what_cannot_be_bound_says_why() {
 }
 
 #[test]
+fn a_clone_keeps_the_address_and_what_waits() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("app.sock");
+    for address in ["udp:127.0.0.1:0".to_owned(), format!("unixgram:{}", file.display())] {
+        let loops = Loops::start(1).expect("a thread");
+        let options = UdpOptions { offload: false, ..UdpOptions::default() };
+        let first = Udp::bind(&address, &options, 1).expect("nobody is there").remove(0);
+        let (clone, local) = (first.try_clone().expect("descriptors are left"), first.local().clone());
+        let to = local.clone();
+        let sent = loops.get(0).spawn(move || async move {
+            let first = first.register().expect("descriptors are left");
+            let client = Udp::connect(to, &UdpOptions::default()).await.expect("it sends nothing");
+            client.send(b"one").await.expect("it is there");
+            drop(first);
+        });
+        sent.wait().expect("no panic");
+        assert!(matches!(bind(&local.to_string(), 1), Err(UdpError::InUse { .. })));
+        let heard = loops.get(0).spawn(move || async move {
+            let clone = clone.register().expect("descriptors are left");
+            let mut received = Received::new(&clone);
+            clone.receive(&mut received).await.expect("it waits there");
+            received.iter().map(|datagram| datagram.data().to_vec()).collect::<Vec<_>>()
+        });
+        assert_eq!(heard.wait().expect("no panic"), [b"one"]);
+        bind(&local.to_string(), 1).expect("it is free again");
+        assert!(!file.exists());
+    }
+}
+
+#[test]
 fn a_stale_file_is_replaced_and_removed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("app.sock");
@@ -206,14 +236,20 @@ fn a_socket_is_never_connected_to_itself() {
     }
     let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
     assert!(up.expect("it starts").success());
+    let _ = fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
     // So few ports that the system would soon choose the one that is connected to.
     fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003").expect("the namespace is ours");
     let loops = Loops::start(1).expect("a thread");
     let played = loops.get(0).spawn(|| async {
-        for _ in 0..100 {
-            let socket =
-                Udp::connect("udp:127.0.0.1:40001", &UdpOptions::default()).await.expect("there is a way");
-            assert_ne!(socket.local().port(), Some(40_001));
+        // A system without IPv6 has no way to some of them.
+        for host in ["127.0.0.1", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]"] {
+            for _ in 0..100 {
+                let to = format!("udp:{host}:40001");
+                match Udp::connect(&to, &UdpOptions::default()).await {
+                    Ok(socket) => assert_ne!(socket.local().port(), Some(40_001), "to {host}"),
+                    Err(no_way) => assert!(host.contains(':'), "{no_way}"),
+                }
+            }
         }
     });
     played.wait().expect("no panic");

@@ -3,11 +3,12 @@
 mod support;
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-use anywire_wire::{Address, Dialer, ListenOptions};
+use anywire_wire::{Address, ConnectionLimit, DialOptions, Dialer, ListenOptions};
 
 /// More than there are loops, so that each of them has its turn.
 const CONNECTIONS: usize = 6;
@@ -71,6 +72,74 @@ fn the_loops_that_live_share_the_connections_of_a_dead_one() {
     }
 }
 
+#[test]
+fn the_peers_of_a_loop_that_died_hear_of_it() {
+    for address in support::addresses() {
+        let serving = support::loops(1);
+        let listening = support::bind(&serving, &address, &support::listening()).serve(|mut connection| {
+            drop(anywire_loops::spawn(async move {
+                connection.read(&mut [0; 1]).await.expect("the peer writes");
+                connection.write_all(b"!").await.expect("the peer reads");
+                std::future::pending::<()>().await;
+                drop(connection);
+            }));
+        });
+        let address = listening.local().clone();
+        let here = support::loops(1);
+        let (tell, told) = mpsc::channel();
+        let peers: Vec<_> = [false, true]
+            .map(|writes| {
+                let (address, tell) = (address.clone(), tell.clone());
+                here.get(0).spawn(move || async move {
+                    let mut connection = support::dial(&address).await;
+                    connection.write_all(b"?").await.expect("the peer reads");
+                    connection.read(&mut [0; 1]).await.expect("it has been asked");
+                    tell.send(()).expect("the test waits");
+                    if writes {
+                        // More than any wire holds.
+                        connection.write_all(&vec![0; 16 << 20]).await.expect_err("nobody reads it");
+                    } else {
+                        // As if each task had been dropped: an end, or on a wire with TLS a cut.
+                        let _ = support::read_to_end(&mut connection).await;
+                    }
+                })
+            })
+            .into();
+        for _ in &peers {
+            told.recv_timeout(support::HANG).expect("it is served");
+        }
+        support::kill(&serving, 0);
+        peers.into_iter().for_each(|peer| peer.wait().expect("no panic"));
+    }
+}
+
+/// It was accepted by the loop that has died, and belonged to no loop yet. Over TCP and a stack it belongs to one from the start.
+#[test]
+fn a_connection_that_waits_for_its_turn_is_served_though_a_loop_has_died() {
+    let belongs_to_none = |address: &Address| !matches!(address.scheme(), "tcp" | "stack");
+    for address in support::addresses_without_handshake().filter(belongs_to_none) {
+        let (loops, dialling) = (support::loops(2), support::loops(1));
+        let listening = support::bind(&loops, &address, &support::listening())
+            .limited_by(&ConnectionLimit::new(2))
+            .serve(|connection| drop(anywire_loops::spawn(support::echo(connection))));
+        let address = listening.local().clone();
+        let (open, opened) = mpsc::channel();
+        let asking = dialling.get(0).spawn(move || async move {
+            let mut first = support::dial(&address).await;
+            support::ask_echo(&mut first).await;
+            let mut second = support::dial(&address).await;
+            support::ask_echo(&mut second).await;
+            let mut third = support::dial(&address).await;
+            open.send(()).expect("the test waits");
+            support::ask_echo(&mut third).await;
+        });
+        opened.recv_timeout(support::HANG).expect("two are served");
+        support::eventually("the third one waits", || listening.limit().pauses() == 1);
+        support::kill(&loops, 0);
+        asking.wait().unwrap_or_else(|_| panic!("on {}: the third one is not served", listening.local()));
+    }
+}
+
 /// Listens with room for one connection that was not accepted.
 fn narrow() -> ListenOptions {
     ListenOptions { backlog: 1, ..support::listening() }
@@ -103,42 +172,108 @@ fn dials_that_were_given_up_leave_nothing_behind() {
     }
 }
 
-/// Only on wires within a process it is another end that wakes one, and TLS around them makes no difference before a handshake.
+/// Addresses of the wires on which another end of this process wakes one, and no socket of the runtime.
+fn addresses_within_the_process() -> impl Iterator<Item = Address> {
+    support::wires().filter(|wire| !wire.reaches_other_processes()).map(|wire| {
+        println!("on {}", wire.scheme());
+        wire.scratch().expect("every wire so far can make an address up")
+    })
+}
+
+/// A waker of users' code that says that it was called, and panics.
+#[derive(Default)]
+struct Panics(AtomicBool);
+
+impl Panics {
+    fn was_called(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+        panic!("a waker panics, as the test wishes");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_costs_no_other_end_its_wake_up() {
+    for waits_for_room in [false, true] {
+        for address in addresses_within_the_process() {
+            let serving = support::loops(1);
+            let listening = support::serve_echo(&serving, &address, &support::listening());
+            support::play_on(&listening, async move |mut hit| {
+                let mut other = support::dial(&hit.peer()).await;
+                let panics = Arc::new(Panics::default());
+                let waker = Waker::from(Arc::clone(&panics));
+                let mut cx = Context::from_waker(&waker);
+                if waits_for_room {
+                    // The echo waits for room as well, because nobody reads what it sends.
+                    while hit.poll_write(&mut cx, &[0; 65_536]).is_ready() {
+                        // A task that has used up its budget is woken by the runtime.
+                        tokio::task::yield_now().await;
+                    }
+                } else {
+                    while hit.poll_read(&mut cx, &mut [0; 16]).is_ready() {
+                        tokio::task::yield_now().await;
+                    }
+                    hit.write_all(b"echo").await.expect("the peer reads");
+                }
+                let mut ask = async || support::ask_echo(&mut other).await;
+                while !panics.was_called() {
+                    if waits_for_room {
+                        let _ = hit.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0; 4096]);
+                    }
+                    ask().await;
+                }
+                ask().await;
+            });
+        }
+    }
+}
+
+/// TLS around a wire makes no difference before a handshake.
 #[test]
 fn a_diallers_waker_that_panics_stops_no_listener() {
-    for wire in support::wires().filter(|wire| !wire.reaches_other_processes()) {
-        let address = wire.scratch().expect("every wire so far can make an address up");
-        if support::has_tls(&address) {
-            continue;
-        }
-        println!("on {address}");
+    for address in addresses_within_the_process().filter(|address| !support::has_tls(address)) {
         let here = support::loops(1);
         let listener = support::bind(&here, &address, &narrow());
         let address = listener.local().clone();
         let (tell, told) = mpsc::channel();
         let there = support::loops(1);
         let to = address.clone();
-        let task = there.get(0).spawn(move || dial_until_nobody_has_room(to, tell));
+        let dialling = there.get(0).spawn(move || dial_with_a_waker_that_panics(to, tell));
         told.recv().expect("it waits for room");
         let listening = listener.serve(|connection| drop(anywire_loops::spawn(support::echo(connection))));
+        // On a wire with a list of tokio's, a dial that is given up may call the waker of the next one.
+        let _ = dialling.wait();
         support::on_a_loop(move || async move {
             for _ in 0..3 {
                 support::ask_echo(&mut support::dial(&address).await).await;
             }
         });
-        task.abort();
         listening.stop();
     }
 }
 
-/// Dials with a waker that panics until a dial has to wait, and keeps all of them.
-async fn dial_until_nobody_has_room(address: Address, tell: mpsc::Sender<()>) {
-    let dialer = support::dialer();
-    let panics = support::panicking_waker();
-    let mut kept: Vec<_> = (0..3).map(|_| Box::pin(dialer.dial(&address))).collect();
-    for dialling in &mut kept {
-        let _ = dialling.as_mut().poll(&mut Context::from_waker(&panics));
+/// Dials until nobody has room. Keeps all of that until the waker of those who wait has been called.
+async fn dial_with_a_waker_that_panics(address: Address, tell: mpsc::Sender<()>) {
+    let panics = Arc::new(Panics::default());
+    let waker = Waker::from(Arc::clone(&panics));
+    // No timer may call the waker: that would end the loop.
+    let dialer = Dialer::new(DialOptions { connect_timeout: Duration::MAX, ..support::dialling() });
+    let (mut connected, mut waiting) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let mut dialling = Box::pin(dialer.dial(&address));
+        match dialling.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(done) => connected.push(done.expect("somebody listens there")),
+            Poll::Pending => waiting.push(dialling),
+        }
     }
+    assert!(!waiting.is_empty(), "there is room for one");
     tell.send(()).expect("the test waits");
-    std::future::pending::<()>().await;
+    while !panics.was_called() {
+        tokio::task::yield_now().await;
+    }
 }

@@ -2,8 +2,13 @@
 
 mod support;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::mpsc;
+use std::task::Poll;
 use std::time::Duration;
+
+use anywire_wire::Address;
 
 #[test]
 fn the_next_listener_can_have_the_address_at_once() {
@@ -97,6 +102,28 @@ fn those_who_wait_are_turned_away() {
         wait.recv_timeout(support::HANG).expect("the backlog takes it");
         drop(listener);
         peer.wait().expect("it is told");
+    }
+}
+
+#[test]
+fn those_who_shake_hands_with_nobody_are_turned_away() {
+    let handshake = |address: &Address| support::has_tls(address) || address.scheme() == "shm";
+    for address in support::addresses().filter(handshake) {
+        let loops = support::loops(1);
+        let listener = support::bind(&loops, &address, &support::listening());
+        let address = listener.local().clone();
+        let (begun, wait) = mpsc::channel();
+        let peers = support::loops(1);
+        let peer = peers.get(0).spawn(move || async move {
+            let dialer = support::dialer();
+            let mut dialling = pin!(dialer.dial(&address));
+            let is_pending = poll_fn(|cx| Poll::Ready(dialling.as_mut().poll(cx).is_pending())).await;
+            begun.send(is_pending).expect("the test waits");
+            dialling.await.expect_err("nobody accepts")
+        });
+        assert!(wait.recv_timeout(support::HANG).expect("no panic"), "there is nobody to shake hands with");
+        drop(listener);
+        assert!(!peer.wait().expect("no panic").is_timeout());
     }
 }
 

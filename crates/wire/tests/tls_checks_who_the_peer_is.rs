@@ -92,7 +92,7 @@ fn call(server: &Server, name: &str, tls: ClientTlsOptions) -> Result<Negotiated
     support::on_a_loop(move || async move {
         let dialled = Dialer::new(options).dial(&address).await;
         let mut connection = dialled.map_err(|error| match error {
-            DialError::Handshake { cause, .. } => cause.to_string(),
+            DialError::Handshake { .. } => error.to_string(),
             other => panic!("{other}"),
         })?;
         let heard = support::read_to_end(&mut connection).await.map_err(|error| error.to_string())?;
@@ -136,6 +136,9 @@ fn what_is_wrong_with_a_certificate_is_said() {
     wrong(call(&server, "127.0.0.1", trusts(authority.roots())), "for another name");
     wrong(call(&server, "example.com", trusts(Authority::new().roots())), "signed by nobody who is trusted");
     wrong(call(&server, "example.com", trusts(Roots::bundled())), "signed by nobody who is trusted");
+    let server = serve(shows(authority.sign(&params(&[]))));
+    wrong(call(&server, "example.com", trusts(authority.roots())), "no name at all");
+    wrong(call(&server, "example.com", trusts(authority.roots())), "made anew, with its names");
     let mut late = params(&["example.com"]);
     late.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let server = serve(shows(authority.sign(&late)));

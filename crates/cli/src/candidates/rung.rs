@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use anywire::advice::Message;
 use anywire::load::Protocol;
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
 use anywire::wire::Address;
@@ -42,12 +43,13 @@ fn candidate(rung: &'static Rung) -> Candidate {
 fn start(rung: &'static Rung, settings: &Settings) -> Result<RunningServer, CandidateError> {
     if let Some(most) = rung.connections_max.filter(|most| settings.connections > *most) {
         let asked = settings.connections;
-        return Err(format!(
+        let found = format!(
             "{asked} connections do not fit: {} watches descriptors below 1024 alone (FD_SETSIZE), so about {most} beside the \
-             other files of the process; choose fewer --connections, or a rung without that limit",
+             other files of the process",
             rung.name
-        )
-        .into());
+        );
+        let help = "choose fewer --connections, or a rung without that limit";
+        return Err(Message::new(found).with_help(help).into());
     }
     let server = rung.start(Options { core: settings.core, body_bytes: settings.body_bytes })?;
     let address = server.address();

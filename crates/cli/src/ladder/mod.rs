@@ -5,6 +5,7 @@ mod page;
 
 use std::time::Duration;
 
+use anywire::advice::Message;
 use anywire::load::compare::{Candidate, Comparison, Options};
 use anywire::load::{Stop, text};
 use anywire_ladder::hand_over::{self, HandOvers};
@@ -72,7 +73,10 @@ impl Ladder {
         self.results.write(&outcome, page::page)?;
         signals.check()?;
         match outcome.comparison.as_ref().and_then(first_failure) {
-            Some(found) => Err(Failure::from_text(Code::Failed, &format!("climbing failed: {found}"))),
+            Some(found) => {
+                let message = Message::read(format_args!("climbing failed: {found}"));
+                Err(Failure::of_message(Code::Failed, message))
+            }
             None => Ok(()),
         }
     }
@@ -145,13 +149,13 @@ impl Ladder {
 }
 
 /// What to say if no rung answered at all.
-fn first_failure(comparison: &Comparison) -> Option<String> {
+fn first_failure(comparison: &Comparison) -> Option<Message> {
     let rows = &comparison.candidates;
     if rows.iter().any(|row| row.medians.requests_per_second.is_some()) {
         return None;
     }
     let first = rows.iter().flat_map(|row| &row.error_messages).next();
-    Some(first.map_or("no rung answered", String::as_str).to_owned())
+    Some(first.cloned().unwrap_or_else(|| "no rung answered".into()))
 }
 
 /// The name of the second table, among those of the rungs.

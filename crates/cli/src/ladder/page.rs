@@ -79,7 +79,7 @@ fn rungs(page: &mut Page, comparison: &Comparison) {
         page.heading(&row.name);
         page.paragraph(candidates::story(&row.name));
         page.paragraph(&format!("Calls per request: {}.", outcome::calls(row.syscalls_by_name.as_ref())));
-        row.error_messages.iter().for_each(|message| page.warning(message));
+        row.error_messages.iter().for_each(|message| page.warning(&message.to_string()));
     }
     let headings: Vec<_> = ["rung"].into_iter().chain(COLUMNS.iter().map(|column| column.heading)).collect();
     page.table("Medians", &headings, &rows.iter().map(outcome::cells).collect::<Vec<_>>());

@@ -1,7 +1,8 @@
 //! `anywire udp serve`: returns each datagram to its sender.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anywire::load::text::{Columns, digits, grouped};
@@ -98,11 +99,19 @@ impl UdpServe {
         });
         let service = service.options(options).limits(limits).on(&loops).shutdown_deadline(self.shutdown);
         let service = self.listen.iter().fold(service, UdpServer::listen);
+        self.json.iter().try_for_each(|path| output::check(path))?;
         let failed = |error: UdpServerError| Failure::of(Code::Failed, &error);
         let mut service = service.start().map_err(failed)?;
         service.register_signals().map_err(failed)?;
         for address in service.addresses() {
-            output::print_line(format_args!("receiving on {address}"))?;
+            let line = format_args!("receiving on {address}");
+            // The result has stdout for itself.
+            if self.json.as_deref() == Some(Path::new("-")) {
+                // Whoever closed stderr wants to read nothing there.
+                let _ = writeln!(io::stderr(), "{line}");
+            } else {
+                output::print_line(line)?;
+            }
         }
         let ended = service.wait_for_signal().map_err(failed)?;
         let result = Counted::new(&ended.counters, &ended.by_loop, &loops);

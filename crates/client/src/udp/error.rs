@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use anywire_advice::Advice;
 use anywire_wire::udp::{Cut, DatagramAddress};
 
 /// Why a call has no response. The peer may have acted on it, unless the variant says that nothing was sent.
@@ -14,21 +15,23 @@ pub enum UdpCallError {
     Connect(#[from] anywire_wire::udp::UdpError),
     /// The request has no tag to know its response by; the caller's fault, and nothing was sent.
     #[error(
-        "the request of {bytes} bytes has no tag to know its response by; make it longer, or match otherwise"
+        "the request of {bytes} bytes has no tag to know its response by{help}",
+        help = Advice("make it longer, or match otherwise")
     )]
     NoTag {
         /// Length of the request.
         bytes: usize,
     },
     /// A call with this tag is under way; the caller's fault, and nothing was sent.
-    #[error("a request with the tag {tag:#x} is under way; give each its own")]
+    #[error("a request with the tag {tag:#x} is under way{help}", help = Advice("give each its own"))]
     TagInUse {
         /// The tag.
         tag: u64,
     },
     /// As many calls are under way as there may be; nothing was sent.
     #[error(
-        "{under_way} calls are under way, which is the limit; wait for some, or raise UdpClientOptions::calls_max"
+        "{under_way} calls are under way, which is the limit{help}",
+        help = Advice("wait for some, or raise UdpClientOptions::calls_max")
     )]
     Full {
         /// How many are.
@@ -36,7 +39,8 @@ pub enum UdpCallError {
     },
     /// No response came in time: request or response was lost, or the peer is slow.
     #[error(
-        "no response from {peer} within {after:?}, in {attempts} attempts; see what it does, or wait longer"
+        "no response from {peer} within {after:?}, in {attempts} attempts{help}",
+        help = Advice("see what it does, or wait longer")
     )]
     Timeout {
         /// The peer.
@@ -47,7 +51,7 @@ pub enum UdpCallError {
         attempts: u32,
     },
     /// The peer's system says that nobody receives at this port. It does not say which datagram it means.
-    #[error("nobody receives at {peer}; check the address, or start the service")]
+    #[error("nobody receives at {peer}{help}", help = Advice("check the address, or start the service"))]
     Refused {
         /// The peer.
         peer: DatagramAddress,
@@ -56,7 +60,10 @@ pub enum UdpCallError {
         is_certain: bool,
     },
     /// The request is larger than the way to the peer takes, and datagrams are not fragmented; the caller's fault.
-    #[error("a request of {bytes} bytes is larger than the way to {peer} takes; send less at once")]
+    #[error(
+        "a request of {bytes} bytes is larger than the way to {peer} takes{help}",
+        help = Advice("send less at once")
+    )]
     TooLarge {
         /// The peer.
         peer: DatagramAddress,
@@ -67,10 +74,10 @@ pub enum UdpCallError {
     #[error(transparent)]
     Cut(#[from] Cut),
     /// The client's loop has ended.
-    #[error("the client's loop has ended; make the call on one that runs")]
+    #[error("the client's loop has ended{help}", help = Advice("make the call on one that runs"))]
     Ended,
     /// Any other error of the system.
-    #[error("calling {peer} failed: {cause}; check the network")]
+    #[error("calling {peer} failed: {cause}{help}", help = Advice("check the network"))]
     System {
         /// The peer.
         peer: DatagramAddress,

@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use crate::support::{Peer, block_on, client, wire};
-use anywire_http::{Body, BodyError, Chain};
+use anywire_advice::{Chain, Help, Message};
+use anywire_http::{Body, BodyError};
 
 #[track_caller]
 fn assert_each_cause_once(error: &anywire_client::Error) -> String {
@@ -11,9 +12,8 @@ fn assert_each_cause_once(error: &anywire_client::Error) -> String {
     let mut next: Option<&dyn Error> = Some(error);
     while let Some(error) = next {
         next = error.source().map(|cause| cause as &dyn Error);
-        let text = error.to_string();
-        let found = text.split("; ").next().expect("a message");
-        assert_eq!(chain.matches(found).count(), 1, "{found:?} in {chain:?}");
+        let found = Message::read(error).found;
+        assert_eq!(chain.matches(&found).count(), 1, "{found:?} in {chain:?}");
     }
     chain
 }
@@ -32,6 +32,16 @@ fn of_calls_that_cannot_be_made() {
         let chain = assert_each_cause_once(&error);
         assert!(chain.contains(part) && !error.to_string().contains(&*chain), "{chain}");
     }
+}
+
+#[test]
+fn what_the_caller_wrote_stays_whole() {
+    let (_loops, client) = client(1, |builder| builder);
+    let error = block_on(client.get("ftp://h/a; b").send()).expect_err("no such scheme");
+    let message = Chain(&error).message();
+    assert!(message.found.contains("ftp://h/a; b"), "{message:?}");
+    assert_eq!(error.help(), message.help);
+    assert!(message.help.is_some_and(|help| help.contains("name a wire")), "{error}");
 }
 
 #[test]

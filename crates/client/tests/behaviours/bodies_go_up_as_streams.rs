@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::bytes_of_http2::HEADERS;
 use crate::support::{OK, Peer, block_on, client, client_of_http2, on_each_wire, poll_once};
+use anywire_advice::Chain;
 use anywire_client::{Error, Fault, Limits, Phase};
-use anywire_http::{Body, BodyError, Chain, Headers, body};
+use anywire_http::{Body, BodyError, Headers, body};
 use bytes::Bytes;
 use futures_core::Stream;
 

@@ -90,6 +90,27 @@ fn get(client: &Client, peer: &Peer) -> Response {
 }
 
 #[test]
+fn a_response_that_is_read_goes_on_beside_one_that_is_not() {
+    for left in [2000, 25_000, WINDOW - 1] {
+        let (report, filled) = mpsc::channel();
+        let peer = Peer::of_http2(wire("tcp"), move |mut frames, _| {
+            fill(&mut frames, left);
+            let _ = report.send(());
+            let stream = begin(&mut frames, 0);
+            send(&mut frames, stream, 200_000, [left, WINDOW]);
+            frames.talk.wait_for_end();
+        });
+        let (_loops, client) = client_with(WINDOW, HANG);
+        let unread = get(&client, &peer);
+        // While it fills the window, the peer looks for no request.
+        filled.recv_timeout(HANG).expect("it is filled in time");
+        let bytes = block_on(get(&client, &peer).bytes()).expect("a body");
+        assert_eq!(bytes.len(), 200_000, "{left} bytes left");
+        drop(unread);
+    }
+}
+
+#[test]
 fn what_the_server_resets_gives_its_window_back() {
     let peer = Peer::of_http2(wire("tcp"), |mut frames, _| {
         let held = begin(&mut frames, WINDOW);

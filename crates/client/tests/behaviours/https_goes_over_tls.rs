@@ -97,7 +97,7 @@ fn the_url_leads_to_the_peer_and_another_name_may_be_asked_for() {
     let found = handshake(&error);
     assert!(found.is_certificate() && found.is_wrong_name() && !found.is_untrusted(), "{found:?}");
     assert_eq!(error.fault(), Fault::Peer);
-    let text = anywire_http::Chain(&error).to_string();
+    let text = anywire_advice::Chain(&error).to_string();
     assert!(
         text.contains("TLS handshake")
             && text.contains("for another name than elsewhere.example: localhost,"),
@@ -160,7 +160,7 @@ fn a_peer_that_shakes_no_hands_ends_the_call_by_the_deadline_for_that() {
     let error = error(&client, &url);
     assert!(error.is_handshake() && error.is_timeout() && error.handshake().is_none(), "{error:?}");
     assert!(!error.may_have_been_processed());
-    let text = anywire_http::Chain(&error).to_string();
+    let text = anywire_advice::Chain(&error).to_string();
     assert!(text.contains("TLS handshake") && text.contains("50ms"), "{text}");
     let counters = client.counters().total();
     assert_eq!(
@@ -190,7 +190,7 @@ fn a_plain_port_is_known_for_one() {
         let error = error(&client, &url);
         assert!(error.is_handshake() && !error.may_have_been_processed(), "{error:?}");
         assert_eq!(error.handshake().is_some_and(HandshakeError::is_clear_text), is_known, "{error:?}");
-        let text = anywire_http::Chain(&error).to_string();
+        let text = anywire_advice::Chain(&error).to_string();
         let found = if is_known { "speaks no TLS on this port" } else { "closed the connection before" };
         assert!(text.contains(found) && text.contains("port"), "{text}");
         serving.join().expect("no panic");
@@ -317,7 +317,7 @@ fn the_answer_of_the_peer_decides_on_the_version() {
     for peer in [&http1, &answering(&[])] {
         let error = self::error(&only_http2, &peer.url("/"));
         assert!(error.is_handshake() && !error.may_have_been_processed(), "{error:?}");
-        let text = anywire_http::Chain(&error).to_string();
+        let text = anywire_advice::Chain(&error).to_string();
         assert!(text.contains("ALPN") || text.contains("protocols"), "{text}");
     }
 }

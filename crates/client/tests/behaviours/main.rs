@@ -38,6 +38,7 @@ mod http2_survives_bad_servers;
 mod http2_windows_are_shared;
 mod https_goes_over_tls;
 mod limits_may_be_as_large_as_they_like;
+mod max_forwards_are_counted;
 mod no_connection_is_a_typed_error;
 mod options_may_ask_for_the_whole_server;
 mod places_are_never_lost;

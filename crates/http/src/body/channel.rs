@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use anywire_advice::Advice;
 use bytes::Bytes;
 
 use super::BodyError;
@@ -204,10 +205,13 @@ impl fmt::Debug for Sender {
 #[non_exhaustive]
 pub enum SendError {
     /// The reader is gone. No fault; stop producing the body.
-    #[error("sending a body's chunk: its reader is gone; stop making the body")]
+    #[error("sending a body's chunk: its reader is gone{help}", help = Advice("stop making the body"))]
     Closed,
     /// The channel holds as many bytes as it may. Fault of the caller, who did not wait until there was room.
-    #[error("sending a body's chunk: the channel is full; use Sender::send, which waits for room")]
+    #[error(
+        "sending a body's chunk: the channel is full{help}",
+        help = Advice("use Sender::send, which waits for room")
+    )]
     Full {
         /// The chunk that was not taken.
         chunk: Bytes,

@@ -1,5 +1,7 @@
 //! Why a body broke off.
 
+use anywire_advice::{Advice, OrRaise};
+
 use crate::Fault;
 use crate::h1::DecodeError;
 
@@ -9,11 +11,15 @@ use crate::h1::DecodeError;
 pub enum BodyError {
     /// Its sender went away without finishing it. Fault of the wire.
     #[error(
-        "reading a body: its sender went away before the end; the connection closed, or a task was cancelled"
+        "reading a body: its sender went away before the end{help}",
+        help = Advice("the connection closed, or a task was cancelled")
     )]
     Incomplete,
     /// It is larger than its reader allows. Fault: limit.
-    #[error("reading a body: it is larger than {limit_bytes} bytes; send less, or raise the limit")]
+    #[error(
+        "reading a body: it is larger than {limit_bytes} bytes{help}",
+        help = Advice(format_args!("send less{}", OrRaise("the limit")))
+    )]
     TooLarge {
         /// The limit that was reached.
         limit_bytes: usize,
@@ -25,10 +31,16 @@ pub enum BodyError {
     #[error("the body is not UTF-8")]
     Text(#[source] std::str::Utf8Error),
     /// The connection broke. Fault of the wire.
-    #[error("reading a body: the connection broke; try again if the request may be repeated")]
+    #[error(
+        "reading a body: the connection broke{help}",
+        help = Advice("try again if the request may be repeated")
+    )]
     Wire(#[source] std::io::Error),
     /// The peer sent nothing for longer than the deadline. Fault of the peer.
-    #[error("reading a body: the peer sent nothing until the deadline; send faster, or raise the deadline")]
+    #[error(
+        "reading a body: the peer sent nothing until the deadline{help}",
+        help = Advice(format_args!("send faster{}", OrRaise("the deadline")))
+    )]
     Timeout,
     /// The code or the file that it comes from failed. Fault of the caller.
     #[error("reading a body: its source failed")]

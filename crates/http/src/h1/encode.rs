@@ -5,6 +5,7 @@
 
 use std::hint::cold_path;
 
+use anywire_advice::Advice;
 use http::{Method, StatusCode, Version};
 
 use super::Framing;
@@ -50,12 +51,14 @@ pub struct Commitment {
 pub enum EncodeError {
     /// The target is empty or holds white space, a control character or a `#`.
     #[error(
-        "encoding a request: its target is empty or holds white space, control characters or `#`; percent-encode them"
+        "encoding a request: its target is empty or holds white space, control characters or `#`{help}",
+        help = Advice("percent-encode them")
     )]
     Target,
     /// The host is not `host` or `host:port`.
     #[error(
-        "encoding a request: its host is no `host` or `host:port`; give what stands between // and / of the URL"
+        "encoding a request: its host is no `host` or `host:port`{help}",
+        help = Advice("give what stands between // and / of the URL")
     )]
     Host,
 }

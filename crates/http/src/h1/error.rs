@@ -1,5 +1,6 @@
 //! Why a message was refused, who is at fault, and the status to answer with.
 
+use anywire_advice::{Advice, OrRaise};
 use http::StatusCode;
 
 use crate::Fault;
@@ -10,33 +11,46 @@ use crate::Fault;
 pub enum DecodeError {
     /// The start line is not a request line or status line (RFC 9112 sections 3 and 4). Fault of the peer.
     #[error(
-        "reading the start line: found no `METHOD target HTTP/1.1` or `HTTP/1.1 status reason`; does the peer speak HTTP/1, without TLS?"
+        "reading the start line: found no `METHOD target HTTP/1.1` or `HTTP/1.1 status reason`{help}",
+        help = Advice("does the peer speak HTTP/1, without TLS?")
     )]
     StartLine,
     /// The version is not one of HTTP/1. One later than 1.1 is read as 1.1 (RFC 9110 section 2.5). Fault of the peer.
-    #[error("reading the start line: found another version than HTTP/1.0 and 1.1; use one of these")]
+    #[error(
+        "reading the start line: found another version than HTTP/1.0 and 1.1{help}",
+        help = Advice("use one of these")
+    )]
     Version,
     /// The request target has none of the four forms (RFC 9112 section 3.2). Fault of the peer.
     #[error(
-        "reading the request target: found none of /path, http://host/path, host:port (CONNECT), * (OPTIONS); send one of these"
+        "reading the request target: found none of /path, http://host/path, host:port (CONNECT), * (OPTIONS){help}",
+        help = Advice("send one of these")
     )]
     Target,
     /// A line does not end in CR LF: a bare LF or a bare CR (RFC 9112 section 2.2). Fault of the peer.
-    #[error("reading a line: found a bare LF or a bare CR; end each line with CR LF (RFC 9112 2.2)")]
+    #[error(
+        "reading a line: found a bare LF or a bare CR{help}",
+        help = Advice("end each line with CR LF (RFC 9112 2.2)")
+    )]
     LineEnding,
     /// A field name is no token, has white space before its colon, or the line is folded (RFC 9112 section 5). Folds in
     /// responses are read as spaces, except in the first line, in `Content-Length` and in `Transfer-Encoding`. Fault of
     /// the peer.
     #[error(
-        "reading a header: found no `name: value`; use a token as the name, no space before the colon, no folded lines (RFC 9112 5)"
+        "reading a header: found no `name: value`{help}",
+        help = Advice("use a token as the name, no space before the colon, no folded lines (RFC 9112 5)")
     )]
     HeaderName,
     /// A field value holds a control character (RFC 9110 section 5.5). Fault of the peer.
-    #[error("reading a header: found a control character in its value; encode or remove it (RFC 9110 5.5)")]
+    #[error(
+        "reading a header: found a control character in its value{help}",
+        help = Advice("encode or remove it (RFC 9110 5.5)")
+    )]
     HeaderValue,
     /// The start line is longer than [`crate::HeadLimits::target_bytes`]. Fault: limit.
     #[error(
-        "reading the start line: found more than {limit} bytes; use a shorter target, or raise HeadLimits::target_bytes"
+        "reading the start line: found more than {limit} bytes{help}",
+        help = Advice(format_args!("use a shorter target{}", OrRaise("HeadLimits::target_bytes")))
     )]
     StartLineTooLong {
         /// The limit that was reached.
@@ -44,82 +58,109 @@ pub enum DecodeError {
     },
     /// The head is larger than [`crate::HeadLimits::bytes`]. Fault: limit.
     #[error(
-        "reading the head: found more than {limit} bytes; send fewer or shorter headers, or raise HeadLimits::bytes"
+        "reading the head: found more than {limit} bytes{help}",
+        help = Advice(format_args!("send fewer or shorter headers{}", OrRaise("HeadLimits::bytes")))
     )]
     HeadTooLarge {
         /// The limit that was reached.
         limit: usize,
     },
     /// There are more fields than [`crate::HeadLimits::fields`]. Fault: limit.
-    #[error("reading the head: found more than {limit} headers; send fewer, or raise HeadLimits::fields")]
+    #[error(
+        "reading the head: found more than {limit} headers{help}",
+        help = Advice(format_args!("send fewer{}", OrRaise("HeadLimits::fields")))
+    )]
     TooManyHeaders {
         /// The limit that was reached.
         limit: usize,
     },
     /// A 1.1 request without `Host` (RFC 9112 section 3.2). Fault of the peer.
-    #[error("reading a request: found no Host header; HTTP/1.1 needs exactly one (RFC 9112 3.2)")]
+    #[error(
+        "reading a request: found no Host header{help}",
+        help = Advice("HTTP/1.1 needs exactly one (RFC 9112 3.2)")
+    )]
     MissingHost,
     /// More than one `Host`. Fault of the peer.
-    #[error("reading a request: found more than one Host header; send exactly one (RFC 9112 3.2)")]
+    #[error(
+        "reading a request: found more than one Host header{help}",
+        help = Advice("send exactly one (RFC 9112 3.2)")
+    )]
     DuplicateHost,
     /// `Host` is not a host with an optional port. Fault of the peer.
     #[error(
-        "reading a request: found a Host header that is no `host` or `host:port`; correct it (RFC 9110 7.2)"
+        "reading a request: found a Host header that is no `host` or `host:port`{help}",
+        help = Advice("correct it (RFC 9110 7.2)")
     )]
     InvalidHost,
     /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 section 6.1). Fault of the peer.
     #[error(
-        "finding the body's length: found both Content-Length and Transfer-Encoding; send one of them (RFC 9112 6.1)"
+        "finding the body's length: found both Content-Length and Transfer-Encoding{help}",
+        help = Advice("send one of them (RFC 9112 6.1)")
     )]
     BothLengths,
     /// `Content-Length` is not a number of plain digits below 2^64. Fault of the peer.
     #[error(
-        "finding the body's length: found a Content-Length that is no decimal number; send plain digits (RFC 9110 8.6)"
+        "finding the body's length: found a Content-Length that is no decimal number{help}",
+        help = Advice("send plain digits (RFC 9110 8.6)")
     )]
     ContentLength,
     /// More than one `Content-Length`, be they equal. Fault of the peer.
-    #[error("finding the body's length: found more than one Content-Length; send it once (RFC 9112 6.3)")]
+    #[error(
+        "finding the body's length: found more than one Content-Length{help}",
+        help = Advice("send it once (RFC 9112 6.3)")
+    )]
     DuplicateContentLength,
     /// `Transfer-Encoding` in an HTTP/1.0 message (RFC 9112 section 6.1). Fault of the peer.
     #[error(
-        "finding the body's length: found Transfer-Encoding in HTTP/1.0, which has none; use HTTP/1.1 (RFC 9112 6.1)"
+        "finding the body's length: found Transfer-Encoding in HTTP/1.0, which has none{help}",
+        help = Advice("use HTTP/1.1 (RFC 9112 6.1)")
     )]
     TransferEncodingInHttp10,
     /// More than one `Transfer-Encoding` field. Fault of the peer.
-    #[error("finding the body's length: found more than one Transfer-Encoding; send it once (RFC 9112 6.1)")]
+    #[error(
+        "finding the body's length: found more than one Transfer-Encoding{help}",
+        help = Advice("send it once (RFC 9112 6.1)")
+    )]
     DuplicateTransferEncoding,
     /// A transfer coding other than exactly `chunked`. Fault of the peer; answered with 501.
     #[error(
-        "finding the body's length: found a transfer coding other than `chunked`; send chunked alone (RFC 9112 6.1)"
+        "finding the body's length: found a transfer coding other than `chunked`{help}",
+        help = Advice("send chunked alone (RFC 9112 6.1)")
     )]
     TransferCoding,
     /// A chunk size is not 1 to 16 hexadecimal digits, or the line has other characters (RFC 9112 section
     /// 7.1). Fault of the peer.
     #[error(
-        "reading a chunk: found no size of 1 to 16 hexadecimal digits; send digits, CR LF (RFC 9112 7.1)"
+        "reading a chunk: found no size of 1 to 16 hexadecimal digits{help}",
+        help = Advice("send digits, CR LF (RFC 9112 7.1)")
     )]
     ChunkSize,
     /// A chunk's data is not followed by CR LF. Fault of the peer.
     #[error(
-        "reading a chunk: found no CR LF after its data; send as many bytes as the size says (RFC 9112 7.1)"
+        "reading a chunk: found no CR LF after its data{help}",
+        help = Advice("send as many bytes as the size says (RFC 9112 7.1)")
     )]
     ChunkEnd,
     /// Chunk extensions are longer than their limits. Fault: limit.
-    #[error("reading a chunk: found more than {limit} bytes of extensions; send none")]
+    #[error("reading a chunk: found more than {limit} bytes of extensions{help}", help = Advice("send none"))]
     ChunkExtensions {
         /// The limit that was reached.
         limit: usize,
     },
     /// The trailer section is larger than [`crate::HeadLimits::trailer_bytes`]. Fault: limit.
     #[error(
-        "reading the trailers: found more than {limit} bytes; send fewer, or raise HeadLimits::trailer_bytes"
+        "reading the trailers: found more than {limit} bytes{help}",
+        help = Advice(format_args!("send fewer{}", OrRaise("HeadLimits::trailer_bytes")))
     )]
     TrailersTooLarge {
         /// The limit that was reached.
         limit: usize,
     },
     /// There are more trailer fields than [`crate::HeadLimits::trailer_fields`]. Fault: limit.
-    #[error("reading the trailers: found more than {limit}; send fewer, or raise HeadLimits::trailer_fields")]
+    #[error(
+        "reading the trailers: found more than {limit}{help}",
+        help = Advice(format_args!("send fewer{}", OrRaise("HeadLimits::trailer_fields")))
+    )]
     TooManyTrailers {
         /// The limit that was reached.
         limit: usize,
@@ -127,15 +168,20 @@ pub enum DecodeError {
     /// A trailer that would change the framing or the routing of its message (RFC 9110 section 6.5.1). Fault
     /// of the peer.
     #[error(
-        "reading the trailers: found Content-Length, Transfer-Encoding or Host; send these in the head (RFC 9110 6.5.1)"
+        "reading the trailers: found Content-Length, Transfer-Encoding or Host{help}",
+        help = Advice("send these in the head (RFC 9110 6.5.1)")
     )]
     ForbiddenTrailer,
     /// The peer closed in the middle of a head. Fault of the peer, or of the wire.
-    #[error("reading a head: found the end of the connection before the head's end; send it whole")]
+    #[error(
+        "reading a head: found the end of the connection before the head's end{help}",
+        help = Advice("send it whole")
+    )]
     HeadCutShort,
     /// The peer closed in the middle of a body. Fault of the peer, or of the wire.
     #[error(
-        "reading a body: found the end of the connection before the body's end; send as much as was declared"
+        "reading a body: found the end of the connection before the body's end{help}",
+        help = Advice("send as much as was declared")
     )]
     BodyCutShort,
 }

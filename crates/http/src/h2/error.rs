@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use anywire_advice::Advice;
+
 use super::hpack::HpackError;
 use super::{frame, settings};
 use crate::Fault;
@@ -136,13 +138,16 @@ impl fmt::Display for Abuse {
 #[non_exhaustive]
 pub enum Error {
     /// The first bytes of a client are not the preface (RFC 9113 section 3.4). The peer is at fault.
-    #[error("reading the start of an HTTP/2 connection: found no preface; does the peer speak HTTP/2?")]
+    #[error(
+        "reading the start of an HTTP/2 connection: found no preface{help}",
+        help = Advice("does the peer speak HTTP/2?")
+    )]
     Preface,
     /// A server answers with HTTP/1 where it has to send SETTINGS (RFC 9113 section 3.4): it speaks no HTTP/2 on this port,
     /// or only over TLS. The caller is at fault, who asked for HTTP/2.
     #[error(
-        "reading the start of an HTTP/2 connection: the peer answers with HTTP/1; call it without prior knowledge of \
-         HTTP/2, or check the port"
+        "reading the start of an HTTP/2 connection: the peer answers with HTTP/1{help}",
+        help = Advice("call it without prior knowledge of HTTP/2, or check the port")
     )]
     SpeaksHttp1,
     /// A frame, or its place, breaks a rule; the reason names it. The peer is at fault.
@@ -157,7 +162,7 @@ pub enum Error {
     #[error("reading a header block: {0}")]
     Compression(#[from] HpackError),
     /// A limit was reached that protects this end. Fault: limit.
-    #[error("reading frames: the peer sends too many {what}; the limit is {limit}")]
+    #[error("reading frames: the peer sends too many {what} (the limit is {limit})")]
     Excess {
         /// What there is too much of.
         what: Abuse,

@@ -1,5 +1,6 @@
 //! Heads, data and resets on their way out.
 
+use anywire_advice::Advice;
 use http::StatusCode;
 
 use super::fields::Fields;
@@ -62,7 +63,8 @@ pub enum Unsent {
     Gone,
     /// The peer takes no fields of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). Whoever made them is at fault.
     #[error(
-        "sending on a stream: its fields have {bytes} bytes, and the peer takes {limit}; send fewer or shorter ones"
+        "sending on a stream: its fields have {bytes} bytes, and the peer takes {limit}{help}",
+        help = Advice("send fewer or shorter ones")
     )]
     TooLarge {
         /// Bytes of all names and values, and 32 more for each field (RFC 9113 section 6.5.2).
@@ -77,11 +79,15 @@ pub enum Unsent {
 #[non_exhaustive]
 pub enum Refused {
     /// The peer takes no more streams at once, or the connection ends: [`Engine::slots`] is 0. Wait, or take another one.
-    #[error("opening a stream: the peer takes no more of them now; wait, or take another connection")]
+    #[error(
+        "opening a stream: the peer takes no more of them now{help}",
+        help = Advice("wait, or take another connection")
+    )]
     Slots,
     /// The head names no scheme, no authority or no path. The caller is at fault.
     #[error(
-        "opening a stream: the request names no scheme, no authority or no path; set its origin and its path"
+        "opening a stream: the request names no scheme, no authority or no path{help}",
+        help = Advice("set its origin and its path")
     )]
     Origin,
     /// It is an extended CONNECT, which the peer has not allowed (RFC 8441).
@@ -92,7 +98,8 @@ pub enum Refused {
     Protocol,
     /// The peer takes no head of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). The caller is at fault.
     #[error(
-        "opening a stream: its head has {bytes} bytes, and the peer takes {limit}; send fewer or shorter fields"
+        "opening a stream: its head has {bytes} bytes, and the peer takes {limit}{help}",
+        help = Advice("send fewer or shorter fields")
     )]
     TooLarge {
         /// Bytes of all names and values, and 32 more for each field (RFC 9113 section 6.5.2).

@@ -1,5 +1,7 @@
 //! The check of field lines, at run time or at compile time.
 
+use anywire_advice::Advice;
+
 use super::block::Lines;
 use super::{Field, Kind, Kinds};
 use crate::h1::encode::{LENGTH_NAME, OK_LINE};
@@ -110,7 +112,8 @@ pub enum InvalidHeader {
     /// The name is empty, longer than 65,535 bytes, or holds a byte that no token has (RFC 9110 section
     /// 5.6.2).
     #[error(
-        "setting a header: `{name}` is not a field name; use letters, digits and any of !#$%&'*+-.^_`|~ (RFC 9110 5.6.2)"
+        "setting a header: `{name}` is not a field name{help}",
+        help = Advice("use letters, digits and any of !#$%&'*+-.^_`|~ (RFC 9110 5.6.2)")
     )]
     Name {
         /// The name, made printable, at most 64 characters of it.
@@ -118,7 +121,8 @@ pub enum InvalidHeader {
     },
     /// The value holds a line break or another control character (RFC 9110 section 5.5).
     #[error(
-        "setting the header `{name}`: its value holds byte {byte:#04x} at {position}; encode or remove control characters (RFC 9110 5.5)"
+        "setting the header `{name}`: its value holds byte {byte:#04x} at {position}{help}",
+        help = Advice("encode or remove control characters (RFC 9110 5.5)")
     )]
     Value {
         /// The field's name.
@@ -129,7 +133,10 @@ pub enum InvalidHeader {
         position: usize,
     },
     /// All fields together would pass 4 GiB.
-    #[error("setting a header: all fields together would be {bytes} bytes; keep them below 4 GiB")]
+    #[error(
+        "setting a header: all fields together would be {bytes} bytes{help}",
+        help = Advice("keep them below 4 GiB")
+    )]
     TooLarge {
         /// The size that would result.
         bytes: usize,

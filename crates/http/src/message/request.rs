@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::thread::LocalKey;
 
+use anywire_advice::Advice;
 use http::{Extensions, Method, Version};
 
 use super::target::{Target, has_fragment, is_origin, is_target};
@@ -401,7 +402,8 @@ pub enum InvalidRequest {
 /// A request target that cannot be sent. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "building a request: the target `{shown}` is neither `/path?query` nor `http://host/path?query`; percent-encode white space, control characters and `#`, and leave out a user"
+    "building a request: the target `{shown}` is neither `/path?query` nor `http://host/path?query`{help}",
+    help = Advice("percent-encode white space, control characters and `#`, and leave out a user")
 )]
 pub struct InvalidTarget {
     /// The beginning of the target, made printable.

@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::thread::LocalKey;
 
+use anywire_advice::Chain;
 use http::{Extensions, StatusCode, Version};
 
 use crate::spare::{self, Pool, Pooled, Spare, Spares};
-use crate::{Body, Chain, Headers, InvalidHeader, StaticHeader};
+use crate::{Body, Headers, InvalidHeader, StaticHeader};
 
 /// The head of a response as a client gets it: status, version and header fields, in any version of HTTP.
 ///

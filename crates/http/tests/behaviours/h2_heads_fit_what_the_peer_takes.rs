@@ -26,11 +26,20 @@ fn fields(bytes: usize) -> Headers {
     fields
 }
 
+/// A field that counts so many bytes, and no others.
+fn field(bytes: usize) -> Headers {
+    let mut fields = Headers::new();
+    fields.append("x", "v".repeat(bytes - "x".len() - 32)).expect("a field");
+    fields
+}
+
 /// Sends fields beside those that count `own` bytes: once as many as fit, and before that one byte more.
 #[track_caller]
 fn fit(end: &mut End, own: usize, mut send: impl FnMut(&mut End, &Headers) -> Option<(usize, usize)>) {
-    assert_eq!(send(end, &fields(LIMIT - own + 1)), Some((LIMIT + 1, LIMIT)));
-    assert_eq!(end.out, [], "nothing was written");
+    for make in [field, fields] {
+        assert_eq!(send(end, &make(LIMIT - own + 1)), Some((LIMIT + 1, LIMIT)));
+        assert_eq!(end.out, [], "nothing was written");
+    }
     assert_eq!(send(end, &fields(LIMIT - own)), None);
     assert_eq!(frames(&std::mem::take(&mut end.out)).len(), 1);
 }
@@ -62,6 +71,22 @@ fn of_a_request() {
         });
     }
     assert_eq!(client.engine.open_streams(), 2, "what was not sent has opened no stream");
+}
+
+/// It has no scheme and no path.
+#[test]
+fn of_a_request_for_a_tunnel() {
+    let mut client = End::client(Limits::default());
+    limit(&mut client);
+    let mut head = RequestHead::new(Method::CONNECT, "a:80").expect("a target");
+    fit(&mut client, ":methodCONNECT:authoritya:80".len() + 2 * 32, |client, fields| {
+        *head.headers_mut() = fields.clone();
+        match client.engine.open(&head, None, false, &mut client.out) {
+            Ok(_) => None,
+            Err(Refused::TooLarge { bytes, limit }) => Some((bytes, limit)),
+            Err(error) => panic!("{error}"),
+        }
+    });
 }
 
 #[test]

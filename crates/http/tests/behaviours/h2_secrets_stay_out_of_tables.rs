@@ -100,6 +100,23 @@ fn as_it_came() {
     }
 }
 
+/// Of a field that goes into the table, the bit that marks a secret belongs to the index of its name.
+#[test]
+fn what_goes_into_the_table_is_no_secret() {
+    let (now, mut out, mut input) = (clock(), Vec::new(), Buffer::new());
+    let mut server = Engine::server(Limits::default(), now, &mut out);
+    // `accept-encoding`, by its index 16.
+    let block = [REQUEST, b"\x50\x04gzip"].concat();
+    let bytes =
+        [PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(HEADERS, END_HEADERS | END_STREAM, 1, &block)].concat();
+    input.fill_from(&bytes);
+    let Ok(Some(Event::Request { head, .. })) = server.receive(now, &mut input, &mut out) else {
+        panic!("a request was sent")
+    };
+    let map = http::HeaderMap::try_from(head.headers()).expect("convertible");
+    assert!(map["accept-encoding"] == "gzip" && !map["accept-encoding"].is_sensitive());
+}
+
 #[test]
 fn a_cookie_of_which_a_piece_is_secret_is_secret() {
     let (now, mut out, mut input) = (clock(), Vec::new(), Buffer::new());

@@ -374,6 +374,18 @@ fn a_small_window_that_is_known_late_opens() {
     }
 }
 
+/// Without a window no body could ever come.
+#[test]
+fn a_window_of_nothing_is_a_byte() {
+    let limits = Limits { stream_window_bytes: 0, ..Limits::default() };
+    for begin in [Engine::server, Engine::client] {
+        let mut out = Vec::new();
+        begin(limits, clock(), &mut out);
+        // In its SETTINGS.
+        assert!(out.windows(6).any(|setting| *setting == [0, 4, 0, 0, 0, 1]), "{out:?}");
+    }
+}
+
 /// What the two ends may do, on one of the first streams.
 #[derive(Clone, Copy, Debug)]
 enum Act {

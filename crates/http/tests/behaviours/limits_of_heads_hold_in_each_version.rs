@@ -92,6 +92,19 @@ const CASES: &[Case] = &[
         status: 414,
     },
     Case {
+        name: "target_bytes, by the authority",
+        set: |target_bytes| HeadLimits { target_bytes, ..HeadLimits::default() },
+        counts: |size, version, role| match (version, role) {
+            // There it is a field.
+            (Version::Http1, Role::Server) => "POST / HTTP/1.1".len(),
+            (Version::Http2, Role::Server) => size,
+            (Version::Http1, Role::Client) => "HTTP/1.1 200 OK".len(),
+            (Version::Http2, Role::Client) => 0,
+        },
+        make: |size| Message::of("/", &"a".repeat(size)),
+        status: 414,
+    },
+    Case {
         name: "fields",
         set: |fields| HeadLimits { fields, ..HeadLimits::default() },
         counts: |size, version, role| match (version, role) {
@@ -318,6 +331,41 @@ fn ten_thousand_fields_are_the_most() {
         let events = server.events(&[request(stream, false), whole(stream, &fields(count))].concat());
         assert!(events.expect("it lives")[1].starts_with(trailers));
     }
+}
+
+/// Trailers may be larger than heads. Those that are larger than trailers may be cost their stream alone.
+#[test]
+fn each_has_its_own_limit() {
+    let (trailer_bytes, trailer_fields) = (133 * 100, 1000);
+    let head = HeadLimits { bytes: 200, trailer_bytes, trailer_fields, ..HeadLimits::default() };
+    for (count, expected) in [(100, Fate::Taken), (101, Fate::Answered(431))] {
+        let message = Message { trailers: vec![("x", "v".repeat(100)); count], ..Message::of("/", "a") };
+        assert_eq!(message.fate(head, Version::Http2, Role::Server), expected, "{count}");
+    }
+}
+
+/// What cannot be answered is reset.
+#[test]
+fn without_an_answer_its_stream_ends() {
+    let head = HeadLimits { bytes: 200, trailer_bytes: 200, ..HeadLimits::default() };
+    let large = literals(&[("x", &*"v".repeat(100)); 2]);
+    let reset = "1 reset ENHANCE_YOUR_CALM";
+    // The peer takes not even the answer.
+    for end in [0, END_STREAM] {
+        let mut server = End::server(Limits { head, ..Limits::default() });
+        server.events(&frame(SETTINGS, 0, 0, &[0, 6, 0, 0, 0, 10])).expect("good");
+        server.out.clear();
+        let block = [REQUEST, &large].concat();
+        assert_eq!(server.events(&frame(HEADERS, END_HEADERS | end, 1, &block)), Ok(vec![reset.into()]));
+        assert!(limit_told(&server).is_some());
+        assert_eq!(server.resets(), [(1, Code::ENHANCE_YOUR_CALM)]);
+    }
+    // More may follow.
+    let mut server = End::server(Limits { head, ..Limits::default() });
+    server.events(&request(1, false)).expect("good");
+    assert_eq!(server.events(&frame(HEADERS, END_HEADERS, 1, &large)), Ok(vec![reset.into()]));
+    assert!(frames(&server.out).iter().all(|(kind, ..)| *kind != HEADERS), "no answer to half a request");
+    assert_eq!(server.resets(), [(1, Code::ENHANCE_YOUR_CALM)]);
 }
 
 /// RFC 9113 section 8.2.3: a client sends each cookie as a field of its own, so that those that repeat shrink to a byte.

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anywire_advice::Advice;
 use anywire_sys::cpu;
 use anywire_sys::syscalls::CallsByName;
 use hdrhistogram::Histogram;
@@ -79,7 +80,10 @@ pub struct HandOver {
 #[non_exhaustive]
 pub enum Error {
     /// A number of jobs is out of range. The caller's: choose another.
-    #[error("{0} jobs in flight cannot be measured; choose 1 to {max}", max = Options::IN_FLIGHT_MAX)]
+    #[error(
+        "{0} jobs in flight cannot be measured{help}",
+        help = Advice(format_args!("choose 1 to {max}", max = Options::IN_FLIGHT_MAX))
+    )]
     InFlight(usize),
     /// A thread, a pipe or a core could not be had, or a call failed.
     #[error("handing over failed")]

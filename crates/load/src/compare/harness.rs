@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use anywire_advice::Advice;
 use anywire_loops::{Loops, Pinning, StartError};
 use anywire_sys::cpu;
 
@@ -102,13 +103,13 @@ pub struct Step<'a> {
 #[non_exhaustive]
 pub enum CompareError {
     /// There is no candidate (the caller's fault).
-    #[error("comparing needs at least one candidate, there is none; name one")]
+    #[error("comparing needs at least one candidate, there is none{help}", help = Advice("name one"))]
     NoCandidate,
     /// No rounds were asked for (the caller's fault).
     #[error("comparing needs at least one round, 0 were asked for")]
     NoRound,
     /// Two candidates have one name, or both are the limit (the caller's fault).
-    #[error("two candidates cannot both be {0:?}; rename one, or leave one out")]
+    #[error("two candidates cannot both be {0:?}{help}", help = Advice("rename one, or leave one out"))]
     Twice(String),
     /// The client's loop did not start.
     #[error("starting the client's loop failed")]

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use anywire_http::Chain;
+use anywire_advice::{Chain, Message};
 use anywire_loops::{Loops, Task};
 use anywire_sys::descriptors;
 use anywire_wire::{Connection, Dialer};
@@ -34,7 +34,7 @@ impl Idle {
     /// # Errors
     ///
     /// The plan is wrong.
-    pub(crate) fn open(loops: &Loops, plan: &Plan, count: usize) -> Result<Result<Self, String>, LoadError> {
+    pub(crate) fn open(loops: &Loops, plan: &Plan, count: usize) -> Result<Result<Self, Message>, LoadError> {
         if count == 0 {
             return Ok(Ok(Self { _sockets: Vec::new(), on_loop: None }));
         }
@@ -50,7 +50,7 @@ impl Idle {
                         None => held.push(connection),
                     },
                     // Fails if the opener is gone.
-                    Err(error) => return drop(opened.send(Err(Chain(&error).to_string()))),
+                    Err(error) => return drop(opened.send(Err(Chain(&error).message()))),
                 }
             }
             let has_more = !held.is_empty();
@@ -65,7 +65,7 @@ impl Idle {
                 Ok(Self { _sockets: sockets, on_loop: has_more.then_some(on_loop) })
             }
             Ok(Err(error)) => Err(error),
-            Err(_) => Err("the client's loop has ended".to_owned()),
+            Err(_) => Err("the client's loop has ended".into()),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anywire_advice::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::ErrorCounts;
@@ -38,10 +39,11 @@ impl Comparison {
 impl Comparison {
     /// All that is to be said beside the figures, one line each; what holds for several rows is said once.
     pub fn remarks(&self) -> Vec<String> {
-        let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+        let mut said: Vec<(Vec<&str>, String)> = Vec::new();
         for row in &self.candidates {
-            for note in row.notes.iter().chain(&row.error_messages) {
-                match said.iter_mut().find(|(_, known)| known == note) {
+            let errors = row.error_messages.iter().map(Message::to_string);
+            for note in row.notes.iter().cloned().chain(errors) {
+                match said.iter_mut().find(|(_, known)| *known == note) {
                     Some((names, _)) => names.push(&row.name),
                     None => said.push((vec![&row.name], note)),
                 }
@@ -115,9 +117,24 @@ pub struct Row {
     /// Errors of all rounds by kind.
     pub errors: ErrorCounts,
     /// Errors in words: a server that did not start, the first failed exchange of each kind.
-    pub error_messages: Vec<String>,
+    #[serde(with = "as_text")]
+    pub error_messages: Vec<Message>,
     /// What a reader must know about this row.
     pub notes: Vec<String>,
+}
+
+/// Messages in the JSON: one text each. From there they come back as what was found.
+mod as_text {
+    use anywire_advice::Message;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(messages: &[Message], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(messages.iter().map(Message::to_string))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Message>, D::Error> {
+        Ok(Vec::<String>::deserialize(deserializer)?.into_iter().map(Message::new).collect())
+    }
 }
 
 /// One candidate in one round.

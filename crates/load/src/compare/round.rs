@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use anywire_http::Chain;
+use anywire_advice::{Chain, Message};
 use anywire_loops::Loops;
 use anywire_sys::cpu::CpuTime;
 use anywire_sys::memory;
@@ -37,7 +37,8 @@ pub(crate) fn measure(
     let running = match (candidate.start)(&bench.settings) {
         Ok(running) => running,
         Err(error) => {
-            message(row, format!("round {round}: starting failed: {}", Chain(error.as_ref())));
+            let error = Chain(error.as_ref());
+            message(row, Message::read(format_args!("round {round}: starting failed: {error}")));
             return Ok(None);
         }
     };
@@ -46,7 +47,8 @@ pub(crate) fn measure(
     let _idle = match Idle::open(bench.loops, &plan(bench, candidate, &running), idle)? {
         Ok(idle) => idle,
         Err(error) => {
-            message(row, format!("round {round}: opening {idle} idle connections failed: {error}"));
+            let text = format_args!("round {round}: opening {idle} idle connections failed: {error}");
+            message(row, Message::read(text));
             return Ok(None);
         }
     };
@@ -252,15 +254,15 @@ fn add_errors(row: &mut Row, round: usize, outcome: &Outcome) {
     row.errors.merge(&totals.measured.errors);
     row.errors.merge(&totals.warm_up.errors);
     for sample in totals.measured.error_samples.iter().chain(&totals.warm_up.error_samples) {
-        message(row, format!("{}: {}", sample.kind, sample.message));
+        message(row, Message::read(sample));
     }
     for remark in outcome.remarks().into_iter().filter(|_| !outcome.rate.interrupted) {
-        message(row, format!("round {round}: {remark}"));
+        message(row, format!("round {round}: {remark}").into());
     }
 }
 
 /// Adds a message, unless it is there already or the row is full.
-fn message(row: &mut Row, message: String) {
+fn message(row: &mut Row, message: Message) {
     if row.error_messages.len() < MESSAGES_MAX && !row.error_messages.contains(&message) {
         row.error_messages.push(message);
     }

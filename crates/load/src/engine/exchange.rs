@@ -4,11 +4,13 @@
 //! read buffer belongs to the loop's spare ones and is held only while part of an answer is in it.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use anywire_advice::Message;
 use anywire_http::h1::{DecodeError, Framing, ResponseDecoder, ResponseEvent, ResponseView};
 use anywire_http::{Buffer, Fault, Method, StatusCode};
 use anywire_loops::clock::precise;
@@ -26,6 +28,8 @@ pub(crate) struct Exchange {
     window: Window,
     decoder: ResponseDecoder,
     depth: u32,
+    /// The request says `Connection: close`.
+    closes: bool,
     /// HEAD: the decoder must be told before each answer, since its length names a body that does not come.
     head_only: bool,
     /// Bytes of the window that are still to be written.
@@ -82,6 +86,8 @@ impl Exchange {
         deadline.set(plan.timeout);
         let mut decoder = ResponseDecoder::new(plan.limits.head.into());
         let head_only = plan.method == Method::HEAD;
+        let options = plan.headers.get_all("connection").flat_map(|value| value.split(|byte| *byte == b','));
+        let closes = options.into_iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
         if head_only {
             decoder.request_method(&Method::HEAD);
         }
@@ -90,7 +96,9 @@ impl Exchange {
             connection,
             window,
             decoder,
-            depth: plan.depth as u32,
+            // Who sends `close` sends nothing more on that connection (RFC 9112 section 9.6).
+            depth: if closes { 1 } else { plan.depth as u32 },
+            closes,
             head_only,
             unwritten: 0,
             in_flight: 0,
@@ -123,9 +131,10 @@ impl Exchange {
         let mut reads = 0;
         loop {
             if let Poll::Ready(Err(error)) = self.poll_write(context) {
-                return Poll::Ready(
-                    self.fail(ErrorKind::Write, &format!("sending a request failed: {error}")),
-                );
+                return Poll::Ready(self.fail(
+                    ErrorKind::Write,
+                    Message::read(format_args!("sending a request failed: {error}")),
+                ));
             }
             if self.in_flight == 0 && self.tally.is_spent() {
                 return Poll::Ready(Ending::Spent);
@@ -178,9 +187,8 @@ impl Exchange {
                 }
                 Poll::Ready(Ok(()))
             }
-            Err(error) => {
-                Poll::Ready(Err(self.fail(ErrorKind::Read, &format!("receiving an answer failed: {error}"))))
-            }
+            Err(error) => Poll::Ready(Err(self
+                .fail(ErrorKind::Read, Message::read(format_args!("receiving an answer failed: {error}"))))),
         }
     }
 
@@ -217,7 +225,7 @@ impl Exchange {
                     self.answered(now)?;
                 }
                 Ok(Some(ResponseEvent::Informational(_) | ResponseEvent::Trailers(_))) => {}
-                Err(error) => return Err(self.fail(ErrorKind::Parse, &decode_message(&error))),
+                Err(error) => return Err(self.fail(ErrorKind::Parse, decode_message(&error))),
             }
         }
     }
@@ -228,7 +236,7 @@ impl Exchange {
         let Some(batch) = self.batches.front_mut() else {
             return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
         };
-        let (sent_at, measured) = (batch.sent_at, batch.measured);
+        let (sent_at, measured) = (batch.sent_at, self.tally.belongs(batch.measured));
         let taken = now.saturating_duration_since(sent_at);
         if taken >= self.timeout {
             // It has come too late, though the loop may not have come to say so.
@@ -246,12 +254,12 @@ impl Exchange {
         let Answer { status, body_bytes, keep_alive, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
         self.tally.answered(measured, taken, Received { status, bytes: answer_bytes as u64, body_bytes });
-        if keep_alive {
+        if keep_alive && !self.closes {
             return Ok(());
         }
-        // The peer announced that this is its last answer (RFC 9112 section 9.6). Requests that were pipelined behind it
-        // are lost, which is no fault.
-        self.lose();
+        // The peer announced that this is its last answer, or we that it was the last request. It acts on none that were
+        // pipelined behind it (RFC 9112 section 9.6).
+        self.take_back();
         Err(Ending::Closed)
     }
 
@@ -309,7 +317,7 @@ impl Exchange {
             && let age = now.saturating_duration_since(batch.sent_at)
             && age >= self.timeout
         {
-            self.tally.timed_out(batch.measured, age, u64::from(batch.requests));
+            self.tally.timed_out(self.tally.belongs(batch.measured), age, u64::from(batch.requests));
             self.batches.pop_front();
         }
         self.lose();
@@ -324,7 +332,7 @@ impl Exchange {
             Ok(Some(_)) => match self.answered(precise()) {
                 // A body that lasts until the close ends the connection with its answer.
                 Ok(()) | Err(Ending::Closed) => {
-                    self.lose();
+                    self.take_back();
                     Ending::Closed
                 }
                 Err(ending) => ending,
@@ -332,22 +340,35 @@ impl Exchange {
             Ok(None) if self.in_flight == 0 => Ending::Closed,
             Ok(None) => {
                 let message = format!("the server closed with {} requests unanswered", self.in_flight);
-                self.fail(ErrorKind::Close, &message)
+                self.fail(ErrorKind::Close, message)
             }
             Err(error) => {
-                let message = format!("the server closed inside an answer: {}", without_advice(&error));
-                self.fail(ErrorKind::Read, &message)
+                let message = format!("the server closed inside an answer: {}", Message::read(error).found);
+                self.fail(ErrorKind::Read, message)
             }
         }
     }
 
     /// Ends the exchange with an error, which counts where the oldest request does.
     #[cold]
-    fn fail(&mut self, kind: ErrorKind, message: &str) -> Ending {
-        let measured = self.batches.front().map_or_else(|| self.tally.is_measuring(), |batch| batch.measured);
-        self.tally.error(measured, kind, || message.to_owned());
+    fn fail(&mut self, kind: ErrorKind, message: impl Into<Message>) -> Ending {
+        let measured = self
+            .batches
+            .front()
+            .map_or_else(|| self.tally.is_measuring(), |batch| self.tally.belongs(batch.measured));
+        self.tally.error(measured, kind, || message);
         self.lose();
         Ending::Failed
+    }
+
+    /// Leaves the requests in flight to another connection.
+    #[cold]
+    fn take_back(&mut self) {
+        for batch in self.batches.drain(..) {
+            self.tally.take_back(self.tally.belongs(batch.measured), u64::from(batch.requests));
+        }
+        self.in_flight = 0;
+        self.unwritten = 0;
     }
 
     /// Counts the requests in flight as lost with the connection.
@@ -355,7 +376,7 @@ impl Exchange {
     fn lose(&mut self) {
         let mut counts = self.tally.counts();
         for batch in self.batches.drain(..) {
-            counts.part(batch.measured).unanswered_at_close += u64::from(batch.requests);
+            counts.part(self.tally.belongs(batch.measured)).unanswered_at_close += u64::from(batch.requests);
         }
         drop(counts);
         self.in_flight = 0;
@@ -369,7 +390,7 @@ impl Drop for Exchange {
         let now = precise();
         let mut counts = self.tally.counts();
         for batch in &self.batches {
-            let part = counts.part(batch.measured);
+            let part = counts.part(self.tally.belongs(batch.measured));
             part.unanswered_at_end += u64::from(batch.requests);
             let age = now.saturating_duration_since(batch.sent_at);
             part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
@@ -381,23 +402,22 @@ impl Drop for Exchange {
 
 /// Why an answer cannot be read. The decoder's advice is left out, because it is meant for the sender.
 #[cold]
-fn decode_message(error: &DecodeError) -> String {
-    let found = without_advice(error);
+fn decode_message(error: &DecodeError) -> Message {
     match error.fault() {
-        Fault::Limit => {
-            format!("an answer is over a limit of this run: {found}; raise the limit, or let the server send less")
-        }
+        Fault::Limit => over_limit(error),
         _ if *error == DecodeError::StartLine => {
-            "an answer does not begin with a status line such as HTTP/1.1 200 OK; is this the port of an HTTP/1.1 \
-             server, without TLS?"
-                .to_owned()
+            Message::new("an answer does not begin with a status line such as HTTP/1.1 200 OK")
+                .with_help("is this the port of an HTTP/1.1 server, without TLS?")
         }
-        _ => format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}"),
+        _ => {
+            let found = Message::read(error).found;
+            format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}").into()
+        }
     }
 }
 
-/// The part of the message before the advice.
-fn without_advice(error: &DecodeError) -> String {
-    let text = error.to_string();
-    text.split_once("; ").map_or(text.clone(), |(found, _)| found.to_owned())
+/// The answer is larger than the plan allows. The error's own advice names what a programmer may raise.
+pub(super) fn over_limit(error: &dyn Error) -> Message {
+    Message::new(format!("an answer is over a limit of this run: {}", Message::read(error).found))
+        .with_help("raise the limit, or let the server send less")
 }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use anywire_advice::Message;
 use anywire_http::h2::{Code, Engine, Error, Event, MessageError, Refused, StreamId, StreamMap};
 use anywire_http::{Buffer, Fault, StatusCode};
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{after, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 
-use crate::engine::exchange::Ending;
+use crate::engine::exchange::{Ending, over_limit};
 use crate::engine::tally::{Received, Tally};
 use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
@@ -107,8 +108,8 @@ impl Session {
         let mut reads = 0;
         loop {
             if let Err(refused) = self.refill(now) {
-                let message = format!("a request cannot be sent: {refused}");
-                return Poll::Ready(self.fail(ErrorKind::Write, &message));
+                let message = Message::read(format_args!("a request cannot be sent: {refused}"));
+                return Poll::Ready(self.fail(ErrorKind::Write, message));
             }
             self.send(context);
             if self.calls.is_empty() {
@@ -128,8 +129,8 @@ impl Session {
                 Poll::Ready(Err(ending)) => return Poll::Ready(ending),
                 Poll::Pending => match self.refused.take() {
                     Some(error) => {
-                        let message = format!("sending a request failed: {error}");
-                        return Poll::Ready(self.fail(ErrorKind::Write, &message));
+                        let message = Message::read(format_args!("sending a request failed: {error}"));
+                        return Poll::Ready(self.fail(ErrorKind::Write, message));
                     }
                     None => break,
                 },
@@ -223,7 +224,7 @@ impl Session {
             let before = self.output.len();
             self.engine.data_head(id, piece.len(), end == body.len(), self.output.buffer());
             self.output.push_bytes(piece);
-            self.tally.sent_bytes(call.measured, self.output.len() - before);
+            self.tally.sent_bytes(self.tally.belongs(call.measured), self.output.len() - before);
         }
         self.output.len() >= OUTPUT_HIGH_WATER_BYTES
     }
@@ -259,7 +260,8 @@ impl Session {
                 self.input = Some(input).filter(|input| !input.is_empty());
                 taken.map(|()| now)
             }
-            Err(error) => Err(self.fail(ErrorKind::Read, &format!("receiving an answer failed: {error}"))),
+            Err(error) => Err(self
+                .fail(ErrorKind::Read, Message::read(format_args!("receiving an answer failed: {error}")))),
         })
     }
 
@@ -324,6 +326,7 @@ impl Session {
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
         let Call { sent_at, measured, status, bytes, body_bytes, body_sent } = call;
+        let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
             // Nobody reads the rest of the request (RFC 9113 section 8.1).
             self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
@@ -341,17 +344,18 @@ impl Session {
     fn was_reset(&mut self, id: StreamId, code: Code, by_peer: bool, why: Option<MessageError>) {
         let Some(call) = self.calls.remove(&id) else { return };
         let mut counts = self.tally.counts();
-        let part = counts.part(call.measured);
+        let part = counts.part(self.tally.belongs(call.measured));
         if !by_peer {
             part.reset += 1;
             part.error(ErrorKind::Parse, || match why {
-                Some(MessageError::Limit(limit)) => format!("an answer is over a limit of this run: {limit}"),
-                Some(rule) => format!("an answer breaks the rules of HTTP/2: {rule}"),
-                None => format!("an answer breaks the rules of HTTP/2 ({code})"),
+                Some(MessageError::Limit(limit)) => over_limit(&limit),
+                Some(rule) => Message::read(format_args!("an answer breaks the rules of HTTP/2: {rule}")),
+                None => format!("an answer breaks the rules of HTTP/2 ({code})").into(),
             });
         } else if code == Code::REFUSED_STREAM && self.goes.is_some() {
-            // Behind the last stream that a `GOAWAY` names: it went with the connection.
-            part.unanswered_at_close += 1;
+            // Behind the last stream that a `GOAWAY` names: the peer has not acted on it (RFC 9113 section 6.8).
+            drop(counts);
+            self.tally.take_back(self.tally.belongs(call.measured), 1);
         } else if code == Code::REFUSED_STREAM {
             part.reset += 1;
             part.error(ErrorKind::Refused, || "the server refused a stream (REFUSED_STREAM)".to_owned());
@@ -386,7 +390,7 @@ impl Session {
             return self.fail(ErrorKind::Read, "the server closed inside an answer");
         }
         let message = format!("the server closed with {} requests unanswered", self.calls.len());
-        self.fail(ErrorKind::Close, &message)
+        self.fail(ErrorKind::Close, message)
     }
 
     /// The connection has ended as the peer had said, or in order.
@@ -402,14 +406,14 @@ impl Session {
     #[cold]
     fn broken(&mut self, error: Error) -> Ending {
         let message = if error == Error::SpeaksHttp1 {
-            "the server answered in HTTP/1: does it take HTTP/2 without TLS, by prior knowledge?".to_owned()
+            "the server answered in HTTP/1: does it take HTTP/2 without TLS, by prior knowledge?".into()
         } else if error.fault() == Fault::Limit {
-            format!("an answer is over a limit of this run: {error}")
+            over_limit(&error)
         } else {
-            format!("the server breaks the rules of HTTP/2: {error}")
+            Message::read(format_args!("the server breaks the rules of HTTP/2: {error}"))
         };
         let kind = if matches!(error, Error::Silent { .. }) { ErrorKind::Timeout } else { ErrorKind::Parse };
-        self.fail(kind, &message)
+        self.fail(kind, message)
     }
 
     /// Whether a request has waited too long, or the peer has not allowed any.
@@ -419,9 +423,9 @@ impl Session {
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
                 return Poll::Ready(self.broken(error));
             }
-            if self.held_up.is_some_and(|since| now >= since + timeout) {
+            if self.held_up.is_some_and(|since| now >= after(since, timeout)) {
                 let message = format!("the server allowed no stream within {} ms", timeout.as_millis());
-                return Poll::Ready(self.fail(ErrorKind::Refused, &message));
+                return Poll::Ready(self.fail(ErrorKind::Refused, message));
             }
             if self.time_out(now) && now.saturating_duration_since(self.heard) >= timeout {
                 self.lose();
@@ -429,7 +433,7 @@ impl Session {
                 return Poll::Ready(Ending::Failed);
             }
             let oldest = self.calls.values().map(|call| call.sent_at).chain(self.held_up).min();
-            let next = oldest.map_or(now, |oldest| oldest) + timeout;
+            let next = after(oldest.unwrap_or(now), timeout);
             let next = self.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
             self.deadline.set_at(next);
             // The places of streams that ended are free.
@@ -448,7 +452,7 @@ impl Session {
             if age < timeout {
                 return true;
             }
-            tally.timed_out(call.measured, age, 1);
+            tally.timed_out(tally.belongs(call.measured), age, 1);
             engine.reset(*id, Code::CANCEL, output.buffer());
             false
         });
@@ -457,8 +461,8 @@ impl Session {
 
     /// Ends the session with an error, which counts where the oldest request does.
     #[cold]
-    fn fail(&mut self, kind: ErrorKind, message: &str) -> Ending {
-        self.tally.error(self.is_measured(), kind, || message.to_owned());
+    fn fail(&mut self, kind: ErrorKind, message: impl Into<Message>) -> Ending {
+        self.tally.error(self.is_measured(), kind, || message);
         self.lose();
         Ending::Failed
     }
@@ -466,7 +470,7 @@ impl Session {
     /// Whether what concerns the whole connection belongs to the measured part.
     fn is_measured(&self) -> bool {
         let oldest = self.calls.values().min_by_key(|call| call.sent_at);
-        oldest.map_or_else(|| self.tally.is_measuring(), |call| call.measured)
+        oldest.map_or_else(|| self.tally.is_measuring(), |call| self.tally.belongs(call.measured))
     }
 
     /// Counts the requests in flight as lost with the connection.
@@ -474,7 +478,7 @@ impl Session {
     fn lose(&mut self) {
         let mut counts = self.tally.counts();
         for (_, call) in self.calls.drain() {
-            counts.part(call.measured).unanswered_at_close += 1;
+            counts.part(self.tally.belongs(call.measured)).unanswered_at_close += 1;
         }
     }
 }
@@ -485,7 +489,7 @@ impl Drop for Session {
         let now = precise();
         let mut counts = self.tally.counts();
         for call in self.calls.values() {
-            let part = counts.part(call.measured);
+            let part = counts.part(self.tally.belongs(call.measured));
             part.unanswered_at_end += 1;
             let age = now.saturating_duration_since(call.sent_at);
             part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));

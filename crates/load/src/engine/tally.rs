@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anywire_advice::Message;
 use anywire_http::StatusCode;
 use anywire_loops::Counter;
 use tokio::sync::{Notify, Semaphore};
@@ -67,12 +68,30 @@ impl Tally {
         }
     }
 
-    /// Begins the measured part: requests sent from now on belong to it.
+    /// Begins the measured part. Requests sent from now on belong to it, and to a time those on their way: what is answered in
+    /// the time and the time by which that is divided belong together.
     pub(crate) fn measure(&self) {
         self.measuring.set(true);
+        if self.has_time() {
+            let mut counts = self.counts.borrow_mut();
+            let on_their_way = counts.warm_up.on_their_way();
+            counts.warm_up.sent -= on_their_way;
+            counts.measured.sent += on_their_way;
+        }
         if self.is_spent() {
             self.spent.notify_waiters();
         }
+    }
+
+    /// Whether a time is measured, and not a number of requests.
+    fn has_time(&self) -> bool {
+        matches!(self.plan.amount, Amount::Duration(_))
+    }
+
+    /// Whether what becomes of a request now belongs to the measured part.
+    #[inline]
+    pub(crate) fn belongs(&self, was_sent_in_it: bool) -> bool {
+        was_sent_in_it || (self.has_time() && self.measuring.get())
     }
 
     /// Whether requests that leave now belong to the measured part.
@@ -97,6 +116,18 @@ impl Tally {
         }
         self.counts.borrow_mut().measured.sent += drawn;
         drawn as u32
+    }
+
+    /// Takes back requests that the peer has announced not to act on, so that they are sent again: by whoever draws next.
+    #[cold]
+    pub(crate) fn take_back(&self, measured: bool, requests: u64) {
+        let mut counts = self.counts.borrow_mut();
+        let part = counts.part(measured);
+        part.sent -= requests;
+        part.sent_again += requests;
+        if measured && self.budget.get() != u64::MAX {
+            self.budget.set(self.budget.get() + requests);
+        }
     }
 
     /// Whether all requests of the measured part were sent.
@@ -191,7 +222,12 @@ impl Tally {
 
     /// Counts an error of a part of the run, and keeps the words of the first of its kind.
     #[cold]
-    pub(crate) fn error(&self, measured: bool, kind: ErrorKind, message: impl FnOnce() -> String) {
+    pub(crate) fn error<M: Into<Message>>(
+        &self,
+        measured: bool,
+        kind: ErrorKind,
+        message: impl FnOnce() -> M,
+    ) {
         self.counts().part(measured).error(kind, message);
     }
 
@@ -219,7 +255,7 @@ pub(crate) struct Live {
 pub(crate) struct Batch {
     pub(crate) sent_at: Instant,
     pub(crate) requests: u32,
-    /// Whether they belong to the measured part: an answer is counted where its request was.
+    /// Whether they left in the measured part.
     pub(crate) measured: bool,
 }
 

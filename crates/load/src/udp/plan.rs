@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire_advice::Advice;
 use anywire_loops::TaskError;
 use anywire_wire::AddressError;
 use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, UdpError};
@@ -40,7 +41,10 @@ pub struct UdpPlan {
 #[non_exhaustive]
 pub enum UdpLoadError {
     /// The plan asks for more than is possible, or for nothing; the caller's fault.
-    #[error("the plan asks for {asked} {what}, possible is {least} to {most}; change the plan")]
+    #[error(
+        "the plan asks for {asked} {what}, possible is {least} to {most}{help}",
+        help = Advice("change the plan")
+    )]
     Limit {
         /// The quantity, in words.
         what: &'static str,
@@ -55,7 +59,10 @@ pub enum UdpLoadError {
     #[error(transparent)]
     Socket(#[from] UdpError),
     /// A loop ended while the run was on it; the caller shut the loops down.
-    #[error("the run was lost with its loop ({0}); keep the loops until the run has its outcome")]
+    #[error(
+        "the run was lost with its loop ({0}){help}",
+        help = Advice("keep the loops until the run has its outcome")
+    )]
     LoopLost(#[from] TaskError),
 }
 

@@ -164,6 +164,36 @@ proptest! {
     }
 }
 
+proptest! {
+    /// The time in the registry is that of the long one, and later than that by a part of its length.
+    #[test]
+    fn a_short_one_is_in_time_though_a_long_one_was_about_to_expire(
+        long_ms in 0..4_000_000u64,
+        before_us in 0..2_000_000u64,
+        way in prop_oneof![Just(Way::From), Just(Way::At)],
+        after_us in prop_oneof![0..3_000u64, 0..300_000u64, 0..30_000_000u64],
+    ) {
+        let (mut world, wakes) = (World::new(), Arc::<Wakes>::default());
+        let deadline = world.deadline();
+        let (long, after) = (MS(long_ms), Duration::from_micros(after_us));
+        way.set(&deadline, world.now, long);
+        prop_assume!(poll(&deadline, &wakes).is_pending());
+        // The time goes by at once.
+        let set_at = world.start + long.saturating_sub(Duration::from_micros(before_us));
+        world.now = set_at;
+        world.registry.look(world.reading());
+        wakes.take();
+        way.set(&deadline, world.now, after);
+        let mut is_expired = poll(&deadline, &wakes).is_ready();
+        while !is_expired {
+            world.look(Duration::ZERO);
+            is_expired = wakes.take() > 0 && poll(&deadline, &wakes).is_ready();
+        }
+        let late = (world.now - set_at).checked_sub(after);
+        prop_assert!(late.is_some_and(|late| late <= MS(1) + after / 100), "{after:?} is late by {late:?}");
+    }
+}
+
 #[test]
 fn each_length_is_kept_to_in_each_way() {
     const LENGTHS_MS: [u64; 12] = [0, 1, 2, 10, 99, 100, 150, 999, 1000, 10_000, 30_000, 60_000];

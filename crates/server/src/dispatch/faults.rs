@@ -3,8 +3,9 @@
 use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use anywire_advice::Chain;
 use anywire_http::h1::encode;
-use anywire_http::{Body, BodyError, Chain, Fault, IntoResponse, Response, StatusCode};
+use anywire_http::{Body, BodyError, Fault, IntoResponse, Response, StatusCode};
 use bytes::Bytes;
 
 use super::Dispatch;

@@ -1,10 +1,8 @@
 //! Why an extractor refused a request, and the response to the peer.
 
+use anywire_advice::{Advice, Chain};
 use anywire_http::body::BodyError;
-use anywire_http::{Chain, Fault, Response, StatusCode};
-
-use crate::respond::told_to_peer;
-use anywire_http::IntoResponse;
+use anywire_http::{Fault, IntoResponse, Response, StatusCode};
 
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +31,10 @@ pub enum Rejection {
     #[error(transparent)]
     Body(BodyError),
     /// 403, the peer's fault: the request came in clear text, and the handler takes what only TLS has.
-    #[error("this is served over TLS alone; use https://")]
+    #[error("this is served over TLS alone{help}", help = Advice("use https://"))]
     ClearText,
     /// 500, the server's fault: the state was not given. This is an error at start if the extractor names its needs.
-    #[error("no state of type {type_name} was given to the router; add .state(..)")]
+    #[error("no state of type {type_name} was given to the router{help}", help = Advice("add .state(..)"))]
     NoState {
         /// The type that was asked for.
         type_name: &'static str,
@@ -64,7 +62,7 @@ impl IntoResponse for Rejection {
         let response = match status.is_server_error() {
             true => (status, "this route is not set up right; its owner finds the reason in the log")
                 .into_response(),
-            false => (status, told_to_peer(Chain(&self).to_string())).into_response(),
+            false => (status, Chain(&self).for_peer().to_string()).into_response(),
         };
         response.caused_by(&self)
     }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use anywire_advice::Chain;
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder};
 use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response};
 use anywire_wire::{Connection, Output, Position};
@@ -21,7 +22,6 @@ use crate::connection::agreed_protocol;
 use crate::context::{FreeContext, Origin, Told};
 use crate::dispatch::Run;
 use crate::limits::Limits;
-use crate::respond::told_to_peer;
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
 use crate::upgrade::Continuation;
@@ -294,9 +294,9 @@ impl Session {
 
     /// Answers a request that cannot be understood. Nothing behind it can be understood, either.
     fn refuse(&mut self, error: &DecodeError, service: &Service) {
-        let (status, cause) = (error.status(), error.to_string());
-        tracing::debug!(status = status.as_u16(), cause, "a request cannot be read");
-        let response = (status, told_to_peer(cause)).into_response();
+        let status = error.status();
+        tracing::debug!(status = status.as_u16(), cause = %error, "a request cannot be read");
+        let response = (status, Chain(error).for_peer().to_string()).into_response();
         self.request = RequestFacts::UNKNOWN;
         self.last_response(response, service);
     }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::panic::Location;
 
-use anywire_http::{Chain, Method};
+use anywire_advice::Advice;
+use anywire_advice::Chain;
+use anywire_http::Method;
 
 /// Why a set of routes cannot serve. The author of the routes is at fault.
 ///
@@ -12,7 +14,10 @@ use anywire_http::{Chain, Method};
 #[non_exhaustive]
 pub enum RouteError {
     /// The path conflicts with another one or is malformed.
-    #[error("route {path:?} cannot be added; rename one of the two or make one of them longer")]
+    #[error(
+        "route {path:?} cannot be added{help}",
+        help = Advice("rename one of the two or make one of them longer")
+    )]
     Path {
         /// The path as it was given, with its prefix.
         path: String,
@@ -21,20 +26,27 @@ pub enum RouteError {
         cause: matchit::InsertError,
     },
     /// A path that does not begin with `/`.
-    #[error("route {path:?} cannot be added: a path begins with '/'; write {:?}", format!("/{path}"))]
+    #[error(
+        "route {path:?} cannot be added: a path begins with '/'{help}",
+        help = Advice(format_args!("write {:?}", format!("/{path}")))
+    )]
     Relative {
         /// The path as it was given.
         path: String,
     },
     /// A path with a `?` or a `#`, which no path of a request holds.
-    #[error("route {path:?} cannot be added: a path holds no '?' and no '#'; take the query as `Query`")]
+    #[error(
+        "route {path:?} cannot be added: a path holds no '?' and no '#'{help}",
+        help = Advice("take the query as `Query`")
+    )]
     Query {
         /// The path as it was given, with its prefix.
         path: String,
     },
     /// A segment that is a variable in other frameworks but literal text here.
     #[error(
-        "route {path:?} cannot be added: {segment:?} is the syntax of another framework; write {instead:?}"
+        "route {path:?} cannot be added: {segment:?} is the syntax of another framework{help}",
+        help = Advice(format_args!("write {instead:?}"))
     )]
     Syntax {
         /// The path as it was given, with its prefix.
@@ -45,7 +57,10 @@ pub enum RouteError {
         instead: String,
     },
     /// Two handlers for the same method and path.
-    #[error("{method} {path} has two handlers, given at {first} and at {second}; remove one of them")]
+    #[error(
+        "{method} {path} has two handlers, given at {first} and at {second}{help}",
+        help = Advice("remove one of them")
+    )]
     Twice {
         /// The method.
         method: Method,
@@ -57,7 +72,10 @@ pub enum RouteError {
         second: &'static Location<'static>,
     },
     /// Two fallbacks for the same paths.
-    #[error("there are two fallbacks, given at {first} and at {second}; remove one of them")]
+    #[error(
+        "there are two fallbacks, given at {first} and at {second}{help}",
+        help = Advice("remove one of them")
+    )]
     FallbackTwice {
         /// Where the first one was given.
         first: &'static Location<'static>,
@@ -66,8 +84,8 @@ pub enum RouteError {
     },
     /// A handler takes a state that its routers do not have.
     #[error(
-        "the handler of {route}, given at {place}, takes a State<{type_name}> that was not given; add .state(..) to its \
-         router"
+        "the handler of {route}, given at {place}, takes a State<{type_name}> that was not given{help}",
+        help = Advice("add .state(..) to its router")
     )]
     State {
         /// Method and path.
@@ -79,8 +97,8 @@ pub enum RouteError {
     },
     /// Two states of one type in one router: a handler could get only one of them.
     #[error(
-        "there are two states of the type {type_name}, given at {first} and at {second}; remove one of them, or give \
-         each a type of its own"
+        "there are two states of the type {type_name}, given at {first} and at {second}{help}",
+        help = Advice("remove one of them, or give each a type of its own")
     )]
     StateTwice {
         /// The type of both.

@@ -78,8 +78,8 @@ pub(super) struct Counts {
 /// What the system has dropped at a socket.
 #[derive(Debug)]
 enum Dropped {
-    /// So far. This keeps the socket open.
-    Open(DropCounter),
+    /// So far. The counter keeps the socket open. Datagrams that were dropped earlier belong to another loop.
+    Open { counter: DropCounter, earlier: u32 },
     /// Until the socket was closed.
     InAll(u32),
 }
@@ -93,7 +93,7 @@ impl Default for Dropped {
 impl Dropped {
     fn count(&self) -> u32 {
         match self {
-            Self::Open(counter) => counter.drops().unwrap_or(0),
+            Self::Open { counter, earlier } => counter.drops().unwrap_or(*earlier).wrapping_sub(*earlier),
             Self::InAll(count) => *count,
         }
     }
@@ -111,10 +111,10 @@ impl Drop for OpenSocket {
 }
 
 impl Counts {
-    /// The counters of a socket, and what has to go with its task.
-    pub(super) fn of(drops: DropCounter) -> (Arc<Self>, OpenSocket) {
-        let counts =
-            Arc::new(Self { dropped_by_system: Mutex::new(Dropped::Open(drops)), ..Self::default() });
+    /// The counters of a socket that has dropped so many datagrams on another loop, and what has to go with its task.
+    pub(super) fn of(counter: DropCounter, earlier: u32) -> (Arc<Self>, OpenSocket) {
+        let dropped_by_system = Mutex::new(Dropped::Open { counter, earlier });
+        let counts = Arc::new(Self { dropped_by_system, ..Self::default() });
         (Arc::clone(&counts), OpenSocket(counts))
     }
 

@@ -1,7 +1,7 @@
 //! A service of datagrams that runs: its counters, and its end.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub struct UdpServerHandle {
     local: Vec<DatagramAddress>,
     loops: Loops,
     owns_loops: bool,
-    parts: Vec<Part>,
+    parts: Parts,
     end: watch::Sender<Option<Instant>>,
     shutdown_deadline: Duration,
     signals: Option<Signals>,
@@ -32,6 +32,24 @@ pub(super) struct Part {
     pub(super) counts: Arc<Counts>,
     /// `None` once it has ended.
     pub(super) task: Option<Task<()>>,
+}
+
+/// All sockets of a service, those included whose loop has died.
+#[derive(Clone, Default)]
+pub(super) struct Parts(Arc<Mutex<Vec<Part>>>);
+
+impl Parts {
+    pub(super) fn add(&self, part: Part) {
+        self.lock().push(part);
+    }
+
+    fn take_task(&self) -> Option<Task<()>> {
+        self.lock().iter_mut().find_map(|part| part.task.take())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Part>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How a service of datagrams ended.
@@ -49,7 +67,7 @@ impl UdpServerHandle {
         local: Vec<DatagramAddress>,
         loops: Loops,
         owns_loops: bool,
-        parts: Vec<Part>,
+        parts: Parts,
         end: watch::Sender<Option<Instant>>,
         shutdown_deadline: Duration,
     ) -> Self {
@@ -80,7 +98,7 @@ impl UdpServerHandle {
     /// replies are waited for. The deadline cuts the rest.
     ///
     /// Begins at once, on a thread of its own. Await the result on any runtime, or [wait](UdpStopping::wait) for it.
-    pub fn shutdown(mut self, deadline: Duration) -> UdpStopping {
+    pub fn shutdown(self, deadline: Duration) -> UdpStopping {
         let (sender, ended) = oneshot::channel();
         // Without a thread the handle is dropped here, which ends the service at once. If nobody waits, so be it.
         let stopping = move || drop(sender.send(self.finish(deadline)));
@@ -113,12 +131,13 @@ impl UdpServerHandle {
         Ok(self.finish(self.shutdown_deadline))
     }
 
-    fn finish(&mut self, deadline: Duration) -> UdpShutdown {
+    fn finish(&self, deadline: Duration) -> UdpShutdown {
         let deadline = clock::after(Instant::now(), deadline);
         self.end.send_replace(Some(deadline));
-        for part in &mut self.parts {
+        // A dead loop's task ends behind the start of the one that follows it, so none is missed.
+        while let Some(task) = self.parts.take_task() {
             // A loop that has ended meanwhile has closed the socket itself.
-            let _ = part.task.take().map(Task::wait);
+            let _ = task.wait();
         }
         let ended = UdpShutdown { counters: self.counters(), by_loop: self.counters_by_loop() };
         if self.owns_loops {
@@ -130,7 +149,7 @@ impl UdpServerHandle {
 
     fn sum(&self, of: impl Fn(&Part) -> bool) -> UdpCounters {
         let mut sum = UdpCounters::default();
-        for part in self.parts.iter().filter(|part| of(part)) {
+        for part in self.parts.lock().iter().filter(|part| of(part)) {
             sum += part.counts.copy();
         }
         sum

@@ -37,6 +37,7 @@ mod rate;
 mod replies;
 mod serve;
 mod server;
+mod sockets;
 
 pub use anywire_wire::udp::{
     Cut, Datagram, DatagramAddress, Full, Peer, Received, Steering, ToDatagramAddress, UdpError, UdpOptions,

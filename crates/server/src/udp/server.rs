@@ -2,19 +2,18 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops};
+use anywire_advice::Advice;
+use anywire_loops::{self as loops, LoopHandle, LoopState, Loops};
 use anywire_wire::AddressError;
 use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, Udp, UdpError, UdpOptions, Unregistered};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
-use super::counters::Counts;
-use super::handle::{Part, UdpServerHandle, UdpShutdown};
+use super::handle::{Parts, UdpServerHandle, UdpShutdown};
 use super::handler::DatagramHandler;
 use super::rate::PeerRate;
-use super::serve::Service;
+use super::sockets::Sockets;
 use crate::loop_choice::LoopChoice;
 
 /// A service of datagrams to be started: its handler, addresses and loops.
@@ -57,16 +56,22 @@ pub enum UdpServerError {
     #[error(transparent)]
     Bind(#[from] UdpError),
     /// No address was given.
-    #[error("the service has nowhere to receive; add .listen(\"udp:127.0.0.1:9000\")")]
+    #[error("the service has nowhere to receive{help}", help = Advice("add .listen(\"udp:127.0.0.1:9000\")"))]
     NoAddress,
     /// The loops did not start: the system gave no thread or no descriptor.
     #[error(transparent)]
     Loops(#[from] loops::StartError),
     /// A socket could not be registered with its loop; mostly no descriptor is left.
-    #[error("a socket could not be registered with its loop: {0}; a higher limit on open files may help")]
+    #[error(
+        "a socket could not be registered with its loop: {0}{help}",
+        help = Advice("a higher limit on open files may help")
+    )]
     Register(#[source] io::Error),
     /// The signals that end a service cannot be received.
-    #[error("receiving SIGTERM and SIGINT failed: {0}; a higher limit on open files may help")]
+    #[error(
+        "receiving SIGTERM and SIGINT failed: {0}{help}",
+        help = Advice("a higher limit on open files may help")
+    )]
     Signals(#[source] io::Error),
 }
 
@@ -146,35 +151,28 @@ where
             return Err(UdpServerError::NoAddress);
         }
         let (loops, owns_loops) = self.loops.start()?;
+        let homes = homes(&loops);
         // All addresses are bound before the first datagram is taken: a service starts whole or not at all.
-        let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, loops.len()));
+        let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, homes.len()));
         let bound: Vec<Vec<Unregistered>> = bound.collect::<Result<_, _>>()?;
         let local: Vec<_> = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
         let (end, ended) = watch::channel(None);
-        let mut parts = Vec::new();
+        let parts = Parts::default();
+        let service = Sockets {
+            make: self.make,
+            limits: self.limits,
+            loops: homes.clone(),
+            ended,
+            parts: parts.clone(),
+        };
         let mut registrations = Vec::new();
         for sockets in bound {
-            for (home, mut socket) in loops.iter().zip(sockets) {
+            // Of several sockets, the system gives the datagrams of one that is closed to the others.
+            let moves = sockets.len() < homes.len();
+            for (home, mut socket) in homes.iter().zip(sockets) {
                 socket.refuse_sources(&local);
-                let drops = socket.drop_counter().map_err(UdpServerError::Register)?;
-                let (counts, open) = Counts::of(drops);
-                let (make, limits, ended) = (self.make.clone(), self.limits.clone(), ended.clone());
-                let (registered, registration) = oneshot::channel();
-                let of_loop = Arc::clone(&counts);
-                let task = home.spawn(move || async move {
-                    let _open = open;
-                    match socket.register() {
-                        Ok(socket) => {
-                            let service = Service::new(socket, make(), &limits, of_loop);
-                            // If nobody waits for it the handle is gone, and the end is told.
-                            let _ = registered.send(Ok(()));
-                            service.run(ended).await;
-                        }
-                        Err(cause) => drop(registered.send(Err(cause))),
-                    }
-                });
-                parts.push(Part { home: home.id(), counts, task: Some(task) });
-                registrations.push(registration);
+                let registration = service.begin(socket, home, 0, moves);
+                registrations.push(registration.map_err(UdpServerError::Register)?);
             }
         }
         let handle = UdpServerHandle::new(local, loops, owns_loops, parts, end, self.shutdown_deadline);
@@ -199,4 +197,10 @@ where
         }
         server.wait_for_signal()
     }
+}
+
+/// The loops that receive. One that has died gets no work; if none runs, its registration says so.
+fn homes(loops: &Loops) -> Vec<LoopHandle> {
+    let running: Vec<_> = loops.iter().filter(|one| one.state() == LoopState::Running).collect();
+    if running.is_empty() { loops.iter().collect() } else { running }
 }

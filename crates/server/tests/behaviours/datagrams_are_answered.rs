@@ -415,6 +415,68 @@ fn the_flows_of_a_loop_that_died_go_to_others() {
     }
 }
 
+#[test]
+fn a_socket_that_is_alone_moves_if_its_loop_dies() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let by_name = UnixDatagram::bind(at("client")).expect("it is ours");
+    by_name.set_read_timeout(Some(HANG)).expect("a socket");
+    let by_ip = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    by_ip.set_read_timeout(Some(HANG)).expect("a socket");
+    let only_peer = Some(by_ip.local_addr().expect("bound"));
+    let file = format!("unixgram:{}", at("server").display());
+    for address in [&file, "udp:127.0.0.1:0"] {
+        let loops = Loops::start(3).expect("threads");
+        let options = UdpOptions { only_peer, ..UdpOptions::default() };
+        let server = UdpServer::new(|| echo).listen(address).options(options).on(&loops);
+        let server = server.start().expect("nobody is there");
+        let ask = || match server.addresses()[0].socket_addr() {
+            Some(to) => {
+                by_ip.send_to(b"ask", to).expect("it is received");
+                answer(&by_ip)
+            }
+            None => {
+                by_name.send_to(b"ask", at("server")).expect("it is received");
+                let mut answer = vec![0; 16];
+                let length = by_name.recv(&mut answer).expect("an answer");
+                answer[..length].to_vec()
+            }
+        };
+        for dead in 0..2 {
+            assert_eq!(ask(), b"ask");
+            kill(&loops, dead);
+            assert_eq!(ask(), b"ask");
+        }
+        let ended = server.shutdown(HANG).wait();
+        let datagrams: Vec<_> = ended.by_loop.iter().map(|one| one.datagrams).collect();
+        assert_eq!(datagrams, [1, 2, 1], "{ended:?}");
+        assert!(!at("server").exists(), "the file goes with the service");
+    }
+}
+
+#[test]
+fn a_service_starts_without_the_loops_that_died() {
+    for steering in [Steering::Flow, Steering::Payload { offset: 0, width: 1 }] {
+        let loops = Loops::start(3).expect("threads");
+        kill(&loops, 1);
+        let options = UdpOptions { steering, ..UdpOptions::default() };
+        let start =
+            || UdpServer::new(|| echo).listen("udp:127.0.0.1:0").options(options.clone()).on(&loops).start();
+        let server = start().expect("two loops live");
+        for number in 0..64 {
+            let client = client(&server);
+            send(&client, &[number], 1);
+            assert_eq!(answer(&client), [number]);
+        }
+        let by_loop: Vec<_> = server.counters_by_loop().iter().map(|one| one.datagrams).collect();
+        assert!(by_loop[0] > 0 && by_loop[1] == 0 && by_loop[2] > 0, "{by_loop:?}");
+        drop(server);
+        kill(&loops, 0);
+        kill(&loops, 2);
+        assert!(matches!(start(), Err(UdpServerError::Register(_))), "no loop lives");
+    }
+}
+
 /// Has a loop die, and waits until nothing of it is left.
 fn kill(loops: &Loops, index: usize) {
     struct Panics;

@@ -94,8 +94,8 @@ fn told() -> Router {
 
 /// On one loop: once the one request has heard of the end, all connections of the server have.
 fn begin_to_end(served: Served, told: &mut Peer<Remote>) -> Stopping {
-    told.send("GET /told HTTP/1.1\r\nhost: x\r\n\r\n");
     let before = served.running.counters().requests;
+    told.send("GET /told HTTP/1.1\r\nhost: x\r\n\r\n");
     served.await_count("requests", |counters| counters.requests, before + 1);
     let ending = served.running.shutdown(HANG);
     assert_eq!(told.answer(false).text(), "told");

@@ -106,7 +106,7 @@ fn a_peer_with_no_protocol_in_common_is_refused() {
     let protocols = vec!["spdy/3".to_owned()];
     let refused = Remote::try_dial_with(&served.address, DialOptions { protocols, ..dialling() });
     let Err(error) = refused else { panic!("they have none in common") };
-    let said = anywire_http::Chain(&error).to_string();
+    let said = anywire_advice::Chain(&error).to_string();
     assert!(said.contains("none of the application protocols"), "{said}");
     served.assert_alive();
 }

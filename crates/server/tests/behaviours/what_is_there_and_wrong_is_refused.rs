@@ -1,8 +1,9 @@
 //! An `Option` of an extractor is `None` only if the request lacks what it takes.
 
-use anywire_http::{Body, StatusCode};
+use anywire_http::{Body, HeadLimits, StatusCode};
 use anywire_server::{
-    Error, FromRequestParts, Json, OptionalFromRequestParts, Parts, Path, Query, Rejection, Request, Router,
+    Error, FromRequestParts, Json, Limits, OptionalFromRequestParts, Parts, Path, Query, Rejection, Request,
+    Router,
 };
 use bytes::Bytes;
 
@@ -27,6 +28,12 @@ impl OptionalFromRequestParts for Number {
     fn is_absent(parts: &Parts) -> bool {
         !parts.headers().contains("x-number")
     }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    count: u32,
 }
 
 fn shown(number: Option<u32>) -> String {
@@ -118,4 +125,33 @@ fn text_that_is_not_utf8() {
     let mut peer = served.connect();
     peer.send(b"POST /text HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n\xff");
     assert_eq!(peer.answer(false).status, 400);
+}
+
+#[test]
+fn a_refusal_repeats_the_names_of_the_peer() {
+    let router = Router::new().post("/", async |order: Json<Order>| order.0.count.to_string());
+    let body = r#"{"this, or raise that; and so on": 1}"#;
+    let answer = crate::support::serve(router).ask(&format!(
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let text = answer.text();
+    assert!(text.contains("`this, or raise that; and so on`, expected `count`"), "{text}");
+}
+
+#[test]
+fn a_refusal_names_no_limit_that_the_peer_cannot_raise() {
+    let head = HeadLimits { bytes: 100, ..HeadLimits::default() };
+    let limits = Limits { body_bytes: 3, head, ..Limits::default() };
+    let router = Router::new()
+        .post("/", async |body: Bytes| body.len().to_string())
+        .post("/by-hand", async |mut body: Body| Ok::<_, Error>(body.bytes(3).await?));
+    let served = crate::support::Scene::tcp().serve_with(router, limits);
+    for path in ["/", "/by-hand"] {
+        let answer = served.ask(&format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n1234"));
+        assert_eq!(answer.text(), "reading a body: it is larger than 3 bytes; send less");
+    }
+    let answer = served.ask(&format!("GET / HTTP/1.1\r\nhost: x\r\nlong: {}\r\n\r\n", "x".repeat(200)));
+    let text = answer.text();
+    assert!(text.ends_with("; send fewer or shorter headers"), "{text}");
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use anywire_advice::Advice;
 use anywire_sys::martian::is_martian;
 
 use super::cable::{End, Notifier};
@@ -25,25 +26,33 @@ pub struct Mesh {
 #[non_exhaustive]
 pub enum MeshError {
     /// All ports are in use. Drop one, or raise [`Limits::ports`].
-    #[error("cannot join the mesh: all {limit} ports are in use; drop one, or raise `Limits::ports`")]
+    #[error(
+        "cannot join the mesh: all {limit} ports are in use{help}",
+        help = Advice("drop one, or raise `Limits::ports`")
+    )]
     PortsExhausted {
         /// How many there may be.
         limit: usize,
     },
     /// There are as many services as may be. Drop one, or raise [`Limits::services`].
-    #[error("cannot listen on the mesh: there are {limit} services; drop one, or raise `Limits::services`")]
+    #[error(
+        "cannot listen on the mesh: there are {limit} services{help}",
+        help = Advice("drop one, or raise `Limits::services`")
+    )]
     ServicesExhausted {
         /// How many there may be.
         limit: usize,
     },
     /// Another service listens there already.
     #[error(
-        "cannot listen on the mesh at {0}: another service does already; drop that service, or choose another port"
+        "cannot listen on the mesh at {0}: another service does already{help}",
+        help = Advice("drop that service, or choose another port")
     )]
     AddressTaken(SocketAddr),
     /// The address is a port's own, or no single host's. Choose one that no port has.
     #[error(
-        "cannot listen on the mesh at {0}: that is no address of a service; choose that of a host, outside of 10.255.0.0/16"
+        "cannot listen on the mesh at {0}: that is no address of a service{help}",
+        help = Advice("choose that of a host, outside of 10.255.0.0/16")
     )]
     NotAService(IpAddr),
 }

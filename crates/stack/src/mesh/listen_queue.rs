@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use anywire_advice::Advice;
+
 use super::cable::End;
 
 /// One host's part of a service; made by [`Mesh::listen`](super::Mesh::listen). Dropping it refuses the waiting
@@ -58,7 +60,7 @@ impl Drop for Queued {
 
 /// No service listens there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no service listens there; start the service first")]
+#[error("no service listens there{help}", help = Advice("start the service first"))]
 pub struct Refused;
 
 /// The state that a queue shares with its clients.

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -213,7 +214,13 @@ impl Shared {
         self.wake_tasks();
     }
 
+    /// Wakes them all. A waker that panics is no fault of the driver, and costs no other task its wake-up.
     fn wake_tasks(&self) {
+        // Outside of the loop, so that it costs a wake-up nothing. The panic was reported when it began.
+        while catch_unwind(AssertUnwindSafe(|| self.wake_each_task())).is_err() {}
+    }
+
+    fn wake_each_task(&self) {
         loop {
             // Nothing is borrowed while a task is woken.
             let task = self.core.borrow_mut().woken.pop_front();

@@ -11,8 +11,7 @@ use super::leaf::now;
 /// A time that a task waits for, and that it may put off or take away as often as it likes: that costs a memory write.
 ///
 /// The executor has a note of the time at which to look. If the deadline has moved to a later one by then, the task notes that and
-/// goes on waiting. It takes 8 bytes and is exact to a millisecond, never early. The longest
-/// time is 24 days. One that nobody has waited for in the 24 days after its time counts as not yet due.
+/// goes on waiting. It takes 12 bytes and is exact to a millisecond, never early. One that is more than 8900 years away is none.
 ///
 /// It wakes the task that has waited for it. A task that takes over the work of another one makes a deadline of its own.
 ///
@@ -34,10 +33,10 @@ use super::leaf::now;
 #[derive(Debug)]
 #[must_use = "a deadline does nothing unless it is awaited"]
 pub struct Deadline {
-    /// In milliseconds that wrap; [`NEVER`] if there is none.
-    at: u32,
+    /// [`NEVER`] if there is none.
+    at: Millis,
     /// When the executor will wake the task; [`NEVER`] if it will not.
-    noted: u32,
+    noted: Millis,
 }
 
 impl Deadline {
@@ -50,21 +49,20 @@ impl Deadline {
 
     /// None, until it is [`reset`](Self::reset).
     pub const fn never() -> Self {
-        Self { at: NEVER, noted: NEVER }
+        Self { at: Millis::new(NEVER), noted: Millis::new(NEVER) }
     }
 
     /// Moves it: in so long from now.
     #[inline]
     pub fn reset(&mut self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(MICROS_MAX);
-        let millis = (now().as_micros() + micros).div_ceil(1000) as u32;
-        // Late by a millisecond once in 49 days.
-        self.at = if millis == NEVER { NEVER + 1 } else { millis };
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let millis = now().as_micros().saturating_add(micros).div_ceil(1000);
+        self.at = Millis::new(millis.min(NEVER));
     }
 
     /// Takes it away.
     pub const fn clear(&mut self) {
-        self.at = NEVER;
+        self.at = Millis::new(NEVER);
     }
 }
 
@@ -73,18 +71,17 @@ impl Future for Deadline {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.at == NEVER {
+        let (at, noted) = (self.at.get(), self.noted.get());
+        if at == NEVER {
             return Poll::Pending;
         }
         let now_micros = now().as_micros();
-        let now_millis = (now_micros / 1000) as u32;
-        let left = |at: u32| at.wrapping_sub(now_millis) as i32;
-        if left(self.at) <= 0 {
+        let micros = (at * 1000).saturating_sub(now_micros);
+        if micros == 0 {
             return Poll::Ready(());
         }
-        let has_note = self.noted != NEVER && left(self.noted) > 0 && left(self.noted) <= left(self.at);
+        let has_note = noted <= at && noted * 1000 > now_micros;
         if !has_note {
-            let micros = left(self.at) as u64 * 1000 - now_micros % 1000;
             CURRENT.with(|cells| {
                 if cells.sleep(micros) {
                     self.noted = self.at;
@@ -98,7 +95,22 @@ impl Future for Deadline {
     }
 }
 
-/// No time.
-const NEVER: u32 = 0;
-/// Half of what the milliseconds can tell apart: 24 days.
-const MICROS_MAX: u64 = (i32::MAX as u64 - 1000) * 1000;
+/// Milliseconds of the swarm's clock, in 48 bits: 32 would be over in 49 days, and a `u64` would align its task to 8 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Millis([u16; 3]);
+
+impl Millis {
+    const fn new(millis: u64) -> Self {
+        Self([millis as u16, (millis >> 16) as u16, (millis >> 32) as u16])
+    }
+
+    const fn get(self) -> u64 {
+        let [low, middle, high] = self.0;
+        low as u64 | (middle as u64) << 16 | (high as u64) << 32
+    }
+}
+
+/// No time: later than any, by 8900 years.
+const NEVER: u64 = (1 << 48) - 1;
+
+const _: () = assert!(size_of::<Deadline>() == 12 && align_of::<Deadline>() <= 4);

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Context;
 
+use anywire_advice::Message;
 use anywire_sys::slots::Slots;
 use anywire_sys::waker::unkept;
 use anywire_tcp::Instant;
@@ -65,9 +66,8 @@ impl<F: Future<Output = ()>> Tasks<F> {
     /// As [`with_capacity`](Self::with_capacity).
     pub fn with_limits(capacity: usize, limits: Limits) -> io::Result<Self> {
         let Some(numbers) = u32::try_from(capacity).ok().filter(|numbers| *numbers <= LEAVING) else {
-            let message = format!(
-                "cannot make a swarm of {capacity} tasks: they are numbered in 32 bits; use several swarms"
-            );
+            let found = format!("cannot make a swarm of {capacity} tasks: they are numbered in 32 bits");
+            let message = Message::new(found).with_help("use several swarms");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         Ok(Self {

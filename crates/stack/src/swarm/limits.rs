@@ -1,5 +1,6 @@
 //! The limits of a swarm, its counters, and the errors of spawning.
 
+use anywire_advice::Advice;
 use thiserror::Error;
 
 /// The limits of one executor.
@@ -51,13 +52,19 @@ pub struct SwarmCounters {
 #[non_exhaustive]
 pub enum SpawnError {
     /// There is a task of this index. Remove it first, or choose another.
-    #[error("cannot spawn task {index}: its slot is taken; choose another, or remove the task that is there")]
+    #[error(
+        "cannot spawn task {index}: its slot is taken{help}",
+        help = Advice("choose another, or remove the task that is there")
+    )]
     Taken {
         /// The index that was asked for.
         index: u32,
     },
     /// There is no such slot. Make the swarm with more capacity.
-    #[error("cannot spawn task {index}: there are {capacity} slots; make the swarm with more capacity")]
+    #[error(
+        "cannot spawn task {index}: there are {capacity} slots{help}",
+        help = Advice("make the swarm with more capacity")
+    )]
     Full {
         /// The index that was asked for, or would have been next.
         index: u64,

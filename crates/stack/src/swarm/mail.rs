@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
+use anywire_advice::Advice;
 use thiserror::Error;
 
 use super::leaf::current;
@@ -402,10 +403,16 @@ pub struct MailCounters {
 #[non_exhaustive]
 pub enum MailError {
     /// The limit of mailboxes is reached.
-    #[error("no mailbox was opened: the limit of mailboxes is reached; raise MailLimits::mailboxes")]
+    #[error(
+        "no mailbox was opened: the limit of mailboxes is reached{help}",
+        help = Advice("raise MailLimits::mailboxes")
+    )]
     TooManyMailboxes,
     /// The limit of groups is reached.
-    #[error("no group was made: the limit of groups is reached; end some, or raise MailLimits::groups")]
+    #[error(
+        "no group was made: the limit of groups is reached{help}",
+        help = Advice("end some, or raise MailLimits::groups")
+    )]
     TooManyGroups,
     /// The group has ended.
     #[error("the group was not joined: it has ended")]
@@ -414,7 +421,10 @@ pub enum MailError {
     #[error("this reader was too slow and was given up")]
     TooSlow,
     /// Too many messages wait for the swarm's thread: send less, or later.
-    #[error("the message was not sent: too many wait for the thread; send later, or raise MailLimits::posts")]
+    #[error(
+        "the message was not sent: too many wait for the thread{help}",
+        help = Advice("send later, or raise MailLimits::posts")
+    )]
     Full,
     /// The swarm's mail is gone.
     #[error("the message was not sent: the thread has let go of its mail")]

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use anywire_advice::Advice;
 use anywire_tcp::{ConnId, Engine};
 use thiserror::Error;
 
@@ -36,7 +37,10 @@ pub enum ReadError {
     },
     /// Never so many can wait, as the peer would have to send more than it may: the caller's fault. Ask for less at a time, or
     /// give the engine a larger receive window.
-    #[error("cannot wait for {wanted} bytes at once: the receive window allows for {limit}; read in parts")]
+    #[error(
+        "cannot wait for {wanted} bytes at once: the receive window allows for {limit}{help}",
+        help = Advice("read in parts")
+    )]
     TooLong {
         /// How many were asked for.
         wanted: usize,

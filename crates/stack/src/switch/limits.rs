@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire_advice::Advice;
 use anywire_tcp::Mac;
 
 /// What a switch is made with.
@@ -57,15 +58,24 @@ impl Default for Limits {
 #[non_exhaustive]
 pub enum SwitchError {
     /// All ports are in use. Drop one, or raise [`Limits::ports`].
-    #[error("cannot open a port: all {limit} are in use; drop one, or raise `Limits::ports`")]
+    #[error(
+        "cannot open a port: all {limit} are in use{help}",
+        help = Advice("drop one, or raise `Limits::ports`")
+    )]
     PortsExhausted {
         /// How many there may be.
         limit: usize,
     },
     /// Another port has this address. Choose another one.
-    #[error("cannot open a port as {0}: another port has this address; choose another one")]
+    #[error(
+        "cannot open a port as {0}: another port has this address{help}",
+        help = Advice("choose another one")
+    )]
     AddressTaken(Mac),
     /// The address does not stand for one station: it is a group's, or zero. Choose one whose first byte is even.
-    #[error("{0} is not the address of a station; choose one whose first byte is even and not all zero")]
+    #[error(
+        "{0} is not the address of a station{help}",
+        help = Advice("choose one whose first byte is even and not all zero")
+    )]
     NotAStation(Mac),
 }

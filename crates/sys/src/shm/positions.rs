@@ -48,7 +48,7 @@ impl Direction {
 
 /// A position that the peer has written is impossible. The peer is broken or hostile, and the ring of no more use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the peer's position in the shared ring is impossible; it is broken or hostile")]
+#[error("the peer's position in the shared ring is impossible: it is broken or hostile")]
 pub struct Broken;
 
 /// What a reader finds.

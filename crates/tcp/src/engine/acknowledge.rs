@@ -60,7 +60,7 @@ impl Engine {
         if is_progress {
             let covered = self.cover(index, segment);
             self.grow_window(index, covered);
-            return self.after_progress(index, segment);
+            return self.after_progress(index, segment, covered.bytes);
         }
         true
     }
@@ -191,9 +191,9 @@ impl Engine {
         }
     }
 
-    /// Timers, states and events after SND.UNA has moved. False if the connection is gone.
+    /// Timers, states and events after SND.UNA has moved by `acked`. False if the connection is gone.
     #[inline]
-    pub(super) fn after_progress(&mut self, index: u32, segment: &Parsed) -> bool {
+    pub(super) fn after_progress(&mut self, index: u32, segment: &Parsed, acked: u32) -> bool {
         let block = &mut self.blocks[index];
         block.peer_acks_mut().set_duplicates(0);
         let all = block.snd_una == block.snd_nxt;
@@ -208,7 +208,7 @@ impl Engine {
         }
         let block = &mut self.blocks[index];
         if block.has(Flags::ECN) {
-            self.on_ecn_echo(index, segment);
+            self.on_ecn_echo(index, segment, acked);
         }
         let block = &mut self.blocks[index];
         if block.has_unsent() {
@@ -250,15 +250,17 @@ impl Engine {
         }
     }
 
-    /// RFC 3168 6.1.2: the peer saw a mark on what we sent; once a window of data.
-    fn on_ecn_echo(&mut self, index: u32, segment: &Parsed) {
+    /// RFC 3168 6.1.2: the peer saw a mark on what we sent; once a window of data. What the ACK itself covers was in flight
+    /// when the mark was made.
+    fn on_ecn_echo(&mut self, index: u32, segment: &Parsed, acked: u32) {
         let block = &mut self.blocks[index];
         if segment.flags.has(Control::ECE)
-            && block.snd_una.gt(block.window.recover)
+            && block.snd_una.gt(block.window.recover + 1)
             && !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
         {
-            block.window.on_ecn(block.algorithm(), block.flight(), block.eff_mss);
-            block.window.recover = block.snd_nxt;
+            block.window.on_ecn(block.algorithm(), block.flight() + acked, block.eff_mss);
+            // The last number of this window. Duplicates right behind it are of a loss, since nothing was sent again.
+            block.window.recover = block.snd_nxt - 1;
             block.flags.set(Flags::REDUCED);
         }
     }

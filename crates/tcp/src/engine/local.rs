@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use anywire_advice::Advice;
 use anywire_sys::martian::{is_directed_broadcast, is_martian};
 
 use super::{ConnectError, ListenerId, bytes_of_list, bytes_of_map};
@@ -32,7 +33,10 @@ pub struct Route {
 #[non_exhaustive]
 pub enum RouteError {
     /// There are 65,535 of them already.
-    #[error("there are 65,535 already; one network with a shorter prefix may stand for many")]
+    #[error(
+        "there are 65,535 already{help}",
+        help = Advice("one network with a shorter prefix may stand for many")
+    )]
     TooMany,
     /// The prefix is longer than the address.
     #[error("a prefix of {0} bits is longer than the address")]

@@ -51,7 +51,7 @@ impl Engine {
                 + self.path_mtus.bytes()
                 + bytes_of_map(&self.user_timeouts)
                 + bytes_of_queue(&self.replies)
-                + bytes_of_queue(&self.waiting_for_memory)
+                + self.waiting_for_memory.bytes()
                 + self.waiting_to_split.len() * size_of::<u32>()
                 + self.batch_bytes(),
         }

@@ -216,6 +216,10 @@ impl Engine {
         if block.extension == Block::NO_EXTENSION {
             return true;
         }
+        // An extension may as well be there for a rate, or for a duplicate to report.
+        if self.extensions[block.extension].out_of_order_tail.is_none() {
+            return true;
+        }
         if block.has(Flags::DETACHED) {
             // The user will not read it (RFC 9293 3.6.1, MUST-12).
             self.reset_for_unread(index);

@@ -248,7 +248,7 @@ impl Engine {
         }
         if let Some(listener) = self.local.listener_for(local, segment.local_port()) {
             if segment.flags.has(Control::ACK) {
-                if !self.accept_cookie(listener, local, addresses, arrived) {
+                if !self.accept_cookie(listener, local, addresses, arrived, None) {
                     self.refuse(addresses, segment);
                 }
             } else if segment.flags.has(Control::SYN) {
@@ -273,7 +273,7 @@ impl Engine {
     /// Whether connections wait for memory, and there is some.
     #[inline]
     pub(super) fn has_memory_to_give(&self) -> bool {
-        !self.waiting_for_memory.is_empty() && !self.pool.is_full()
+        !self.waiting_for_memory.is_empty() && self.waiting_for_memory.has_next(&self.pool)
             || !self.waiting_to_split.is_empty() && self.pool.has_promised()
     }
 
@@ -288,9 +288,7 @@ impl Engine {
                 }
             }
         }
-        while !self.pool.is_full()
-            && let Some(index) = self.waiting_for_memory.pop_front()
-        {
+        while let Some(index) = self.waiting_for_memory.next(&self.pool) {
             let flags = &mut self.blocks[index].flags;
             let waits = flags.has(Flags::WAITS_FOR_MEMORY) && flags.has(Flags::WANTS_ROOM);
             flags.clear(Flags::WAITS_FOR_MEMORY);

@@ -67,7 +67,7 @@ impl Engine {
                     block.flags.clear(Flags::TIMED_OUT);
                 }
                 self.grow_window(index, covered);
-                return self.after_progress(index, segment);
+                return self.after_progress(index, segment, covered.bytes);
             }
             return true;
         };
@@ -88,6 +88,7 @@ impl Engine {
         if is_duplicate && !self.blocks[index].has(Flags::SACK) {
             delivered += self.count_duplicate(index, place);
         }
+        let acked = if is_progress { segment.ack - self.blocks[index].snd_una } else { 0 };
         let is_mistaken = is_progress && self.was_mistaken(index, place, echo, duplicate.is_some());
         let was_lone = is_mistaken && self.has_one_in_flight(index);
         if is_progress {
@@ -117,11 +118,11 @@ impl Engine {
             segment.ack,
             duplicate,
             is_duplicate && blocks.is_empty(),
+            acked,
             delivered,
-            is_progress,
             is_new,
         );
-        let goes_on = if is_progress { self.after_progress(index, segment) } else { true };
+        let goes_on = if is_progress { self.after_progress(index, segment, acked) } else { true };
         if goes_on {
             self.take_turn(index);
             self.drop_extension_if_calm(index);
@@ -237,10 +238,11 @@ impl Engine {
         ack: Seq,
         duplicate: Option<Seq>,
         bare_duplicate: bool,
+        acked: u32,
         delivered: u32,
-        is_progress: bool,
         is_new: bool,
     ) {
+        let is_progress = acked > 0;
         let block = &self.blocks[index];
         let in_recovery = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         let ends_recovery = in_recovery && ack.ge(block.window.recover);
@@ -252,16 +254,17 @@ impl Engine {
         if ends_recovery {
             self.end_recovery(index, place);
         }
-        let has_new_losses = if self.blocks[index].has(Flags::SACK) {
+        let are_found = if self.blocks[index].has(Flags::SACK) {
             // Otherwise only time has passed, and for that there is the timer.
             is_new && self.mark_lost_by_time(index, place)
         } else {
             self.mark_lost_by_duplicates(index, place, is_progress)
         };
+        let has_new_losses = are_found || ends_recovery && self.has_repaired(index);
         let block = &self.blocks[index];
         let is_in = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         if (has_new_losses || probe == ProbeEnd::Repaired) && !is_in {
-            self.begin_recovery(index, place, delivered);
+            self.begin_recovery(index, place, acked, delivered);
             if !has_new_losses {
                 // The probe has repaired the loss: only the window has to change (RFC 8985 7.4.2).
                 self.end_recovery(index, place);
@@ -281,17 +284,21 @@ impl Engine {
         block.window.cwnd = self.extensions[place].prr.on_ack(progress);
     }
 
-    /// A loss was found, by an ACK that delivered so many bytes or by the timer.
-    pub(super) fn begin_recovery(&mut self, index: u32, place: ExtensionId, delivered: u32) {
+    /// A loss was found, by an ACK that moved SND.UNA by `acked` and delivered so many bytes, or by the timer.
+    pub(super) fn begin_recovery(&mut self, index: u32, place: ExtensionId, acked: u32, delivered: u32) {
         self.counters.fast_recoveries += 1;
         let block = &mut self.blocks[index];
         let extension = &mut self.extensions[place];
         extension.begin_repair(Some(block.window.prior()));
         extension.tlp = Tlp::NONE;
+        extension.probe_due = false;
         extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
-        block.window.on_loss(block.algorithm(), block.flight(), block.eff_mss);
+        if !block.has_reacted() {
+            block.window.on_loss(block.algorithm(), block.flight() + acked, block.eff_mss);
+            block.flags.set(Flags::REDUCED);
+        }
         block.window.recover = block.snd_nxt;
-        block.flags.set(Flags::RECOVERING.with(Flags::REDUCED));
+        block.flags.set(Flags::RECOVERING);
     }
 
     fn end_recovery(&mut self, index: u32, place: ExtensionId) {
@@ -307,6 +314,14 @@ impl Engine {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
         }
+    }
+
+    /// Whether anything in flight was taken for lost, and perhaps sent again. At the end of a recovery that is a loss in the next
+    /// window of data, and so a second sign of congestion (RFC 5681 4.3).
+    fn has_repaired(&self, index: u32) -> bool {
+        let block = &self.blocks[index];
+        let mut sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+        sent.any(|cell| self.pool.segment(cell).marks.has(Marks::LOST.with(Marks::RESENT)))
     }
 
     /// RFC 8985 6.2, step 5. True if anything was newly marked.
@@ -347,9 +362,9 @@ impl Engine {
     fn mark_lost_by_duplicates(&mut self, index: u32, place: ExtensionId, is_progress: bool) -> bool {
         let block = &self.blocks[index];
         let is_partial = is_progress && block.has(Flags::RECOVERING);
-        // Step 1: not for retransmissions from before the end of the last recovery.
+        // Step 1: not for retransmissions from before the end of the last recovery. A congestion mark made none.
         let is_third = block.peer_acks().duplicates() == 3
-            && block.snd_una.gt(block.window.recover)
+            && (block.snd_una.gt(block.window.recover) || block.has_reacted())
             && !block.has(Flags::RECOVERING);
         let first = self.pool.front(block.send_tail);
         if !(is_partial || is_third) || first.is_none() || first == block.send_next {
@@ -383,12 +398,20 @@ impl Engine {
             }
             true
         });
+        if lost == 0 {
+            return;
+        }
+        let is_in = self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
             extension.lost_bytes += lost;
+            if !is_in {
+                // Nothing is reduced, so nothing can be taken back.
+                extension.begin_repair(None);
+            }
         }
-        self.blocks[index].flags.set(Flags::TIMED_OUT);
-        let nxt = self.blocks[index].snd_nxt;
-        self.blocks[index].window.recover = nxt;
+        let block = &mut self.blocks[index];
+        block.flags.set(if is_in { Flags::NONE } else { Flags::TIMED_OUT });
+        block.window.recover = block.snd_nxt;
         self.take_turn(index);
     }
 
@@ -441,7 +464,7 @@ impl Engine {
         }
         let are_all_duplicates = is_duplicate && extension.resent_count == 0;
         let block = &self.blocks[index];
-        if !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+        if extension.prior.is_none() || !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
             return false;
         }
         if are_all_duplicates {
@@ -467,13 +490,21 @@ impl Engine {
         if let Some(prior) = self.extensions[place].prior.take() {
             block.window.undo(prior);
         }
+        block.window.recover = block.snd_una;
         self.extensions[place].resent_at = None;
         self.extensions[place].lost_bytes = 0;
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let (eff_mss, mut lost) = (block.eff_mss, 0);
         self.pool.walk(block.send_tail, block.send_next, |kept| {
-            kept.marks.clear(Marks::LOST);
+            if kept.length > eff_mss {
+                // The path has become narrower, and has not taken it.
+                lost += if kept.marks.has(Marks::LOST) { kept.end() - kept.seq } else { 0 };
+            } else {
+                kept.marks.clear(Marks::LOST);
+            }
             true
         });
+        self.extensions[place].lost_bytes = lost;
     }
 
     /// The retransmission timer has fired (RFC 6298, section 5; RFC 6675 5.1).
@@ -483,8 +514,13 @@ impl Engine {
         let block = &mut self.blocks[index];
         let (tail, unsent) = (block.send_tail, block.send_next);
         let first = self.pool.front(tail);
-        let is_repeated =
-            block.has(Flags::TIMED_OUT) && !first.is_none() && self.pool.segment(first).transmissions > 1;
+        // A path that has become narrower sends again as well, and reduces nothing.
+        let by_timer =
+            block.backoff() > 1 || place.is_none_or(|place| self.extensions[place].prior.is_some());
+        let is_repeated = block.has(Flags::TIMED_OUT)
+            && by_timer
+            && !first.is_none()
+            && self.pool.segment(first).transmissions > 1;
         if is_repeated {
             block.window.on_repeated_timeout(block.eff_mss);
         } else {
@@ -500,6 +536,7 @@ impl Engine {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
             extension.tlp = Tlp::NONE;
+            extension.probe_due = false;
             extension.rack.on_timeout();
         }
         block.window.recover = block.snd_nxt;

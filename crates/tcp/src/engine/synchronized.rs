@@ -1,5 +1,6 @@
 //! A segment for an open connection, in the order of RFC 9293 3.10.7.4.
 
+use super::ending::is_fin_again;
 use super::receive::Arrived;
 use super::{End, Engine, Place};
 use crate::block::{Flags, State};
@@ -51,6 +52,9 @@ impl Engine {
                 return self.on_crossed_syn(index, arrived);
             }
             self.counters.out_of_window += 1;
+            if block.state == State::TimeWait && is_fin_again(segment, block.rcv_nxt) {
+                self.time_last_state(index);
+            }
             self.note_duplicate(index, segment);
             return self.answer_unacceptable(index, segment);
         }
@@ -141,13 +145,22 @@ impl Engine {
     pub(super) fn challenge(&mut self, index: u32) {
         if self.may_answer(Place::Block(index)) {
             self.counters.challenges += 1;
-            self.acknowledge_now(index);
+            self.answer(index);
         }
     }
 
     /// An ACK for a segment that is not acceptable.
     fn answer_unacceptable(&mut self, index: u32, segment: &Parsed) {
         if self.may_answer_unacceptable(Place::Block(index), segment) {
+            self.answer(index);
+        }
+    }
+
+    /// An ACK with our present numbers. What leaves by itself in SYN-RECEIVED is the SYN-ACK.
+    fn answer(&mut self, index: u32) {
+        if self.blocks[index].state == State::SynReceived {
+            self.reply_with_ack(index, self.blocks[index].snd_nxt);
+        } else {
             self.acknowledge_now(index);
         }
     }

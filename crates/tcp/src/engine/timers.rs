@@ -335,6 +335,13 @@ impl Engine {
 
     /// RFC 6298, section 5: nothing got through for the RTO.
     fn on_rto(&mut self, index: u32) {
+        if let Some(wait) = self.waits_for_rate(index) {
+            // It has not left, so nobody can have answered.
+            let again = self.tick.after(wait).after(self.rto(index));
+            let block = &mut self.blocks[index];
+            block.set_stalled_at(block.stalled_at().after(wait));
+            return block.set_retransmit_at(again);
+        }
         let user_timeout = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
         if block.backoff() == 0 {
@@ -369,7 +376,7 @@ impl Engine {
         if self.extensions[place].sacked_segments > 0 {
             let had = self.mark_lost_by_time(index, place);
             if had && !self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
-                self.begin_recovery(index, place, 0);
+                self.begin_recovery(index, place, 0, 0);
                 self.pace_recovery(index, place, 0, false);
             }
             if !self.blocks[index].has(Flags::LOSS_TIMER) {
@@ -459,11 +466,16 @@ impl Engine {
 
     /// A segment just before the window: whatever the peer's state, it answers with an ACK.
     pub(super) fn replies_for_probe(&mut self, index: u32) {
+        self.reply_with_ack(index, self.blocks[index].snd_una - 1);
+    }
+
+    /// An ACK with this number, among the replies.
+    pub(super) fn reply_with_ack(&mut self, index: u32, seq: Seq) {
         let block = self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
         let window = announce(&mut self.blocks[index], self.settings.receive_window);
-        let segment = Outgoing { window, ..without_payload(&block, block.snd_una - 1, Control::ACK) };
+        let segment = Outgoing { window, ..without_payload(&block, seq, Control::ACK) };
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route: block.route, segment, options });
     }

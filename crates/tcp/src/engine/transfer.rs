@@ -49,7 +49,7 @@ impl Engine {
             bytes = &bytes[part..];
         }
         if !bytes.is_empty() {
-            self.want_room(index);
+            self.want_room(index, bytes.len());
         }
         if self.blocks[index].has_unsent() {
             self.take_turn(index);
@@ -93,7 +93,7 @@ impl Engine {
         if is_put {
             self.turns.enter(index, block);
         } else {
-            self.want_room(index);
+            self.want_room(index, length);
         }
         self.check(index);
         is_put
@@ -108,7 +108,7 @@ impl Engine {
             return false;
         }
         if length > self.room_of(block) as usize {
-            self.want_room(index);
+            self.want_room(index, length);
             return false;
         }
         if let Some(tail) = self.tail_with_room(block, length) {
@@ -121,7 +121,7 @@ impl Engine {
         }
         let bytes = cell_bytes(block, length);
         let Some(cell) = self.take_to_send(index, bytes) else {
-            self.want_room(index);
+            self.want_room(index, bytes);
             return false;
         };
         let taken = Taken { pool: &mut self.pool, cell };
@@ -175,7 +175,7 @@ impl Engine {
             let (block, unread) = (&mut self.blocks[index], &mut self.in_frames[number]);
             let bytes = unread.bytes(&self.held, number);
             if !put_new(block, &mut self.pool, length, |room| room.copy_from_slice(bytes)) {
-                self.want_room(index);
+                self.want_room(index, length);
                 return 0;
             }
             take_from_frame(block, unread, length);
@@ -204,7 +204,7 @@ impl Engine {
         let bytes = cell_bytes(block, wanted);
         let cell = if wanted == 0 { None } else { tail.or_else(|| self.take_to_send(index, bytes)) };
         let Some(cell) = cell else {
-            self.want_room(index);
+            self.want_room(index, bytes);
             return 0;
         };
         let mut moved = 0;
@@ -265,34 +265,18 @@ impl Engine {
         self.pool.take(bytes).or_else(|| if self.reclaim() { self.pool.take(bytes) } else { None })
     }
 
-    /// Remembers that the user waits for room in the connection's queue, or for memory.
+    /// Remembers that the user waits for room in the connection's queue, or for memory for so many bytes.
     #[cold]
-    fn want_room(&mut self, index: u32) {
+    fn want_room(&mut self, index: u32, bytes: usize) {
         let block = &mut self.blocks[index];
         block.flags.set(Flags::WANTS_ROOM);
         // With something in flight, its ACK tells of room.
-        if block.flight() == 0 && self.pool.is_full() && !block.has(Flags::WAITS_FOR_MEMORY) {
+        if block.flight() == 0 && !self.pool.has_room_for(bytes) && !block.has(Flags::WAITS_FOR_MEMORY) {
             block.flags.set(Flags::WAITS_FOR_MEMORY);
             if self.waiting_for_memory.len() >= 2 * self.blocks.places() as usize {
-                self.forget_who_waited();
+                self.waiting_for_memory.forget_earlier(&mut self.blocks);
             }
-            self.waiting_for_memory.push_back(index);
-        }
-    }
-
-    /// Takes entries of earlier connections out of the list of those that wait for memory: it has at most two for each place.
-    #[cold]
-    fn forget_who_waited(&mut self) {
-        let Self { waiting_for_memory, blocks, .. } = self;
-        // The first entry of each place counts, and takes the mark away from the others.
-        waiting_for_memory.retain(|index| {
-            let flags = &mut blocks[*index].flags;
-            let waits = flags.has(Flags::WAITS_FOR_MEMORY);
-            flags.clear(Flags::WAITS_FOR_MEMORY);
-            waits
-        });
-        for index in waiting_for_memory {
-            blocks[*index].flags.set(Flags::WAITS_FOR_MEMORY);
+            self.waiting_for_memory.push_back(index, bytes);
         }
     }
 

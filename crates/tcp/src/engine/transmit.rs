@@ -128,7 +128,7 @@ impl Engine {
                 Next::Again(cell) => self.send_cell(index, cell, Marks::RESENT, out),
                 Next::Nothing => {
                     if self.blocks[index].has(Flags::ACK_NOW) {
-                        self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
+                        self.send_bare(index, self.blocks[index].bare_seq(), Control::ACK, out);
                         self.send_duplicates(index, out);
                         // A duplicate may have been all that there was to report.
                         self.drop_extension_if_calm(index);
@@ -353,7 +353,7 @@ impl Engine {
                 self.extensions[self.blocks[index].extension].acks_owed = left;
                 return self.acknowledge_now(index);
             }
-            self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
+            self.send_bare(index, self.blocks[index].bare_seq(), Control::ACK, out);
         }
     }
 
@@ -475,11 +475,11 @@ pub(super) fn receive_room(block: &Block, limit: u32) -> u32 {
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let shift = block.receive_scale();
     let room = receive_room(block, limit);
-    let right = block.rcv_nxt + room;
+    let left = block.rcv_right - block.rcv_nxt;
     // What would go back is a step below zero.
-    let step = (right - block.rcv_right).cast_signed();
+    let step = room.wrapping_sub(left).cast_signed();
     let is_worth_it = step >= u32::from(block.eff_mss).min(limit / 2).cast_signed();
-    let window = if is_worth_it { room } else { block.rcv_right - block.rcv_nxt };
+    let window = if is_worth_it { room } else { left };
     // Rounded up, so that the edge does not seem to go back when RCV.NXT moves by less than a unit.
     let below_unit = (1 << shift) - 1;
     let rounded = (window + below_unit) & !below_unit;

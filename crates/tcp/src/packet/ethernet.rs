@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use anywire_advice::Advice;
+
 /// The address of an Ethernet interface.
 ///
 /// ```
@@ -74,7 +76,10 @@ impl FromStr for Mac {
 
 /// A text that is no Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no Ethernet address; it takes six bytes in hexadecimal, as in 02:00:00:00:00:2a")]
+#[error(
+    "{text:?} is no Ethernet address{help}",
+    help = Advice("it takes six bytes in hexadecimal, as in 02:00:00:00:00:2a")
+)]
 pub struct MacError {
     text: String,
 }

@@ -1,10 +1,10 @@
 //! ECN (RFC 3168): agreed on in the handshake, marks echoed until the sender has slowed down, and slowed down for once a
 //! window.
 
-use anywire_tcp::Ecn;
+use anywire_tcp::{ConnId, Ecn};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
-use crate::common::wire::{ACK, CWR, ECE, SYN, Segment};
+use crate::common::wire::{ACK, Bits, CWR, ECE, SYN, Segment};
 
 fn host(ecn: Ecn) -> Host {
     let mut settings = settings();
@@ -13,8 +13,11 @@ fn host(ecn: Ecn) -> Host {
 }
 
 /// A peer that asks for ECN.
-fn accepted(host: &mut Host, bits: crate::common::wire::Bits) -> (anywire_tcp::ConnId, Peer, Segment) {
-    let mut peer = Peer::new();
+fn accepted(host: &mut Host, bits: Bits) -> (ConnId, Peer, Segment) {
+    accepted_from(host, Peer::new(), bits)
+}
+
+fn accepted_from(host: &mut Host, mut peer: Peer, bits: Bits) -> (ConnId, Peer, Segment) {
     host.engine.listen(peer.there, Default::default()).unwrap();
     let answer = host.answers(&Segment { bits, ..peer.syn() }).remove(0);
     peer.heard(&answer);
@@ -100,4 +103,61 @@ fn what_is_sent_again_is_not_marked_as_capable() {
     assert!(sent.len() > 2);
     assert_eq!(sent[0].1.traffic_class & 3, 2);
     assert!(sent[1..].iter().all(|(_, again)| again.traffic_class & 3 == 0), "RFC 3168 6.1.5");
+}
+
+/// Ten segments are out, the ACK of the first has a mark or none, and the one at `lost` does not arrive. It goes again for the
+/// third duplicate at the latest. Gives how many segments leave once all have arrived.
+fn marked_and_lost(peer: Peer, mark: Bits, lost: usize) -> usize {
+    let mut host = host(Ecn::Accept);
+    let (id, mut peer, _) = accepted_from(&mut host, peer, SYN | ECE | CWR);
+    host.engine.send(id, &[1; 60_000]);
+    let sent = host.sent();
+    assert_eq!(sent.len(), 10);
+    host.pass(20, &mut peer);
+    let mut left = Vec::new();
+    for (at, segment) in sent.iter().enumerate().filter(|(at, _)| *at != lost) {
+        peer.heard(segment);
+        let sack = if peer.sack && at > lost { vec![(sent[lost].end(), segment.end())] } else { vec![] };
+        let bits = if at == 0 { ACK | mark } else { ACK };
+        left.extend(host.answers(&Segment { bits, sack, ..peer.acks() }));
+        let is_repaired = left.iter().any(|segment| segment.seq == sent[lost].seq);
+        assert!(is_repaired || at < lost + 3, "{mark:?}, and {lost} lost: {left:?}");
+    }
+    assert_eq!(left.iter().filter(|segment| segment.is(CWR)).count(), 1, "told once");
+    let again = left.iter().position(|segment| segment.seq == sent[lost].seq).expect("it went again");
+    peer.heard(&left.remove(again));
+    peer.ack = sent[9].end();
+    peer.heard_all(&left);
+    let out = host.answers(&peer.acks()).len();
+    let counters = host.engine.counters();
+    assert_eq!((counters.retransmits, counters.fast_recoveries, counters.timeouts), (1, 1, 0));
+    out
+}
+
+/// RFC 3168 6.1.2: a mark slows down, and takes nothing from the repair of losses (RFC 5681 3.2, RFC 6582 3.2). There is one
+/// reaction to a window of data (RFC 9438 4.6).
+#[test]
+fn a_mark_and_a_loss_in_one_window_are_repaired_at_once_and_slow_us_down_once() {
+    for peer in [Peer { sack: false, ..Peer::new() }, Peer::new()] {
+        for (mark, lost) in [(ACK, 1), (ECE, 1), (ECE, 4), (ECE, 6)] {
+            let out = marked_and_lost(peer.clone(), mark, lost);
+            assert!((7..=8).contains(&out), "{out} of ten with {mark:?}, and {lost} lost");
+        }
+    }
+}
+
+/// No segment was sent again, so duplicates right behind the window with the mark are of a loss.
+#[test]
+fn a_loss_right_behind_a_window_with_a_mark_is_repaired_without_a_timeout() {
+    let mut host = host(Ecn::Accept);
+    let (id, mut peer, _) = accepted_from(&mut host, Peer { sack: false, ..Peer::new() }, SYN | ECE | CWR);
+    host.engine.send(id, &[1; 60_000]);
+    let first = host.sent();
+    peer.heard_all(&first);
+    let second = host.answers(&Segment { bits: ACK | ECE, ..peer.acks() });
+    assert!(second.len() > 4, "{second:?}");
+    for _ in 0..2 {
+        host.answers(&peer.acks());
+    }
+    assert_eq!(host.answers(&peer.acks())[0].seq, second[0].seq);
 }

@@ -190,6 +190,22 @@ fn pieces_count_as_segments() {
     assert_eq!(answer.ack.wrapping_sub(peer.seq), 300);
 }
 
+/// RFC 2883 4: the block that holds the duplicate follows it, also if the new part of its segment found no room.
+#[test]
+fn the_block_of_a_duplicate_follows_it() {
+    let mut limits = small_limits();
+    limits.out_of_order_segments = 2;
+    let mut host = Host::with(settings(), limits);
+    let (_, peer) = host.accept(Peer::new());
+    for at in [500, 100] {
+        host.give(&[peer.data_at(at, &[b'x'; 100])]);
+        host.sent();
+    }
+    let answer = host.answers(&peer.data_at(450, &[b'y'; 100])).remove(0);
+    assert_eq!(host.engine.counters().dropped_for_memory, 1);
+    assert_eq!(blocks(&answer, &peer), [(500, 550), (500, 600), (100, 200)]);
+}
+
 /// The end of the stream is where a FIN has said first, in order or not.
 #[test]
 fn overlaps_move_no_fin() {

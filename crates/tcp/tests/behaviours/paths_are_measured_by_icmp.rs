@@ -1,9 +1,10 @@
 //! Path MTU (RFC 1191, RFC 8201), other ICMP messages (RFC 9293 3.9.2.2), and forged ones (RFC 5927).
 
 use std::collections::HashSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use anywire_tcp::{ConnId, End, Status};
+use anywire_tcp::{Algorithm, ConnId, End, Frames, KeepAlive, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
 use crate::common::wire::{ACK, Segment, icmp_error, ip_frame, sum};
@@ -222,9 +223,112 @@ fn one_about_what_was_never_sent_or_is_acknowledged_is_forged() {
         host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &about, 3, 4, 600));
         assert_eq!((host.sent(), host.engine.segment_bytes(id)), (vec![], 1448));
     }
+    // Nothing is in flight, so none can be about what is.
+    let (mut idle, id, about) = {
+        let mut host = Host::new();
+        let (id, peer) = host.accept(Peer::new());
+        (host, id, Segment { seq: peer.ack, from: peer.there, to: peer.here, ..sent[0].clone() })
+    };
+    idle.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &about, 3, 4, 600));
+    assert_eq!(idle.engine.segment_bytes(id), 1448);
+    let (next, _) = idle.accept(Peer::new().port(5001));
+    assert_eq!(idle.engine.segment_bytes(next), 1448, "nor have others learned from it");
     // Nor does one make segments longer.
     host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 9000));
     assert_eq!(host.engine.segment_bytes(id), 1448);
+}
+
+/// RFC 9293 3.8.4: whatever a router says, a peer that answers nothing is given up.
+#[test]
+fn a_narrow_path_keeps_no_dead_peer_alive() {
+    let keep_alive = KeepAlive { idle: Duration::from_secs(5), interval: Duration::from_secs(5), probes: 2 };
+    // Nothing in flight, or a segment that the path takes.
+    for bytes in [0, 100] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept(Peer::new());
+        host.engine.set_keep_alive(id, Some(keep_alive));
+        host.engine.send(id, &[1; 100][..bytes]);
+        host.sent();
+        let about = Segment { seq: peer.ack, from: peer.there, to: peer.here, ..peer.acks() };
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &about, 3, 4, 1000));
+        if bytes > 0 {
+            peer.ack += bytes as u32;
+            host.give(&[peer.acks()]);
+        }
+        assert_eq!(host.wait_millis(20_000).len(), 2, "probes");
+        assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+    }
+}
+
+/// RFC 5681 3.1: ssthresh follows from the flight of the first timeout, and what went again for a narrower path met none.
+#[test]
+fn a_timeout_after_a_narrow_path_ends_slow_start_at_half_of_the_flight() {
+    let [plain, narrow] = [false, true].map(|is_narrow| {
+        let mut settings = settings();
+        settings.congestion = Algorithm::NewReno;
+        let mut host = Host::with(settings, small_limits());
+        let (id, mut peer) = host.accept(Peer::new());
+        host.engine.send(id, &[1; 200_000]);
+        let sent = host.sent();
+        assert_eq!(sent.len(), 10);
+        if is_narrow {
+            host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 1000));
+            host.sent();
+        }
+        let mut sent = Vec::new();
+        while host.engine.counters().timeouts == 0 {
+            sent = host.wait_millis(10).into_iter().map(|(_, segment)| segment).collect();
+        }
+        // Each round acknowledges all that has arrived, in order.
+        let mut rounds = Vec::new();
+        for _ in 0..9 {
+            peer.later(10);
+            let mut next: Vec<_> = host.wait_millis(10).into_iter().map(|(_, segment)| segment).collect();
+            for segment in &sent {
+                peer.heard(segment);
+                next.extend(host.answers(&peer.acks()));
+            }
+            host.engine.send(id, &[1; 50_000]);
+            next.extend(host.sent());
+            rounds.push(next.iter().map(|segment| segment.payload.len()).sum::<usize>());
+            sent = next;
+        }
+        rounds
+    });
+    assert!(plain[8] < 20_000 && narrow[8] < 20_000, "{plain:?} bytes a round, and {narrow:?}");
+}
+
+/// RFC 1191 6.4, RFC 8201 5.4: no reduction is behind it, so no ACK of an original takes it back (RFC 3522 is of timeouts and fast
+/// retransmits).
+#[test]
+fn a_delayed_ack_stops_nothing_that_the_path_did_not_take() {
+    for lost in [None, Some(1)] {
+        let mut host = Host::new();
+        host.round_trip = 20;
+        let (id, mut peer) = host.accept(Peer::new());
+        assert!(host.engine.set_rate(id, Some(NonZeroU32::MAX)));
+        host.engine.send(id, &[1; 20_000]);
+        let sent = host.sent();
+        assert_eq!(sent.len(), 10);
+        host.pass(10, &mut peer);
+        if let Some(lost) = lost {
+            // A recovery is under way.
+            peer.heard(&sent[0]);
+            let sack = vec![(sent[lost].end(), sent[lost + 3].end())];
+            host.give(&[Segment { sack, ..peer.acks() }]);
+            assert_eq!(host.engine.counters().fast_recoveries, 1);
+        }
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[9], 3, 4, 1000));
+        let mut frames = Frames::new();
+        host.engine.transmit_up_to(host.now, &mut frames, 2);
+        assert_eq!(frames.len(), 2);
+        host.now = host.now + Duration::from_millis(5);
+        peer.heard_all(&sent[..5]);
+        let again = host.answers(&peer.acks());
+        assert_eq!((again[0].seq, again[0].payload.len()), (sent[5].seq, 948), "{again:?}");
+        let counters = host.engine.counters();
+        assert_eq!((counters.timeouts, counters.loss_probes), (0, 0));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Both ends open at once (RFC 9293 3.5, figure 7), and both ends close at once (figure 13).
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anywire_tcp::{ConnId, End, Engine, Events, Status};
@@ -56,6 +57,53 @@ fn a_plain_ack_completes_it_as_well() {
     host.give(&[peer.segment(ACK)]);
     assert_eq!(host.engine.status(id), Status::Open);
     assert_eq!(host.engine.counters().opened, 1);
+}
+
+/// RFC 9293 3.10.4, CLOSE in SYN-RECEIVED: what was sent leaves, and the FIN behind it. A rate or a duplicate is no text of the
+/// peer's SYN.
+#[test]
+fn what_was_sent_before_a_close_leaves_once_it_is_open() {
+    type Before = fn(&mut Host, ConnId, &Peer);
+    let before: [Before; 3] = [
+        |_, _, _| {},
+        |host, id, _| assert!(host.engine.set_rate(id, NonZeroU32::new(1_000_000))),
+        |host, _, peer| drop(host.answers(&peer.data_at(-1, b"x"))),
+    ];
+    for before in before {
+        let (mut host, id, peer) = crossed();
+        before(&mut host, id, &peer);
+        host.engine.send(id, b"all");
+        host.engine.close(id);
+        let sent = host.answers(&peer.segment(ACK));
+        assert!(
+            matches!(&sent[..], [all] if all.payload == b"all" && all.is(FIN) && !all.is(RST)),
+            "all and the end: {sent:?}"
+        );
+    }
+}
+
+/// RFC 9293 3.10.7.4, RFC 5961 3.2: an ACK, and not the SYN-ACK again.
+#[test]
+fn what_is_not_acceptable_gets_an_ack() {
+    let (.., peer) = crossed();
+    let old = peer.timestamps.map(|(value, echo)| (value - 1, echo));
+    for segment in [
+        Segment { seq: peer.seq + 10, ..peer.segment(RST) },
+        Segment { seq: peer.seq - 1, ..peer.segment(ACK) },
+        Segment { seq: peer.seq - 1, payload: vec![b'x'], ..peer.segment(ACK) },
+        Segment { timestamps: old, ..peer.segment(ACK) },
+    ] {
+        let (mut host, id, peer) = crossed();
+        let answers = host.answers(&segment);
+        assert!(
+            matches!(&answers[..], [ack] if (ack.bits, ack.seq, ack.ack) == (ACK, peer.ack, peer.seq)),
+            "{segment:?}: {answers:?}"
+        );
+        assert_eq!(host.engine.status(id), Status::Opening);
+        // It opens as before.
+        host.give(&[peer.segment(ACK)]);
+        assert_eq!(host.engine.status(id), Status::Open);
+    }
 }
 
 /// RFC 9293 MUST-11: it was no LISTEN that it came from, so its user hears of the end.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anywire_tcp::{ConnId, ConnectOptions, Frames, Limits};
+use anywire_tcp::{ConnId, ConnectOptions, Events, Frames, Limits};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
 use crate::common::wire::{ACK, Bits, FIN, RST, SYN, Segment, icmp_error};
@@ -359,6 +359,47 @@ fn duplicate_acks_that_find_no_room_follow() {
         }
         assert_eq!(acks, [(ACK, peer.seq); 4], "{frames_max} frames at a time");
     }
+}
+
+/// The rest of the memory is held for good. A small message does not wait until there is room for a large one, and a large one not
+/// behind small ones.
+#[test]
+fn a_small_message_leaves_once_there_is_memory_for_it() {
+    let mut host = host(|limits| (limits.connections, limits.segment_bytes) = (64, 4 * 2048));
+    let mut idle: Vec<_> = (0..32).map(|number| open_as(&mut host, number, &Peer::new())).collect();
+    for (id, _) in &idle {
+        assert!(host.engine.send_with(*id, 200, |room| room.fill(1)));
+    }
+    let sent = host.sent();
+    let waiting: Vec<_> = (40..43).map(|number| open_as(&mut host, number, &Peer::new()).0).collect();
+    let ways: [fn(&mut Host, ConnId) -> bool; 3] = [
+        |host, id| host.engine.send(id, &[2; 1000]) == 1000,
+        |host, id| host.engine.send_with(id, 100, |room| room.fill(2)),
+        |host, id| host.engine.send(id, &[2; 100]) == 100,
+    ];
+    for (id, way) in waiting.iter().zip(ways) {
+        assert!(!way(&mut host, *id), "nothing is left");
+    }
+    host.news();
+    let mut acknowledge = |host: &mut Host| {
+        let (_, mut peer) = idle.pop().expect("there are more");
+        peer.heard_all(&sent.iter().filter(|segment| segment.to == peer.here).cloned().collect::<Vec<_>>());
+        host.give(&[peer.acks()]);
+        host.sent();
+    };
+    for (id, way) in waiting.iter().zip(ways).skip(1) {
+        acknowledge(&mut host);
+        assert_eq!(host.news(), [(*id, Events::WRITABLE)]);
+        assert!(way(&mut host, *id));
+        host.sent();
+        assert!(host.engine.next_deadline().is_none_or(|next| next > host.now), "nobody spins");
+    }
+    for round in 0..8 {
+        assert_eq!(host.news(), [], "{round}");
+        acknowledge(&mut host);
+    }
+    assert_eq!(host.news(), [(waiting[0], Events::WRITABLE)]);
+    assert!(ways[0](&mut host, waiting[0]));
 }
 
 /// Users that find no memory again and again are remembered once each.

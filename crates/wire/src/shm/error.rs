@@ -2,6 +2,7 @@
 
 use std::io;
 
+use anywire_advice::{Advice, Message};
 use anywire_sys::shm::{Broken, OpenError};
 
 /// Why a connection over shared memory failed. It is inside the [`io::Error`] that a handshake, a read or a write gives.
@@ -37,7 +38,10 @@ pub enum ShmError {
     },
     /// The listening end has not passed exactly one descriptor. Or this process could not take it, because it has as many
     /// open as it may.
-    #[error("{found} descriptors came with the set-up in place of one; is this process out of descriptors?")]
+    #[error(
+        "{found} descriptors came with the set-up in place of one{help}",
+        help = Advice("is this process out of descriptors?")
+    )]
     Descriptors {
         /// How many came.
         found: usize,
@@ -52,7 +56,10 @@ pub enum ShmError {
         code: u32,
     },
     /// The peer closed the socket during the set-up. A listening end does so with users that it does not allow.
-    #[error("the peer closed the connection during the set-up; is this user allowed there?")]
+    #[error(
+        "the peer closed the connection during the set-up{help}",
+        help = Advice("is this user allowed there?")
+    )]
     Left,
     /// A position that the peer wrote into a ring is impossible. It is broken or hostile.
     #[error(transparent)]
@@ -66,16 +73,18 @@ impl ShmError {
     }
 }
 
-fn refusal(code: u32) -> &'static str {
-    match code {
-        1 => "it takes this end for another program",
-        2 => "it speaks another version of it; renew the older end",
-        3 => {
-            "it does not accept rings of this size; ask for smaller ones by the option `ring`, or let it accept larger ones"
-        }
-        4 => "its system gives it no memory or no descriptor; raise its limits",
-        _ => "for a reason that this version does not know; its log says which",
-    }
+fn refusal(code: u32) -> Message {
+    let (found, help) = match code {
+        1 => ("it takes this end for another program", "see that both ends use this wire"),
+        2 => ("it speaks another version of it", "renew the older end"),
+        3 => (
+            "it does not accept rings of this size",
+            "ask for smaller ones by the option `ring`, or let it accept larger ones",
+        ),
+        4 => ("its system gives it no memory or no descriptor", "raise its limits"),
+        _ => ("for a reason that this version does not know", "its log says which"),
+    };
+    Message::new(found).with_help(help)
 }
 
 impl From<ShmError> for io::Error {

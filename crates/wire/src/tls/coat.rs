@@ -124,9 +124,9 @@ impl Coat {
             return;
         };
         if self.poll_send(&mut Context::from_waker(&writer)).is_ready() {
-            // What the writer waits for has been done for it, so the wire may not wake it any more.
+            // What the writer waits for has been done for it, so the wire may not wake it any more. It may be another task.
             self.writer = None;
-            writer.wake();
+            anywire_loops::wake(writer);
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use anywire_advice::{Advice, Message};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 /// Why a configuration of TLS cannot be used. The fault is in the files or options.
@@ -32,7 +33,10 @@ pub enum TlsError {
         place: String,
     },
     /// The key is protected by a password.
-    #[error("the key in {place} has a password; take it off with `openssl pkey -in KEY -out PLAIN_KEY`")]
+    #[error(
+        "the key in {place} has a password{help}",
+        help = Advice("take it off with `openssl pkey -in KEY -out PLAIN_KEY`")
+    )]
     EncryptedKey {
         /// The file or the argument.
         place: String,
@@ -52,12 +56,14 @@ pub enum TlsError {
         chain: String,
         /// The file or the argument of the key.
         key: String,
-        /// What rustls said.
-        #[source]
+        /// What rustls said. The message says it in other words, so it is no source.
         cause: Error,
     },
     /// A server has no certificate to show.
-    #[error("a server needs a certificate and its key, and none was given; put them into `identities`")]
+    #[error(
+        "a server needs a certificate and its key, and none was given{help}",
+        help = Advice("put them into `identities`")
+    )]
     NoIdentity,
     /// There are no roots, so that no server would be trusted.
     #[error("there are no roots to trust: none were given, and the platform has none")]
@@ -77,14 +83,14 @@ pub enum TlsError {
     },
 }
 
-fn misfit(cause: &Error) -> String {
+fn misfit(cause: &Error) -> Message {
     match cause {
         Error::InconsistentKeys(_) => {
-            "it is the key of another certificate than the first one there; the certificate \
-                                       of the key has to be the first of its file"
-                .to_owned()
+            Message::new("it is the key of another certificate than the first one there")
+                .with_help("put the certificate of the key first into its file")
         }
-        other => format!("{other}; RSA from 2048 bits, ECDSA P-256 and P-384, and Ed25519 are supported"),
+        other => Message::new(other.to_string())
+            .with_help("use RSA from 2048 bits, ECDSA P-256 or P-384, or Ed25519"),
     }
 }
 
@@ -122,6 +128,13 @@ impl HandshakeError {
     pub fn is_wrong_name(&self) -> bool {
         use CertificateError::{NotValidForName, NotValidForNameContext};
         matches!(self.0, Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }))
+    }
+
+    /// Whether the peer's certificate has no name at all, and so the [wrong one](Self::is_wrong_name) for every call. Its
+    /// common name, by which old tools name it, does not count (RFC 9110 section 4.3.4).
+    pub fn is_nameless(&self) -> bool {
+        use CertificateError::NotValidForNameContext;
+        matches!(&self.0, Error::InvalidCertificate(NotValidForNameContext { presented, .. }) if presented.is_empty())
     }
 
     /// Whether the peer's certificate has expired, or is not valid yet.
@@ -163,6 +176,7 @@ impl HandshakeError {
             _ if self.is_untrusted() => {
                 "if it should be trusted, add it or its root to the roots that are trusted"
             }
+            _ if self.is_nameless() => "let it be made anew, with its names as subject alternative names",
             _ if self.is_wrong_name() => "call it by a name of its certificate, or name the one to ask for",
             _ if self.is_out_of_date() => "have it replaced, or check this machine's clock",
             _ if self.is_not_pinned() => "if its key was changed on purpose, pin the new one",

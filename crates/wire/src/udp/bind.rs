@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
 use anywire_sys::datagrams::{self, Steering};
 use anywire_sys::descriptors;
@@ -105,6 +106,24 @@ impl Unregistered {
         Ok(DropCounter { socket: self.socket.try_clone()? })
     }
 
+    /// The same socket for another loop, which receives if the loop of the first one dies. What waits in its buffer is kept. The address is
+    /// taken until both are dropped.
+    ///
+    /// # Errors
+    /// What the system said; mostly that no descriptor is left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let socket = self.socket.try_clone()?;
+        let link = match &self.link {
+            Link::Ip { peer, .. } => {
+                let local = self.local.socket_addr().ok_or(io::ErrorKind::AddrNotAvailable)?;
+                Link::of_ip(&socket, local, *peer, self.offload)?
+            }
+            Link::Unix { peer, file } => Link::Unix { peer: peer.clone(), file: file.clone() },
+        };
+        let (local, own) = (self.local.clone(), self.own.clone());
+        Ok(Self { socket, link, local, own, ..*self })
+    }
+
     /// Registers it with the loop that calls.
     ///
     /// # Errors
@@ -174,7 +193,7 @@ fn connect_unix(address: &DatagramAddress, options: &UdpOptions) -> io::Result<U
     let local =
         own.and_then(|name| format!("unixgram:@{name}").parse().ok()).unwrap_or_else(|| address.clone());
     let peer = Some(UnixPeer::of(&socket, unix_name(address.location())?)?);
-    finish(socket, Link::Unix { peer, _file: None }, &local, OwnAddresses::default(), options)
+    finish(socket, Link::Unix { peer, file: None }, &local, OwnAddresses::default(), options)
 }
 
 /// Connects to the first of these addresses that this machine has a way to.
@@ -184,17 +203,22 @@ fn connect_ip(found: &[SocketAddr], options: &UdpOptions) -> io::Result<Unregist
         match connected(target).and_then(|first| match first {
             // Nobody is there, and the system chose the same port for this end: it would answer itself. While it has the port,
             // the next one is given another.
-            (_itself, local) if local == target => connected(target),
+            (itself, local) if meets_itself(&itself, local) => connected(target),
             other => Ok(other),
         }) {
             Ok((socket, local)) => {
-                let link = Link::of_ip(&socket, local, Some(target), options)?;
+                let link = Link::of_ip(&socket, local, Some(target), options.offload)?;
                 return finish(socket, link, &local.into(), OwnAddresses::default(), options);
             }
             Err(cause) => failed = cause,
         }
     }
     Err(failed)
+}
+
+/// Whether it is connected to its own address. The target does not tell: 0.0.0.0 means this machine.
+fn meets_itself(socket: &Socket, local: SocketAddr) -> bool {
+    socket.peer_addr().is_ok_and(|peer| peer.as_socket() == Some(local))
 }
 
 fn connected(target: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
@@ -259,7 +283,7 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
             socket.connect(&peer.into())?;
             datagrams::hear_again(&socket)?;
         }
-        let link = Link::of_ip(&socket, target, options.only_peer, options)?;
+        let link = Link::of_ip(&socket, target, options.only_peer, options.offload)?;
         let local = target.into();
         sockets.push(finish(socket, link, &local, OwnAddresses::of(&local), options)?);
     }
@@ -269,7 +293,7 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
 fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregistered, UdpError> {
     let failed = |cause| UdpError::binding(address, cause);
     // Held until the socket is bound, so that no other server takes the file for stale.
-    let _claim = address.file().map(Claim::of_folder).transpose().map_err(failed)?;
+    let claim = address.file().map(Claim::of_folder).transpose().map_err(failed)?;
     if let Some(path) = address.file() {
         make_room(path, Type::DGRAM).map_err(|blocked| match blocked {
             Blocked::NotASocket => UdpError::NotASocket { address: address.clone() },
@@ -278,8 +302,11 @@ fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregist
     }
     let socket = socket(Domain::UNIX).map_err(failed)?;
     socket.bind(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
-    let file = address.file().map(SocketFile::of).transpose().map_err(failed)?.map(Guard);
-    finish(socket, Link::Unix { peer: None, _file: file }, address, OwnAddresses::of(address), options)
+    let file =
+        address.file().map(SocketFile::of).transpose().map_err(failed)?.map(|file| Arc::new(Guard(file)));
+    // If the rest fails the file goes, under a claim of its own.
+    drop(claim);
+    finish(socket, Link::Unix { peer: None, file }, address, OwnAddresses::of(address), options)
         .map_err(failed)
 }
 
@@ -297,11 +324,11 @@ impl Link {
         socket: &Socket,
         local: SocketAddr,
         peer: Option<SocketAddr>,
-        options: &UdpOptions,
+        offload: bool,
     ) -> io::Result<Self> {
         let state = UdpSocketState::new(socket.into())?;
         datagrams::without_extras(socket);
-        if !options.offload {
+        if !offload {
             datagrams::without_coalescing(socket);
         }
         let keeps_local_ip = local.ip().is_unspecified();

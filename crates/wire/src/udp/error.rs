@@ -2,6 +2,8 @@
 
 use std::io;
 
+use anywire_advice::Advice;
+
 use super::address::DatagramAddress;
 use crate::address::AddressError;
 use crate::claim::ClaimHeld;
@@ -16,8 +18,8 @@ pub enum UdpError {
     Address(#[from] AddressError),
     /// Another service receives there; stop it, or choose another address.
     #[error(
-        "cannot use {address}: another service receives there (`ss -lunp` shows which); stop that one or choose another \
-         address"
+        "cannot use {address}: another service receives there (`ss -lunp` shows which){help}",
+        help = Advice("stop that one or choose another address")
     )]
     InUse {
         /// The address.
@@ -25,8 +27,8 @@ pub enum UdpError {
     },
     /// Another service has begun to receive there and does not come to an end: it was stopped in the midst of it.
     #[error(
-        "cannot use {address}: process {pid} of user {uid} has begun to use its folder, and does not go on (it holds `@{name}`); \
-         let it go on, or end it"
+        "cannot use {address}: process {pid} of user {uid} has begun to use its folder, and does not go on (it holds `@{name}`){help}",
+        help = Advice("let it go on, or end it")
     )]
     Claimed {
         /// The address.
@@ -40,27 +42,32 @@ pub enum UdpError {
     },
     /// The system does not permit it: a port below 1024, a folder that this user may not write to.
     #[error(
-        "cannot use {address}: not permitted to this user; choose a port from 1024 up or a folder of its own"
+        "cannot use {address}: not permitted to this user{help}",
+        help = Advice("choose a port from 1024 up or a folder of its own")
     )]
     Permission {
         /// The address.
         address: DatagramAddress,
     },
     /// The folder of the socket file does not exist.
-    #[error("cannot use {address}: its folder does not exist; make it first")]
+    #[error("cannot use {address}: its folder does not exist{help}", help = Advice("make it first"))]
     NoFolder {
         /// The address.
         address: DatagramAddress,
     },
     /// There is a file of that name, and it is no socket; it is left alone.
-    #[error("cannot use {address}: a file of this name is there and is no socket; move it away")]
+    #[error(
+        "cannot use {address}: a file of this name is there and is no socket{help}",
+        help = Advice("move it away")
+    )]
     NotASocket {
         /// The address.
         address: DatagramAddress,
     },
     /// The name has no address, or no name server answers.
     #[error(
-        "cannot use {address}: its name does not resolve ({cause}); check its spelling, or use an IP address"
+        "cannot use {address}: its name does not resolve ({cause}){help}",
+        help = Advice("check its spelling, or use an IP address")
     )]
     Resolve {
         /// The address.
@@ -71,20 +78,27 @@ pub enum UdpError {
     },
     /// The host of the address is not one of this machine's, or it is IPv6 and the machine has none.
     #[error(
-        "cannot use {address}: this machine does not have that address; use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]"
+        "cannot use {address}: this machine does not have that address{help}",
+        help = Advice("use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]")
     )]
     NotHere {
         /// The address.
         address: DatagramAddress,
     },
     /// This process has no descriptor left.
-    #[error("cannot use {address}: this process is out of file descriptors; raise its limit (`ulimit -n`)")]
+    #[error(
+        "cannot use {address}: this process is out of file descriptors{help}",
+        help = Advice("raise its limit (`ulimit -n`)")
+    )]
     Descriptors {
         /// The address.
         address: DatagramAddress,
     },
     /// The kernel refused the program that steers datagrams.
-    #[error("cannot steer the datagrams of {address}: {cause}; leave the steering at its default")]
+    #[error(
+        "cannot steer the datagrams of {address}: {cause}{help}",
+        help = Advice("leave the steering at its default")
+    )]
     Steering {
         /// The address.
         address: DatagramAddress,

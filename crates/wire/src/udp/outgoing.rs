@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use anywire_advice::Advice;
+
 use super::peer::Peer;
 use super::received::MESSAGE_BYTES_MAX;
 use super::socket::Udp;
@@ -38,7 +40,10 @@ pub(super) struct Run {
 /// The queue has no room for the datagram: the peer, or the way to it, takes less than is sent. The caller sends what waits
 /// ([`Udp::flush`]), or drops the datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{waiting} datagrams wait to be sent, which is the limit; send them first, or drop some")]
+#[error(
+    "{waiting} datagrams wait to be sent, which is the limit{help}",
+    help = Advice("send them first, or drop some")
+)]
 pub struct Full {
     /// How many wait.
     pub waiting: usize,

@@ -3,6 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
 
+use anywire_advice::Advice;
 use quinn_udp::{BATCH_SIZE, RecvMeta};
 
 use super::peer::Peer;
@@ -69,8 +70,8 @@ pub struct Datagram<'b> {
 /// A datagram was longer than the limit, and its end was dropped. The peer's fault, or that of a limit that is too low.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a datagram of {peer} is longer than the limit of {limit_bytes} bytes, and its end was dropped; raise \
-     UdpOptions::datagram_bytes_max, or have the peer send less at once"
+    "a datagram of {peer} is longer than the limit of {limit_bytes} bytes, and its end was dropped{help}",
+    help = Advice("raise UdpOptions::datagram_bytes_max, or have the peer send less at once")
 )]
 pub struct Cut {
     /// Who sent it.

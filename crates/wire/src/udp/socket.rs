@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use anywire_sys::datagrams;
 use anywire_sys::send_each::send_each;
@@ -50,8 +51,8 @@ pub(super) enum Link {
     Unix {
         /// The one peer, if it has one.
         peer: Option<UnixPeer>,
-        /// Takes the socket's file away with it.
-        _file: Option<Guard>,
+        /// Takes the socket's file away with the last of its loops' handles.
+        file: Option<Arc<Guard>>,
     },
 }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrUnix, connect, recv, send};
 
 /// The name of the peer, and whether the socket is connected to it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct UnixPeer {
     name: SocketAddrUnix,
     is_connected: Cell<bool>,

@@ -1,0 +1,123 @@
+//! Arguments that are wrong, and the help that was asked for: what is printed, and the exit code.
+//!
+//! Who comes from curl, wrk, hey, oha or h2load types the flags of those. The nearest name of ours, which clap would offer,
+//! misleads then, so the flag that does the same is named instead.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::failure::Code;
+use crate::output;
+
+/// Prints it where it belongs, and gives the exit code.
+pub(crate) fn report(mut error: clap::Error) -> u8 {
+    if error.use_stderr() {
+        name_ours(&mut error);
+        // If stderr is closed, the exit code still tells.
+        let _ = error.print();
+        return Code::Usage as u8;
+    }
+    // It was asked for, so it is a result.
+    let (text, coloured) = (error.render(), output::is_coloured(&std::io::stdout()));
+    let text = if coloured { text.ansi().to_string() } else { text.to_string() };
+    output::print(text.as_bytes()).map_or_else(|failure| failure.report(), |()| 0)
+}
+
+/// Offers the flag of this command for one of another.
+fn name_ours(error: &mut clap::Error) {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
+    let loads = std::env::args().nth(1).is_some_and(|command| command == "load");
+    let of_command = if loads { OF_LOADS } else { OF_CALLS };
+    let Some((_, tip)) = of_command.iter().find(|(flags, _)| flags.contains(&flag.as_str())) else { return };
+    error.remove(ContextKind::SuggestedArg);
+    error.remove(ContextKind::TrailingArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*tip)]));
+}
+
+/// Flags of wrk, hey, oha, ab and h2load, and what says the same here.
+const OF_LOADS: &[(&[&str], &str)] = &[
+    (&["-t", "--threads"], "threads are loops here: --loops N"),
+    (&["-z"], "how long to measure is -d or --duration, such as -d 10s"),
+    (&["-D"], "how long to measure is -d or --duration; a body of a file is --data @FILE"),
+    (
+        &["-R", "-q", "--rate", "--qps"],
+        "there is no rate: each connection sends its next request when an answer has come; -c and --depth limit what is under way",
+    ),
+    (&["-p"], "what is under way on a connection is --streams with --http2, else --depth"),
+    (&["-T", "-A", "-U"], "a header field is -H, such as -H 'Content-Type: application/json'"),
+    (&["-b", "--body", "--data-binary", "--data-raw"], "a body is --data TEXT, or --data @FILE"),
+    (&["-X", "--request"], "the method is -m or --method"),
+    (
+        &["--latency", "--no-tui", "-s", "--script"],
+        "leave it out; latencies are always printed, and there are no scripts",
+    ),
+    (&["--h1", "--http1.1"], "leave it out; HTTP/1.1 is spoken unless --http2 is given"),
+    (&["--max-time"], "the longest wait for an answer is --timeout"),
+    (&["--unix-socket"], "the wire is named by --via, such as --via unix:/run/app.sock"),
+];
+
+/// Flags of curl, and what says the same here.
+const OF_CALLS: &[(&[&str], &str)] = &[
+    (&["--max-time"], "how long the whole call may take is -m or --timeout, such as -m 5s"),
+    (
+        &["--data-raw", "--data-binary", "--data-ascii", "--json"],
+        "a body is -d TEXT, or -d @FILE, which is sent as it is",
+    ),
+    (
+        &["-A", "--user-agent", "-e", "--referer", "-b", "--cookie"],
+        "a header field is -H, such as -H 'User-Agent: me'",
+    ),
+    (&["-u", "--user", "--oauth2-bearer"], "give the field itself, such as -H 'Authorization: Bearer TOKEN'"),
+    (&["-s", "-S", "-sS", "--silent", "--show-error"], "leave it out; nothing but the answer is printed"),
+    (&["-L", "--location"], "redirects are not followed; -i shows where one leads"),
+    (&["-T", "--upload-file"], "a file is sent by -X PUT -d @FILE"),
+    (&["--http2-prior-knowledge"], "HTTP/2 without TLS is --http2 with an http URL"),
+    (
+        &["--unix-socket", "--abstract-unix-socket"],
+        "the wire is named by --via, such as --via unix:/run/app.sock",
+    ),
+    (&["-F", "--form"], "forms with files are not made; give the body by -d, and its type by -H"),
+];
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// A tip for a flag that the command has would never be shown.
+    #[test]
+    fn tips_are_for_flags_that_are_not_ours() {
+        for (commands, tips) in [(&["load"][..], OF_LOADS), (&["get", "post"], OF_CALLS)] {
+            for command in commands {
+                for flag in tips.iter().flat_map(|(flags, _)| *flags) {
+                    let parsed = Cli::try_parse_from(["anywire", command, "localhost", flag]);
+                    let kind = parsed.map(|_| ()).map_err(|error| error.kind());
+                    assert_eq!(kind, Err(ErrorKind::UnknownArgument), "{command} {flag}");
+                }
+            }
+        }
+    }
+
+    /// The flags that the tips name are there.
+    #[test]
+    fn tips_name_flags_that_are_ours() {
+        let cli = Cli::command();
+        for (command, tips) in [("load", OF_LOADS), ("get", OF_CALLS)] {
+            let command = cli.find_subcommand(command).expect("a command");
+            for (_, tip) in tips {
+                let named = tip.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+                for long in named.filter_map(|word| word.strip_prefix("--")) {
+                    assert!(
+                        command.get_arguments().any(|ours| ours.get_long() == Some(long)),
+                        "--{long} in {tip:?}"
+                    );
+                }
+            }
+        }
+    }
+}

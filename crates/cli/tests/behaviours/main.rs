@@ -1,0 +1,37 @@
+//! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
+
+mod common;
+#[path = "common/pki.rs"]
+mod pki;
+#[path = "common/secured.rs"]
+mod secured;
+#[path = "../../../sys/tests/skipped/mod.rs"]
+mod skipped;
+mod tls_peers;
+#[path = "common/tools.rs"]
+mod tools;
+
+mod compare_writes_table_json_and_html;
+mod completions_and_man_are_made;
+mod errors_say_what_would_help;
+mod files_have_dates_and_conditions;
+mod get_and_post_are_like_curl;
+mod help_and_readme_name_every_wire;
+mod http2_passes_h2spec;
+mod http2_serves_other_clients;
+mod https_calls_other_servers;
+mod ipc_measures_each_way;
+mod ladder_climbs_from_threads_to_io_uring;
+mod limits_on_heads_are_options;
+mod load_measures_nginx;
+mod load_says_how_it_went;
+mod openssl_meets_our_tls;
+mod serve_answers_curl_on_every_wire;
+mod serve_dir_never_leaves_it;
+mod serve_speaks_tls;
+mod serve_stands_wrk;
+mod signals_end_what_runs;
+mod swarm_verifies_every_byte;
+mod tls_and_clear_text_share_a_port;
+mod udp_accounts_on_both_ends;
+mod what_was_typed_is_taken_as_it_was_meant;

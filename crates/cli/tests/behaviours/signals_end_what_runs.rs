@@ -1,0 +1,63 @@
+//! SIGTERM lets a service finish its requests; SIGINT and SIGTERM end a load with the result so far.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+
+use crate::common::{Served, command, stdout};
+use rustix::process::{Pid, Signal, kill_process};
+
+#[test]
+fn a_service_finishes_its_requests() {
+    let mut served = Served::demo();
+    let mut peer = TcpStream::connect(served.authority()).expect("it listens");
+    peer.write_all(b"POST /echo HTTP/1.1\r\nhost: h\r\ncontent-length: 10\r\n\r\nfirst").expect("it reads");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"first") {
+        let mut some = [0; 1024];
+        let length = peer.read(&mut some).expect("it answers");
+        assert!(length > 0, "it closed: {answer:?}");
+        answer.extend_from_slice(&some[..length]);
+    }
+    // The handler is at work now.
+    kill_process(pid(&served.child), Signal::TERM).expect("the service runs");
+    // Accepting has ended when a connection is refused.
+    while TcpStream::connect(served.authority()).is_ok() {
+        std::thread::yield_now();
+    }
+    peer.write_all(b"there").expect("it still reads");
+    peer.read_to_end(&mut answer).expect("it answers and closes");
+    assert!(answer.ends_with(b"firstthere"), "{}", String::from_utf8_lossy(&answer));
+    let status = served.child.wait().expect("the service ends");
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_load_prints_the_result_so_far() {
+    end_a_load(Signal::INT, 130);
+    end_a_load(Signal::TERM, 143);
+}
+
+fn end_a_load(signal: Signal, code: i32) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let mut command = command();
+    command.args(["load", &url, "-c", "1", "-d", "1h", "--warm-up", "0", "--loops", "1"]);
+    let child =
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the built command starts");
+    let (mut peer, _) = listener.accept().expect("the command connects");
+    for _ in 0..3 {
+        assert!(peer.read(&mut [0; 4096]).expect("the command sends") > 0);
+        peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").expect("the command reads");
+    }
+    // The third request was answered, and the fourth is here: the first three are counted.
+    assert!(peer.read(&mut [0; 4096]).expect("the command sends") > 0);
+    kill_process(pid(&child), signal).expect("the load runs");
+    let output = child.wait_with_output().expect("the load ends");
+    assert_eq!(output.status.code(), Some(code));
+    assert!(stdout(&output).contains("interrupted"), "{}", stdout(&output));
+}
+
+fn pid(child: &std::process::Child) -> Pid {
+    Pid::from_child(child)
+}

@@ -1,0 +1,156 @@
+//! What a person typed is done, or refused with the word that was meant: a flag of another tool, a host given twice, a file
+//! whose size nobody knows.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use crate::common::{Served, anywire, assert_refused, command, has, run, stderr, stdout, text};
+
+/// A URL at which nothing may arrive.
+fn silent() -> (String, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.set_nonblocking(true).expect("it can be asked without waiting");
+    (format!("http://{}/", listener.local_addr().expect("it is bound")), listener)
+}
+
+#[test]
+fn flags_of_other_tools_are_answered_with_ours() {
+    let (url, listener) = silent();
+    for (args, ours) in [
+        (&["load", &url, "-m", "1s"][..], "--timeout"),
+        (&["load", &url, "-d", r#"{"a":1}"#], "--data"),
+        (&["load", &url, "--rate", "10"], "no rate"),
+        (&["load", &url, "-t", "4"], "--loops"),
+        (&["load", &url, "-z", "10s"], "--duration"),
+        (&["load", &url, "--max-time", "3"], "--timeout"),
+        (&["get", &url, "--max-time", "3"], "--timeout"),
+        (&["get", &url, "--data-raw", "x"], "-d TEXT"),
+        (&["get", &url, "-L"], "redirects"),
+    ] {
+        let output = anywire(args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(ours), "{args:?}: {said}");
+        assert!(!said.contains("similar argument") && !said.contains("-- -"), "{args:?}: {said}");
+    }
+    assert!(listener.accept().is_err(), "something was sent");
+}
+
+#[test]
+fn a_host_is_named_once() {
+    let (url, listener) = silent();
+    for command in ["get", "load"] {
+        let output = anywire(&[command, &url, "-H", "Host: a", "-H", "host: b"]);
+        assert_refused(&output, 2, "Host is given twice");
+    }
+    assert!(listener.accept().is_err(), "something was sent");
+}
+
+#[test]
+fn a_space_in_a_url_is_named() {
+    for url in [" http://127.0.0.1/", "http://127.0.0.1/a b", "127.0.0.1:80 "] {
+        assert_refused(&anywire(&["get", url]), 2, "a space stands at its byte");
+    }
+}
+
+/// Files of the kernel say that they have no bytes.
+#[test]
+fn a_file_is_sent_whatever_size_it_is_said_to_have() {
+    let served = Served::demo();
+    let version = std::fs::read_to_string("/proc/version").expect("this is Linux");
+    assert_eq!(stdout(&anywire(&["post", &served.url("/echo"), "-d", "@/proc/version"])), version);
+    let empty = tempfile::NamedTempFile::new().expect("an empty file");
+    let data = format!("@{}", text(empty.path()));
+    let answer = anywire(&["post", &served.url("/echo"), "-d", &data]);
+    assert_eq!((answer.status.code(), stdout(&answer)), (Some(0), String::new()));
+}
+
+/// Whoever names a number means all that are sent.
+#[test]
+fn a_number_of_requests_is_all_that_are_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let mut load = command();
+    load.args(["load", &url, "-n", "3", "-c", "1", "--timeout", "60s", "--json", "-"]);
+    let load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the built command starts");
+    let (mut peer, _) = listener.accept().expect("the command connects");
+    let mut heads = 0;
+    loop {
+        let mut head = [0; 4096];
+        match peer.read(&mut head) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => heads += 1,
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        std::io::Write::write_all(&mut peer, answer).expect("the command reads");
+    }
+    let output = load.wait_with_output().expect("it ends");
+    assert_eq!((heads, output.status.code()), (3, Some(0)), "{}", stdout(&output));
+}
+
+#[test]
+fn each_result_has_a_place_of_its_own() {
+    let (url, listener) = silent();
+    let dir = tempfile::tempdir().expect("a directory for results");
+    let place = dir.path().join("result");
+    for place in [text(&place), "-"] {
+        let output = anywire(&["load", &url, "--json", place, "--html", place]);
+        assert_refused(&output, 2, "both --json and --html name it");
+    }
+    // A link to what is not there yet stays a link.
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&place, &link).expect("a link");
+    drop(listener);
+    let output = anywire(&["load", &url, "-n", "1", "-c", "1", "--json", text(&link)]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(link.is_symlink() && place.is_file());
+    // Nothing is measured for a place that is none.
+    for command in [&["load", &url][..], &["swarm"], &["swarm", "tasks"], &["udp", "serve"], &["ipc"]] {
+        let output = anywire(&[command, &["--json", text(&dir.path().join("no/where"))]].concat());
+        assert_refused(&output, 23, "no/where failed");
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    for args in [&["--help"][..], &["load", "-h"], &["--version"], &["help", "get"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let mut command = command();
+        command.args(args).stdout(full);
+        let output = command.output().expect("the built command starts");
+        assert_refused(&output, 23, "writing stdout failed");
+    }
+}
+
+/// A terminal that wants no colour gets none: in errors, in help, in the log (no-color.org).
+#[test]
+fn no_color_holds_for_all_that_is_printed() {
+    if !has("script") {
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_anywire");
+    let dir = tempfile::tempdir().expect("a directory for what is printed");
+    for typed in
+        ["get 'http://a b/'", "--help", "load --nonsense", "serve --listen tcp:127.0.0.1:0 --loops 1"]
+    {
+        let coloured = |set: &str| {
+            let line = format!("{set} {binary} {typed}");
+            let line = match typed.starts_with("serve") {
+                // It logs its end, too.
+                true => {
+                    let printed = dir.path().join(set);
+                    let printed = text(&printed);
+                    format!(
+                        "{line} > {printed} & until grep -q listening {printed}; do :; done; kill -INT $!; wait"
+                    )
+                }
+                false => line,
+            };
+            run("script", &["-qc", &line, "/dev/null"]).contains('\u{1b}')
+        };
+        assert!(!coloured("NO_COLOR=1"), "{typed}");
+        // An empty value counts as none.
+        assert!(coloured("NO_COLOR="), "{typed}");
+    }
+}

@@ -1,0 +1,51 @@
+//! The parts of a call in which it may fail.
+
+use std::fmt;
+
+/// A part of a call, each with its own deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Waiting for a connection.
+    Acquire,
+    /// Making one.
+    Connect,
+    /// Making its handshake, on wires with TLS.
+    Handshake,
+    /// Sending the request.
+    Write,
+    /// Waiting for the response's head.
+    Read,
+    /// Reading the response's body.
+    Body,
+    /// The call as a whole.
+    Total,
+}
+
+impl Phase {
+    /// What would help if it took too long.
+    pub(crate) fn advice(self) -> &'static str {
+        match self {
+            Self::Acquire => "all connections are busy: call less at a time, or raise connections_per_origin",
+            Self::Handshake => "see what the peer does, or raise handshake_timeout",
+            Self::Connect => "see that the peer runs and is reachable, or raise connect_timeout",
+            Self::Write => "the peer does not take the request: see what it does, or raise write_timeout",
+            Self::Read | Self::Body => "the peer is silent: see what it does, or raise read_timeout",
+            Self::Total => "stream the body, or raise total_timeout",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Acquire => "waiting for a connection",
+            Self::Connect => "connecting",
+            Self::Handshake => "the TLS handshake",
+            Self::Write => "sending the request",
+            Self::Read => "waiting for the response",
+            Self::Body => "reading the body",
+            Self::Total => "the whole call",
+        })
+    }
+}

@@ -1,0 +1,22 @@
+//! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
+
+mod support;
+
+mod a_busy_generator_is_said;
+mod a_run_can_be_stopped;
+mod a_run_that_ends_early_says_so;
+mod answers_of_every_framing_are_parsed;
+mod compare_measures_in_rounds;
+mod counts_match_exactly;
+mod depth_is_never_exceeded;
+mod each_fault_is_counted_under_its_kind;
+mod http2_counts_match_exactly;
+mod http2_faults_are_counted_under_their_kinds;
+mod limits_hold;
+mod nothing_holds_up_the_end;
+mod report_needs_no_network;
+mod report_opens_in_chromium;
+#[cfg(feature = "udp")]
+mod udp_accounts_for_each_datagram;
+mod warm_up_is_in_no_figure;
+mod what_a_peer_announced_not_to_act_on_is_sent_again;

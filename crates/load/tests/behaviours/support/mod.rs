@@ -1,0 +1,44 @@
+//! What several tests need: a small server whose faults can be chosen, and results to make pages of.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod browser;
+pub(crate) mod h2_server;
+pub(crate) mod sample;
+pub(crate) mod server;
+/// A certificate for the servers.
+#[cfg(feature = "tls")]
+#[path = "../../../../wire/tests/support/trial.rs"]
+pub(crate) mod trial;
+
+use anywire_load::Plan;
+use anywire_wire::ListenOptions;
+
+/// How to listen on any wire: with a certificate for those that need one, and a protocol to agree on.
+pub(crate) fn listening(protocol: &str) -> ListenOptions {
+    ListenOptions {
+        #[cfg(feature = "tls")]
+        tls: Some(trial::server()),
+        protocols: vec![protocol.to_owned()],
+        ..ListenOptions::default()
+    }
+}
+
+/// The plan with trust in that certificate.
+pub(crate) fn trusting(plan: Plan) -> Plan {
+    Plan {
+        #[cfg(feature = "tls")]
+        tls: Some(trial::client()),
+        server_name: Some("peer.example".to_owned()),
+        ..plan
+    }
+}
+
+/// Waits until something is so that another thread brings about.
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed().as_secs() < 60, "{what}: not within 60 s");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,193 @@
+//! Results made by hand, so that a page can be tested without a measurement.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anywire_load::compare::{
+    ComparePlan, Comparison, Figures, Placement, RoundResult, Row, SCHEMA as COMPARE_SCHEMA, Spread,
+};
+use anywire_load::{
+    Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, Latencies, Latency, LoopShare,
+    Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
+};
+
+/// A comparison of six candidates over five rounds, with a note, an error, and names that try to be markup.
+pub(crate) fn comparison() -> Comparison {
+    let mut rows = vec![
+        row("limit", "tcp", 5.42, 1.0, 181_000.0),
+        row("tcp", "tcp", 5.81, 1.07, 172_000.0),
+        row("unix", "unix", 3.12, 0.58, 251_000.0),
+        row("memory", "memory", 1.02, 0.19, 612_000.0),
+        row("a candidate whose name is rather long, and says <b>so</b>", "tcp", 9.9, 1.83, 88_123.0),
+        row("broken", "tcp", 0.0, 0.0, 0.0),
+    ];
+    let broken = &mut rows[5];
+    broken.medians = Figures::default();
+    broken.spread = Figures::default();
+    broken.rounds.clear();
+    broken.errors = BTreeMap::from([(ErrorKind::Connect, 64)]).into();
+    broken.error_messages = vec!["starting failed: </script><script>alert(1)</script>".into()];
+    for row in &mut rows {
+        row.notes.push("syscalls_per_request is unknown: not allowed here".to_owned());
+    }
+    Comparison {
+        schema: COMPARE_SCHEMA.to_owned(),
+        tool: Tool::this(),
+        host: host(),
+        placement: Placement { server_core: Some(1), client_core: Some(0) },
+        plan: ComparePlan {
+            mode: "closed".to_owned(),
+            connections: 64,
+            active: 64,
+            depth: 1,
+            body_bytes: 13,
+            rounds: 5,
+            duration_seconds: 3.0,
+            warm_up_seconds: 0.5,
+            seed: 20_251_122,
+        },
+        candidates: rows,
+        notes: vec!["closed: stalls hide requests".to_owned()],
+        interrupted: false,
+    }
+}
+
+/// An outcome whose latencies spread over four decades.
+pub(crate) fn outcome() -> Outcome {
+    let mut latency = Latency::new();
+    for index in 1..=200_000_u64 {
+        let tail = if index.is_multiple_of(1000) { index * 37 } else { index % 97 };
+        latency.record(Duration::from_nanos(180_000 + tail * 1_000));
+    }
+    Outcome {
+        schema: SCHEMA.to_owned(),
+        tool: Tool::this(),
+        host: host(),
+        target: TargetFacts {
+            url: "http://localhost:8080/a?b=</script><script>alert(1)</script>".to_owned(),
+            wire: "unix".to_owned(),
+            address: "unix:/run/app.sock".to_owned(),
+            protocol: "http/1.1".to_owned(),
+        },
+        plan: PlanFacts {
+            mode: "closed".to_owned(),
+            method: "GET".to_owned(),
+            request_bytes: 45,
+            connections: 64,
+            depth: 4,
+            duration_seconds: Some(10.0),
+            requests: None,
+            warm_up_seconds: 1.0,
+            timeout_seconds: 10.0,
+        },
+        totals: Totals {
+            measured: Requests {
+                sent: 200_010,
+                answered: 200_000,
+                unanswered_at_close: 10,
+                errors: BTreeMap::from([(ErrorKind::Close, 3)]).into(),
+                error_samples: vec![ErrorSample {
+                    kind: ErrorKind::Close,
+                    message: "the peer closed with 4 requests unanswered".to_owned(),
+                    help: None,
+                }],
+                ..Requests::default()
+            },
+            bytes_out: 9_000_000,
+            bytes_in: 30_000_000,
+            body_bytes_in: 2_600_000,
+            connections: Connections {
+                opened: 67,
+                lost: 3,
+                open_at_start: 64,
+                open_at_end: 64,
+                ..Connections::default()
+            },
+            statuses: [(200, 199_990), (404, 10)].into(),
+            ..Totals::default()
+        },
+        rate: Rate { achieved: 20_000.0, seconds: 10.0, interrupted: false, given_up: false },
+        latency: Latencies { send: latency.summary() },
+        generator: Generator {
+            cpu_user_us: Some(2e5),
+            cpu_sys_us: Some(9e5),
+            cpu_us_per_request: Some(5.5),
+            limited_by: Some("generator".to_owned()),
+        },
+        loops: vec![
+            LoopShare { id: 0, core: Some(0), requests: 101_000, connections: 32, busy: Some(0.97) },
+            LoopShare { id: 1, core: Some(1), requests: 99_000, connections: 32, busy: Some(0.93) },
+        ],
+        balance: Some(1.01),
+    }
+}
+
+fn host() -> Host {
+    Host {
+        cpu: Some("A Processor 9000 64-Core".to_owned()),
+        cores: 2,
+        kernel: Some("6.18.0".to_owned()),
+        governor: None,
+        loops: 1,
+        pinning: vec![Some(0)],
+    }
+}
+
+fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
+    let factors = [0.97, 1.0, 1.04, 0.99, 1.01];
+    let spread = |value: f64| Some(Spread { min: value * 0.97, max: value * 1.04 });
+    let rounds = factors
+        .iter()
+        .enumerate()
+        .map(|(index, factor)| RoundResult {
+            round: index + 1,
+            figures: Figures {
+                requests_per_second: Some(rate / factor),
+                server_cpu_us_per_request: Some(cost * factor),
+                client_cpu_us_per_request: Some(5.0 * factor),
+                syscalls_per_request: None,
+                p50_us: Some(300.0 * factor),
+                p99_us: Some(700.0 * factor),
+                max_us: Some(4_000.0 * factor),
+                ratio_to_limit: Some(ratio),
+                ..Figures::default()
+            },
+            syscalls_by_name: None,
+            answered: 500_000,
+            errors: 0,
+            connections_open: 64,
+        })
+        .collect();
+    Row {
+        name: name.to_owned(),
+        wire: wire.to_owned(),
+        protocol: "http/1.1".to_owned(),
+        medians: Figures {
+            requests_per_second: Some(rate),
+            server_cpu_us_per_request: Some(cost),
+            client_cpu_us_per_request: Some(5.0),
+            syscalls_per_request: None,
+            p50_us: Some(300.0),
+            p99_us: Some(700.0),
+            max_us: Some(4_000.0),
+            ratio_to_limit: Some(ratio),
+            ..Figures::default()
+        },
+        spread: Figures {
+            requests_per_second: spread(rate),
+            server_cpu_us_per_request: spread(cost),
+            client_cpu_us_per_request: spread(5.0),
+            syscalls_per_request: None,
+            p50_us: spread(300.0),
+            p99_us: spread(700.0),
+            max_us: spread(4_000.0),
+            ratio_to_limit: spread(ratio),
+            ..Figures::default()
+        },
+        syscalls_by_name: None,
+        rounds,
+        errors: ErrorCounts::default(),
+        error_messages: vec![],
+        notes: vec![],
+    }
+}

@@ -1,0 +1,297 @@
+//! What became of each datagram is told, and where the lost ones were lost: on an impaired way it is exactly what was injected.
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anywire_load::udp::{HEADER_BYTES, Search, UdpLoadError, UdpOutcome, UdpPlan, run, search};
+use anywire_loops::Loops;
+use anywire_wire::udp::{Outgoing, Received, Udp, UdpOptions};
+
+/// Far beyond what any test needs: only a hang gets there.
+const HANG: Duration = Duration::from_secs(60);
+
+fn plan(target: SocketAddr) -> UdpPlan {
+    UdpPlan {
+        datagrams_per_second: 2000.0,
+        duration: Duration::from_millis(500),
+        flows: 10,
+        // On a slow machine, too, nothing that was not lost is taken for lost.
+        wait: Duration::from_secs(5),
+        ..UdpPlan::new(target).expect("an address")
+    }
+}
+
+fn load(plan: UdpPlan) -> UdpOutcome {
+    run(&Loops::start(2).expect("threads"), plan).expect("the plan is possible")
+}
+
+/// An echo on a thread, which sends for each datagram what `answer` makes of it.
+fn echo(mut answer: impl FnMut(u64, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        for number in 0.. {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            for datagram in answer(number, &buffer[..length]) {
+                let _ = socket.send_to(&datagram, from);
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn a_good_way_loses_nothing() {
+    let outcome = load(plan(echo(|_, datagram| vec![datagram.to_vec()])));
+    assert_eq!((outcome.intended, outcome.sent, outcome.received), (1000, 1000, 1000), "{outcome}");
+    assert_eq!(
+        (outcome.lost, outcome.late, outcome.duplicated, outcome.reordered, outcome.corrupt, outcome.foreign),
+        (0, 0, 0, 0, 0, 0),
+        "{outcome}"
+    );
+    assert_eq!(outcome.loss_by_layer.unexplained, 0);
+    assert_eq!(outcome.loss_by_layer.socket_there, Some(0), "{:?}", outcome.loss_by_layer);
+    assert_eq!(outcome.loops.iter().map(|one| one.received).sum::<u64>(), 1000);
+    assert!(outcome.latency.sent.is_some_and(|latency| latency.count == 1000));
+}
+
+#[test]
+fn an_impaired_way_is_told_exactly() {
+    // What each tenth datagram meets, so that none meets two things.
+    let address = echo(|number, datagram| match number % 10 {
+        1 => vec![],
+        3 => vec![datagram.to_vec(), datagram.to_vec()],
+        5 => {
+            let mut changed = datagram.to_vec();
+            changed[HEADER_BYTES + 3] ^= 0x10;
+            vec![changed]
+        }
+        7 => vec![datagram.to_vec(), b"a stranger".to_vec()],
+        _ => vec![datagram.to_vec()],
+    });
+    let outcome = load(UdpPlan { wait: Duration::from_millis(500), ..plan(address) });
+    let injected = outcome.sent / 10;
+    assert_eq!(
+        (outcome.lost, outcome.corrupt, outcome.duplicated),
+        (injected, injected, injected),
+        "{outcome}"
+    );
+    assert_eq!(outcome.foreign, injected, "{outcome}");
+    let layers = &outcome.loss_by_layer;
+    assert_eq!((layers.socket, &layers.unread), (Some(0), &vec![]), "{layers:?}");
+    // Other traffic of this machine may have lost something meanwhile.
+    let elsewhere = layers.namespace.unwrap_or(0) + layers.device.unwrap_or(0);
+    assert_eq!(layers.unexplained, injected.saturating_sub(elsewhere), "{layers:?}");
+}
+
+#[test]
+fn a_later_one_that_comes_first_is_reordering() {
+    let mut held = HashMap::<[u8; 4], Vec<u8>>::new();
+    let mut seen = HashMap::<[u8; 4], u64>::new();
+    let address = echo(move |_, datagram| {
+        let flow: [u8; 4] = *datagram[4..].first_chunk().expect("a header");
+        let count = seen.entry(flow).or_default();
+        *count += 1;
+        // Of each ten of a flow the first is held back until three more have come.
+        match *count % 10 {
+            1 => {
+                held.insert(flow, datagram.to_vec());
+                vec![]
+            }
+            4 => [Some(datagram.to_vec()), held.remove(&flow)].into_iter().flatten().collect(),
+            _ => vec![datagram.to_vec()],
+        }
+    });
+    let outcome = load(plan(address));
+    assert_eq!((outcome.received, outcome.lost), (1000, 0), "{outcome}");
+    assert_eq!((outcome.reordered, outcome.reorder_extent_max), (100, 3), "{outcome}");
+}
+
+#[test]
+fn one_that_comes_after_its_time_is_late_and_not_lost() {
+    let wait = Duration::from_secs(2);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        for number in 0.. {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            let (socket, datagram) = (socket.try_clone().expect("a descriptor"), buffer[..length].to_vec());
+            let answer = move || socket.send_to(&datagram, from);
+            if number % 10 == 3 {
+                // It was sent before it arrived, so it has been on its way for longer than this.
+                std::thread::spawn(move || {
+                    std::thread::sleep(wait);
+                    answer()
+                });
+            } else {
+                let _ = answer();
+            }
+        }
+    });
+    let outcome = load(UdpPlan { datagrams_per_second: 200.0, wait, ..plan(address) });
+    assert_eq!((outcome.sent, outcome.received, outcome.late, outcome.lost), (100, 90, 10, 0), "{outcome}");
+    // Their times are part of the latencies: leaving them out would hide the worst.
+    let latency = outcome.latency.sent.as_ref().expect("answers came");
+    assert!(latency.count == 100 && latency.max >= 2e6, "{outcome}");
+}
+
+#[test]
+fn all_that_a_tiny_buffer_loses_is_found_at_the_socket() {
+    let options = UdpOptions { receive_buffer_bytes: 4096, ..UdpOptions::default() };
+    let socket = Udp::bind("udp:127.0.0.1:0", &options, 1).expect("a free port").remove(0);
+    let (address, drops) = (socket.local().socket_addr(), socket.drop_counter().expect("an open socket"));
+    let service = Loops::start(1).expect("a thread");
+    let (go_on, wait) = mpsc::channel::<()>();
+    let serving = service.get(0).spawn(move || async move {
+        // It stands still until something has been lost.
+        let _ = wait.recv_timeout(HANG);
+        let socket = socket.register().expect("it was bound");
+        let (mut received, mut replies) = (Received::new(&socket), Outgoing::new(&socket));
+        loop {
+            socket.receive(&mut received).await.expect("an open socket");
+            for datagram in received.iter() {
+                replies.push(&datagram.peer, None, datagram.data()).expect("a few");
+            }
+            socket.flush(&mut replies).await;
+        }
+    });
+    std::thread::spawn(move || {
+        let hang = std::time::Instant::now() + HANG;
+        while drops.drops() == Some(0) && std::time::Instant::now() < hang {
+            std::thread::yield_now();
+        }
+        let _ = go_on.send(());
+    });
+    let outcome = load(plan(address.expect("an IP address")));
+    serving.abort();
+    let layers = &outcome.loss_by_layer;
+    assert!(outcome.lost > 0 && outcome.received > 0, "{outcome}");
+    assert_eq!((layers.socket_there, layers.unexplained), (Some(outcome.lost), 0), "{outcome}");
+}
+
+#[test]
+fn each_sent_one_has_one_fate_whatever_comes_back() {
+    // Beside each that comes back, copies that were changed.
+    let address = echo(|_, datagram| {
+        let mut changed = datagram.to_vec();
+        changed[HEADER_BYTES] ^= 1;
+        vec![changed.clone(), datagram.to_vec(), changed]
+    });
+    let outcome = load(UdpPlan { datagrams_per_second: 200.0, ..plan(address) });
+    assert_eq!(
+        (outcome.sent, outcome.received, outcome.lost, outcome.corrupt),
+        (100, 100, 0, 0),
+        "{outcome}"
+    );
+    assert!(outcome.duplicated > 0, "{outcome}");
+}
+
+#[test]
+fn what_another_flow_was_owed_is_none_of_a_socket() {
+    let mut latest = [None, None];
+    // Each is given the latest of the other flow.
+    let address = echo(move |_, datagram| {
+        let flow = usize::from(datagram[7]);
+        latest[flow] = Some(datagram.to_vec());
+        latest[1 - flow].clone().into_iter().collect()
+    });
+    for loops in [1, 2] {
+        let plan = UdpPlan { flows: 2, wait: Duration::from_millis(50), ..plan(address) };
+        let plan = UdpPlan { datagrams_per_second: 40.0, ..plan };
+        let outcome = run(&Loops::start(loops).expect("threads"), plan).expect("it is possible");
+        assert_eq!((outcome.sent, outcome.received, outcome.lost), (20, 0, 20), "{outcome}");
+        assert!(outcome.foreign >= 10, "{outcome}");
+    }
+}
+
+#[test]
+fn loops_share_the_datagrams_of_the_plan() {
+    let address = echo(|_, datagram| vec![datagram.to_vec()]);
+    for (datagrams, flows) in [(1, 3), (2, 3), (10, 3), (1, 1), (7, 5)] {
+        let plan = UdpPlan { flows, datagrams_per_second: datagrams as f64 * 10.0, ..plan(address) };
+        let plan = UdpPlan { duration: Duration::from_millis(100), ..plan };
+        let outcome = run(&Loops::start(3).expect("threads"), plan).expect("it is possible");
+        assert_eq!((outcome.intended, outcome.sent, outcome.received), (datagrams, datagrams, datagrams));
+    }
+}
+
+#[test]
+fn a_unix_service_that_reads_nothing_holds_up_no_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("service");
+    let _service = UnixDatagram::bind(&path).expect("it is ours");
+    let target = format!("unixgram:{}", path.display());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let plan = UdpPlan {
+            datagrams_per_second: 100_000.0,
+            duration: Duration::from_millis(100),
+            wait: Duration::from_millis(10),
+            ..UdpPlan::new(&target).expect("an address")
+        };
+        let _ = tell.send(load(plan));
+    });
+    let outcome = told.recv_timeout(HANG).expect("it ends");
+    assert!(outcome.sent > 0 && outcome.sent < outcome.intended, "{outcome}");
+    assert_eq!((outcome.received, outcome.lost), (0, outcome.sent), "{outcome}");
+}
+
+#[test]
+fn nobody_there_is_said() {
+    let gone = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
+    let outcome = load(UdpPlan { wait: Duration::from_millis(50), ..plan(gone) });
+    assert_eq!((outcome.received, outcome.lost), (0, outcome.sent), "{outcome}");
+    assert!(outcome.unreachable > 0 && outcome.to_string().contains("Nobody receives"), "{outcome}");
+    assert_eq!(outcome.loss_by_layer.socket_there, None);
+    assert_eq!(outcome.loss_by_layer.unread.len(), 1, "{:?}", outcome.loss_by_layer);
+    // A search does not try lower rates.
+    let plan = UdpPlan { wait: Duration::from_millis(50), duration: Duration::from_millis(50), ..plan(gone) };
+    let loops = Loops::start(1).expect("a thread");
+    let found = search(&loops, &plan, &Search::default(), |_| {}).expect("it is possible");
+    assert_eq!((found.trials.len(), found.highest_rate), (1, None), "{found}");
+}
+
+#[test]
+fn a_plan_that_is_not_possible_is_refused() {
+    let target = "127.0.0.1:9".parse().expect("an address");
+    let refused = |change: fn(&mut UdpPlan)| {
+        let mut plan = plan(target);
+        change(&mut plan);
+        match run(&Loops::start(1).expect("a thread"), plan) {
+            Err(UdpLoadError::Limit { what, .. }) => what,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(|plan| plan.bytes = HEADER_BYTES - 1), "bytes of a datagram");
+    assert_eq!(refused(|plan| plan.bytes = 65_508), "bytes of a datagram");
+    assert_eq!(refused(|plan| plan.flows = 0), "flows");
+    assert_eq!(refused(|plan| plan.sockets = Some(11)), "sockets");
+    assert_eq!(refused(|plan| plan.datagrams_per_second = f64::NAN), "datagrams a second");
+    assert_eq!(refused(|plan| plan.duration = Duration::from_secs(1 << 40)), "datagrams in all");
+    assert_eq!(refused(|plan| plan.wait = Duration::ZERO), "seconds of waiting");
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    // At the second rate the sender is behind from the start, and would be until the end.
+    for (rate, seconds) in [(2000.0, 3600), (1e8, 40)] {
+        let address = echo(|_, datagram| vec![datagram.to_vec()]);
+        let plan = UdpPlan {
+            duration: Duration::from_secs(seconds),
+            datagrams_per_second: rate,
+            wait: Duration::from_millis(500),
+            ..plan(address)
+        };
+        let stop = plan.stop.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            stop.stop();
+        });
+        let outcome = load(plan);
+        assert!(outcome.rate.interrupted && outcome.sent < outcome.intended, "{outcome}");
+    }
+}
