@@ -1,9 +1,9 @@
 //! What the pools of one client on one loop have in common, and their connections need.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use anywire_loops::deadline::Deadline;
@@ -29,6 +29,9 @@ pub(crate) struct LoopContext {
     timer: Deadline,
     next_sweep: Cell<Option<Instant>>,
     sweeper: RefCell<Option<Waker>>,
+    /// What the caller of a waiting call wakes when it leaves.
+    leaving: Arc<Leaving>,
+    leaving_waker: Waker,
     /// A sweep is to happen now.
     kicked: Cell<bool>,
     spares: RefCell<Vec<Output>>,
@@ -61,6 +64,7 @@ impl LoopContext {
             Err(_) => (1, Arc::default()),
         };
         let owners = limits.connections_per_origin.min(loops);
+        let leaving = Arc::<Leaving>::default();
         Self {
             hold: Arc::new(LoopHold { inner: Arc::clone(inner) }),
             index,
@@ -72,6 +76,8 @@ impl LoopContext {
             timer: Deadline::new(),
             next_sweep: Cell::new(None),
             sweeper: RefCell::new(None),
+            leaving_waker: Arc::clone(&leaving).into(),
+            leaving,
             kicked: Cell::new(false),
             spares: RefCell::default(),
         }
@@ -106,8 +112,14 @@ impl LoopContext {
         }
     }
 
+    /// Wakes the sweeping task, on whose next poll the queues drop calls whose callers have left.
+    pub(crate) fn leaving(&self) -> &Waker {
+        &self.leaving_waker
+    }
+
     /// Ready if a sweep is due. It has to set the next one by [`sweep_by`](Self::sweep_by).
     pub(crate) fn poll_sweep_due(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.leaving.set_task(cx.waker());
         self.sweeper.replace(Some(cx.waker().clone()));
         let expired = self.timer.poll_expired(cx).is_ready();
         if !self.kicked.take() && !expired {
@@ -128,6 +140,35 @@ impl LoopContext {
         let mut spares = self.spares.borrow_mut();
         if output.is_empty() && spares.len() < SPARE_OUTPUTS {
             spares.push(output);
+        }
+    }
+}
+
+/// Wakes the sweeping task from any thread.
+#[derive(Debug, Default)]
+struct Leaving(Mutex<Option<Waker>>);
+
+impl Leaving {
+    fn set_task(&self, task: &Waker) {
+        let replaced = self.lock().replace(task.clone());
+        drop(replaced);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Leaving {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let task = self.lock().clone();
+        if let Some(task) = task {
+            task.wake();
         }
     }
 }

@@ -210,6 +210,10 @@ impl Local {
     }
 
     fn poll_sweep(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // A caller who has left wakes this task, and nothing else says so.
+        for pool in self.all_pools() {
+            pool.purge();
+        }
         while self.context.poll_sweep_due(cx).is_ready() {
             self.sweep();
             if self.retired.get() && self.pools.borrow().is_empty() {

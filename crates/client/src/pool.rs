@@ -356,6 +356,11 @@ impl Pool {
         calls
     }
 
+    /// Drops waiting calls whose callers have left.
+    pub(crate) fn purge(&self) {
+        self.waiting.purge();
+    }
+
     /// Ends overdue waits and starts the dials that are due. Says when to look again, or nothing if the pool is over.
     pub(crate) fn sweep(self: &Rc<Self>, now: Instant) -> Option<Instant> {
         let next = self.waiting.sweep(now, self.served_by(self.dialing.get()));

@@ -3,10 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::task::Context;
 use std::time::Instant;
 
 use anywire_loops::clock::{self, precise};
 
+use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::job::Job;
 use crate::{Error, Phase};
@@ -28,14 +30,27 @@ impl Queue {
         self.jobs.borrow().len()
     }
 
-    pub(crate) fn push(&self, job: Job) {
+    pub(crate) fn push(&self, mut job: Job) {
+        self.watch(&mut job);
         self.jobs.borrow_mut().push_back(job);
         self.context.cells.waiting.add(1);
     }
 
-    pub(crate) fn push_first(&self, job: Job) {
+    pub(crate) fn push_first(&self, mut job: Job) {
+        self.watch(&mut job);
         self.jobs.borrow_mut().push_front(job);
         self.context.cells.waiting.add(1);
+    }
+
+    /// Has the queue purged once the caller leaves.
+    fn watch(&self, job: &mut Job) {
+        let leaving = self.context.leaving();
+        let cx = &mut Context::from_waker(leaving);
+        if let Some(reply) = &mut job.reply
+            && poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()
+        {
+            leaving.wake_by_ref();
+        }
     }
 
     /// The oldest call whose caller still waits. A call that is sent again takes a `fresh` connection only.
@@ -53,11 +68,12 @@ impl Queue {
         }
     }
 
-    /// Drops calls whose callers are gone, if enough callers of the client have gone since the last time.
+    /// Drops calls whose callers are gone; of a long queue if enough callers of the client have gone since the last time.
     pub(crate) fn purge(&self) {
         let abandoned = self.context.abandoned();
-        // In a long queue not for each of them: that would look through the queue for each new call.
-        if abandoned - self.purged_at.get() <= self.len() as u64 / 64 {
+        // In a long queue not for each of them: that would look through the queue for each call that comes or leaves.
+        let is_long = self.len() >= LONG;
+        if self.len() == 0 || is_long && abandoned - self.purged_at.get() <= (self.len() / LONG) as u64 {
             return;
         }
         self.purged_at.set(abandoned);
@@ -119,3 +135,6 @@ impl Queue {
         next
     }
 }
+
+/// Calls of a queue that is looked through as a whole only now and then.
+const LONG: usize = 64;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Gate, HANG, OK, Peer, block_on, client, eventually, on_each_wire, poll_once};
 use anywire_client::{Error, Limits};
+use anywire_http::Body;
 
 fn narrow(queue: usize) -> Limits {
     Limits { connections_per_origin: 1, queue_per_origin: queue, ..Limits::default() }
@@ -71,6 +72,30 @@ fn a_call_in_the_queue_leaves_it() {
         block_on(third).expect("an answer");
         let counters = client.counters().total();
         assert_eq!((counters.dialed, counters.queue_full, counters.waiting), (1, 1, 0));
+    });
+}
+
+#[test]
+fn a_call_leaves_the_queue_with_its_body_at_once() {
+    let long = Duration::from_secs(3600);
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            talk.request();
+            talk.wait_for_end();
+        });
+        let (_loops, client) = client(1, |builder| {
+            builder.limits(narrow(2)).acquire_timeout(long).read_timeout(long).total_timeout(long)
+        });
+        let mut first = client.get(peer.url("/")).via(peer.via()).send();
+        assert!(poll_once(&mut first).is_pending());
+        eventually("the first has the connection", || client.counters().total().active == 1);
+        let (sender, body) = Body::channel(1);
+        let mut second = client.post(peer.url("/")).via(peer.via()).body(body).send();
+        assert!(poll_once(&mut second).is_pending());
+        eventually("the second waits", || client.counters().total().waiting == 1);
+        drop(second);
+        eventually("its body is dropped", || sender.is_closed());
+        eventually("it is counted no more", || client.counters().total().waiting == 0);
     });
 }
 
