@@ -3,6 +3,7 @@
 //! Each stream has a waker and deadlines of its own. What wakes one polls that one. Requests that were submitted since the
 //! last turn leave in one write.
 
+mod deadlines;
 mod lost;
 mod session;
 mod stream;

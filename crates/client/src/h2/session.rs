@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::h2::{Code, Engine, Event, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
-use anywire_loops::clock::{self, precise};
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
@@ -24,7 +23,7 @@ use crate::context::LoopContext;
 use crate::download::Download;
 use crate::h1::is_tls_alert;
 use crate::job::{Delivery, Job};
-use crate::watchdog::{WaitsFor, Watchdog};
+use crate::watchdog::Watchdog;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
@@ -33,16 +32,16 @@ pub(crate) struct Session {
     input: Option<Buffer>,
     pub(super) output: Output,
     pub(super) streams: Slab<Stream>,
-    places: StreamMap<usize>,
+    pub(super) places: StreamMap<usize>,
     /// One for each place.
-    wakers: Vec<Waker>,
+    pub(super) wakers: Vec<Waker>,
     woken: Arc<Woken>,
     /// Streams to be polled in this turn.
-    touched: Vec<usize>,
+    pub(super) touched: Vec<usize>,
     /// Streams that wait for something else than before this turn.
     pub(super) changed: Vec<usize>,
     /// Streams that have bytes in the output.
-    unflushed: Vec<usize>,
+    pub(super) unflushed: Vec<usize>,
     /// Bytes that the wire has taken.
     pub(super) flushed: u64,
     /// What the pool has yet to be told.
@@ -52,7 +51,7 @@ pub(crate) struct Session {
     /// When the first deadline of a stream passes, or one has that does not count any more.
     pub(super) earliest: Option<Instant>,
     /// The connection's window was closed when the streams' deadlines were set.
-    keeps_waiting: bool,
+    pub(super) keeps_waiting: bool,
     /// When the connection has been idle for too long.
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
@@ -532,63 +531,6 @@ impl Session {
         self.engine.reset(stream.id, code, self.output.buffer());
         stream
     }
-
-    /// Sets what each stream waits for.
-    fn watch(&mut self, context: &LoopContext) {
-        let keeps_waiting = self.engine.keeps_peer_waiting();
-        if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
-            // What each response waits for is another.
-            self.changed.extend(self.streams.iter().map(|(place, _)| place));
-        }
-        if self.changed.is_empty() {
-            return;
-        }
-        // The true time, since callers' bodies may have run for long.
-        let now = precise();
-        for place in mem::take(&mut self.changed) {
-            let Some(stream) = self.streams.get_mut(place) else { continue };
-            let is_unsent = stream.ends_at > self.flushed
-                || matches!(stream.upload, Upload::Whole(_))
-                || self.engine.is_blocked(stream.id);
-            let uploads = stream.upload.is_streaming();
-            let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
-            let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
-            stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
-            self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
-        }
-    }
-
-    /// Sets what it waits for.
-    fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
-        self.watch(context);
-        if self.streams.is_empty() && self.idle_until.is_none() {
-            self.rest(now, context, until);
-        }
-        let next = [self.earliest, self.engine.next_deadline(), self.idle_until].into_iter().flatten().min();
-        if let Some(next) = next
-            && self.timer_at.is_none_or(|at| next < at)
-        {
-            self.timer_at = Some(next);
-            timer.set_at(next);
-        }
-    }
-
-    /// Begins to be idle, and frees what only a busy connection needs.
-    fn rest(&mut self, now: Instant, context: &LoopContext, until: Instant) {
-        self.idle_until = Some(clock::after(now, context.config().timeouts.idle).min(until));
-        self.earliest = None;
-        self.timer_at = None;
-        if self.streams.capacity() > PLACES_KEPT {
-            self.streams = Slab::new();
-            self.places = StreamMap::default();
-            self.wakers = Vec::new();
-            (self.touched, self.changed, self.unflushed) = Default::default();
-            self.turns = VecDeque::new();
-        }
-        if self.output.is_empty() {
-            context.keep_output(mem::replace(&mut self.output, Output::new()));
-        }
-    }
 }
 
 /// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other tasks
@@ -600,6 +542,3 @@ const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
 
 /// Output beyond this leaves before more is read: so many acknowledgements a peer that reads does not leave there.
 const OUTPUT_LIMIT_BYTES: usize = 4 * OUTPUT_HIGH_WATER_BYTES;
-
-/// Streams for which an idle connection keeps memory.
-const PLACES_KEPT: usize = 8;

@@ -1,0 +1,78 @@
+//! What a connection waits for, and until when: each of its streams, the engine, or the end of its idleness.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::time::Instant;
+
+use anywire_http::h2::StreamMap;
+use anywire_loops::clock::{self, precise};
+use anywire_loops::deadline::Deadline;
+use anywire_wire::Output;
+use slab::Slab;
+
+use super::session::Session;
+use super::upload::Upload;
+use crate::context::LoopContext;
+use crate::watchdog::WaitsFor;
+
+impl Session {
+    /// Sets what each stream waits for.
+    pub(super) fn watch(&mut self, context: &LoopContext) {
+        let keeps_waiting = self.engine.keeps_peer_waiting();
+        if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
+            // What each response waits for is another.
+            self.changed.extend(self.streams.iter().map(|(place, _)| place));
+        }
+        if self.changed.is_empty() {
+            return;
+        }
+        // The true time, since callers' bodies may have run for long.
+        let now = precise();
+        for place in mem::take(&mut self.changed) {
+            let Some(stream) = self.streams.get_mut(place) else { continue };
+            let is_unsent = stream.ends_at > self.flushed
+                || matches!(stream.upload, Upload::Whole(_))
+                || self.engine.is_blocked(stream.id);
+            let uploads = stream.upload.is_streaming();
+            let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
+            let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
+            stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
+            self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
+        }
+    }
+
+    /// Sets what it waits for.
+    pub(super) fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
+        self.watch(context);
+        if self.streams.is_empty() && self.idle_until.is_none() {
+            self.rest(now, context, until);
+        }
+        let next = [self.earliest, self.engine.next_deadline(), self.idle_until].into_iter().flatten().min();
+        if let Some(next) = next
+            && self.timer_at.is_none_or(|at| next < at)
+        {
+            self.timer_at = Some(next);
+            timer.set_at(next);
+        }
+    }
+
+    /// Begins to be idle, and frees what only a busy connection needs.
+    fn rest(&mut self, now: Instant, context: &LoopContext, until: Instant) {
+        self.idle_until = Some(clock::after(now, context.config().timeouts.idle).min(until));
+        self.earliest = None;
+        self.timer_at = None;
+        if self.streams.capacity() > PLACES_KEPT {
+            self.streams = Slab::new();
+            self.places = StreamMap::default();
+            self.wakers = Vec::new();
+            (self.touched, self.changed, self.unflushed) = Default::default();
+            self.turns = VecDeque::new();
+        }
+        if self.output.is_empty() {
+            context.keep_output(mem::replace(&mut self.output, Output::new()));
+        }
+    }
+}
+
+/// Streams for which an idle connection keeps memory.
+const PLACES_KEPT: usize = 8;
