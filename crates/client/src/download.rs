@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::{Body, Headers, Method, ResponseHead, StatusCode, body};
+use anywire_loops::clock::precise;
 use anywire_wire::Upgraded;
 use bytes::Bytes;
 use tokio::io::DuplexStream;
@@ -55,6 +57,14 @@ impl Download {
         let polled = poll(sender).map_err(drop);
         *reader_is_slow = polled.is_pending();
         polled
+    }
+
+    /// How long its caller has waited for the next piece of the body. All the time, if it has yet to get the head.
+    pub(crate) fn awaited_for(&self, now: Instant) -> Duration {
+        match self {
+            Self::Streams { sender, .. } => sender.awaited_for(now),
+            _ => Duration::MAX,
+        }
     }
 
     /// Whether nothing of the response has come, but for interim ones.
@@ -111,6 +121,7 @@ impl Download {
         if let Some(length) = length {
             body = body.with_length(length);
         }
+        sender.keep_time(precise);
         // Neither can fail: the channel is new and its reader is here.
         let _ = sender.try_send(first.into_bytes());
         if let Some(trailers) = trailers {

@@ -157,6 +157,14 @@ impl Watchdog {
             return Some(error);
         }
         let (_, phase) = self.first().filter(is_late)?;
+        if phase == Phase::Body {
+            // Time in which the caller asks for nothing is no silence of the peer.
+            let rest = job.draft.read_timeout.saturating_sub(download.awaited_for(now));
+            if !rest.is_zero() {
+                self.silent_until = Some((after(now, rest), phase));
+                return None;
+            }
+        }
         Some(late(phase, job, context))
     }
 

@@ -145,6 +145,10 @@ pub struct Requests {
     pub reset: u64,
     /// Those lost with a connection that ended, by whosever fault.
     pub unanswered_at_close: u64,
+    /// Requests that were sent once more, because the peer had announced not to act on them (RFC 9112 section 9.6, RFC 9113
+    /// section 6.8). Each is one request in the other counts.
+    #[serde(default)]
+    pub sent_again: u64,
     /// Those still on their way when the run ended; they are no error.
     pub unanswered_at_end: u64,
     /// How long the oldest of these had waited, in microseconds; `null` if there was none.
@@ -187,6 +191,7 @@ impl Requests {
         self.timed_out += other.timed_out;
         self.reset += other.reset;
         self.unanswered_at_close += other.unanswered_at_close;
+        self.sent_again += other.sent_again;
         self.unanswered_at_end += other.unanswered_at_end;
         self.note_unanswered(other.oldest_unanswered_us);
         self.errors.merge(&other.errors);

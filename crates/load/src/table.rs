@@ -121,13 +121,17 @@ impl Requests {
     /// What became of them, in a line.
     pub(crate) fn line(&self) -> String {
         let Self { sent, answered, timed_out, reset, unanswered_at_close, unanswered_at_end, .. } = *self;
-        let reset = if reset > 0 { format!("{} reset, ", grouped(reset)) } else { String::new() };
+        let unless_none = |count: u64, what: &str| match count {
+            0 => String::new(),
+            count => format!("{} {what}, ", grouped(count)),
+        };
+        let (again, reset) = (unless_none(self.sent_again, "sent again"), unless_none(reset, "reset"));
         let [sent, answered, timed_out, lost, left] =
             [sent, answered, timed_out, unanswered_at_close, unanswered_at_end].map(grouped);
         let oldest =
             self.oldest_unanswered_us.map(|us| format!(" (oldest {})", time(us))).unwrap_or_default();
         format!(
-            "{sent} sent, {answered} answered, {timed_out} timed out, {reset}{lost} lost at a close, {left} on their way at \
+            "{sent} sent, {again}{answered} answered, {timed_out} timed out, {reset}{lost} lost at a close, {left} on their way at \
              the end{oldest}"
         )
     }

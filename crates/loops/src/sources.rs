@@ -1,10 +1,11 @@
 //! Work that comes without a wake-up, so that a loop has to look for it itself.
 //!
 //! Bytes in shared memory, or frames in the ring of a device, raise no event that tokio could wait for. While a loop is awake
-//! that is an advantage: whoever brings them makes no system call. So a loop does two things for each [`Source`]:
+//! that is an advantage: whoever brings them makes no system call. So a loop does three things for each [`Source`]:
 //! - **Before it sleeps** it has the source announce that, so that the next work comes with a wake-up.
 //! - **If the source asks for it**, it does not sleep at once but looks for work for a while. It does so in a task of its own,
 //!   so that other tasks, and each 61 polls timers and sockets, have their turns.
+//! - **If it has so much to do that it never sleeps**, it looks every millisecond, for as long as somebody waits.
 //!
 //! Each question for a look holds for that look alone, so a source that asks for a long one leaves later ones their short ones. How
 //! long a look is adapts itself: the time is halved if it passes in vain, down to a sixteenth of what was asked for, and grows
@@ -14,9 +15,12 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::hint::spin_loop;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
+
+use tokio::time::{Sleep, sleep_until};
 
 use crate::contained::contain;
 use crate::context::Local;
@@ -92,8 +96,8 @@ pub struct AddedSource {
 }
 
 impl AddedSource {
-    /// Work is expected soon: the loop looks for it for about so long before it sleeps, and less if that was in vain before.
-    /// Costs a few writes to memory if the loop looks already.
+    /// Somebody waits for work: the loop looks for it for about so long before it sleeps, and less if that was in vain before. With a time
+    /// of zero it sleeps at once. Either way it looks now and then if it never sleeps. Costs a few writes to memory if the loop looks already.
     #[inline]
     pub fn spin(&self, longest: Duration) {
         if let Some(local) = self.local.upgrade() {
@@ -126,6 +130,19 @@ pub(crate) struct Sources {
     list: RefCell<Vec<(u64, Rc<dyn Source>)>>,
     next_id: Cell<u64>,
     spinner: Spinner,
+    lookout: Lookout,
+}
+
+/// The state of the task that looks for work while the loop has too much to do to sleep.
+#[derive(Default)]
+struct Lookout {
+    /// Somebody waits, and the loop has not slept since.
+    is_wanted: Cell<bool>,
+    /// There is a task.
+    exists: Cell<bool>,
+    rests: Cell<bool>,
+    /// Wakes the task when it rests.
+    waker: RefCell<Option<Waker>>,
 }
 
 /// The state of the task that looks for work.
@@ -161,6 +178,7 @@ enum State {
 impl Sources {
     /// Called right before the loop sleeps.
     pub(crate) fn prepare_to_sleep(&self) {
+        self.lookout.is_wanted.set(false);
         self.each(|source| {
             source.prepare_to_sleep();
             false
@@ -173,6 +191,9 @@ impl Sources {
         spinner.asked.set(spinner.asked.get().max(longest));
         if spinner.state.get() != State::Spins && !longest.is_zero() {
             self.start(local, longest);
+        }
+        if !self.lookout.is_wanted.replace(true) {
+            self.start_lookout(local);
         }
     }
 
@@ -189,6 +210,39 @@ impl Sources {
         } else if let Some(waker) = spinner.waker.take() {
             spinner.began_anew(longest, Instant::now());
             waker.wake();
+        }
+    }
+
+    #[cold]
+    fn start_lookout(&self, local: &Rc<Local>) {
+        if !self.lookout.exists.replace(true) {
+            let (local, mut pause) = (Rc::downgrade(local), None);
+            // As the task that spins.
+            drop(tokio::task::spawn_local(poll_fn(move |cx| match local.upgrade() {
+                Some(local) => local.sources().poll_lookout(&mut pause, cx),
+                None => Poll::Ready(()),
+            })));
+        } else if let Some(waker) = self.lookout.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Looks after each pause, until the loop has slept. An idle loop is woken once by that: setting the timer back would cost more.
+    fn poll_lookout(&self, pause: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
+        let next = || tokio::time::Instant::now() + LOOKOUT_EVERY;
+        let pause = pause.get_or_insert_with(|| Box::pin(sleep_until(next())));
+        if self.lookout.rests.replace(false) {
+            pause.as_mut().reset(next());
+        }
+        loop {
+            ready!(pause.as_mut().poll(cx));
+            if !self.lookout.is_wanted.get() {
+                self.lookout.rests.set(true);
+                *self.lookout.waker.borrow_mut() = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            self.each(|source| source.look());
+            pause.as_mut().reset(next());
         }
     }
 
@@ -219,17 +273,15 @@ impl Sources {
         Poll::Pending
     }
 
-    /// Asks the sources in turn, until one says so. A panic of one is counted and logged.
+    /// Asks all sources in turn, and says whether one says so: one that always does hides no other. A panic of one is counted and logged.
     fn each(&self, mut ask: impl FnMut(&dyn Source) -> bool) -> bool {
-        let mut from = 0;
+        let (mut from, mut any) = (0, false);
         loop {
             // Not under the borrow: asking may run code of users, which may add or remove sources. The next one is found by its
             // number, because a removed one shifts the places of all behind it, and one that is left out here sleeps on.
             let next = self.list.borrow().iter().find(|(id, _)| *id >= from).cloned();
-            let Some((id, source)) = next else { return false };
-            if contain("a source", || ask(&*source)) == Ok(true) {
-                return true;
-            }
+            let Some((id, source)) = next else { return any };
+            any |= contain("a source", || ask(&*source)) == Ok(true);
             from = id + 1;
         }
     }
@@ -264,6 +316,8 @@ impl Spinner {
     }
 }
 
+/// Between two looks of a loop that never sleeps.
+const LOOKOUT_EVERY: Duration = Duration::from_millis(1);
 /// Fewer than a microsecond's worth, so that other tasks hardly wait.
 const LOOKS_A_TURN: usize = 16;
 /// The least that it looks is a sixteenth of what was asked for.

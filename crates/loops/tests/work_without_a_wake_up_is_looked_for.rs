@@ -117,6 +117,51 @@ fn other_tasks_timers_and_hand_overs_have_their_turns() {
 }
 
 #[test]
+fn a_loop_that_never_sleeps_looks_now_and_then() {
+    let (_loops, here) = start();
+    let number = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&number);
+    let waiting = here.spawn(move || async move {
+        let busy = Rc::new(Cell::new(true));
+        let is_busy = Rc::clone(&busy);
+        drop(anywire_loops::spawn(async move {
+            while is_busy.get() {
+                tokio::task::yield_now().await;
+            }
+        }));
+        let (source, added) = add(&theirs);
+        for number in 1..=3 {
+            wait_for(&source, &added, number, Duration::ZERO).await;
+        }
+        busy.set(false);
+    });
+    (1..=3).for_each(|raised| number.store(raised, SeqCst));
+    waiting.wait().expect("no panic");
+}
+
+#[test]
+fn a_source_that_always_has_work_hides_no_other_one() {
+    struct Always;
+    impl Source for Always {
+        fn look(&self) -> bool {
+            true
+        }
+        fn prepare_to_sleep(&self) {}
+    }
+    let (_loops, here) = start();
+    let number = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&number);
+    let waiting = here.spawn(move || async move {
+        let _always = add_source(Rc::new(Always));
+        let (source, added) = add(&theirs);
+        wait_for(&source, &added, 1, HANG).await;
+    });
+    eventually("it looks", || here.counters().spins > 0);
+    number.store(1, SeqCst);
+    waiting.wait().expect("no panic");
+}
+
+#[test]
 fn it_ends_when_the_time_has_passed_and_before_the_loop_sleeps_it_is_told() {
     let (_loops, here) = start();
     let task = here.spawn(move || async move {

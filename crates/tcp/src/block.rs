@@ -113,6 +113,14 @@ impl Block {
         self.snd_nxt - self.snd_una
     }
 
+    /// The number of a segment without text: SND.NXT, unless the peer has taken back the window of what is in flight. It accepts
+    /// nothing behind the edge of its window then (RFC 9293 3.8.6, MUST-34). A FIN needs no window, and scaling loses less than a
+    /// unit.
+    pub(crate) fn bare_seq(&self) -> Seq {
+        let beyond = (self.snd_nxt - self.snd_right).cast_signed();
+        if beyond > 1 << self.send_scale() { self.snd_right.max(self.snd_una) } else { self.snd_nxt }
+    }
+
     /// Whether congestion control has reacted to this window of data outside of a repair, to a mark or to a loss that a probe
     /// has repaired: it reacts once a window (RFC 3168 6.1.2, RFC 8985 7.4.2).
     pub(crate) const fn has_reacted(&self) -> bool {

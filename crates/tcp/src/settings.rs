@@ -22,7 +22,8 @@ pub struct Settings {
     pub rto_min: Duration,
     /// The longest one; RFC 6298 asks for at least 60 s. Default: 60 s.
     pub rto_max: Duration,
-    /// How long data may stay without an ACK before the connection is given up (R2 of RFC 9293 3.8.3; RFC 5482).
+    /// How long data may stay without an ACK before the connection is given up (R2 of RFC 9293 3.8.3; RFC 5482). The time begins
+    /// with the first retransmission timeout, which is a round trip and a bit after the data has left.
     /// Default: 180 s; a connection can have its own.
     pub user_timeout: Duration,
     /// How long an open may take; at least 180 s by RFC 9293 MUST-23. Default: 180 s.

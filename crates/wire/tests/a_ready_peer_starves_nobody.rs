@@ -3,12 +3,15 @@
 mod support;
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::task::Poll;
 
 use anywire_wire::Connection;
+use tokio::sync::Semaphore;
 
 /// So often nothing on this loop could have happened by chance.
 const MANY: usize = 100_000;
@@ -76,6 +79,64 @@ fn by_reading_alone_or_writing_alone() {
         })
         .await;
     });
+}
+
+/// Another task has so much to do that the loop never sleeps.
+#[test]
+fn by_keeping_the_loop_awake() {
+    for waits_for_room in [false, true] {
+        for address in support::addresses() {
+            let waits = Arc::new(Semaphore::new(0));
+            let begins = Arc::clone(&waits);
+            let accepted = move |mut accepted: Connection| {
+                let begins = Arc::clone(&begins);
+                async move {
+                    begins.acquire().await.expect("it is never closed").forget();
+                    if waits_for_room {
+                        let mut buffer = vec![0; 100_000];
+                        while accepted.read(&mut buffer).await.expect("an open connection") > 0 {}
+                    } else {
+                        accepted.write_all(b"x").await.expect("an open connection");
+                    }
+                }
+            };
+            support::play(&address, accepted, move |mut dialled| async move {
+                let busy = Rc::new(Cell::new(true));
+                let is_busy = Rc::clone(&busy);
+                drop(anywire_loops::spawn(async move {
+                    while is_busy.get() {
+                        tokio::task::yield_now().await;
+                    }
+                }));
+                // A task of its own, so that only its own wake-up brings it on.
+                let done = anywire_loops::spawn(async move {
+                    // More than any wire holds.
+                    let (mut left, bytes) = (16 << 20, vec![0; 100_000]);
+                    poll_fn(|cx| {
+                        loop {
+                            let polled = if waits_for_room {
+                                dialled.poll_write(cx, &bytes[..left.min(bytes.len())])
+                            } else {
+                                dialled.poll_read(cx, &mut [0])
+                            };
+                            let Poll::Ready(moved) = polled else {
+                                waits.add_permits(1);
+                                return Poll::Pending;
+                            };
+                            left -= moved.expect("an open connection");
+                            if !waits_for_room || left == 0 {
+                                return Poll::Ready(());
+                            }
+                        }
+                    })
+                    .await;
+                    poll_fn(|cx| dialled.poll_flush(cx)).await.expect("an open connection");
+                });
+                done.await.expect("no panic");
+                busy.set(false);
+            });
+        }
+    }
 }
 
 #[test]

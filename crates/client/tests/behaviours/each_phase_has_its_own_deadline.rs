@@ -1,13 +1,15 @@
 //! Every phase of a call with all defaults on, scaled down by one factor: which deadline ends it, what the caller sees,
 //! and which counter moves. Peers send nothing, one byte at a time, or read nothing.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
 use std::thread::{self, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::support::bytes_of_http2::DATA;
 use crate::support::{
-    AnyWire, Gate, HANG, Peer, Talk, block_on, builder, client, eventually, fed, on_four_wires_at_a_time,
-    poll_once, wire,
+    AnyWire, Gate, HANG, Peer, Talk, block_on, builder, client, client_of_http2, eventually, fed,
+    on_four_wires_at_a_time, poll_once, wire,
 };
 use anywire_client::{Call, Client, ClientBuilder, Counters, Error, Limits, Phase, Timeouts};
 use anywire_loops::Loops;
@@ -309,6 +311,55 @@ fn no_deadline_ends_an_answer_whose_caller_takes_its_time() {
         }
         assert_eq!(read, LENGTH);
     });
+}
+
+/// The time for which a caller asks for nothing, while its peer sends nothing either, is no silence. That of a caller who asks is,
+/// also if it asks again and again, as `select!` does.
+#[test]
+fn a_silence_counts_only_while_the_caller_asks() {
+    let second = Duration::from_secs(1);
+    let options = |builder: ClientBuilder| builder.read_timeout(second);
+    let (go_on, going_on) = mpsc::channel::<()>();
+    let going_on = Arc::new(Mutex::new(going_on));
+    let wait = move || going_on.lock().expect("no panic").recv().expect("the test goes on");
+    let over_http2 = wait.clone();
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        talk.request_head();
+        talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\na");
+        wait();
+        talk.say("b");
+        talk.wait_for_end();
+    });
+    let peer_of_http2 = Peer::of_http2(wire("tcp"), move |mut frames, _| {
+        let Some(stream) = frames.request() else { return };
+        frames.head(stream, false);
+        frames.say(DATA, 0, stream, b"a");
+        over_http2();
+        frames.say(DATA, 0, stream, b"b");
+        frames.talk.wait_for_end();
+    });
+    let silent = Peer::start(wire("tcp"), |talk| talk.wait_for_end());
+    let (_clock_loops, clock) = client(1, |builder| builder);
+    for (peer, (_loops, client)) in [(&peer, client(1, options)), (&peer_of_http2, client_of_http2(options))]
+    {
+        let mut answer = block_on(client.get(peer.url("/")).send()).expect("an answer");
+        assert_eq!(block_on(answer.chunk()).expect("a good body").expect("some of it"), "a");
+        // A call that begins later and has longer ends.
+        let clock = clock.get(silent.url("/")).read_timeout(second * 2);
+        assert!(block_on(clock.send()).expect_err("never answered").is_timeout());
+        go_on.send(()).expect("the peer waits");
+        assert_eq!(block_on(answer.chunk()).expect("a good body").expect("some of it"), "b");
+        let hang = Instant::now() + HANG;
+        let error = loop {
+            let mut chunk = Box::pin(answer.chunk());
+            if let Poll::Ready(ended) = poll_once(&mut chunk) {
+                break ended.expect_err("nothing more comes");
+            }
+            assert!(Instant::now() < hang, "its silence begins anew");
+            sleep(PACE);
+        };
+        assert!(matches!(error, Error::Timeout { phase: Phase::Body, .. }), "{error:?}");
+    }
 }
 
 /// The counters of deadlines: that of `phase` says 1, and the others 0.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use anywire_advice::Advice;
 use bytes::Bytes;
@@ -103,6 +104,7 @@ impl Sender {
         state.queued_bytes += chunk.len();
         state.queue.push(chunk);
         let waker = state.reader.take();
+        state.waited = Duration::ZERO;
         drop(state);
         wake(waker);
         Ok(())
@@ -132,6 +134,27 @@ impl Sender {
     pub fn is_awaited(&self) -> bool {
         let state = self.shared.lock();
         state.reader.is_some() && state.queue.is_empty()
+    }
+
+    /// From here the channel knows by this clock how long its reader [has waited](Self::awaited_for). This module has no clock of
+    /// its own.
+    pub fn keep_time(&self, clock: fn() -> Instant) {
+        self.shared.lock().clock = Some(clock);
+    }
+
+    /// How long the reader has waited for a chunk since it got the last one, not counting the time in which it did not ask.
+    /// Only if it [keeps the time](Self::keep_time); else zero.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (sender, body) = anywire_http::Body::channel(1024);
+    /// sender.keep_time(Instant::now);
+    /// assert_eq!(sender.awaited_for(Instant::now()), Duration::ZERO, "nobody has asked");
+    /// # drop(body);
+    /// ```
+    pub fn awaited_for(&self, now: Instant) -> Duration {
+        self.shared.lock().awaited_for(now)
     }
 
     fn end(&self, end: End) {
@@ -224,6 +247,11 @@ impl Receiver {
             End::Open => {
                 state.end = End::Open;
                 state.chunks_in_a_row = 0;
+                if state.reader.is_none()
+                    && let Some(clock) = state.clock
+                {
+                    state.waits_since = Some(clock());
+                }
                 let replaced = keep_waker(&mut state.reader, cx);
                 let waker = if first_ask { state.sender.take() } else { None };
                 drop(state);
@@ -236,7 +264,12 @@ impl Receiver {
 
     /// The reader waits for no chunk any more, without having got one.
     pub(super) fn wait_no_more(&self) {
-        let waker = self.shared.lock().reader.take();
+        let mut state = self.shared.lock();
+        if let Some(clock) = state.clock {
+            state.waited = state.awaited_for(clock());
+        }
+        let waker = state.reader.take();
+        drop(state);
         drop(waker);
     }
 
@@ -279,13 +312,25 @@ struct State {
     reader_gone: bool,
     end: End,
     trailers: Option<Box<Headers>>,
+    /// Set while the reader waits.
     reader: Option<Waker>,
     sender: Option<Waker>,
+    /// Where the time comes from, if it counts.
+    clock: Option<fn() -> Instant>,
+    /// When the reader began to wait, if it does.
+    waits_since: Option<Instant>,
+    /// How long it had waited before, for the same chunk.
+    waited: Duration,
 }
 
 impl State {
     fn has_room(&self) -> bool {
         self.queued_bytes < self.limit_bytes
+    }
+
+    fn awaited_for(&self, now: Instant) -> Duration {
+        let since = self.waits_since.filter(|_| self.reader.is_some());
+        self.waited.saturating_add(since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)))
     }
 }
 
@@ -344,6 +389,9 @@ pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
         trailers: None,
         reader: None,
         sender: None,
+        clock: None,
+        waits_since: None,
+        waited: Duration::ZERO,
     };
     let shared = Arc::new(Shared { state: Mutex::new(state) });
     (Sender { shared: shared.clone() }, Receiver { shared })

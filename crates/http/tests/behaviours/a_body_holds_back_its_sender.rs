@@ -1,12 +1,13 @@
 //! A streaming body takes no more than its limit ahead of its reader, and each end learns what became of the
 //! other.
 
+use std::cell::Cell;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anywire_http::body::{Body, BodyError, SendError, Sender};
 use anywire_http::{Fault, Headers, h1};
@@ -131,6 +132,38 @@ fn a_reader_that_turns_to_something_else_waits_no_more() {
     assert!(!sender.is_awaited(), "it was dropped, as by select!");
     sender.try_send(Bytes::from_static(b"a")).expect("room");
     assert!(pin!(body.chunk()).poll(&mut cx).is_ready(), "nothing is lost");
+}
+
+thread_local! {
+    /// The time of a test, which it moves by hand.
+    static NOW: Cell<Instant> = Cell::new(crate::support::h2::clock());
+}
+
+#[test]
+fn a_sender_that_keeps_the_time_knows_for_how_long_it_is_awaited() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let passes = |seconds: u32| NOW.set(NOW.get() + SECOND * seconds);
+    let (mut sender, mut body) = Body::channel(10);
+    sender.keep_time(|| NOW.get());
+    let waited = |sender: &Sender| sender.awaited_for(NOW.get()).as_secs();
+    passes(1);
+    assert_eq!(waited(&sender), 0, "nobody has asked");
+    let mut cx = Context::from_waker(Waker::noop());
+    for turn in 1..=3 {
+        let mut chunk = pin!(body.chunk());
+        assert!(chunk.as_mut().poll(&mut cx).is_pending());
+        passes(1);
+        assert!(chunk.as_mut().poll(&mut cx).is_pending(), "asking again is no new question");
+        passes(1);
+        assert_eq!(waited(&sender), turn * 2);
+    }
+    passes(1);
+    assert_eq!(waited(&sender), 6, "it has turned to something else");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
+    assert_eq!(waited(&sender), 0, "the next chunk is another one");
+    assert!(pin!(body.chunk()).poll(&mut cx).is_ready());
+    passes(1);
+    assert_eq!(waited(&sender), 0, "the reader works on what it has");
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(crate) struct Exchange {
     window: Window,
     decoder: ResponseDecoder,
     depth: u32,
+    /// The request says `Connection: close`.
+    closes: bool,
     /// HEAD: the decoder must be told before each answer, since its length names a body that does not come.
     head_only: bool,
     /// Bytes of the window that are still to be written.
@@ -84,6 +86,8 @@ impl Exchange {
         deadline.set(plan.timeout);
         let mut decoder = ResponseDecoder::new(plan.limits.head.into());
         let head_only = plan.method == Method::HEAD;
+        let options = plan.headers.get_all("connection").flat_map(|value| value.split(|byte| *byte == b','));
+        let closes = options.into_iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
         if head_only {
             decoder.request_method(&Method::HEAD);
         }
@@ -92,7 +96,9 @@ impl Exchange {
             connection,
             window,
             decoder,
-            depth: plan.depth as u32,
+            // Who sends `close` sends nothing more on that connection (RFC 9112 section 9.6).
+            depth: if closes { 1 } else { plan.depth as u32 },
+            closes,
             head_only,
             unwritten: 0,
             in_flight: 0,
@@ -248,12 +254,12 @@ impl Exchange {
         let Answer { status, body_bytes, keep_alive, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
         self.tally.answered(measured, taken, Received { status, bytes: answer_bytes as u64, body_bytes });
-        if keep_alive {
+        if keep_alive && !self.closes {
             return Ok(());
         }
-        // The peer announced that this is its last answer (RFC 9112 section 9.6). Requests that were pipelined behind it
-        // are lost, which is no fault.
-        self.lose();
+        // The peer announced that this is its last answer, or we that it was the last request. It acts on none that were
+        // pipelined behind it (RFC 9112 section 9.6).
+        self.take_back();
         Err(Ending::Closed)
     }
 
@@ -326,7 +332,7 @@ impl Exchange {
             Ok(Some(_)) => match self.answered(precise()) {
                 // A body that lasts until the close ends the connection with its answer.
                 Ok(()) | Err(Ending::Closed) => {
-                    self.lose();
+                    self.take_back();
                     Ending::Closed
                 }
                 Err(ending) => ending,
@@ -353,6 +359,16 @@ impl Exchange {
         self.tally.error(measured, kind, || message);
         self.lose();
         Ending::Failed
+    }
+
+    /// Leaves the requests in flight to another connection.
+    #[cold]
+    fn take_back(&mut self) {
+        for batch in self.batches.drain(..) {
+            self.tally.take_back(self.tally.belongs(batch.measured), u64::from(batch.requests));
+        }
+        self.in_flight = 0;
+        self.unwritten = 0;
     }
 
     /// Counts the requests in flight as lost with the connection.

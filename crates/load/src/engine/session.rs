@@ -353,8 +353,9 @@ impl Session {
                 None => format!("an answer breaks the rules of HTTP/2 ({code})").into(),
             });
         } else if code == Code::REFUSED_STREAM && self.goes.is_some() {
-            // Behind the last stream that a `GOAWAY` names: it went with the connection.
-            part.unanswered_at_close += 1;
+            // Behind the last stream that a `GOAWAY` names: the peer has not acted on it (RFC 9113 section 6.8).
+            drop(counts);
+            self.tally.take_back(self.tally.belongs(call.measured), 1);
         } else if code == Code::REFUSED_STREAM {
             part.reset += 1;
             part.error(ErrorKind::Refused, || "the server refused a stream (REFUSED_STREAM)".to_owned());

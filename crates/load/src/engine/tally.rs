@@ -118,6 +118,18 @@ impl Tally {
         drawn as u32
     }
 
+    /// Takes back requests that the peer has announced not to act on, so that they are sent again: by whoever draws next.
+    #[cold]
+    pub(crate) fn take_back(&self, measured: bool, requests: u64) {
+        let mut counts = self.counts.borrow_mut();
+        let part = counts.part(measured);
+        part.sent -= requests;
+        part.sent_again += requests;
+        if measured && self.budget.get() != u64::MAX {
+            self.budget.set(self.budget.get() + requests);
+        }
+    }
+
     /// Whether all requests of the measured part were sent.
     pub(crate) fn is_spent(&self) -> bool {
         self.measuring.get() && self.budget.get() == 0

@@ -19,3 +19,4 @@ mod report_opens_in_chromium;
 #[cfg(feature = "udp")]
 mod udp_accounts_for_each_datagram;
 mod warm_up_is_in_no_figure;
+mod what_a_peer_announced_not_to_act_on_is_sent_again;

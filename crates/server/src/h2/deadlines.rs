@@ -10,6 +10,7 @@ use anywire_wire::Connection;
 
 use super::session::{Parts, Session};
 use super::stream::Stage;
+use super::upload::Upload;
 use crate::h1::{End, Expired, Waits, looked};
 use crate::service::Service;
 
@@ -153,6 +154,9 @@ impl Session {
                     self.go_on(id, service);
                 }
             }
+            // A reader in a task of its own has turned to something else since, and waits for nothing.
+            Some(Expired::BodySilent | Expired::BodySlow)
+                if !stream.upload.as_ref().is_some_and(Upload::waits_for_peer) => {}
             Some(expired @ (Expired::BodySilent | Expired::BodySlow)) => {
                 let slow = expired == Expired::BodySlow;
                 if slow { &counters.slow_bodies } else { &counters.body_timeouts }.increment();

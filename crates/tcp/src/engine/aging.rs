@@ -100,7 +100,8 @@ impl Engine {
         block.grow_older(now, lost);
         if block.has(Flags::WATCHED) && !block.times_its_end() {
             let mut heard_at = now;
-            if !block.is_stalled() {
+            // While it opens, the time is that of the first SYN without an answer, and its own timer asks for it.
+            if block.state.is_synchronized() && !block.is_stalled() {
                 heard_at = block.heard_at();
                 heard_at.keep_near(now, OLD_MILLIS);
                 block.set_heard_at(heard_at);

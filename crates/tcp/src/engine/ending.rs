@@ -127,7 +127,7 @@ impl Engine {
         let addresses = self.local.addresses(block.local, block.remote);
         // A reset should carry them as well (RFC 7323 3.2).
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
-        let segment = without_payload(&block, block.snd_nxt, Control::RST | Control::ACK);
+        let segment = without_payload(&block, block.bare_seq(), Control::RST | Control::ACK);
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         if !self.write_reply(&Reply { addresses, route: block.route, segment, options }, out) {
             self.take_turn(index);
@@ -222,12 +222,25 @@ impl Engine {
         if let Some(listener) =
             self.listener_after(recent, wait.rcv_nxt, (wait.local, wait.local_port), segment)
         {
-            self.counters.time_wait_reused += 1;
-            self.drop_time_wait(place);
-            return self.on_syn(listener, wait.local, addresses, arrived, Some(wait.snd_nxt));
+            let opens = self.opens_at_once(&addresses);
+            if opens {
+                self.end_former(Place::TimeWait(place));
+            }
+            let last = opens.then_some(wait.snd_nxt);
+            return self.on_syn(listener, wait.local, addresses, arrived, last);
+        }
+        if self.has_brought_cookie(Place::TimeWait(place), (wait.local, wait.local_port), addresses, arrived)
+        {
+            return;
         }
         if segment.sequence_len() == 0 && segment.seq == wait.rcv_nxt {
             return;
+        }
+        if is_fin_again(segment, wait.rcv_nxt) && self.may_answer(Place::TimeWait(place)) {
+            // The ACK of the FIN was lost, and its next one may be as late (RFC 9293 3.10.7.4, eighth).
+            let expires = self.tick.after(self.timings.time_wait);
+            self.time_wait[place].expires = expires;
+            self.time_wait_queue.push_back((place, expires));
         }
         if self.may_answer_unacceptable(Place::TimeWait(place), segment) {
             self.acknowledge_for(&wait, addresses, 0);
@@ -240,13 +253,49 @@ impl Engine {
         let block = &self.blocks[index];
         let recent = block.has(Flags::TIMESTAMPS).then_some(block.ts_recent);
         let here = (block.local, block.local_port);
-        let Some(listener) = self.listener_after(recent, block.rcv_nxt, here, &arrived.segment) else {
-            return false;
-        };
         let (local, addresses) = (block.local, self.local.addresses(block.local, block.remote));
-        let last = self.give_way(index);
-        self.on_syn(listener, local, addresses, arrived, Some(last));
+        let Some(listener) = self.listener_after(recent, block.rcv_nxt, here, &arrived.segment) else {
+            return self.has_brought_cookie(Place::Block(index), here, addresses, arrived);
+        };
+        let last = self.opens_at_once(&addresses).then(|| self.give_way(index));
+        self.on_syn(listener, local, addresses, arrived, last);
         true
+    }
+
+    /// Whether a SYN becomes a half-open connection. Otherwise it gets a cookie or nothing, and the connection in TIME-WAIT stays:
+    /// what was forged ends none.
+    fn opens_at_once(&self, addresses: &Addresses) -> bool {
+        self.half_open.used() < self.limits.half_open
+            && self.local.route_to(remote_address(addresses)).is_ok()
+    }
+
+    /// Whether a segment for a connection in TIME-WAIT brings the cookie of the next one, which has opened with it.
+    fn has_brought_cookie(
+        &mut self,
+        former: Place,
+        (local, port): (u16, u16),
+        addresses: Addresses,
+        arrived: &Arrived,
+    ) -> bool {
+        arrived.segment.flags.has(Control::ACK)
+            && self
+                .local
+                .listener_for(local, port)
+                .is_some_and(|listener| self.accept_cookie(listener, local, addresses, arrived, Some(former)))
+    }
+
+    /// Ends a connection in TIME-WAIT for one with the same addresses and ports.
+    pub(super) fn end_former(&mut self, former: Place) {
+        match former {
+            Place::TimeWait(place) => {
+                self.counters.time_wait_reused += 1;
+                self.drop_time_wait(place);
+            }
+            Place::Block(index) => {
+                self.give_way(index);
+            }
+            Place::HalfOpen(_) => {}
+        }
     }
 
     /// Ends a connection in TIME-WAIT, whose user still holds it, for a new one. Gives its last number.
@@ -275,9 +324,9 @@ impl Engine {
                 let ahead = value.wrapping_sub(recent) as i32;
                 ahead > 0 || ahead == 0 && segment.seq.gt(rcv_nxt)
             }
-            // The earlier one had none: a SYN with a timestamp is new.
-            (Some(_), None) => true,
-            (None, _) => segment.seq.gt(rcv_nxt),
+            // The earlier one had none: a SYN with a timestamp is new. If we agree on none, its own SYN had one as well.
+            (Some(_), None) if self.settings.timestamps => true,
+            _ => segment.seq.gt(rcv_nxt),
         };
         // A cookie has no room for a number of our choice.
         let may_choose = self.half_open.used() < self.limits.half_open || recent.is_some();
@@ -386,6 +435,12 @@ impl Engine {
         }
         self.echoes.push(frame as u32);
     }
+}
+
+/// Whether a segment is the peer's FIN once more, before this RCV.NXT.
+pub(super) const fn is_fin_again(segment: &Parsed, rcv_nxt: Seq) -> bool {
+    let end = segment.seq.0.wrapping_add(segment.sequence_len());
+    segment.flags.has(Control::FIN) && segment.flags.has(Control::ACK) && end == rcv_nxt.0
 }
 
 /// A path of IPv4 is not taken for narrower than this, as in Linux; longer packets are fragmented.

@@ -197,19 +197,25 @@ impl Engine {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
+        let has_timestamps = half.traits.has(Traits::TIMESTAMPS);
+        if has_timestamps && segment.timestamps().is_none() {
+            // RFC 7323 3.2.
+            return;
+        }
+        let is_old = has_timestamps
+            && segment.timestamps().is_some_and(|(value, _)| (value.wrapping_sub(half.ts_recent) as i32) < 0);
+        if is_old || !in_window {
+            let refused =
+                if is_old { &mut self.counters.refused_by_paws } else { &mut self.counters.out_of_window };
+            *refused += 1;
+            // As an open connection does (RFC 9293 3.10.7.4, first; RFC 7323 5.3, R1).
+            if self.may_answer(Place::HalfOpen(place)) {
+                self.challenge_half_open(addresses, &half);
+            }
+            return;
+        }
         if segment.ack != half.iss + 1 {
             self.refuse(addresses, segment);
-            return;
-        }
-        if !in_window {
-            self.counters.out_of_window += 1;
-            return;
-        }
-        if let Some((value, _)) = segment.timestamps()
-            && half.traits.has(Traits::TIMESTAMPS)
-            && (value.wrapping_sub(half.ts_recent) as i32) < 0
-        {
-            self.counters.refused_by_paws += 1;
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
@@ -303,13 +309,14 @@ impl Engine {
         self.reply(reply);
     }
 
-    /// The ACK of a SYN that was answered with a cookie. False if it is none.
+    /// The ACK of a SYN that was answered with a cookie. False if it is none. A former connection, in TIME-WAIT, ends with it.
     pub(super) fn accept_cookie(
         &mut self,
         id: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
+        former: Option<Place>,
     ) -> bool {
         let segment = &arrived.segment;
         let is_recent = self.cookie_sent_at.is_some_and(|sent| self.now.since(sent) < COOKIES_LIVE);
@@ -353,6 +360,9 @@ impl Engine {
             self.counters.refused_by_limit += 1;
             return true;
         };
+        if let Some(former) = former {
+            self.end_former(former);
+        }
         if self.table.insert(arrived.hash, Place::Block(index).value()).is_err() {
             self.forget(index);
             self.counters.refused_by_limit += 1;

@@ -23,7 +23,8 @@ impl Engine {
     }
 
     /// Gives a connection a user timeout of its own: how long data may stay without an ACK before it is given up (R2 of RFC 9293
-    /// 3.8.3, MUST-21; RFC 5482). Zero: that of the [`Settings`](crate::Settings) again.
+    /// 3.8.3, MUST-21; RFC 5482), from the first retransmission timeout on. It holds at once, also for what is in flight. Zero: that
+    /// of the [`Settings`](crate::Settings) again.
     pub fn set_user_timeout(&mut self, id: ConnId, timeout: Duration) {
         if !self.is_held(id) {
             return;
@@ -32,6 +33,26 @@ impl Engine {
             self.user_timeouts.remove(&id.0);
         } else if self.blocks[id.0].state != State::Closed {
             self.user_timeouts.insert(id.0, timers::ticks(timeout).max(1));
+        }
+        self.end_stall_in_time(id.0);
+    }
+
+    /// The user timeout of a connection has changed: a stall ends by the new one, and not with the next retransmission.
+    fn end_stall_in_time(&mut self, index: u32) {
+        let limit = self.user_timeout_of(index);
+        let block = &mut self.blocks[index];
+        if !block.state.is_synchronized()
+            || block.times_its_end()
+            || block.has(Flags::LOSS_TIMER)
+            || block.backoff() == 0 && !block.has(Flags::PROBING_WINDOW)
+        {
+            return;
+        }
+        let ends_at = block.stalled_at().after(limit);
+        let ends_at = if ends_at.is_due(self.tick) { self.tick } else { ends_at };
+        if block.retransmit_at().is_some_and(|at| ends_at.is_before(at)) {
+            block.set_retransmit_at(ends_at);
+            self.set_deadline(index, ends_at);
         }
     }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use super::{ConnId, Engine};
 use crate::block::{Block, State};
 use crate::extension::ExtensionId;
+use crate::pool::Marks;
 use crate::time::{Instant, Tick};
 
 /// The rate of a connection; in its extension, which it keeps as long as it has one.
@@ -78,6 +79,18 @@ impl Engine {
         }
         let pace = &self.extensions[block.extension].pace;
         pace.waits.then(|| self.first_tick(pace.next))
+    }
+
+    /// For how long a connection's rate holds back what it has to send again, if that is lost.
+    pub(super) fn waits_for_rate(&self, index: u32) -> Option<u32> {
+        let block = &self.blocks[index];
+        if block.backoff() == 0 || !block.state.is_synchronized() {
+            return None;
+        }
+        let at = self.pace_at(block).filter(|at| !at.is_due(self.tick))?;
+        let first = self.pool.front(block.send_tail);
+        let is_lost = !first.is_none() && self.pool.segment(first).marks.has(Marks::LOST);
+        is_lost.then(|| at.since(self.tick))
     }
 
     /// Lets a connection go on if its time has come.

@@ -46,7 +46,7 @@ impl Engine {
                 block.flags.clear(Flags::IN_TURN);
                 return true;
             }
-            if !out.has_room_for(LEN) {
+            if !out.has_room_for(LEN) || block.snd_right.lt(block.snd_nxt) {
                 return false;
             }
             (Control::ACK, &[][..], None)

@@ -248,7 +248,7 @@ impl Engine {
         }
         if let Some(listener) = self.local.listener_for(local, segment.local_port()) {
             if segment.flags.has(Control::ACK) {
-                if !self.accept_cookie(listener, local, addresses, arrived) {
+                if !self.accept_cookie(listener, local, addresses, arrived, None) {
                     self.refuse(addresses, segment);
                 }
             } else if segment.flags.has(Control::SYN) {

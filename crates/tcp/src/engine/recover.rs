@@ -254,12 +254,13 @@ impl Engine {
         if ends_recovery {
             self.end_recovery(index, place);
         }
-        let has_new_losses = if self.blocks[index].has(Flags::SACK) {
+        let are_found = if self.blocks[index].has(Flags::SACK) {
             // Otherwise only time has passed, and for that there is the timer.
             is_new && self.mark_lost_by_time(index, place)
         } else {
             self.mark_lost_by_duplicates(index, place, is_progress)
         };
+        let has_new_losses = are_found || ends_recovery && self.has_repaired(index);
         let block = &self.blocks[index];
         let is_in = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         if (has_new_losses || probe == ProbeEnd::Repaired) && !is_in {
@@ -290,6 +291,7 @@ impl Engine {
         let extension = &mut self.extensions[place];
         extension.begin_repair(Some(block.window.prior()));
         extension.tlp = Tlp::NONE;
+        extension.probe_due = false;
         extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
         if !block.has_reacted() {
             block.window.on_loss(block.algorithm(), block.flight() + acked, block.eff_mss);
@@ -312,6 +314,14 @@ impl Engine {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
         }
+    }
+
+    /// Whether anything in flight was taken for lost, and perhaps sent again. At the end of a recovery that is a loss in the next
+    /// window of data, and so a second sign of congestion (RFC 5681 4.3).
+    fn has_repaired(&self, index: u32) -> bool {
+        let block = &self.blocks[index];
+        let mut sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+        sent.any(|cell| self.pool.segment(cell).marks.has(Marks::LOST.with(Marks::RESENT)))
     }
 
     /// RFC 8985 6.2, step 5. True if anything was newly marked.
@@ -526,6 +536,7 @@ impl Engine {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
             extension.tlp = Tlp::NONE;
+            extension.probe_due = false;
             extension.rack.on_timeout();
         }
         block.window.recover = block.snd_nxt;

@@ -1,5 +1,6 @@
 //! A segment for an open connection, in the order of RFC 9293 3.10.7.4.
 
+use super::ending::is_fin_again;
 use super::receive::Arrived;
 use super::{End, Engine, Place};
 use crate::block::{Flags, State};
@@ -51,6 +52,9 @@ impl Engine {
                 return self.on_crossed_syn(index, arrived);
             }
             self.counters.out_of_window += 1;
+            if block.state == State::TimeWait && is_fin_again(segment, block.rcv_nxt) {
+                self.time_last_state(index);
+            }
             self.note_duplicate(index, segment);
             return self.answer_unacceptable(index, segment);
         }

@@ -335,6 +335,13 @@ impl Engine {
 
     /// RFC 6298, section 5: nothing got through for the RTO.
     fn on_rto(&mut self, index: u32) {
+        if let Some(wait) = self.waits_for_rate(index) {
+            // It has not left, so nobody can have answered.
+            let again = self.tick.after(wait).after(self.rto(index));
+            let block = &mut self.blocks[index];
+            block.set_stalled_at(block.stalled_at().after(wait));
+            return block.set_retransmit_at(again);
+        }
         let user_timeout = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
         if block.backoff() == 0 {

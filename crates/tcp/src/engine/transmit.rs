@@ -128,7 +128,7 @@ impl Engine {
                 Next::Again(cell) => self.send_cell(index, cell, Marks::RESENT, out),
                 Next::Nothing => {
                     if self.blocks[index].has(Flags::ACK_NOW) {
-                        self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
+                        self.send_bare(index, self.blocks[index].bare_seq(), Control::ACK, out);
                         self.send_duplicates(index, out);
                         // A duplicate may have been all that there was to report.
                         self.drop_extension_if_calm(index);
@@ -353,7 +353,7 @@ impl Engine {
                 self.extensions[self.blocks[index].extension].acks_owed = left;
                 return self.acknowledge_now(index);
             }
-            self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
+            self.send_bare(index, self.blocks[index].bare_seq(), Control::ACK, out);
         }
     }
 

@@ -71,6 +71,8 @@ fn every_port_of_every_address_is_used_and_the_first_address_first() {
         for at in [7, PORTS + 8, 2 * PORTS + 9] {
             let (from, id) = found[at];
             host.engine.abort(id);
+            // Ports are not looked for again and again.
+            assert_eq!(connect(&mut host, to), Err(ConnectError::NoPort));
             host.wait_millis(20);
             let again = connect(&mut host, to).expect("the port that is free");
             assert_eq!(host.engine.addresses(again).0, from);

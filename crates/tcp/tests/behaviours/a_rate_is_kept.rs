@@ -1,8 +1,11 @@
 //! A connection with a rate of its own sends no faster, and the others are not held back by it.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
-use anywire_tcp::{ConnId, ConnectOptions, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings};
+use anywire_tcp::{
+    ConnId, ConnectOptions, End, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status,
+};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
 use crate::common::wire::RST;
@@ -92,4 +95,34 @@ fn a_rate_is_kept_with_keep_alive_too() {
         }
     }
     assert_eq!(bytes, 50_000);
+}
+
+/// RFC 6298 is about silence after a segment has left. What waits for its rate has not.
+#[test]
+fn what_waits_for_its_rate_is_not_given_up() {
+    for is_heard in [true, false] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept(Peer::new());
+        assert!(host.engine.set_rate(id, NonZeroU32::new(200)));
+        host.engine.set_user_timeout(id, Duration::from_secs(5));
+        host.engine.send(id, &[1; 3 * 1448]);
+        let lost = host.sent_one();
+        let mut arrived = 0;
+        for _ in 0..600 {
+            for (_, segment) in host.wait_millis(100) {
+                assert_eq!(segment.payload.len(), 1448);
+                if is_heard && arrived == 0 {
+                    assert_eq!(segment.seq, lost.seq, "the timer has not waited for the others");
+                }
+                if is_heard && segment.seq == peer.ack {
+                    arrived += 1;
+                    peer.heard(&segment);
+                    host.give(&[peer.acks()]);
+                }
+            }
+            peer.later(100);
+        }
+        let end = if is_heard { Status::Open } else { Status::Ended(End::TimedOut) };
+        assert_eq!((host.engine.status(id), arrived), (end, if is_heard { 3 } else { 0 }));
+    }
 }

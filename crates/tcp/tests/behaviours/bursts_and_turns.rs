@@ -7,7 +7,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnectOptions, Frames};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
-use crate::common::wire::{FIN, Segment};
+use crate::common::wire::{FIN, RST, Segment};
 
 #[test]
 fn ten_segments_at_first_and_two_more_for_each_ack() {
@@ -246,4 +246,23 @@ fn the_longest_frames_fill_a_batch_to_its_last_place() {
     host.engine.transmit(host.now, &mut frames);
     assert_eq!(frames.len(), 64);
     assert!(frames.iter().all(|frame| Segment::of(frame).unwrap().payload.len() == size));
+}
+
+/// So that its user may send something with it.
+#[test]
+fn an_ack_that_is_about_to_leave_alone_is_told() {
+    let mut host = Host::new();
+    let (id, peer) = host.accept(Peer::new());
+    assert!(!host.engine.sends_bare(id), "nothing is to be acknowledged");
+    host.give(&[peer.data_at(100, b"behind a gap")]);
+    assert!(host.engine.sends_bare(id));
+    assert_eq!(host.engine.send(id, b"data"), 4);
+    assert!(!host.engine.sends_bare(id), "it goes with the data");
+    assert_eq!(host.sent_one().payload, b"data");
+    assert!(!host.engine.sends_bare(id), "it has left");
+    // A reset that waits takes no data with it.
+    host.engine.claim(id);
+    host.engine.abort(id);
+    assert!(!host.engine.sends_bare(id));
+    assert!(host.sent_one().is(RST));
 }

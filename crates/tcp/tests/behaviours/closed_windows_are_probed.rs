@@ -105,6 +105,31 @@ fn a_window_that_is_taken_back_is_stood() {
     assert_eq!(more[0].seq, sent.last().unwrap().end());
 }
 
+/// RFC 9293 3.10.7.4, first: a peer at window 0 accepts RCV.NXT alone, and so neither an ACK nor a reset with SND.NXT.
+#[test]
+fn a_peer_that_has_taken_its_window_back_accepts_acks_and_resets() {
+    for (window, scale) in [(0, 0), (100, 0), (1, 7)] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept(Peer { window: 10_000, scale: Some(scale), ..Peer::new() });
+        host.engine.send(id, &[1; 4 * 1448]);
+        assert_eq!(host.sent().len(), 4);
+        peer.window = window;
+        host.give(&[peer.acks()]);
+        let end = peer.ack + (u32::from(window) << scale);
+        let accepts = |segment: &Segment| (peer.ack..=end).contains(&segment.seq);
+        let ack = host.answers(&peer.clone().data_at(10, b"x")).remove(0);
+        assert!(ack.bits == ACK && accepts(&ack), "{ack:?} for {} to {end}", peer.ack);
+        let data = peer.clone().data(&[1; 1448]);
+        host.give(&[data]);
+        host.read(id);
+        let acks = host.wait_millis(50);
+        assert!(acks.len() == 1 && accepts(&acks[0].1), "{acks:?} for {} to {end}", peer.ack);
+        host.engine.abort(id);
+        let reset = host.sent_one();
+        assert!(reset.is(RST) && accepts(&reset), "{reset:?} for {} to {end}", peer.ack);
+    }
+}
+
 /// RFC 9293 3.8.6, SHLD-17 and MUST-35.
 #[test]
 fn a_window_taken_back_to_zero_ends_no_connection_whose_peer_answers() {

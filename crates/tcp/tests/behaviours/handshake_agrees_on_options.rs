@@ -214,3 +214,40 @@ fn initial_numbers_follow_from_the_secret() {
     assert_eq!(number([1, 2, 3, 4]), number([1, 2, 3, 4]));
     assert_ne!(number([1, 2, 3, 4]), number([5, 6, 7, 8]));
 }
+
+/// RFC 9293 3.10.7.4, first, and RFC 7323 3.2, 5.3: a half-open connection takes and answers what an open one does.
+#[test]
+fn what_does_not_belong_to_a_half_open_connection_opens_nothing_and_gets_an_ack() {
+    let half_open = || {
+        let (mut host, mut peer) = (Host::new(), Peer::new());
+        host.engine.listen(peer.there, Default::default()).unwrap();
+        let answer = host.answers(&peer.syn()).remove(0);
+        peer.heard(&answer);
+        peer.seq += 1;
+        (host, peer)
+    };
+    let (_, peer) = half_open();
+    let old = peer.timestamps.map(|(value, echo)| (value - 1, echo));
+    for (segment, is_answered) in [
+        // A probe of a peer whose last ACK was lost.
+        (Segment { seq: peer.seq - 1, ..peer.acks() }, true),
+        (Segment { seq: peer.seq + 100_000, ..peer.acks() }, true),
+        (Segment { timestamps: old, ..peer.acks() }, true),
+        (Segment { timestamps: None, ..peer.acks() }, false),
+        (Segment { timestamps: None, payload: b"x".to_vec(), ..peer.acks() }, false),
+    ] {
+        let (mut host, peer) = half_open();
+        let answers = host.answers(&segment);
+        let is_ack = |ack: &Segment| (ack.bits, ack.seq, ack.ack) == (ACK, peer.ack, peer.seq);
+        assert_eq!(
+            (answers.len(), answers.iter().all(is_ack)),
+            (usize::from(is_answered), true),
+            "{segment:?}"
+        );
+        assert_eq!((host.news(), host.engine.half_open()), (vec![], 1), "{segment:?}");
+        // Not for each that somebody sends.
+        assert_eq!(host.answers(&segment), []);
+        host.give(&[peer.acks()]);
+        assert_eq!(host.news().len(), 1, "it opens as before");
+    }
+}

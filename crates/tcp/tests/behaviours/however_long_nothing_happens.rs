@@ -510,6 +510,26 @@ fn cookie_after(span: Span, again: bool) -> String {
     format!("{} {}", host.engine.counters().cookies_accepted, answers.concat())
 }
 
+/// Nothing asks for it but its own timer, with keep-alive too.
+#[test]
+fn an_opening_that_may_take_days_ends_in_time() {
+    for keep_alive in [false, true] {
+        let mut settings = settings();
+        settings.open_timeout = Duration::from_secs(10 * 24 * 3600);
+        let mut host = Host::with(settings, small_limits());
+        let options = ConnectOptions { keep_alive, ..Default::default() };
+        let id = host.engine.connect("10.0.0.2:5000".parse().unwrap(), options).unwrap();
+        for _ in 0..9 * 24 {
+            host.wait(3600 * SECOND);
+        }
+        assert_eq!(host.engine.status(id), Status::Opening);
+        for _ in 0..2 * 24 {
+            host.wait(3600 * SECOND);
+        }
+        assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut), "with keep-alive: {keep_alive}");
+    }
+}
+
 /// The bits that name the period of a cookie return after 34 minutes.
 #[test]
 fn a_cookie_is_valid_for_two_minutes_and_never_again() {

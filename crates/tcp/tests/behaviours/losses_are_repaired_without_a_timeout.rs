@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anywire_tcp::{Algorithm, ConnId, ConnectOptions, Engine, Settings, Status};
+use anywire_tcp::{Algorithm, ConnId, ConnectOptions, Engine, Frames, Settings, Status};
 
 use crate::common::host::{Host, Peer, engine, settings, small_limits};
 use crate::common::network::{Impairment, Network};
@@ -269,4 +269,96 @@ fn a_long_idle_time_makes_no_segment_look_lost() {
         peer.later(60_000 * idle_minutes as u32);
     }
     assert_eq!(host.engine.counters().retransmits, 3);
+}
+
+/// RFC 6675 5, RFC 5681 3.1: a loss behind the recovery point is of another window of data, and slows down once more.
+#[test]
+fn a_loss_in_the_next_window_that_shows_during_a_repair_is_a_second_one() {
+    let mut host = Host::new();
+    host.round_trip = 20;
+    let (id, mut peer) = host.accept(Peer::new());
+    host.engine.send(id, &[1; 100_000]);
+    let first = host.sent();
+    assert_eq!(first.len(), 10);
+    host.pass(20, &mut peer);
+    // The first one is lost, and so is the first new one that leaves in its repair.
+    let mut left = Vec::new();
+    for segment in &first[1..] {
+        left.extend(host.answers(&Segment { sack: vec![(first[0].end(), segment.end())], ..peer.acks() }));
+    }
+    let again = left.iter().position(|segment| segment.seq == first[0].seq).expect("it goes again");
+    let [again, lost, arrived @ .., last] = &left[again..] else { panic!("{left:?}") };
+    assert!(!arrived.is_empty(), "{left:?}");
+    host.pass(20, &mut peer);
+    // What is behind arrives before the repair.
+    let sack = vec![(lost.end(), last.end()), (first[0].end(), lost.seq)];
+    let mut more = host.answers(&Segment { sack, ..peer.acks() });
+    peer.heard(again);
+    peer.ack = lost.seq;
+    more.extend(host.answers(&Segment { sack: vec![(lost.end(), last.end())], ..peer.acks() }));
+    assert_eq!(more.iter().filter(|segment| segment.seq == lost.seq).count(), 1, "{more:?}");
+    assert_eq!((host.engine.counters().fast_recoveries, host.engine.counters().timeouts), (2, 0));
+}
+
+/// RFC 8985 7.2 and 7.3, RFC 5681 3.1: a probe that found no room is nothing to send in a repair or after a timeout.
+#[test]
+fn a_probe_that_found_no_room_does_not_leave_in_a_repair() {
+    for is_timeout in [false, true] {
+        let mut host = Host::new();
+        host.round_trip = 20;
+        let (id, mut peer) = host.accept(Peer::new());
+        host.engine.send(id, &[1; 100_000]);
+        let sent = host.sent();
+        // The device has no room when the probe is due.
+        let wait = if is_timeout { 1000 } else { 45 };
+        while let Some(next) = host.engine.next_deadline()
+            && host.millis() < wait
+            && host.engine.counters().timeouts == 0
+        {
+            host.now = next.max(host.now + Duration::from_millis(1));
+            host.engine.advance(host.now);
+            host.engine.transmit_up_to(host.now, &mut Frames::new(), 0);
+        }
+        assert_eq!(host.engine.counters().timeouts, u64::from(is_timeout));
+        peer.later(host.millis() as u32);
+        let left = if is_timeout {
+            host.sent()
+        } else {
+            host.answers(&Segment { sack: vec![(sent[0].end(), sent[3].end())], ..peer.acks() })
+        };
+        assert_eq!(left[0].seq, sent[0].seq, "{left:?}");
+        assert_eq!(host.engine.counters().loss_probes, 0);
+        assert!(!is_timeout || left.len() == 1, "{left:?}");
+    }
+}
+
+/// RFC 8985 7.4.2: as for a fast recovery, and so by what was in flight. The ACK that shows it may cover all of that.
+#[test]
+fn a_loss_that_a_probe_has_repaired_slows_down_as_any_other() {
+    both(|settings| {
+        let mut host = Host::with(settings.clone(), small_limits());
+        host.round_trip = 20;
+        let (id, mut peer) = host.accept(Peer::new());
+        host.engine.send(id, &[1; 10 * 1448]);
+        let first = host.sent();
+        assert_eq!(first.len(), 10);
+        let mut probe = Vec::new();
+        while host.engine.counters().loss_probes == 0 {
+            probe = host.wait_millis(1);
+            peer.later(1);
+        }
+        assert!(probe.len() == 1 && probe[0].1.seq == first[9].seq, "{probe:?}");
+        // All but the last have arrived, and their ACK is late.
+        peer.heard_all(&first[..9]);
+        host.give(&[peer.acks()]);
+        host.engine.send(id, &[1; 100_000]);
+        let second = host.sent();
+        assert!(second.len() > 8, "{second:?}");
+        peer.heard(&probe[0].1);
+        peer.heard_all(&second);
+        let third = host.answers(&peer.acks());
+        assert_eq!(host.engine.counters().fast_recoveries, 1);
+        let share = third.len() * 10 / (second.len() + 1);
+        assert!((4..=7).contains(&share), "{} after {}", third.len(), second.len() + 1);
+    });
 }

@@ -151,6 +151,23 @@ fn the_user_timeout_ends_what_is_not_acknowledged() {
     assert_eq!(host.engine.status(again), Status::Open);
 }
 
+/// RFC 9293 MUST-21, RFC 5482 3: it holds from now on, and not from the next retransmission, which may be a minute ahead.
+#[test]
+fn a_user_timeout_that_becomes_shorter_in_a_stall_ends_it() {
+    for window in [65_535, 0] {
+        let mut host = Host::new();
+        let (id, _) = host.accept(Peer { window, ..Peer::new() });
+        host.engine.send(id, b"data");
+        host.wait(Duration::from_secs(100));
+        host.engine.set_user_timeout(id, Duration::from_secs(110));
+        host.wait(Duration::from_secs(8));
+        assert_eq!(host.engine.status(id), Status::Open, "{window}");
+        host.engine.set_user_timeout(id, Duration::from_secs(5));
+        host.wait_millis(1);
+        assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut), "{window}");
+    }
+}
+
 /// A deadline is told of once, at its time, and the connection goes on.
 #[test]
 fn a_deadline_is_told_of_in_time_moved_and_taken_away() {

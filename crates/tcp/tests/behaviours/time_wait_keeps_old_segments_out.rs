@@ -5,7 +5,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, End, Events, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
-use crate::common::wire::{ACK, RST, SYN, Segment};
+use crate::common::wire::{ACK, FIN, RST, SYN, Segment};
 
 /// A connection that we have closed first.
 fn closed(host: &mut Host, peer: Peer) -> Peer {
@@ -109,6 +109,83 @@ fn a_newer_syn_opens_a_new_connection() {
         assert_eq!(host.answers(&Segment { seq: peer.seq + 100, ..peer.syn() })[0].bits, ACK);
         let is_there = host.engine.in_time_wait() == 1 || host.engine.status(id) == Status::PeerClosed;
         assert!(is_there, "held: {is_held}");
+    }
+}
+
+/// Without timestamps of ours every connection is without, and the peer offers them with each SYN: the number decides.
+#[test]
+fn the_first_syn_once_more_opens_nothing_though_timestamps_are_off() {
+    for is_held in [false, true] {
+        let mut settings = settings();
+        settings.timestamps = false;
+        let mut host = Host::with(settings, small_limits());
+        let first = Peer::new().syn();
+        let (_, peer) =
+            if is_held { in_time_wait(&mut host, Peer::new()) } else { ended(&mut host, Peer::new()) };
+        host.wait_millis(1000);
+        assert_eq!(host.answers(&first)[0].bits, ACK);
+        assert_eq!((host.engine.half_open(), host.engine.counters().time_wait_reused), (0, 0));
+        let newer = Segment { seq: peer.seq + 100, timestamps: first.timestamps, ..peer.syn() };
+        assert_eq!(host.answers(&newer)[0].bits, SYN | ACK);
+    }
+}
+
+/// RFC 9293 3.10.7.4, eighth: "Acknowledge it, and restart the 2 MSL timeout". The ACK of the FIN may be lost more than once.
+#[test]
+fn a_fin_again_starts_it_anew() {
+    for is_held in [false, true] {
+        let mut host = Host::new();
+        let (id, mut peer) =
+            if is_held { in_time_wait(&mut host, Peer::new()) } else { ended(&mut host, Peer::new()) };
+        let fin = Segment { seq: peer.seq.wrapping_sub(1), ..peer.segment(ACK | FIN) };
+        for seconds in [50, 50, 50] {
+            host.wait(Duration::from_secs(seconds));
+            assert_eq!(host.answers(&fin)[0].bits, ACK, "held: {is_held}");
+        }
+        // Nothing else does, and neither does a FIN with another number.
+        host.wait(Duration::from_secs(50));
+        peer.seq = peer.seq.wrapping_sub(2);
+        host.answers(&peer.segment(ACK | FIN));
+        host.answers(&peer.data(b"x"));
+        host.wait(Duration::from_secs(11));
+        assert_eq!(host.answers(&fin)[0].bits, RST, "held: {is_held}");
+        host.engine.close(id);
+        assert_eq!((host.engine.connections(), host.engine.in_time_wait()), (0, 0));
+    }
+}
+
+/// RFC 6191 2, RFC 9293 MAY-2: it ends when the next connection is there, and a SYN that only gets a cookie may be forged.
+#[test]
+fn a_cookie_ends_it_when_it_comes_back() {
+    for is_held in [false, true] {
+        let mut limits = small_limits();
+        limits.half_open = 1;
+        let mut host = Host::with(settings(), limits);
+        let (id, mut peer) =
+            if is_held { in_time_wait(&mut host, Peer::new()) } else { ended(&mut host, Peer::new()) };
+        host.news();
+        assert_eq!(host.answers(&Peer::new().port(6000).syn()).len(), 1);
+        assert_eq!(host.engine.half_open(), 1, "full");
+        let fin = Segment { seq: peer.seq.wrapping_sub(1), ..peer.segment(ACK | FIN) };
+        peer.later(1000);
+        let old_end = peer.ack;
+        peer.seq = peer.seq.wrapping_add(5000);
+        let answer = host.answers(&peer.syn()).remove(0);
+        assert_eq!((answer.bits, host.engine.counters().cookies_sent), (SYN | ACK, 1));
+        // The old one is still there: its peer may be the one to hear.
+        assert_eq!(host.answers(&fin)[0].seq, old_end, "held: {is_held}");
+        assert_eq!(host.engine.counters().time_wait_reused, 0);
+        // What brings no cookie opens nothing.
+        peer.seq = peer.seq.wrapping_add(1);
+        peer.ack = answer.seq.wrapping_add(2);
+        host.give(&[peer.acks()]);
+        assert_eq!((host.news(), host.engine.counters().cookies_accepted), (vec![], 0));
+        peer.heard(&answer);
+        host.give(&[peer.data(b"next")]);
+        let next = host.news().iter().find(|(_, events)| events.has(Events::INCOMING)).expect("it opens").0;
+        assert_eq!((host.read(next), host.engine.in_time_wait()), (b"next".to_vec(), 0));
+        assert_eq!(host.engine.counters().time_wait_reused, 1);
+        assert_eq!(host.engine.status(id), Status::Ended(End::Closed));
     }
 }
 

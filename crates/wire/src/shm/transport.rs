@@ -358,7 +358,7 @@ impl Open {
         if !waiter.wait(watch, self.waiting.as_deref(), cx) {
             return Poll::Ready(Ok(()));
         }
-        if let Some(waiting) = self.waiting.as_deref().filter(|_| !self.spin.is_zero()) {
+        if let Some(waiting) = self.waiting.as_deref() {
             waiting.spin(self.spin);
         }
         Poll::Pending

@@ -39,12 +39,11 @@ impl Waiting {
         Some(here)
     }
 
-    /// Has the loop look for work for so long before it sleeps.
+    /// Has the loop look for work: for so long before it sleeps, if there are cores for that, and now and then if it never sleeps.
     pub(super) fn spin(&self, longest: Duration) {
-        if let Some(source) = self.source.get()
-            && may_spin()
-        {
-            source.spin(longest);
+        if let Some(source) = self.source.get() {
+            let spins = !longest.is_zero() && may_spin();
+            source.spin(if spins { longest } else { Duration::ZERO });
         }
     }
 }

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anywire_sys::martian::is_nobody;
 use socket2::{Domain, Socket, Type};
@@ -83,29 +84,58 @@ fn scope(address: SocketAddr) -> u32 {
 #[derive(Debug, Clone, Default)]
 struct Elsewhere {
     known: [Option<(IpAddr, u32)>; KNOWN_MAX],
-    /// Questions until all is forgotten: this machine may be given another one's address.
+    /// Looks until all is forgotten: this machine may be given another one's address.
     left: u32,
+    /// How often the system was asked since then.
+    asked: u32,
+    since: Option<Instant>,
 }
 
 impl Elsewhere {
     fn has(&mut self, ip: IpAddr, scope: u32) -> bool {
+        self.has_by(ip, scope, Instant::now, is_here)
+    }
+
+    fn has_by(
+        &mut self,
+        ip: IpAddr,
+        scope: u32,
+        now: impl Fn() -> Instant,
+        is_here: impl FnOnce(IpAddr, u32) -> bool,
+    ) -> bool {
         if self.left == 0 {
-            *self = Self { left: QUESTIONS_MAX, ..Self::default() };
+            self.begin_anew(now());
         }
         self.left -= 1;
         let last_byte = match ip {
             IpAddr::V4(ip) => ip.octets()[3],
             IpAddr::V6(ip) => ip.octets()[15],
         };
-        let place = &mut self.known[usize::from(last_byte) % KNOWN_MAX];
-        if *place == Some((ip, scope)) {
+        let place = usize::from(last_byte) % KNOWN_MAX;
+        if self.known[place] == Some((ip, scope)) {
             return true;
         }
+        if self.asked == ASKED_MAX {
+            self.begin_anew(now());
+        }
+        if self.asked == ASKED_MAX {
+            // Forged sources come in any number. A lost datagram does less harm than four system calls for each of them.
+            return false;
+        }
+        self.asked += 1;
         let has = !is_here(ip, scope);
         if has {
-            *place = Some((ip, scope));
+            self.known[place] = Some((ip, scope));
         }
         has
+    }
+
+    /// Forgets all, at most once a second.
+    fn begin_anew(&mut self, now: Instant) {
+        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= Duration::from_secs(1)) {
+            *self = Self { since: Some(now), ..Self::default() };
+        }
+        self.left = LOOKS_MAX;
     }
 }
 
@@ -122,7 +152,9 @@ fn is_here(ip: IpAddr, scope: u32) -> bool {
 }
 
 const KNOWN_MAX: usize = 16;
-const QUESTIONS_MAX: u32 = 1024;
+const LOOKS_MAX: u32 = 1024;
+/// Questions to the system in a second. Each costs four system calls.
+const ASKED_MAX: u32 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -221,5 +253,28 @@ mod tests {
         assert!(elsewhere.has(ip, 0));
         assert!(!elsewhere.has([127, 0, 0, 1].into(), 0), "it has become this machine's");
         assert!(elsewhere.has(ip, 0));
+    }
+
+    /// Strangers that forge the service's own port cost bounded work, and keep nobody out who was heard before.
+    #[test]
+    fn the_system_is_asked_so_often_in_a_second() {
+        let (start, asked) = (Instant::now(), std::cell::Cell::new(0));
+        let mut elsewhere = Elsewhere::default();
+        let mut has = |number: u32, second| {
+            let now = || start + Duration::from_secs(second);
+            let is_here = |_, _| {
+                asked.set(asked.get() + 1);
+                false
+            };
+            elsewhere.has_by(IpAddr::V4(number.into()), 0, now, is_here)
+        };
+        assert!(has(0, 0));
+        for number in 0..100_000 {
+            // Not in the place of the first one.
+            has(number | 1, 0);
+        }
+        assert_eq!(asked.get(), ASKED_MAX);
+        assert!(has(0, 0) && !has(2, 0), "known, and unknown");
+        assert!(has(2, 1) && asked.get() == ASKED_MAX + 1, "a second later it is asked again");
     }
 }
