@@ -242,6 +242,14 @@ impl Conn {
         }
     }
 
+    /// Tells the peer of an idle connection that it ends, where the protocol has words for that.
+    pub(crate) fn leave(&self) {
+        let core = &mut *self.core.borrow_mut();
+        if let (Session::H2(session), Some(wire)) = (&mut core.session, core.wire.as_mut()) {
+            session.leave(&mut Context::from_waker(Waker::noop()), wire);
+        }
+    }
+
     /// Closes the wire, whatever is on it. Whether it was open.
     pub(crate) fn close(&self) -> bool {
         let (wire, tunnel, calls) = {

@@ -338,6 +338,7 @@ impl Pool {
         self.retired.set(true);
         while let Some(conn) = self.pop_free() {
             if conn.is_idle() {
+                conn.leave();
                 self.close(&conn);
             }
         }

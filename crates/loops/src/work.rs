@@ -94,7 +94,9 @@ impl Work {
         self.begins(Label::NONE);
     }
 
-    pub(crate) fn label(&self) -> Label {
+    /// What the loop works on, [`Label::NONE`] if that has no name: to go on with it behind other work.
+    #[inline]
+    pub fn label(&self) -> Label {
         Label(self.0.load(Relaxed))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use anywire_http::{Body, BodyError};
+use anywire_http::{Body, BodyError, Request};
 use anywire_server::{Router, State, Upgrade};
 use bytes::Bytes;
 use support::h2::H2;
@@ -102,6 +102,30 @@ fn a_handler_and_its_body_over_http2() {
         let stream = peer.get(&format!("/h2{path}/1"));
         warned(&format!("GET /h2{path}/{{id}}"), &open);
         assert_eq!(peer.answer(stream).text(), "done");
+    }
+}
+
+#[test]
+fn a_handler_behind_its_call_of_another_router() {
+    for path in ["/at-once", "/later"] {
+        log::keep();
+        let (open, gate) = Gate::new();
+        let inner = Router::new().get("/at-once", async || "done").get("/later", async || {
+            tokio::task::yield_now().await;
+            "done"
+        });
+        let calls = async move |state: State<(Gate, Arc<Router>)>| {
+            let (gate, inner) = &*state;
+            let answer = inner.call(Request::get(path)).await;
+            gate.block();
+            answer
+        };
+        let router = Router::new().get(&format!("/calls{path}"), calls).state((gate, Arc::new(inner)));
+        let served = Scene::tcp().serve_on(1, router, Default::default());
+        let mut peer = served.connect();
+        peer.send(format!("GET /calls{path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        warned(&format!("GET /calls{path}"), &open);
+        assert_eq!(peer.answer(false).text(), "done");
     }
 }
 

@@ -32,6 +32,8 @@ impl Session {
         if self.streams.is_empty() {
             if self.idle_until.is_some_and(|until| until <= now) {
                 self.is_over = true;
+                // It leaves with what is written last.
+                self.engine.leave(self.output.buffer());
                 self.turns.push_back(Turn::Idle);
             }
             return;

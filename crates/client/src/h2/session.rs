@@ -179,8 +179,9 @@ impl Session {
         if let Some(turn) = self.turns.pop_front() {
             return Poll::Ready(turn);
         }
-        if self.streams.is_empty() && self.is_last {
+        if self.streams.is_empty() && self.is_last && !self.is_over {
             self.is_over = true;
+            self.leave(cx, wire);
         }
         if self.is_over {
             return Poll::Ready(if was_idle { Turn::Evicted } else { Turn::Over });
@@ -490,6 +491,12 @@ impl Session {
             self.is_last = true;
             self.output.clear();
         }
+    }
+
+    /// Tells the peer that the connection ends (RFC 9113 section 6.8), as far as the wire takes that at once.
+    pub(crate) fn leave(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
+        self.engine.leave(self.output.buffer());
+        self.flush(cx, wire);
     }
 
     /// A response is complete, and its caller has all of it.

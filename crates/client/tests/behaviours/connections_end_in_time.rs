@@ -4,8 +4,10 @@ use std::sync::mpsc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::support::bytes_of_http2::{GOAWAY, HEADERS};
 use crate::support::{
-    AnyWire, Gate, HANG, OK, Peer, block_on, client, eventually, on_four_wires_at_a_time, poll_once,
+    AnyWire, Gate, HANG, OK, Peer, block_on, client, client_of_http2, eventually, on_each_wire,
+    on_four_wires_at_a_time, poll_once,
 };
 use anywire_client::{Error, Limits, Timeouts};
 
@@ -33,6 +35,39 @@ fn an_idle_connection_is_closed_after_its_timeout() {
         eventually("the pool knows", || client.counters().total().idle == 0);
         let counters = client.counters().total();
         assert_eq!((counters.evicted, counters.idle_timeouts, counters.lifetimes_ended), (0, 1, 0));
+    });
+}
+
+/// A peer of HTTP/2 that goes on with streams on their way would otherwise not know that there will be none (RFC 9113 section
+/// 6.8).
+#[test]
+fn over_http2_the_end_of_an_idle_connection_is_said() {
+    on_each_wire(|wire| {
+        for ends_by in ["idle", "lifetime", "shutdown"] {
+            let (report, said) = mpsc::channel();
+            let peer = Peer::of_http2(wire, move |mut frames, _| {
+                while let Some(frame) = frames.next() {
+                    match frame.kind {
+                        HEADERS => frames.answer(frame.stream),
+                        GOAWAY => report.send(frame.payload).expect("the test listens"),
+                        _ => {}
+                    }
+                }
+            });
+            let timeouts = match ends_by {
+                "idle" => Timeouts { idle: Duration::from_millis(50), ..Timeouts::default() },
+                "lifetime" => Timeouts { lifetime: Duration::ZERO, ..Timeouts::default() },
+                _ => Timeouts::default(),
+            };
+            let (_loops, client) = client_of_http2(|builder| builder.timeouts(timeouts));
+            let call = client.get(peer.url("/")).via(peer.via());
+            assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "ok");
+            if ends_by == "shutdown" {
+                block_on(client.shutdown(HANG));
+            }
+            // No stream of the peer's, and no error.
+            assert_eq!(said.recv().expect("a GOAWAY"), [0; 8], "{ends_by}");
+        }
     });
 }
 

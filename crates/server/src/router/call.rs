@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use anywire_http::{Body, Method, Request, Response, StatusCode};
+use anywire_loops::Work;
 
 use super::Router;
 use crate::context::Origin;
@@ -51,7 +52,10 @@ impl Router {
         let dispatch = Rc::new(Dispatch::new(Arc::new(table), Limits::default().body_bytes, Arc::default()));
         let is_head = *request.head.method() == Method::HEAD;
         let mut response = run(&dispatch, request).await;
-        if is_head && let Some(length) = response.body.length() {
+        if is_head
+            && !response.body.is_withheld()
+            && let Some(length) = response.body.length()
+        {
             response.body = Body::withheld(Some(length));
         }
         response
@@ -65,16 +69,22 @@ async fn run(dispatch: &Rc<Dispatch>, request: Request) -> Response {
     let mut context = None;
     let mut begins = Some((head, body));
     let mut runs = None;
+    let work = Work::here();
     poll_fn(|cx| {
+        let outer = work.label();
         if let Some((head, body)) = begins.take() {
             let mut answer = None;
             let answered = |response: &mut Response, _| {
                 answer = Some(std::mem::replace(response, Response::new(StatusCode::OK)));
             };
             runs = dispatch.start(head, body, &mut context, origin, answered, cx);
+            // What a handler does behind its call is its own again.
+            work.begins(outer);
             return answer.map_or(Poll::Pending, Poll::Ready);
         }
-        runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx))
+        let polled = runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx));
+        work.begins(outer);
+        polled
     })
     .await
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anywire_http::{Method, Request, Response, StatusCode};
+use anywire_http::{Body, Method, Request, Response, StatusCode};
 use anywire_loops::block_on;
 use anywire_server::{Error, FromRequestParts, Json, Parts, Path, Router, State};
 
@@ -102,6 +102,16 @@ fn extensions_travel_with_the_request() {
 fn the_answer_to_head_has_no_body() {
     let response = block_on(app().call(request(Method::HEAD, "/square/7")));
     assert_eq!((response.status, response.body.stated_length()), (StatusCode::OK, Some(2)));
+}
+
+#[test]
+fn what_an_answer_to_head_states_stays() {
+    for length in [None, Some(5)] {
+        let router =
+            Router::new().get("/", async move || Response::new(StatusCode::OK).body(Body::withheld(length)));
+        let response = block_on(router.call(request(Method::HEAD, "/")));
+        assert_eq!((response.body.is_withheld(), response.body.stated_length()), (true, length));
+    }
 }
 
 #[test]
