@@ -1,4 +1,4 @@
-//! What the calls of a connection wait for, and the connection itself: when the first deadline passes.
+//! What a connection waits for, and until when: each of its streams, the engine, or the end of its idleness.
 
 use std::collections::VecDeque;
 use std::mem;
