@@ -6,7 +6,8 @@ use anywire_wire::{DialError, ListenError, Listener};
 
 #[test]
 fn a_text_is_as_good_as_an_address() {
-    let listener = Listener::bind("memory:addresses-as-text", &support::listening(), &support::loops(1));
+    let loops = support::loops(1);
+    let listener = Listener::bind("memory:addresses-as-text", &support::listening(), &loops);
     let _serving = listener.expect("a free name").serve(drop);
     support::on_a_loop(|| async {
         let connection = support::dialer().dial("memory:addresses-as-text").await.expect("it listens");
