@@ -102,14 +102,13 @@ fn is_plain(name: &[u8]) -> bool {
 fn is_unusual_host(host: &[u8]) -> bool {
     let after_name = if let [b'[', rest @ ..] = host {
         let Some(close) = memchr::memchr(b']', rest) else { return false };
-        let literal = &rest[..close];
-        if literal.is_empty() || !literal.iter().all(|&byte| byte == b':' || is_name_byte(byte)) {
+        if !is_address(&rest[..close]) {
             return false;
         }
         &rest[close + 1..]
     } else {
         let colon = memchr::memchr(b':', host).unwrap_or(host.len());
-        if !host[..colon].iter().all(|&byte| is_name_byte(byte)) {
+        if !is_registered_name(&host[..colon]) {
             return false;
         }
         &host[colon..]
@@ -119,6 +118,41 @@ fn is_unusual_host(host: &[u8]) -> bool {
         [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
         _ => false,
     }
+}
+
+/// What stands in brackets: an IPv6 address, maybe with a zone (RFC 6874), or one of a version to come.
+fn is_address(literal: &[u8]) -> bool {
+    if let [b'v' | b'V', rest @ ..] = literal {
+        let Some(dot) = memchr::memchr(b'.', rest) else { return false };
+        let (version, address) = (&rest[..dot], &rest[dot + 1..]);
+        return !version.is_empty()
+            && version.iter().all(u8::is_ascii_hexdigit)
+            && !address.is_empty()
+            && address.iter().all(|&byte| byte == b':' || byte != b'%' && is_name_byte(byte));
+    }
+    let (address, zone) = match memchr::memchr(b'%', literal) {
+        Some(percent) => (&literal[..percent], Some(&literal[percent + 1..])),
+        None => (literal, None),
+    };
+    std::str::from_utf8(address).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
+        && zone.is_none_or(|zone| !zone.is_empty() && zone.iter().all(|&byte| is_name_byte(byte)))
+}
+
+/// Name bytes, and two digits behind each percent sign.
+fn is_registered_name(name: &[u8]) -> bool {
+    let mut rest = name;
+    while let [byte, behind @ ..] = rest {
+        rest = match behind {
+            [high, low, behind @ ..]
+                if *byte == b'%' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                behind
+            }
+            _ if *byte != b'%' && is_name_byte(*byte) => behind,
+            _ => return false,
+        };
+    }
+    true
 }
 
 /// unreserved / sub-delims / the percent sign.
@@ -146,6 +180,15 @@ mod tests {
             ["", "a", "a:80", "127.0.0.1:8080", "[::1]", "[::1]:80", "a_b.example", "%41", "a:", "x~y"]
         {
             assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in ["[::ffff:1.2.3.4]:80", "[fe80::1%25eth0]", "[fe80::1%eth0]", "[v1f.a:b]", "a%2fb:80"] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in ["[zz]", "[1]", "[1.2.3.4]", "[::1%]", "[v.a]", "[v1.]", "[v1]", "[vg.a]", "[:::]"] {
+            assert!(!is_host(host.as_bytes()), "{host}: no address");
+        }
+        for host in ["%", "a%4", "a%zz", "a%zz:80", "%%41"] {
+            assert!(!is_host(host.as_bytes()), "{host}: no byte");
         }
         for host in
             ["a b", "a/b", "user@a", "a:80:80", "a:b", "[::1", "[]", "[::1]x", "a?b", "a#b", "a\\b", "\u{e4}"]

@@ -42,8 +42,9 @@ impl Session {
     /// because moving a response here would cost eight words.
     pub(super) fn respond(&mut self, response: &mut Response, service: &Service) {
         let request = self.request;
-        let mut keep_alive =
-            request.info.keep_alive && self.closing == Closing::No && service.ending() == Ending::No;
+        let mut keep_alive = request.info.keep_alive
+            && self.closing == Closing::No
+            && (service.ending() == Ending::No || self.has_next());
         if self.upload.is_some() {
             if response.status == StatusCode::SWITCHING_PROTOCOLS {
                 // Its bytes would be taken for the other protocol.
@@ -94,6 +95,19 @@ impl Session {
             }
         }
         self.leave_upload(service);
+    }
+
+    /// Whether a pipelined request has arrived behind the current one, so that a shutdown does not end the connection yet. A peer
+    /// that sends on and on does not prolong it: each answer has to leave less than the one before, which ends at the
+    /// latest when the buffer is filled again.
+    #[cold]
+    fn has_next(&mut self) -> bool {
+        // Where a chunked body ends is not known.
+        let body = self.decoder.body_left().and_then(|left| usize::try_from(left).ok());
+        let behind = body.and_then(|body| self.input.data().get(body..)).unwrap_or_default();
+        let blank_lines = behind.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        let left = behind.len() - blank_lines;
+        left > 0 && left < std::mem::replace(&mut self.behind, left)
     }
 
     /// The connection goes to the handler's continuation once its 101 has left.

@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(super) begins_at: Position,
     /// Whether the connection ends once the output has left.
     pub(super) closing: Closing,
+    /// How much stood behind the request that was answered last, since a shutdown has begun.
+    pub(super) behind: usize,
     /// The peer has ended its direction: there is nothing more to read.
     pub(super) input_ended: bool,
     /// Keeps the record that the peer has ended its direction, for as long as handlers may ask.
@@ -120,6 +122,7 @@ impl Session {
             upload: None,
             begins_at: Position::default(),
             closing: Closing::No,
+            behind: usize::MAX,
             input_ended: false,
             gone: None,
             timers: Timers::default(),

@@ -123,6 +123,56 @@ fn a_request_that_is_on_its_way_is_answered() {
 }
 
 #[test]
+fn pipelined_requests_that_have_arrived_are_answered() {
+    crate::support::on_each_wire(|scene| {
+        let gate = Gate::default();
+        let router = gated(&gate).post("/echo", async |body: Body| body);
+        let served = scene.serve_on(1, router, Limits::default());
+        let (mut idle, mut peer) = (served.connect(), served.connect());
+        served.await_count("connections", |counters| counters.connections_open, 2);
+        let echo = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc";
+        let whole = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+        peer.send(format!("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n{whole}{echo}{echo}{whole}\r\n"));
+        wait(&gate.entered);
+        let ending = served.running.shutdown(HANG);
+        idle.assert_closed();
+        gate.open.notify_one();
+        for (text, closes) in
+            [("finished", false), ("ok", false), ("abc", false), ("abc", false), ("ok", true)]
+        {
+            let answer = peer.answer(false);
+            assert_eq!((answer.text(), answer.closes()), (text, closes));
+        }
+        assert!(peer.rest_and_end().1, "it ends in order");
+        drop((idle, peer));
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
+}
+
+#[test]
+fn a_peer_that_sends_on_and_on_does_not_hold_it() {
+    const REQUESTS: usize = 3500;
+    let gate = Gate::default();
+    let limits = Limits { linger_timeout: HANG, ..Limits::default() };
+    let served = Scene::tcp().serve_on(1, gated(&gate), limits);
+    let (mut idle, mut peer) = (served.connect(), served.connect());
+    served.await_count("connections", |counters| counters.connections_open, 2);
+    // More than the server's buffer holds.
+    let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    peer.send(format!("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n{}", request.repeat(REQUESTS)));
+    wait(&gate.entered);
+    let ending = served.running.shutdown(HANG);
+    idle.assert_closed();
+    drop(idle);
+    gate.open.notify_one();
+    let answered = (0..REQUESTS).take_while(|_| !peer.answer(false).closes()).count();
+    assert!((1..REQUESTS).contains(&answered), "{answered}");
+    assert!(peer.rest_and_end().1, "it ends in order");
+    drop(peer);
+    assert_eq!(ending.wait().connections_cut, 0);
+}
+
+#[test]
 fn a_request_that_comes_too_late_is_not_reset() {
     let limits = Limits { shutdown_grace: Duration::ZERO, linger_timeout: HANG, ..Limits::default() };
     let served = Scene::tcp().serve_on(1, told(), limits);
