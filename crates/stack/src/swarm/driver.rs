@@ -297,8 +297,14 @@ where
         }
         let (local, peer) = engine.addresses(id);
         let listener = engine.listener_of(id);
-        let slot = if self.tasks.contains(place) { self.spare_slot(place) } else { Some(place) };
-        let Some(slot) = slot.filter(|_| place < self.connections_max) else {
+        let slot = if place >= self.connections_max {
+            None
+        } else if self.tasks.contains(place) {
+            self.spare_slot(place)
+        } else {
+            Some(place)
+        };
+        let Some(slot) = slot else {
             self.counters.refused += 1;
             return self.here.engine.abort(id);
         };
@@ -313,7 +319,8 @@ where
         }
     }
 
-    /// A slot for the task of a connection in whose own slot another task goes on without a connection.
+    /// A slot for the task of a connection in whose own slot another task goes on without a connection. The task is noted as the
+    /// owner: call this only for a connection that is kept.
     #[cold]
     fn spare_slot(&mut self, place: u32) -> Option<u32> {
         let end = self.tasks.capacity() as u32;
