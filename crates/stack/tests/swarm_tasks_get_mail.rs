@@ -272,3 +272,27 @@ fn a_message_that_is_dropped_may_have_a_mailbox_in_it() {
         assert_eq!(all.len(), 8, "{slow:?}");
     }
 }
+
+/// Everything has a limit: what waits for members of a group, too.
+#[test]
+fn messages_to_groups_that_wait_for_their_delivery_are_limited() {
+    let limits = MailLimits { posts: 100, deliveries_a_round: 10, ..MailLimits::default() };
+    let mail: Mail<Rc<()>> = Mail::new(limits);
+    let group = mail.group(SlowReader::DropOldest).expect("room");
+    let boxes: Vec<_> = (0..100).map(|_| mail.mailbox().expect("room")).collect();
+    boxes.iter().for_each(|one| one.join(group).expect("it is there"));
+    let net = Net::new();
+    let mut server = net.host(1, 10, |_: Incoming| async {});
+    server.attach(&mail);
+    let (post, alive) = (mail.post(), Rc::new(()));
+    let mut refused = 0;
+    for _ in 0..1000 {
+        for _ in 0..100 {
+            refused += u32::from(post.to_group(group, Rc::clone(&alive)).is_err());
+        }
+        server.round(net.now);
+    }
+    let held = Rc::strong_count(&alive) - 1;
+    // A mailbox holds 16, and 100 may wait: all else must have been refused, or the memory grows without end.
+    assert!(held < 3000, "{held} messages are held, {refused} were refused");
+}

@@ -188,6 +188,11 @@ impl<M> Office<M> {
         !self.deliveries.is_empty()
     }
 
+    /// Messages that some of their group have not got yet.
+    pub(super) fn under_way(&self) -> usize {
+        self.deliveries.len()
+    }
+
     /// Delivers to as many members of groups as a round may; says how many that were, and whom to wake.
     pub(super) fn deliver(&mut self, woken: &mut Vec<u32>) -> usize {
         let limit = self.limits.deliveries_a_round.max(1);
