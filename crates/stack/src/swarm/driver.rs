@@ -270,7 +270,7 @@ where
             if events.has(Events::OPENED) {
                 self.here.has_opened = true;
                 if self.here.owners.noted(place).is_none() {
-                    self.start(id);
+                    self.start(id, events);
                     continue;
                 }
             } else if events.has(Events::CLOSED) && self.has_failed_to_open(id) {
@@ -290,14 +290,15 @@ where
 
     /// Starts the task of a connection that has opened.
     #[inline]
-    fn start(&mut self, id: ConnId) {
+    fn start(&mut self, id: ConnId, events: Events) {
         let (engine, place) = (&self.here.engine, id.index());
         if !self.opening.is_empty() {
             self.opening.remove(&place);
         }
         let (local, peer) = engine.addresses(id);
         let listener = engine.listener_of(id);
-        let slot = if place >= self.connections_max {
+        let is_too_late = self.here.drain.is_some() && events.has(Events::INCOMING);
+        let slot = if is_too_late || place >= self.connections_max {
             None
         } else if self.tasks.contains(place) {
             self.spare_slot(place)
