@@ -125,9 +125,12 @@ impl<F: Future<Output = ()>> Tasks<F> {
     ) -> Result<Range<u32>, SpawnError> {
         let capacity = self.slots.capacity();
         let first = self.reach;
-        let end = u32::try_from(first as usize + count).ok().filter(|end| *end as usize <= capacity);
-        let Some(end) = end else {
-            return Err(SpawnError::Full { index: first as u64 + count as u64 - 1, capacity });
+        let end = (first as usize).checked_add(count).filter(|end| *end <= capacity);
+        let Some(end) = end.and_then(|end| u32::try_from(end).ok()) else {
+            return Err(SpawnError::Full {
+                index: u64::from(first).saturating_add(count as u64 - 1),
+                capacity,
+            });
         };
         for index in first..end {
             self.spawn_at(index, make(index))?;
