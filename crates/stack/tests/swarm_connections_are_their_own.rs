@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_stack::swarm::{Conn, Incoming, sleep, yield_now};
+use anywire_stack::swarm::{Conn, Either, Incoming, select, sleep, yield_now};
 use anywire_tcp::{End, KeepAlive, ListenerId, Status};
 use swarms::{Net, QUICK, address};
 
@@ -436,4 +436,74 @@ fn what_one_connection_has_shown_does_not_count_for_the_next_in_its_place() {
     }
     assert_eq!(*seen.borrow(), [(0, 3), (0, 1)]);
     assert_eq!((server.tasks(), client.tasks()), (0, 0));
+}
+
+/// A connection beyond the limit is reset, and the next one in its place, too, or gets a task.
+#[test]
+fn a_connection_beyond_the_limit_leaves_nothing_behind() {
+    let mut net = Net::new();
+    let served = Rc::new(Cell::new(0));
+    let count = Rc::clone(&served);
+    // Ten connections at most. Their tasks outlive them, so that later ones go to spare slots.
+    let mut server = net.host(1, 10, move |incoming: Incoming| {
+        let count = Rc::clone(&count);
+        async move {
+            count.set(count.get() + 1);
+            let mut conn = incoming.conn;
+            while conn.readable().await {
+                conn.read(<[u8]>::len);
+            }
+            drop(conn);
+            sleep(Duration::from_secs(1000)).await;
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let told = Rc::clone(&ended);
+    let go = Rc::new(Cell::new(0_u16));
+    let until = Rc::clone(&go);
+    let mut client = net.host(2, 1000, move |incoming: Incoming| {
+        let (told, until) = (Rc::clone(&told), Rc::clone(&until));
+        async move {
+            let port = incoming.local.port();
+            let mut conn = incoming.conn;
+            loop {
+                if let Either::First(false) = select(conn.readable(), sleep(Duration::from_millis(5))).await {
+                    told.borrow_mut().push(port);
+                    return;
+                }
+                if port < until.get() {
+                    return;
+                }
+            }
+        }
+    });
+    // Connections that end, while their tasks go on: the spare slots fill.
+    for port in 1000..1010 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(20, &mut [&mut server, &mut client]);
+    go.set(1010);
+    net.pass(2000, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), served.get()), (10, 10));
+    // All ten places are used by new connections, whose tasks are displaced to the slots 10, 11 and so on.
+    for port in 1010..1020 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!((server.counters().displaced, served.get()), (10, 20), "{:?}", server.counters());
+    // One more, in the place 10, is refused.
+    for round in 0..5_u16 {
+        let port = 1100 + round;
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+        net.pass(200, &mut [&mut server, &mut client]);
+        assert_eq!(
+            server.counters().refused,
+            u64::from(round) + 1,
+            "it is reset: {:?}, {:?}",
+            server.counters(),
+            ended.borrow()
+        );
+        assert!(ended.borrow().contains(&port), "round {round}: {:?}", ended.borrow());
+    }
 }

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use anywire_stack::swarm::{Either, Incoming, Swarm, connect, draining, select, sleep, spread};
+use anywire_stack::swarm::{Either, Incoming, Swarm, connect, draining, park, select, sleep, spread};
 use anywire_stack::switch::{Settings as SwitchSettings, Switch};
 use swarms::{Net, QUICK, address};
 
@@ -249,4 +249,64 @@ async fn a_task_of_tokio_ends_with_the_last_connection() {
     again.sort_unstable();
     again.dedup();
     assert_eq!(again.len(), 5, "each waits for another time");
+}
+
+/// "Afterwards the swarm takes no connections, even if its engine listens again."
+#[test]
+fn a_swarm_that_has_drained_takes_no_connections() {
+    let mut net = Net::new();
+    let started = Rc::new(Cell::new(0));
+    let count = Rc::clone(&started);
+    let mut server = net.host(1, 10, move |incoming: Incoming| {
+        count.set(count.get() + 1);
+        async move {
+            let _conn = incoming.conn;
+            park().await;
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| async move {
+        let mut conn = incoming.conn;
+        while conn.readable().await {
+            conn.read(<[u8]>::len);
+        }
+    });
+    server.drain(Duration::from_millis(50));
+    net.pass(100, &mut [&mut server, &mut client]);
+    assert!(server.is_drained());
+    let listens = server.engine().listen(address(1, 7), QUICK);
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    net.pass(100, &mut [&mut server, &mut client]);
+    assert_eq!((started.get(), server.tasks(), server.counters().refused), (0, 0, 1), "{listens:?}");
+    assert_eq!((client.tasks(), client.engine().connections()), (0, 0), "it is reset");
+}
+
+/// A connection whose handshake is under way when the drain begins.
+#[test]
+fn a_half_open_connection_does_not_start_a_task_after_the_drain_has_begun() {
+    let mut net = Net::new();
+    let started = Rc::new(Cell::new(0));
+    let count = Rc::clone(&started);
+    let mut server = net.host(1, 10, move |incoming: Incoming| {
+        count.set(count.get() + 1);
+        async move {
+            let _conn = incoming.conn;
+            park().await;
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| async move {
+        let mut conn = incoming.conn;
+        while conn.readable().await {
+            conn.read(<[u8]>::len);
+        }
+    });
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    client.round(net.now);
+    server.round(net.now);
+    server.drain(Duration::from_millis(50));
+    net.pass(40, &mut [&mut server, &mut client]);
+    let tasks = server.tasks();
+    net.pass(100, &mut [&mut server, &mut client]);
+    assert_eq!((started.get(), tasks, server.tasks()), (0, 0, 0), "it listens no more");
 }

@@ -128,3 +128,44 @@ fn the_next_connection_in_the_place_has_none() {
     net.pass(10_000, &mut [&mut server, &mut client]);
     assert_eq!((ended.get(), server.tasks(), client.tasks()), (1, 1, 1));
 }
+
+/// Of connections of one swarm, each comes at its own time, to the millisecond and never early.
+#[test]
+fn it_may_be_as_far_away_as_one_likes() {
+    let day = Duration::from_secs(86_400);
+    let lengths = [Duration::from_secs(10), 13 * day, 25 * day, 50 * day, 365 * day];
+    let mut net = Net::new();
+    let waited = Rc::new(RefCell::new(Vec::new()));
+    let told = Rc::clone(&waited);
+    let mut server = net.host(1, 10, move |incoming: Incoming| {
+        let told = Rc::clone(&told);
+        async move {
+            let (mut conn, begun) = (incoming.conn, now());
+            conn.set_idle_deadline(Some(lengths[usize::from(incoming.peer.port() - 1000)]));
+            assert!(!conn.readable().await && conn.is_idle());
+            told.borrow_mut().push(now().since(begun));
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| async move {
+        let mut conn = incoming.conn;
+        while conn.readable().await {
+            conn.read(<[u8]>::len);
+        }
+    });
+    for port in 1000..1005 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(10, &mut [&mut server, &mut client]);
+    assert_eq!(server.tasks(), 5);
+    while let Some(at) = server.next_deadline().filter(|_| server.tasks() > 0) {
+        net.now = net.now.max(at);
+        server.round(net.now);
+        client.round(net.now);
+    }
+    let waited = waited.borrow();
+    assert_eq!(waited.len(), 5);
+    for (waited, length) in waited.iter().zip(lengths) {
+        assert!(*waited >= length && *waited < length + Duration::from_millis(2), "{length:?}: {waited:?}");
+    }
+}

@@ -2,7 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anywire_stack::swarm::{self, Limits, SpawnError, Tasks, current, park, sleep, wake, yield_now};
@@ -171,9 +174,9 @@ fn more_sleeps_than_fit_into_one_poll_are_taken_in_the_next() {
     /// Polls a dozen sleeps at once, as a join does.
     async fn all() {
         let mut sleeps: Vec<_> = (1..=12).map(|step| Box::pin(sleep(Duration::from_micros(step)))).collect();
-        std::future::poll_fn(|context| {
+        poll_fn(|context| {
             sleeps.retain_mut(|sleep| sleep.as_mut().poll(context).is_pending());
-            if sleeps.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            if sleeps.is_empty() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -283,4 +286,45 @@ proptest! {
         let done: Vec<usize> = (0..40).map(|index| done.borrow().get(&index).copied().unwrap_or(0)).collect();
         prop_assert_eq!(done, expected);
     }
+}
+
+/// A sleep is "counted from this poll's `now` at the first poll", also if a task begins more of them at once than a poll can note.
+#[test]
+fn the_ninth_sleep_of_a_poll_counts_from_that_poll() {
+    let mut tasks = Tasks::with_capacity(1).expect("addresses");
+    tasks
+        .spawn_at(0, async {
+            let mut all: Vec<_> = (0..9).map(|_| sleep(Duration::from_millis(10))).collect();
+            let mut over = [false; 9];
+            poll_fn(|cx| {
+                for (one, over) in all.iter_mut().zip(&mut over) {
+                    *over = *over || Pin::new(one).poll(cx).is_ready();
+                }
+                if over == [true; 9] { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        })
+        .expect("free");
+    tasks.run(1);
+    tasks.advance(Instant::from_micros(5_000));
+    tasks.run(usize::MAX);
+    tasks.advance(Instant::from_micros(10_000));
+    tasks.run(usize::MAX);
+    assert_eq!(
+        tasks.counters().finished,
+        1,
+        "ten milliseconds have passed; next {:?}",
+        tasks.next_deadline()
+    );
+}
+
+/// More tasks than can be counted do not fit: then none is spawned, and that is an error.
+#[test]
+fn more_tasks_than_can_be_counted_do_not_fit() {
+    let mut tasks = Tasks::with_capacity(10).expect("addresses");
+    for index in 0..5 {
+        tasks.spawn_at(index, async {}).expect("free");
+    }
+    let spawned = tasks.spawn_many(usize::MAX - 2, |_| unreachable!("there is no room"));
+    assert!(spawned.is_err(), "{spawned:?}");
 }

@@ -228,3 +228,77 @@ fn a_panic_while_a_task_is_made_ends_its_connection_alone() {
     assert_eq!((answers.get(), ended.get()), (9, 1003));
     assert_eq!((server.counters().tasks.panicked, server.tasks()), (1, 9));
 }
+
+/// A task that is removed wakes another one in its destructor, and then panics there: the wake counts, as it does when a task ends by
+/// itself.
+#[test]
+fn a_wake_of_a_destructor_that_panics_counts() {
+    struct Wakes;
+    impl Drop for Wakes {
+        fn drop(&mut self) {
+            wake(1);
+        }
+    }
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("a destructor panics"));
+        }
+    }
+    for removed in [false, true] {
+        let mut tasks: Tasks<Pin<Box<dyn Future<Output = ()>>>> = Tasks::with_capacity(2).expect("addresses");
+        let polls = Rc::new(Cell::new(0));
+        let count = Rc::clone(&polls);
+        tasks
+            .spawn_at(
+                0,
+                Box::pin(async move {
+                    let (_panics, _wakes) = (Panics, Wakes);
+                    if removed { park().await } else { yield_now().await }
+                }),
+            )
+            .expect("free");
+        tasks
+            .spawn_at(
+                1,
+                Box::pin(async move {
+                    loop {
+                        count.set(count.get() + 1);
+                        park().await
+                    }
+                }),
+            )
+            .expect("free");
+        if removed {
+            tasks.run(2);
+            assert_eq!(polls.get(), 1);
+            let _ = catch_unwind(AssertUnwindSafe(|| tasks.remove(0)));
+        }
+        tasks.run(10);
+        assert_eq!(polls.get(), 2, "removed: {removed}");
+    }
+}
+
+/// The caller is told of an ended task and panics: what that task has woken runs all the same.
+#[test]
+fn a_wake_counts_although_the_caller_panics_over_an_end() {
+    for panics in [false, true] {
+        let mut tasks: Tasks<Pin<Box<dyn Future<Output = ()>>>> =
+            Tasks::with_capacity(2).expect("addresses are free");
+        tasks.spawn_at(1, Box::pin(park())).expect("free");
+        tasks.run(10);
+        let ends = async move {
+            wake(1);
+            if panics {
+                std::panic::resume_unwind(Box::new("the task panics"));
+            }
+        };
+        tasks.spawn_at(0, Box::pin(ends)).expect("free");
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            tasks.run_with(10, |_| std::panic::resume_unwind(Box::new("the caller panics")));
+        }));
+        assert!(told.is_err());
+        tasks.run(10);
+        assert_eq!(tasks.len(), 0, "panics: {panics}");
+    }
+}

@@ -272,3 +272,62 @@ fn a_message_that_is_dropped_may_have_a_mailbox_in_it() {
         assert_eq!(all.len(), 8, "{slow:?}");
     }
 }
+
+/// Everything has a limit: what waits for members of a group, too.
+#[test]
+fn messages_to_groups_that_wait_for_their_delivery_are_limited() {
+    let limits = MailLimits { posts: 100, deliveries_a_round: 10, ..MailLimits::default() };
+    let mail: Mail<Rc<()>> = Mail::new(limits);
+    let group = mail.group(SlowReader::DropOldest).expect("room");
+    let boxes: Vec<_> = (0..100).map(|_| mail.mailbox().expect("room")).collect();
+    boxes.iter().for_each(|one| one.join(group).expect("it is there"));
+    let net = Net::new();
+    let mut server = net.host(1, 10, |_: Incoming| async {});
+    server.attach(&mail);
+    let (post, alive) = (mail.post(), Rc::new(()));
+    let mut refused = 0;
+    for _ in 0..1000 {
+        for _ in 0..100 {
+            refused += u32::from(post.to_group(group, Rc::clone(&alive)).is_err());
+        }
+        server.round(net.now);
+    }
+    let held = Rc::strong_count(&alive) - 1;
+    // A mailbox holds 16, and 100 may wait: all else must have been refused, or the memory grows without end.
+    assert!(held < 3000, "{held} messages are held, {refused} were refused");
+}
+
+/// A message to everyone is for those who were there when the thread took it.
+#[test]
+fn a_mailbox_that_is_opened_later_does_not_get_earlier_messages_to_everyone() {
+    let mail: Mail<u32> = Mail::new(MailLimits { deliveries_a_round: 1, ..MailLimits::default() });
+    let mut net = Net::new();
+    let mut server = net.host(1, 10, |_: Incoming| async {});
+    server.attach(&mail);
+    let (_one, two, _three) =
+        (mail.mailbox().expect("room"), mail.mailbox().expect("room"), mail.mailbox().expect("room"));
+    drop(two);
+    mail.post().to_group(GroupId::EVERYONE, 7).expect("room");
+    server.round(net.now);
+    let before = mail.counters().delivered;
+    assert_eq!(before, 1, "the first has it");
+    let _later = mail.mailbox().expect("room");
+    net.pass(10, &mut [&mut server]);
+    assert_eq!(mail.counters().delivered, 2, "the first and the third were there");
+}
+
+/// A mailbox that may hold no message holds none.
+#[test]
+fn a_limit_of_no_messages_holds_none() {
+    let mail: Mail<Rc<()>> = Mail::new(MailLimits { messages: 0, ..MailLimits::default() });
+    let mut net = Net::new();
+    let mut server = net.host(1, 10, |_: Incoming| async {});
+    server.attach(&mail);
+    let mailbox = mail.mailbox().expect("room");
+    let alive = Rc::new(());
+    mail.post().to(mailbox.id(), Rc::clone(&alive)).expect("room");
+    net.pass(1, &mut [&mut server]);
+    let counters = mail.counters();
+    assert_eq!(Rc::strong_count(&alive), 1, "{counters:?}");
+    assert_eq!(counters, MailCounters { skipped: 1, ..MailCounters::default() });
+}

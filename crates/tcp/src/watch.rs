@@ -27,43 +27,73 @@ pub struct KeepAlive {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Watch {
-    deadline: Tick,
+    /// With `deadline_high`: the millisecond of the caller's clock in which the user wants to be told. A [`Tick`] tells only
+    /// 24 days apart.
+    deadline_low: u32,
     /// When the last of `probes` left: they count until the peer is heard of. So what arrives need not be noted here.
     probed_at: Tick,
     /// Zero: no keep-alive.
     idle_seconds: u16,
     interval_seconds: u16,
+    /// Counts from [`DEADLINE`] on; below it are [`NO_DEADLINE`] and [`EXPIRED`].
+    deadline_high: u16,
     probes_max: u8,
     probes: u8,
-    has_deadline: bool,
-    /// The deadline has passed, and the user was not told yet.
-    pub(crate) has_expired: bool,
 }
+
+/// There is no deadline.
+const NO_DEADLINE: u16 = 0;
+/// The deadline has passed, and the user was not told yet.
+const EXPIRED: u16 = 1;
+/// There is one.
+const DEADLINE: u16 = 2;
+
+/// The farthest deadline, in milliseconds: 8900 years.
+const DEADLINE_MAX: u64 = (1 << 48) - 1 - ((DEADLINE as u64) << 32);
 
 const _: () = assert!(size_of::<Watch>() == 16);
 
 impl Watch {
     pub(crate) const NONE: Self = Self {
-        deadline: Tick(0),
+        deadline_low: 0,
         probed_at: Tick(0),
         idle_seconds: 0,
         interval_seconds: 0,
+        deadline_high: NO_DEADLINE,
         probes_max: 0,
         probes: 0,
-        has_deadline: false,
-        has_expired: false,
     };
 
-    /// When the user wants to be told, if it does.
+    /// The millisecond in which the user wants to be told, if it does.
     #[inline]
-    pub(crate) fn deadline(&self) -> Option<Tick> {
-        self.has_deadline.then_some(self.deadline)
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        let high = self.deadline_high.checked_sub(DEADLINE)?;
+        Some(u64::from(high) << 32 | u64::from(self.deadline_low))
     }
 
+    /// Sets the deadline to a millisecond; it has not expired then.
     #[inline]
-    pub(crate) fn set_deadline(&mut self, at: Option<Tick>) {
-        self.has_deadline = at.is_some();
-        self.deadline = at.unwrap_or(Tick(0));
+    pub(crate) fn set_deadline(&mut self, millis: u64) {
+        let millis = millis.min(DEADLINE_MAX);
+        self.deadline_low = millis as u32;
+        self.deadline_high = DEADLINE + (millis >> 32) as u16;
+    }
+
+    /// Takes the deadline away, expired or not.
+    #[inline]
+    pub(crate) fn clear_deadline(&mut self) {
+        self.deadline_high = NO_DEADLINE;
+    }
+
+    /// The deadline has passed.
+    pub(crate) fn expire(&mut self) {
+        self.deadline_high = EXPIRED;
+    }
+
+    /// Whether the deadline has passed, and the user was not told yet.
+    #[inline]
+    pub(crate) fn has_expired(&self) -> bool {
+        self.deadline_high == EXPIRED
     }
 
     pub(crate) fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
@@ -119,7 +149,7 @@ impl Watch {
 
     /// Whether it can be forgotten.
     pub(crate) fn is_none(&self) -> bool {
-        *self == Self { deadline: self.deadline, probed_at: self.probed_at, ..Self::NONE }
+        *self == Self { deadline_low: self.deadline_low, probed_at: self.probed_at, ..Self::NONE }
     }
 }
 
@@ -196,6 +226,21 @@ mod tests {
         assert!(!watch.is_given_up(Tick(7)));
         watch.note_probe(Tick(7), Tick(1007));
         assert!(watch.is_given_up(Tick(7)));
+    }
+
+    #[test]
+    fn a_deadline_is_as_far_away_as_one_likes() {
+        let mut watch = Watch::NONE;
+        for millis in [0, 1, u32::MAX.into(), 1 << 32, 365 * 86_400_000, DEADLINE_MAX] {
+            watch.set_deadline(millis);
+            assert_eq!((watch.deadline(), watch.has_expired()), (Some(millis), false));
+            watch.expire();
+            assert!(watch.has_expired() && watch.deadline().is_none() && !watch.is_none());
+            watch.clear_deadline();
+            assert!(!watch.has_expired() && watch.deadline().is_none() && watch.is_none());
+        }
+        watch.set_deadline(u64::MAX);
+        assert_eq!(watch.deadline(), Some(DEADLINE_MAX));
     }
 
     /// 194 days in all, and never more than 18 hours to wait for.

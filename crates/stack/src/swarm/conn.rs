@@ -187,7 +187,7 @@ impl Conn {
     /// Gives the peer so long from now to send something, or for ever (`None`, as at first). Once the time has passed, whoever waits
     /// to read waits no more, as if the peer had ended its direction, and [`is_idle`](Self::is_idle) holds. All else goes on.
     ///
-    /// To set it again with each message costs a memory write. It is exact to a millisecond, never early, 12 days at most. It takes
+    /// To set it again with each message costs a memory write. It is exact to a millisecond, never early, however far away. It takes
     /// the 16 bytes beside the connection in which keep-alive is kept, too, and nothing in the task.
     ///
     /// ```no_run

@@ -270,7 +270,7 @@ where
             if events.has(Events::OPENED) {
                 self.here.has_opened = true;
                 if self.here.owners.noted(place).is_none() {
-                    self.start(id);
+                    self.start(id, events);
                     continue;
                 }
             } else if events.has(Events::CLOSED) && self.has_failed_to_open(id) {
@@ -290,15 +290,22 @@ where
 
     /// Starts the task of a connection that has opened.
     #[inline]
-    fn start(&mut self, id: ConnId) {
+    fn start(&mut self, id: ConnId, events: Events) {
         let (engine, place) = (&self.here.engine, id.index());
         if !self.opening.is_empty() {
             self.opening.remove(&place);
         }
         let (local, peer) = engine.addresses(id);
         let listener = engine.listener_of(id);
-        let slot = if self.tasks.contains(place) { self.spare_slot(place) } else { Some(place) };
-        let Some(slot) = slot.filter(|_| place < self.connections_max) else {
+        let is_too_late = self.here.drain.is_some() && events.has(Events::INCOMING);
+        let slot = if is_too_late || place >= self.connections_max {
+            None
+        } else if self.tasks.contains(place) {
+            self.spare_slot(place)
+        } else {
+            Some(place)
+        };
+        let Some(slot) = slot else {
             self.counters.refused += 1;
             return self.here.engine.abort(id);
         };
@@ -313,7 +320,8 @@ where
         }
     }
 
-    /// A slot for the task of a connection in whose own slot another task goes on without a connection.
+    /// A slot for the task of a connection in whose own slot another task goes on without a connection. The task is noted as the
+    /// owner: call this only for a connection that is kept.
     #[cold]
     fn spare_slot(&mut self, place: u32) -> Option<u32> {
         let end = self.tasks.capacity() as u32;

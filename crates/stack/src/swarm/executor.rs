@@ -125,9 +125,12 @@ impl<F: Future<Output = ()>> Tasks<F> {
     ) -> Result<Range<u32>, SpawnError> {
         let capacity = self.slots.capacity();
         let first = self.reach;
-        let end = u32::try_from(first as usize + count).ok().filter(|end| *end as usize <= capacity);
-        let Some(end) = end else {
-            return Err(SpawnError::Full { index: first as u64 + count as u64 - 1, capacity });
+        let end = (first as usize).checked_add(count).filter(|end| *end <= capacity);
+        let Some(end) = end.and_then(|end| u32::try_from(end).ok()) else {
+            return Err(SpawnError::Full {
+                index: u64::from(first).saturating_add(count as u64 - 1),
+                capacity,
+            });
         };
         for index in first..end {
             self.spawn_at(index, make(index))?;
@@ -136,13 +139,17 @@ impl<F: Future<Output = ()>> Tasks<F> {
     }
 
     /// Drops a task wherever it is; `false` if there is none of this index.
+    ///
+    /// # Panics
+    ///
+    /// If its destructor does. The task is gone then, and those that it has woken are ready.
     pub fn remove(&mut self, index: u32) -> bool {
         CURRENT.with(|cells| {
             let running = Running::begin(cells, self.now);
             running.cells.current.set(LEAVING);
-            let removed = self.slots.remove(index as usize);
+            let removed = catch_unwind(AssertUnwindSafe(|| self.slots.remove(index as usize)));
             self.take_wakes(running.cells, running.cells.woken());
-            removed
+            removed.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 
@@ -203,11 +210,14 @@ impl<F: Future<Output = ()>> Tasks<F> {
                 catch_unwind(AssertUnwindSafe(|| self.poll_until(running.cells, until, &mut finished)))
             {
                 let index = running.cells.current.replace(NOBODY);
+                // Wakes count also if `finished` panics, here or there.
                 if index == NOBODY {
+                    self.take_wakes(running.cells, running.cells.woken());
                     resume_unwind(panic);
                 }
                 self.drop_panicked(running.cells, index);
                 self.slots.set_mark(index as usize, IDLE);
+                self.take_wakes(running.cells, running.cells.woken());
                 finished(index);
             }
             self.take_wakes(running.cells, running.cells.woken());

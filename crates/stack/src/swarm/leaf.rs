@@ -134,13 +134,13 @@ impl Future for Park {
 #[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    Sleep::with(micros.min(ASLEEP - 1))
+    Sleep::with(micros.min(BEGUN - 1))
 }
 
 /// The future of [`sleep`].
 ///
-/// Before its first poll it holds the time to sleep, then the time to wake with its highest bit set. It does so in two halves,
-/// because a `u64` would align its task to 8 bytes.
+/// Before its first poll it holds the time to sleep, then the time to wake, marked by [`ASLEEP`] or [`BEGUN`]. It does so in two
+/// halves, because a `u64` would align its task to 8 bytes.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Sleep {
@@ -166,10 +166,13 @@ impl Future for Sleep {
             if micros & ASLEEP != 0 {
                 return if micros & !ASLEEP <= now_micros { Poll::Ready(()) } else { Poll::Pending };
             }
-            if cells.sleep(micros) {
-                *self = Self::with(now_micros.saturating_add(micros).min(ASLEEP - 1) | ASLEEP);
+            let left =
+                if micros & BEGUN == 0 { micros } else { (micros & !BEGUN).saturating_sub(now_micros) };
+            if cells.sleep(left) {
+                *self = Self::with(now_micros.saturating_add(left).min(BEGUN - 1) | ASLEEP);
             } else {
-                // No place for one more request in this poll: ask again in the next.
+                // No place for one more request in this poll: ask again in the next. The time counts from the first.
+                *self = Self::with(now_micros.saturating_add(left).min(BEGUN - 1) | BEGUN);
                 cells.request(AGAIN);
             }
             Poll::Pending
@@ -177,8 +180,11 @@ impl Future for Sleep {
     }
 }
 
-/// Marks a [`Sleep`] whose wake has been asked for. Times stay below it: 292,000 years.
+/// Marks a [`Sleep`] whose wake has been asked for.
 const ASLEEP: u64 = 1 << 63;
+
+/// Marks one that has begun, and whose wake is still to be asked for. Times stay below it: 146,000 years.
+const BEGUN: u64 = 1 << 62;
 
 #[cold]
 fn outside(what: &str) -> ! {

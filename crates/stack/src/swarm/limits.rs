@@ -41,7 +41,7 @@ pub struct SwarmCounters {
     /// Tasks that were started elsewhere than in the slot of their connection, because a task without a connection was there.
     pub displaced: u64,
     /// Connections that were reset because there was no slot for their task: beyond the limit of connections, or because too many
-    /// tasks go on without a connection.
+    /// tasks go on without a connection. And those that came in after [`Swarm::drain`](super::Swarm::drain) was called.
     pub refused: u64,
     /// Tasks that were dropped from the deadline of [`Swarm::drain`](super::Swarm::drain) on.
     pub cut: u64,

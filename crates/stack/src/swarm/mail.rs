@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
@@ -70,7 +70,12 @@ impl<M> Mail<M> {
     /// Without mailboxes and groups.
     pub fn new(limits: MailLimits) -> Self {
         let list = List { posts: Vec::new(), notify: None, is_open: true, refused: 0 };
-        let inbox = Inbox { list: Mutex::new(list), some: AtomicBool::new(false), posts_max: limits.posts };
+        let inbox = Inbox {
+            list: Mutex::new(list),
+            some: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
+            posts_max: limits.posts,
+        };
         let (office, inbox) = (RefCell::new(Office::new(limits)), Arc::new(inbox));
         Self { shared: Rc::new(Shared { office, inbox }) }
     }
@@ -139,7 +144,7 @@ impl<M> Deliver for Mail<M> {
         let mut office = office.borrow_mut();
         let mut done = 0;
         if inbox.some.load(Ordering::Acquire) {
-            let posts = inbox.take();
+            let posts = inbox.take(office.under_way());
             done += posts.len();
             for (to, message) in posts {
                 office.accept(&to, message, woken);
@@ -147,6 +152,9 @@ impl<M> Deliver for Mail<M> {
         }
         if office.is_delivering() {
             done += office.deliver(woken);
+        }
+        if done > 0 {
+            inbox.under_way.store(office.under_way(), Ordering::Relaxed);
         }
         let messages = office.take_done_with();
         drop(office);
@@ -231,7 +239,7 @@ impl<M> Post<M> {
     ///
     /// # Errors
     ///
-    /// [`MailError::Full`] if too many messages wait for the thread; [`MailError::Gone`] if the thread has dropped its [`Mail`]. The
+    /// [`MailError::Full`] if too many messages wait, for the thread or for all of their group to get them; [`MailError::Gone`] if the thread has dropped its [`Mail`]. The
     /// message is dropped.
     pub fn to(&self, mailbox: MailboxId, message: M) -> Result<(), MailError> {
         self.inbox.put(To::One(mailbox), message)
@@ -265,6 +273,9 @@ struct Inbox<M> {
     list: Mutex<List<M>>,
     /// Whether the list may hold something: what the swarm reads in each round.
     some: AtomicBool,
+    /// Messages that the thread has taken, and not delivered to all of their group yet: at most. They count for the limit as
+    /// well. It becomes more under the lock alone.
+    under_way: AtomicUsize,
     posts_max: usize,
 }
 
@@ -282,7 +293,7 @@ impl<M> Inbox<M> {
         if !list.is_open {
             return Err(MailError::Gone);
         }
-        if list.posts.len() >= self.posts_max {
+        if list.posts.len() + self.under_way.load(Ordering::Relaxed) >= self.posts_max {
             list.refused += 1;
             return Err(MailError::Full);
         }
@@ -296,10 +307,12 @@ impl<M> Inbox<M> {
         Ok(())
     }
 
+    /// Takes all posts, beside so many messages under way.
     #[cold]
-    fn take(&self) -> Vec<(To, M)> {
+    fn take(&self, under_way: usize) -> Vec<(To, M)> {
         let mut list = self.lock();
         self.some.store(false, Ordering::Relaxed);
+        self.under_way.store(under_way + list.posts.len(), Ordering::Relaxed);
         std::mem::take(&mut list.posts)
     }
 
@@ -361,7 +374,7 @@ pub struct MailLimits {
     pub messages: usize,
     /// How a message to one mailbox, or to everyone, is treated if the mailbox is full.
     pub slow: SlowReader,
-    /// Messages from other threads that wait for the swarm's (default 65,536).
+    /// Messages that wait for the swarm's thread, or are on their way to the members of a group (default 65,536).
     pub posts: usize,
     /// Members that one round of the swarm delivers to (default 8192), so that a message for a million does not keep it from its
     /// other work.
@@ -420,9 +433,9 @@ pub enum MailError {
     /// This reader was given up: it had as many messages waiting as it may. End the task, so that its peer comes again.
     #[error("this reader was too slow and was given up")]
     TooSlow,
-    /// Too many messages wait for the swarm's thread: send less, or later.
+    /// Too many messages wait for the swarm's thread, or are on their way to groups: send less, or later.
     #[error(
-        "the message was not sent: too many wait for the thread{help}",
+        "the message was not sent: too many wait for their delivery{help}",
         help = Advice("send later, or raise MailLimits::posts")
     )]
     Full,

@@ -18,6 +18,8 @@ pub(super) struct Office<M> {
     /// Of the mailbox or group that was opened last. It tells apart those that have the same place one after the other.
     generation: u32,
     deliveries: VecDeque<Delivery<M>>,
+    /// Messages to everyone that were taken in: their numbers, which wrap.
+    broadcasts: u32,
     /// Messages that are to be dropped when nobody uses this any more: their destructors may use it.
     done_with: Vec<Rc<M>>,
     pub(super) counters: MailCounters,
@@ -30,6 +32,8 @@ struct Slot<M> {
     is_disconnected: bool,
     /// The task that waits for a message.
     waiting: u32,
+    /// The number of the next message to everyone that is for it: earlier ones were taken in before it was there.
+    next_broadcast: u32,
     /// Nearly always there is one message at most: then there is no allocation.
     first: Option<Rc<M>>,
     rest: VecDeque<Rc<M>>,
@@ -51,6 +55,8 @@ struct Group {
 struct Delivery<M> {
     message: Rc<M>,
     to: GroupId,
+    /// Of a message to everyone.
+    broadcast: u32,
     /// Members from here up to the end have not got it.
     next: usize,
     end: usize,
@@ -71,6 +77,7 @@ impl<M> Office<M> {
             groups: Slab::new(),
             generation: 0,
             deliveries: VecDeque::new(),
+            broadcasts: 0,
             done_with: Vec::new(),
             counters: MailCounters::default(),
         }
@@ -87,7 +94,7 @@ impl<M> Office<M> {
             return Err(MailError::TooManyMailboxes);
         }
         self.generation = self.generation.wrapping_add(1);
-        let place = self.boxes.insert(Slot::new(self.generation));
+        let place = self.boxes.insert(Slot::new(self.generation, self.broadcasts));
         self.reach = self.reach.max(place + 1);
         Ok(MailboxId { place: place as u32, generation: self.generation })
     }
@@ -170,7 +177,9 @@ impl<M> Office<M> {
                 }
             }
             To::Group(to) => {
+                let broadcast = self.broadcasts;
                 let end = if to == GroupId::EVERYONE {
+                    self.broadcasts = broadcast.wrapping_add(1);
                     self.reach
                 } else if let Some(group) = self.group_of(to) {
                     group.deliveries += 1;
@@ -179,13 +188,24 @@ impl<M> Office<M> {
                     self.counters.undeliverable += 1;
                     return self.done_with.push(Rc::new(message));
                 };
-                self.deliveries.push_back(Delivery { message: Rc::new(message), to, next: 0, end });
+                self.deliveries.push_back(Delivery {
+                    message: Rc::new(message),
+                    to,
+                    broadcast,
+                    next: 0,
+                    end,
+                });
             }
         }
     }
 
     pub(super) fn is_delivering(&self) -> bool {
         !self.deliveries.is_empty()
+    }
+
+    /// Messages that some of their group have not got yet.
+    pub(super) fn under_way(&self) -> usize {
+        self.deliveries.len()
     }
 
     /// Delivers to as many members of groups as a round may; says how many that were, and whom to wake.
@@ -217,7 +237,7 @@ impl<M> Office<M> {
         if delivery.to == GroupId::EVERYONE {
             let slow = self.limits.slow;
             for place in delivery.next..until {
-                if self.boxes.contains(place) {
+                if self.boxes.get_mut(place).is_some_and(|slot| slot.takes_broadcast(delivery.broadcast)) {
                     self.put(place as u32, Rc::clone(&delivery.message), slow, woken);
                 }
             }
@@ -239,11 +259,12 @@ impl<M> Office<M> {
         }
         if slot.len() >= self.limits.messages {
             match slow {
-                SlowReader::DropOldest => {
+                SlowReader::DropOldest if self.limits.messages > 0 => {
                     self.done_with.extend(slot.pop());
                     self.counters.dropped_oldest += 1;
                 }
-                SlowReader::Skip => {
+                // With room for none there is no older one.
+                SlowReader::DropOldest | SlowReader::Skip => {
                     self.counters.skipped += 1;
                     return self.done_with.push(message);
                 }
@@ -292,15 +313,25 @@ impl<M> Office<M> {
 }
 
 impl<M> Slot<M> {
-    const fn new(generation: u32) -> Self {
+    const fn new(generation: u32, next_broadcast: u32) -> Self {
         Self {
             generation,
             is_disconnected: false,
             waiting: NOBODY,
+            next_broadcast,
             first: None,
             rest: VecDeque::new(),
             memberships: Vec::new(),
         }
+    }
+
+    /// Whether a message to everyone is for it. Each comes to each mailbox in turn, so the numbers lie close together.
+    fn takes_broadcast(&mut self, number: u32) -> bool {
+        let is_for_it = number.wrapping_sub(self.next_broadcast) as i32 >= 0;
+        if is_for_it {
+            self.next_broadcast = number.wrapping_add(1);
+        }
+        is_for_it
     }
 
     fn len(&self) -> usize {

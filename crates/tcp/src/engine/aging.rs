@@ -57,6 +57,13 @@ impl Engine {
         self.aging.tick_of(Instant::from_micros(at.as_micros().saturating_add(999)))
     }
 
+    /// The tick of a millisecond of the caller's clock: the present one if it has begun, and as far ahead as ticks can be told apart.
+    #[inline]
+    pub(super) fn tick_of_milli(&self, millis: u64) -> Tick {
+        let ahead = millis.saturating_sub(self.now.millis()).min(FARTHEST_MILLIS.into());
+        self.tick.after(ahead as u32)
+    }
+
     /// A minute has passed, or much more.
     #[cold]
     #[inline(never)]

@@ -11,7 +11,7 @@ use crate::watch::KeepAlive;
 impl Engine {
     /// Reports [`Events::DEADLINE`](super::Events::DEADLINE) for this connection once `at` has passed, to the millisecond
     /// and never early. Another call before then moves the deadline or removes it (`None`). The connection itself goes on.
-    /// A deadline more than 12 days ahead comes after 12 days; closing a connection takes its own away.
+    /// It may be as far ahead as one likes, up to 8900 years. Closing a connection takes its own away.
     ///
     /// To move a deadline with each message costs a write to memory.
     ///
@@ -37,13 +37,13 @@ impl Engine {
             return;
         }
         match at {
-            Some(at) => self.move_deadline(id.0, self.first_tick(at)),
+            Some(at) => self.move_deadline(id.0, at.as_micros().saturating_add(999) / 1000),
             None => self.take_deadline_away(id.0),
         }
     }
 
     #[inline]
-    fn move_deadline(&mut self, index: u32, at: Tick) {
+    fn move_deadline(&mut self, index: u32, millis: u64) {
         let block = &mut self.blocks[index];
         if block.state == State::Closed {
             return;
@@ -51,12 +51,9 @@ impl Engine {
         block.flags.set(Flags::WATCHED);
         self.watches.have_deadlines = true;
         let watch = self.watches.get_mut(index);
-        watch.set_deadline(Some(at));
-        if watch.has_expired {
-            watch.has_expired = false;
-            self.expired -= 1;
-        }
-        self.set_deadline_in_wheel(index, at);
+        self.expired -= usize::from(watch.has_expired());
+        watch.set_deadline(millis);
+        self.set_deadline_in_wheel(index, self.tick_of_milli(millis));
     }
 
     pub(super) fn take_deadline_away(&mut self, index: u32) {
@@ -65,11 +62,8 @@ impl Engine {
             return;
         }
         let watch = self.watches.get_mut(index);
-        watch.set_deadline(None);
-        if watch.has_expired {
-            watch.has_expired = false;
-            self.expired -= 1;
-        }
+        self.expired -= usize::from(watch.has_expired());
+        watch.clear_deadline();
         self.forget_if_unwatched(index);
     }
 
@@ -126,7 +120,7 @@ impl Engine {
         if block.has(Flags::WATCHED) {
             block.flags.clear(Flags::WATCHED);
             let watch = self.watches.get_mut(index);
-            self.expired -= usize::from(watch.has_expired);
+            self.expired -= usize::from(watch.has_expired());
             *watch = crate::watch::Watch::NONE;
         }
     }
@@ -142,9 +136,11 @@ impl Engine {
         self.watches.get(index).look_at(heard_at, self.tick)
     }
 
-    /// The deadline that the user has set.
+    /// When to look at the deadline that the user has set: then, or as far ahead as ticks can be told apart.
     pub(super) fn user_deadline(&self, index: u32) -> Option<Tick> {
-        if self.blocks[index].has(Flags::WATCHED) { self.watches.get(index).deadline() } else { None }
+        let is_watched = self.blocks[index].has(Flags::WATCHED);
+        let millis = if is_watched { self.watches.get(index).deadline() } else { None };
+        millis.map(|millis| self.tick_of_milli(millis))
     }
 
     /// Notes that the user's deadline has passed, if it has.
@@ -152,8 +148,7 @@ impl Engine {
         let is_due = self.user_deadline(index).is_some_and(|at| at.is_due(self.tick));
         if is_due {
             let watch = self.watches.get_mut(index);
-            watch.set_deadline(None);
-            watch.has_expired = true;
+            watch.expire();
             self.expired += 1;
             self.tell(index, Flags::NONE);
         }
@@ -163,10 +158,10 @@ impl Engine {
     /// Whether the user is to hear that the deadline has passed.
     #[cold]
     pub(super) fn take_expired(&mut self, index: u32) -> bool {
-        if !self.watches.get(index).has_expired {
+        if !self.watches.get(index).has_expired() {
             return false;
         }
-        self.watches.get_mut(index).has_expired = false;
+        self.watches.get_mut(index).clear_deadline();
         self.expired -= 1;
         true
     }

@@ -301,16 +301,61 @@ fn keep_alive_is_set_for_one_connection() {
     assert_eq!(host.engine.status(other), Status::Open);
 }
 
+/// Whether the engine is called whenever it asks for it, once a day, or not before the deadline.
 #[test]
-fn a_deadline_beyond_the_longest_time_comes_after_that() {
-    let mut host = Host::new();
+fn a_deadline_may_be_as_far_away_as_one_likes() {
+    let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
+    let milli = Duration::from_millis(1);
+    for length in [10 * second, 13 * day, 25 * day, 50 * day, 365 * day] {
+        for step in [second, day, length] {
+            let mut host = Host::new();
+            let (id, _) = host.accept(Peer::new());
+            // Not at the begin of a millisecond.
+            host.now = host.now + Duration::from_micros(300);
+            host.frames();
+            let due = host.now + length;
+            host.engine.set_idle_deadline(id, Some(due));
+            while step > second && host.now + step + milli < due {
+                host.now = host.now + step;
+                host.frames();
+                assert_eq!(host.news(), [], "{length:?} by {step:?}");
+            }
+            let rest = due.since(host.now) - milli;
+            if step < length {
+                host.wait(rest);
+            } else {
+                host.now = host.now + rest;
+                host.frames();
+            }
+            assert_eq!(host.news(), [], "{length:?} by {step:?}");
+            host.wait(2 * milli);
+            assert_eq!(host.news(), [(id, Events::DEADLINE)], "{length:?} by {step:?}");
+            assert_eq!(host.wait(100 * day), [], "once");
+            assert_eq!((host.news(), host.engine.status(id)), (vec![], Status::Open));
+        }
+    }
+}
+
+/// A far one that moves to a near one comes at the near one, and the other way round.
+#[test]
+fn a_far_deadline_moves_as_a_near_one_does() {
+    let (mut host, day) = (Host::new(), Duration::from_secs(86_400));
     let (id, _) = host.accept(Peer::new());
-    let day = Duration::from_secs(86_400);
-    host.engine.set_idle_deadline(id, Some(host.now + 40 * day));
-    host.wait(12 * day);
+    host.engine.set_idle_deadline(id, Some(host.now + 60 * day));
+    host.wait(30 * day);
+    host.engine.set_idle_deadline(id, Some(host.now + day));
+    host.wait_millis(1);
+    host.engine.set_idle_deadline(id, Some(host.now + 2 * day));
+    host.wait(day + day / 2);
+    assert_eq!(host.news(), []);
+    host.engine.set_idle_deadline(id, Some(host.now + 100 * day));
+    host.wait(99 * day);
     assert_eq!(host.news(), []);
     host.wait(day);
     assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+    host.engine.set_idle_deadline(id, Some(Instant::from_micros(u64::MAX)));
+    host.wait(1000 * day);
+    assert_eq!(host.news(), []);
 }
 
 /// A look at what was just sent is left to the wheel, where keep-alive has a later place.
