@@ -1,6 +1,7 @@
 //! A run from its plan to its outcome.
 
 use std::io;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -84,22 +85,28 @@ impl Job {
 
     /// With two threads, each at an end.
     fn by_threads(self, [here, there]: [Box<dyn End>; 2]) -> io::Result<Counted> {
+        let (tell, told) = mpsc::channel();
         thread::scope(|scope| {
-            let other = scope.spawn(move || self.answer(there));
-            let one = scope.spawn(move || self.ask(here));
+            let other = scope.spawn(move || {
+                // If the end that asks has failed, it needs no number.
+                let _ = tell.send(cpu::thread_id());
+                self.answer(there)
+            });
+            let one = scope.spawn(move || self.ask(here, &told));
             let (asked, answered) = (one.join().expect("no panic"), other.join().expect("no panic"));
             // If both have failed, the one that answers did so first.
             let (answered, mut counted) = (answered?, asked?);
-            counted.there_cpu = answered.cpu;
             if self.pattern == Pattern::Stream {
+                counted.there_cpu = answered.cpu;
                 (counted.messages, counted.elapsed) = (answered.messages, answered.elapsed);
             }
             Ok(counted)
         })
     }
 
-    fn ask(self, mut end: Box<dyn End>) -> io::Result<Counted> {
+    fn ask(self, mut end: Box<dyn End>, other: &mpsc::Receiver<i32>) -> io::Result<Counted> {
         self.pin(0)?;
+        let other = other.recv().map_err(io::Error::other)?;
         let message = message(self.size_bytes);
         let mut back = vec![0; self.size_bytes];
         let mut counted = Counted::default();
@@ -107,7 +114,7 @@ impl Job {
         while self.pattern == Pattern::PingPong && Instant::now() < warm {
             exchange(&mut *end, &message, &mut back)?;
         }
-        let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+        let (used, start) = (BothCpu::since_now(other)?, Instant::now());
         let over = clock::after(start, self.duration);
         let mut now = start;
         while now < over {
@@ -124,7 +131,7 @@ impl Job {
             }
         }
         counted.elapsed = now - start;
-        counted.here_cpu = cpu::current_thread_cpu()?.total() - before;
+        (counted.here_cpu, counted.there_cpu) = used.until_now()?;
         counted.is_unchanged = self.pattern == Pattern::Stream || self.way == Way::Line || back == message;
         Ok(counted)
     }
@@ -149,7 +156,32 @@ impl Job {
     }
 }
 
-/// What the end that answers has counted.
+/// The CPU time of both ends in the span that is recorded. The end that asks reads that of the other one, which does not know
+/// when the warm-up is over.
+pub(crate) struct BothCpu {
+    threads: [i32; 2],
+    before: [Duration; 2],
+}
+
+impl BothCpu {
+    /// From now on; `other` is the thread of the other end.
+    pub(crate) fn since_now(other: i32) -> io::Result<Self> {
+        let threads = [cpu::thread_id(), other];
+        Ok(Self { threads, before: Self::read(threads)? })
+    }
+
+    /// What the caller has used, and the other end. An end that has failed says why itself.
+    pub(crate) fn until_now(&self) -> io::Result<(Duration, Duration)> {
+        let [here, there] = Self::read(self.threads)?;
+        Ok((here.saturating_sub(self.before[0]), there.saturating_sub(self.before[1])))
+    }
+
+    fn read([here, there]: [i32; 2]) -> io::Result<[Duration; 2]> {
+        Ok([cpu::thread_run_time(here)?, cpu::thread_run_time(there)?])
+    }
+}
+
+/// What the end that answers has counted, as it counts a stream.
 struct Answered {
     messages: u64,
     elapsed: Duration,
@@ -199,3 +231,61 @@ pub(crate) fn message(size_bytes: usize) -> Vec<u8> {
 pub(crate) const WARM_UP_SHARE: u32 = 10;
 /// The clock costs as much as a short message in shared memory.
 pub(crate) const SENDS_PER_LOOK: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use super::*;
+
+    /// An end that hands messages over by channels. It works hard before its first answer, if it has `used`, where it notes the
+    /// CPU time that it uses after that.
+    struct Channels {
+        to: mpsc::Sender<Vec<u8>>,
+        from: mpsc::Receiver<Vec<u8>>,
+        used: Option<Arc<AtomicU64>>,
+        first: Option<Duration>,
+    }
+
+    impl End for Channels {
+        fn send(&mut self, message: &[u8]) -> io::Result<()> {
+            // Nobody takes the last one.
+            let _ = self.to.send(message.to_vec());
+            Ok(())
+        }
+
+        fn receive(&mut self, message: &mut [u8]) -> io::Result<bool> {
+            let came = self.from.recv();
+            let own = || cpu::thread_run_time(cpu::thread_id());
+            if let Some(used) = &self.used {
+                let first = match self.first {
+                    Some(first) => first,
+                    None => {
+                        let until = own()? + Duration::from_millis(5);
+                        while own()? < until {}
+                        *self.first.insert(own()?)
+                    }
+                };
+                used.store((own()? - first).as_nanos() as u64, Relaxed);
+            }
+            let Ok(came) = came else { return Ok(false) };
+            message.copy_from_slice(&came);
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn the_warm_up_is_in_the_cpu_time_of_neither_end() {
+        let used = Arc::new(AtomicU64::new(0));
+        let ((to, from_here), (to_here, from)) = (mpsc::channel(), mpsc::channel());
+        let here = Channels { to, from, used: None, first: None };
+        let there = Channels { to: to_here, from: from_here, used: Some(Arc::clone(&used)), first: None };
+        let (pattern, way) = (Pattern::PingPong, Way::Pipe);
+        let job = Job { pattern, way, size_bytes: 8, duration: Duration::from_millis(200), cores: None };
+        let counted = job.by_threads([Box::new(here), Box::new(there)]).expect("it runs");
+        let after_the_first = Duration::from_nanos(used.load(Relaxed));
+        assert!(counted.messages > 0 && counted.is_unchanged);
+        assert!(counted.there_cpu <= after_the_first, "{:?} of {after_the_first:?}", counted.there_cpu);
+    }
+}

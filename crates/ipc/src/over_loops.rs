@@ -8,7 +8,7 @@ use anywire_loops::{Loops, clock};
 use anywire_sys::cpu;
 use anywire_wire::{Address, Connection, Dialer, ListenOptions, Listener, wires};
 
-use crate::measure::{Counted, Job, SENDS_PER_LOOK, WARM_UP_SHARE, message};
+use crate::measure::{BothCpu, Counted, Job, SENDS_PER_LOOK, WARM_UP_SHARE, message};
 use crate::plan::{Pattern, Way};
 
 /// Measures one row. The first loop asks, the second one answers.
@@ -24,22 +24,24 @@ pub(crate) fn run(job: Job, [here, there]: &[Loops; 2]) -> io::Result<Counted> {
     let with_options =
         |address: &Address| format!("{address}{options}").parse::<Address>().map_err(io::Error::other);
     let (told, answered) = mpsc::channel();
+    let (tell_thread, thread) = mpsc::channel();
     let listener = Listener::bind(with_options(&scratch)?, &ListenOptions::default(), there)
         .map_err(io::Error::other)?;
     let listening = listener.serve(move |connection| {
-        let told = told.clone();
+        let (told, tell_thread) = (told.clone(), tell_thread.clone());
         drop(anywire_loops::spawn(async move {
+            let _ = tell_thread.send(cpu::thread_id());
             let _ = told.send(answer(job, connection).await);
         }));
     });
     let address = with_options(listening.local())?;
     let asked = here.get(0).spawn(move || async move {
-        ask(job, Dialer::default().dial(&address).await.map_err(io::Error::other)?).await
+        ask(job, Dialer::default().dial(&address).await.map_err(io::Error::other)?, thread).await
     });
     let mut counted = asked.wait().map_err(io::Error::other)??;
     let answered = answered.recv().map_err(io::Error::other)??;
-    counted.there_cpu = answered.cpu;
     if job.pattern == Pattern::Stream {
+        counted.there_cpu = answered.cpu;
         counted.messages = answered.bytes / job.size_bytes as u64;
         counted.elapsed = answered.elapsed;
     }
@@ -51,19 +53,20 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
-async fn ask(job: Job, mut connection: Connection) -> io::Result<Counted> {
+async fn ask(job: Job, mut connection: Connection, other: mpsc::Receiver<i32>) -> io::Result<Counted> {
     let message = message(job.size_bytes);
     let mut back = vec![0; job.size_bytes];
-    // The other end begins to count when it has this.
+    // The other end begins to count when it has this. It has told its thread before.
     connection.write_all(&[0]).await?;
     read_whole(&mut connection, &mut [0]).await?;
+    let other = other.recv().map_err(io::Error::other)?;
     let mut counted = Counted::default();
     let warm = clock::after(Instant::now(), job.duration / WARM_UP_SHARE);
     while job.pattern == Pattern::PingPong && Instant::now() < warm {
         connection.write_all(&message).await?;
         read_whole(&mut connection, &mut back).await?;
     }
-    let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+    let (used, start) = (BothCpu::since_now(other)?, Instant::now());
     let over = clock::after(start, job.duration);
     let mut now = start;
     while now < over {
@@ -81,7 +84,7 @@ async fn ask(job: Job, mut connection: Connection) -> io::Result<Counted> {
         }
     }
     counted.elapsed = now - start;
-    counted.here_cpu = cpu::current_thread_cpu()?.total() - before;
+    (counted.here_cpu, counted.there_cpu) = used.until_now()?;
     counted.is_unchanged = job.pattern == Pattern::Stream || back == message;
     Ok(counted)
 }

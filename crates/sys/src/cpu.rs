@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anywire_advice::Message;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time that a thread has used, split as the kernel splits it.
 ///
@@ -39,18 +40,26 @@ impl CpuTime {
     pub fn total(self) -> Duration {
         self.user + self.system
     }
+
+    /// The same split of another sum.
+    fn scaled_to(self, total: Duration) -> Self {
+        let (part, whole) = (self.system.as_nanos(), self.total().as_nanos());
+        // A thread that has just started has not been split yet.
+        let system = (total.as_nanos() * part).checked_div(whole).unwrap_or(0);
+        let system = Duration::from_nanos(u64::try_from(system).unwrap_or(u64::MAX)).min(total);
+        Self { user: total - system, system }
+    }
 }
 
 impl Sub for CpuTime {
     type Output = Self;
 
-    /// The time used between two samples. Each part stops at zero, since the kernel may move a little between the
-    /// two when it rescales them.
+    /// The time used between two samples: the sum exactly. Neither part is below zero, although a little may move from one to
+    /// the other when they are scaled.
     fn sub(self, earlier: Self) -> Self {
-        Self {
-            user: self.user.saturating_sub(earlier.user),
-            system: self.system.saturating_sub(earlier.system),
-        }
+        let total = self.total().saturating_sub(earlier.total());
+        let user = self.user.saturating_sub(earlier.user).min(total);
+        Self { user, system: total - user }
     }
 }
 
@@ -110,13 +119,18 @@ pub fn thread_id() -> i32 {
     gettid().as_raw_nonzero().get()
 }
 
-/// CPU time of the calling thread since it started (`getrusage(2)`, `RUSAGE_THREAD`). Resolution: one microsecond.
+/// CPU time of the calling thread since it started: the sum from the thread's own clock, to the nanosecond, and the split from
+/// `getrusage(2)` (`RUSAGE_THREAD`), whose own sum may be behind by a tick of the scheduler.
 ///
 /// # Errors
 ///
 /// The error of the kernel. No cause is known.
 pub fn current_thread_cpu() -> io::Result<CpuTime> {
-    usage_of(libc::RUSAGE_THREAD)
+    let split = usage_of(libc::RUSAGE_THREAD)?;
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let total =
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0));
+    Ok(split.scaled_to(total))
 }
 
 /// CPU time of all threads of this process, including threads that have ended (`RUSAGE_SELF`). Resolution: one microsecond.
@@ -259,9 +273,31 @@ mod tests {
 
     #[test]
     fn difference_never_goes_below_zero() {
-        assert_eq!(time(5, 1) - time(2, 3), time(3, 0));
+        // What one part lost, the other has gained.
+        assert_eq!(time(5, 1) - time(2, 3), time(1, 0));
+        assert_eq!(time(2, 3) - time(5, 1), time(0, 0));
         assert_eq!(time(5, 1) + time(2, 3), time(7, 4));
         assert_eq!(time(5, 1).total(), Duration::from_millis(6));
+    }
+
+    #[test]
+    fn a_split_is_scaled_to_the_sum() {
+        assert_eq!(time(1, 3).scaled_to(Duration::from_millis(8)), time(2, 6));
+        assert_eq!(time(0, 0).scaled_to(Duration::from_millis(8)), time(8, 0));
+        let long = Duration::from_secs(1 << 32);
+        assert_eq!(CpuTime { user: long, system: long }.scaled_to(long).total(), long);
+    }
+
+    #[test]
+    fn the_sum_is_that_of_the_own_clock() {
+        let id = thread_id();
+        for _ in 0..100 {
+            // The clock counts on, so that the sum is between what it says before and after.
+            let before = thread_run_time(id).expect("own thread");
+            let sum = current_thread_cpu().expect("own thread").total();
+            let after = thread_run_time(id).expect("own thread");
+            assert!((before..=after).contains(&sum), "{sum:?} is not between {before:?} and {after:?}");
+        }
     }
 
     #[test]

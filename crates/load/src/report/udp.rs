@@ -68,6 +68,7 @@ fn fill(page: &mut Page, outcome: &UdpOutcome) {
         layer("sockets there", layers.socket_there),
         layer("namespace", layers.namespace),
         layer("devices", layers.device),
+        layer("queues to send", layers.send_queue),
         layer("unexplained", Some(layers.unexplained)),
     ];
     charts.push(Chart {

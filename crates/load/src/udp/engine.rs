@@ -11,7 +11,7 @@ use anywire_sys::cpu;
 use anywire_wire::udp::{Outgoing, Received, Sent, Udp, UdpError, UdpOptions};
 use tokio::time::MissedTickBehavior;
 
-use super::flow::{Arrival, Flow};
+use super::flow::{Arrival, Flow, MARKS};
 use super::header::{Alien, Header};
 use super::plan::UdpPlan;
 use crate::histogram::Latency;
@@ -32,6 +32,10 @@ pub(crate) struct Part {
 pub(crate) struct Tally {
     /// Datagrams that should have been sent by the end of the plan's time.
     pub(crate) intended: u64,
+    /// Datagrams that should have been sent until the end: fewer, if the run was ended early.
+    pub(crate) due: u64,
+    /// Datagrams that could still have come back when the run was ended early.
+    pub(crate) on_their_way: u64,
     pub(crate) sent: u64,
     pub(crate) send_calls: u64,
     /// The system refused them.
@@ -52,7 +56,7 @@ pub(crate) struct Tally {
     pub(crate) from_intended: Latency,
     pub(crate) from_sent: Latency,
     pub(crate) dropped_here: u64,
-    /// How long it was from the begin until the last datagram was sent.
+    /// How long it was from the begin until the last datagram was sent, and the next would have been due.
     pub(crate) sending: Duration,
     pub(crate) busy: Option<Duration>,
     pub(crate) receive_buffer_bytes: usize,
@@ -63,6 +67,8 @@ impl Tally {
     fn new() -> Self {
         Self {
             intended: 0,
+            due: 0,
+            on_their_way: 0,
             sent: 0,
             send_calls: 0,
             refused: 0,
@@ -108,6 +114,7 @@ impl Part {
             plan: Arc::clone(&self.plan),
             run: self.run,
             begin: self.begin,
+            mark_every: self.plan.patience() / MARKS,
             flows: RefCell::new(flows),
             tally: RefCell::new(tally),
             received: RefCell::new(sockets.first().map(|socket| Received::new(socket))),
@@ -154,7 +161,7 @@ impl Part {
         let (mut outgoing, mut datagram) = (Outgoing::new(first), Vec::new());
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut made = 0;
+        let (mut made, mut due, mut sending) = (0, 0, Duration::ZERO);
         book.tally.borrow_mut().intended = total;
         while made < total {
             tick.tick().await;
@@ -162,7 +169,7 @@ impl Part {
                 break;
             }
             let elapsed = self.begin.elapsed();
-            let due = total.min((elapsed.as_secs_f64() * rate) as u64 + 1);
+            due = total.min((elapsed.as_secs_f64() * rate) as u64 + 1);
             let mut since_rest = 0;
             while made < due {
                 let (flow, socket) = own_flows[(made / at_once) as usize % own_flows.len()];
@@ -190,8 +197,12 @@ impl Part {
                     }
                 }
             }
+            sending = self.begin.elapsed();
         }
-        book.tally.borrow_mut().sending = self.begin.elapsed();
+        let tally = &mut *book.tally.borrow_mut();
+        tally.due = if tally.was_stopped { due } else { total };
+        // Else the rate of few would be that of one more: the last one has its time, too.
+        tally.sending = sending.max(Duration::from_secs_f64(made as f64 / rate));
     }
 
     /// Sends what waits. A Unix socket whose peer reads nothing may never have room: what waits at the end is dropped.
@@ -219,6 +230,7 @@ struct Book {
     plan: Arc<UdpPlan>,
     run: u64,
     begin: Instant,
+    mark_every: Duration,
     /// All flows of the plan, of which this loop uses its own.
     flows: RefCell<Vec<Flow>>,
     tally: RefCell<Tally>,
@@ -232,8 +244,8 @@ impl Book {
     fn write(&self, flow: u32, intended: Duration, datagram: &mut Vec<u8>) {
         let of_flow = &mut self.flows.borrow_mut()[flow as usize];
         let sent = self.begin.elapsed();
-        let header = Header { flow, run: self.run, number: of_flow.sent, intended, sent };
-        of_flow.sent += 1;
+        let number = of_flow.send(sent, self.mark_every);
+        let header = Header { flow, run: self.run, number, intended, sent };
         header.write(self.plan.bytes, datagram);
         let tally = &mut *self.tally.borrow_mut();
         tally.lag_max = tally.lag_max.max(sent.saturating_sub(intended));
@@ -281,8 +293,8 @@ impl Book {
             let header = match Header::read(datagram.data(), self.run, self.plan.bytes) {
                 Ok(header) => header,
                 Err(Alien::Corrupt) => {
+                    // It settles nothing: the whole one may still come.
                     tally.corrupt += 1;
-                    settled += 1;
                     continue;
                 }
                 Err(Alien::Foreign) => {
@@ -300,6 +312,10 @@ impl Book {
                 Some(Arrival::InOrder | Arrival::Reordered { .. }) => {
                     settled += 1;
                     let took = now.saturating_sub(header.sent);
+                    if took > self.plan.patience() {
+                        // Whenever it was sent, it is lost by now.
+                        continue;
+                    }
                     if took > self.plan.wait {
                         tally.late += 1;
                     } else {
@@ -319,12 +335,22 @@ impl Book {
 
     /// Until all have come, or the time is over in which one still counts as late.
     async fn wait_for_the_rest(&self) {
-        let until = clock::after(Instant::now(), self.plan.wait.saturating_mul(2));
-        while self.to_come.get() > 0 && Instant::now() < until && !self.plan.stop.is_stopped() {
+        let until = clock::after(Instant::now(), self.plan.patience());
+        while self.to_come.get() > 0 && Instant::now() < until {
+            if self.plan.stop.is_stopped() {
+                self.tally.borrow_mut().was_stopped = true;
+                break;
+            }
             tokio::time::sleep(TICK).await;
         }
         // A second copy of the last ones may follow at once.
         tokio::time::sleep(TICK * 5).await;
+        let tally = &mut *self.tally.borrow_mut();
+        if tally.was_stopped {
+            let (now, patience) = (self.begin.elapsed(), self.plan.patience());
+            let flows = self.flows.borrow();
+            tally.on_their_way = flows.iter().map(|flow| flow.on_their_way(now, patience)).sum();
+        }
     }
 }
 

@@ -22,8 +22,13 @@ pub struct LossByLayer {
     pub socket_there: Option<u64>,
     /// Errors of the namespace's UDP beyond those of the sockets: checksums, memory (`InErrors` of `/proc/net/snmp`, `snmp6`).
     pub namespace: Option<u64>,
-    /// Dropped by network devices, and by the queues between them and the protocols (`/proc/net/dev`, `softnet_stat`).
+    /// Dropped by network devices, and by the queues of the cores between them and the protocols (`/proc/net/dev`, which counts
+    /// both).
     pub device: Option<u64>,
+    /// Dropped by the queue of a device before it sent them (`SndbufErrors` of `/proc/net/snmp`, `snmp6`). A service whose
+    /// send buffer is full counts there, too.
+    #[serde(default)]
+    pub send_queue: Option<u64>,
     /// Lost datagrams that none of these counters explains.
     pub unexplained: u64,
     /// The layers that could not be read, and why.
@@ -37,6 +42,7 @@ pub(crate) struct Counters {
     there: Option<BTreeMap<u64, u64>>,
     in_errors: Option<u64>,
     device: Option<u64>,
+    send_queue: Option<u64>,
 }
 
 impl Counters {
@@ -57,15 +63,15 @@ impl Counters {
                 rows.extend(drops_of(&table, target.ip(), port));
             }
         }
-        let v4 = text("/proc/net/snmp").and_then(|snmp| in_errors_v4(&snmp));
-        // Without IPv6 there is no such file.
-        let v6 = text("/proc/net/snmp6").and_then(|snmp| in_errors_v6(&snmp)).unwrap_or(0);
-        let dropped = text("/proc/net/dev").and_then(|devices| device_drops(&devices));
-        let queued = text("/proc/net/softnet_stat").and_then(|softnet| softnet_drops(&softnet));
+        // Without IPv6 there is no second file.
+        let (v4, v6) = (text("/proc/net/snmp"), text("/proc/net/snmp6").unwrap_or_default());
+        let both = |name| Some(of_udp_v4(v4.as_deref()?, name)? + of_udp_v6(&v6, name).unwrap_or(0));
         Self {
             there: (!rows.is_empty()).then_some(rows),
-            in_errors: v4.map(|v4| v4 + v6),
-            device: dropped.zip(queued).map(|(dropped, queued)| dropped + queued),
+            in_errors: both("InErrors"),
+            // A datagram that finds the queue of a core full counts as one that its device dropped.
+            device: text("/proc/net/dev").and_then(|devices| device_drops(&devices)),
+            send_queue: both("SndbufErrors"),
         }
     }
 
@@ -82,6 +88,7 @@ impl Counters {
         // A socket that drops counts an error of the namespace, too.
         let namespace = errors.map(|errors| errors.saturating_sub(here + there.unwrap_or(0)));
         let device = difference(self.device, before.device);
+        let send_queue = difference(self.send_queue, before.send_queue);
         let mut unread = Vec::new();
         if there.is_none() {
             unread.push(format!("socket: that of {target} is not on this machine, or in another namespace"));
@@ -90,15 +97,20 @@ impl Counters {
             unread.push("namespace: /proc/net/snmp does not tell".to_owned());
         }
         if device.is_none() {
-            unread.push("device: /proc/net/dev or /proc/net/softnet_stat does not tell".to_owned());
+            unread.push("device: /proc/net/dev does not tell".to_owned());
         }
-        let known = here + there.unwrap_or(0) + namespace.unwrap_or(0) + device.unwrap_or(0);
+        if send_queue.is_none() {
+            unread.push("send_queue: /proc/net/snmp does not tell".to_owned());
+        }
+        let counted = [there, namespace, device, send_queue];
+        let known = here + counted.into_iter().flatten().sum::<u64>();
         LossByLayer {
             socket: there.map(|there| here + there),
             socket_here: here,
             socket_there: there,
             namespace,
             device,
+            send_queue,
             unexplained: lost.saturating_sub(known),
             unread,
         }
@@ -138,15 +150,16 @@ fn host_of(digits: &str) -> Option<IpAddr> {
     }
 }
 
-fn in_errors_v4(snmp: &str) -> Option<u64> {
+fn of_udp_v4(snmp: &str, name: &str) -> Option<u64> {
     // A line of names, and one of values.
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let at = lines.next()?.split(' ').position(|name| name == "InErrors")?;
+    let at = lines.next()?.split(' ').position(|found| found == name)?;
     lines.next()?.split(' ').nth(at)?.parse().ok()
 }
 
-fn in_errors_v6(snmp: &str) -> Option<u64> {
-    snmp.lines().find_map(|line| line.strip_prefix("Udp6InErrors")?.trim().parse().ok())
+fn of_udp_v6(snmp: &str, name: &str) -> Option<u64> {
+    let of_name = |line: &str| line.strip_prefix("Udp6")?.strip_prefix(name)?.trim().parse().ok();
+    snmp.lines().find_map(of_name)
 }
 
 /// Dropped on reception and on transmission, over all devices.
@@ -161,12 +174,6 @@ fn device_drops(devices: &str) -> Option<u64> {
         Some(columns.get(3)? + columns.get(11)?)
     });
     drops.sum()
-}
-
-/// The second column of each core, in hexadecimal digits.
-fn softnet_drops(softnet: &str) -> Option<u64> {
-    let second = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok();
-    softnet.lines().map(second).sum()
 }
 
 #[cfg(test)]
@@ -205,14 +212,14 @@ mod tests {
 
     #[test]
     fn counters_are_read_by_their_names() {
-        let snmp = "Ip: A\nIp: 1\nUdp: InDatagrams NoPorts InErrors Out\nUdp: 1 2 3 4\nUdpLite: InErrors\nUdpLite: 9\n";
-        assert_eq!(in_errors_v4(snmp), Some(3));
-        assert_eq!(in_errors_v6("Udp6InDatagrams\t7\nUdp6InErrors    \t5\n"), Some(5));
+        let snmp = "Ip: A\nIp: 1\nUdp: InDatagrams InErrors SndbufErrors\nUdp: 1 3 4\nUdpLite: InErrors\nUdpLite: 9\n";
+        assert_eq!((of_udp_v4(snmp, "InErrors"), of_udp_v4(snmp, "SndbufErrors")), (Some(3), Some(4)));
+        let snmp6 = "Udp6InDatagrams\t7\nUdp6InErrors    \t5\nUdp6SndbufErrors\t6\n";
+        assert_eq!((of_udp_v6(snmp6, "InErrors"), of_udp_v6(snmp6, "SndbufErrors")), (Some(5), Some(6)));
         let devices = "Inter-|\n face |\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\neth0:1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n";
         assert_eq!(device_drops(devices), Some(4 + 12 + 2));
-        assert_eq!(softnet_drops("0 a 0\n1 01 2\n"), Some(11));
         for nonsense in ["", "Udp: InErrors\n", "a\nb\nc: x\n"] {
-            assert_eq!((in_errors_v4(nonsense), in_errors_v6(nonsense)), (None, None));
+            assert_eq!((of_udp_v4(nonsense, "InErrors"), of_udp_v6(nonsense, "InErrors")), (None, None));
         }
         assert_eq!(device_drops("a\nb\nc: x\n"), None);
     }
@@ -222,16 +229,20 @@ mod tests {
         let target = "udp:192.0.2.1:9".parse().expect("an address");
         let loss = Counters::default().since(&Counters::default(), 2, 10, &target);
         assert_eq!((loss.socket, loss.socket_here, loss.unexplained), (None, 2, 8));
-        assert_eq!(loss.unread.len(), 3, "{loss:?}");
+        assert_eq!(loss.unread.len(), 4, "{loss:?}");
         // One socket was closed meanwhile, and one opened.
-        let before =
-            Counters { there: Some([(7, 1), (8, 1), (9, 5)].into()), in_errors: Some(5), device: Some(1) };
-        let after =
-            Counters { there: Some([(7, 3), (8, 1), (10, 2)].into()), in_errors: Some(12), device: Some(2) };
+        let counters = |there: [(u64, u64); 3], in_errors, device, send_queue| Counters {
+            there: Some(there.into()),
+            in_errors: Some(in_errors),
+            device: Some(device),
+            send_queue: Some(send_queue),
+        };
+        let before = counters([(7, 1), (8, 1), (9, 5)], 5, 1, 10);
+        let after = counters([(7, 3), (8, 1), (10, 2)], 12, 2, 11);
         let loss = after.since(&before, 2, 10, &target);
         assert_eq!(
-            (loss.socket, loss.namespace, loss.device, loss.unexplained),
-            (Some(6), Some(1), Some(1), 2)
+            (loss.socket, loss.namespace, loss.device, loss.send_queue, loss.unexplained),
+            (Some(6), Some(1), Some(1), Some(1), 1)
         );
         assert!(loss.unread.is_empty());
     }

@@ -6,7 +6,7 @@ use super::layers::LossByLayer;
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
 
-/// What became of each datagram. `sent` is `received` and `late` and `lost` and `corrupt` together.
+/// What became of each datagram. `sent` is `received`, `late`, `lost`, `corrupt` and `on_their_way` together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpOutcome {
     /// The form of this value: `anywire.udp/1`.
@@ -29,8 +29,11 @@ pub struct UdpOutcome {
     pub refused_because: Option<String>,
     /// Datagrams that came back in time, each counted once.
     pub received: u64,
-    /// Datagrams that did not come back.
+    /// Datagrams that did not come back within twice the time that one may take.
     pub lost: u64,
+    /// Datagrams that could still have come back when the run was ended early.
+    #[serde(default)]
+    pub on_their_way: u64,
     /// `lost` by `sent`.
     pub loss: f64,
     /// Where they were lost.
@@ -89,12 +92,12 @@ pub struct UdpRate {
     pub sent: f64,
     /// Datagrams a second that came back.
     pub received: f64,
-    /// The share of the rate that this end kept: below 1 it sent less or later than intended, so that the service may stand
+    /// The share of the rate that this end kept until its end: below 1 it sent less or later than intended, so that the service may stand
     /// more.
     pub kept: f64,
     /// How long after its time the latest datagram was sent, in microseconds.
     pub lag_us_max: f64,
-    /// How long it took to send them.
+    /// How long it took to send them; the last one has the time until the next, too.
     pub seconds: f64,
     /// Whether the run was ended early.
     pub interrupted: bool,

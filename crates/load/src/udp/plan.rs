@@ -96,6 +96,11 @@ impl UdpPlan {
         (self.datagrams_per_second * self.duration.as_secs_f64()).round() as u64
     }
 
+    /// From when on a datagram that has not come back is lost, and not late.
+    pub(crate) fn patience(&self) -> Duration {
+        self.wait.saturating_mul(2)
+    }
+
     pub(crate) fn check(&self) -> Result<(), UdpLoadError> {
         within("datagrams a second", self.datagrams_per_second, 0.001, 1e8)?;
         within("datagrams in all", self.datagrams() as f64, 1.0, DATAGRAMS_MAX)?;

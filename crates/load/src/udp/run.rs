@@ -59,7 +59,8 @@ fn outcome(
     // More corrupt ones than are missing are copies of others.
     let corrupt = sum(|one| one.corrupt).min(missing);
     let copies = sum(|one| one.corrupt) - corrupt;
-    let lost = missing - corrupt;
+    let on_their_way = sum(|one| one.on_their_way).min(missing - corrupt);
+    let lost = missing - corrupt - on_their_way;
     let here = sum(|one| one.dropped_here);
     let intended = sum(|one| one.intended);
     let seconds = tallies.iter().map(|one| one.sending).max().unwrap_or_default().as_secs_f64();
@@ -104,6 +105,7 @@ fn outcome(
         refused_because: tallies.iter().find_map(|one| one.first_error.clone()),
         received,
         lost,
+        on_their_way,
         loss: ratio(lost as f64, sent as f64),
         loss_by_layer: after.since(before, here, lost, &plan.target),
         late,
@@ -116,7 +118,8 @@ fn outcome(
         rate: UdpRate {
             sent: per_second(sent),
             received: per_second(received),
-            kept: ratio(sent as f64, intended as f64).min(per_second(sent) / plan.datagrams_per_second),
+            kept: ratio(sent as f64, sum(|one| one.due) as f64)
+                .min(per_second(sent) / plan.datagrams_per_second),
             lag_us_max: tallies.iter().map(|one| one.lag_max).max().unwrap_or_default().as_secs_f64() * 1e6,
             seconds,
             interrupted: tallies.iter().any(|one| one.was_stopped),

@@ -79,12 +79,14 @@ pub fn search(
     search.check()?;
     let mut bounds = Bounds::default();
     let (mut best, mut trials) = (None, Vec::new());
+    let at = |rate| UdpPlan { datagrams_per_second: rate, ..plan.clone() };
     let mut rate = plan.datagrams_per_second;
     loop {
         let mut verdict = Verdict::Held;
         let mut last = None;
+        let had_held = bounds.held_at.is_some();
         for _ in 0..search.repeats {
-            let outcome = run(loops, UdpPlan { datagrams_per_second: rate, ..plan.clone() })?;
+            let outcome = run(loops, at(rate))?;
             let kept = outcome.kept_its_rate();
             let held = outcome.loss <= search.loss_max;
             let (sent, lost) = (outcome.sent, outcome.lost);
@@ -98,13 +100,17 @@ pub fn search(
             }
         }
         // A run that was ended early has shown nothing.
-        if !plan.stop.is_stopped() {
+        let is_shown = !plan.stop.is_stopped();
+        if is_shown {
             bounds.take(rate, verdict);
         }
-        best = if verdict == Verdict::Held { last } else { best.or(last) };
+        if !had_held || (is_shown && verdict == Verdict::Held) {
+            best = last;
+        }
         // Without a receiver no rate holds.
         let is_nobody_there = best.as_ref().is_some_and(|best| best.received == 0 && best.unreachable > 0);
-        let next = bounds.next_rate(search.precision);
+        // A rate at which the plan has no datagram, or too many, is no result that could be had.
+        let next = bounds.next_rate(search.precision).filter(|rate| at(*rate).check().is_ok());
         match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped() && !is_nobody_there) {
             Some(next) => rate = next,
             None => break,

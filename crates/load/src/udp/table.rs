@@ -55,8 +55,12 @@ impl UdpOutcome {
         );
         row("  in the namespace", count(layers.namespace));
         row("  at devices", count(layers.device));
+        row("  in queues to send", count(layers.send_queue));
         row("  unexplained", grouped(layers.unexplained));
         layers.unread.iter().for_each(|unread| row("", unread.clone()));
+        if self.rate.interrupted {
+            row("on their way", grouped(self.on_their_way));
+        }
         row("late", grouped(self.late));
         row("duplicated", grouped(self.duplicated));
         row("reordered", format!("{}, by {} at most", grouped(self.reordered), self.reorder_extent_max));

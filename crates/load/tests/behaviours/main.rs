@@ -18,5 +18,7 @@ mod report_needs_no_network;
 mod report_opens_in_chromium;
 #[cfg(feature = "udp")]
 mod udp_accounts_for_each_datagram;
+#[cfg(feature = "udp")]
+mod udp_tells_what_it_does_not_know;
 mod warm_up_is_in_no_figure;
 mod what_a_peer_announced_not_to_act_on_is_sent_again;

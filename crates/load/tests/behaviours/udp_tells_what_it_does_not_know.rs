@@ -1,0 +1,122 @@
+//! What a run that is ended early, or comes to too few datagrams, cannot know is told as that, and not as a loss.
+use std::collections::VecDeque;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anywire_load::Stop;
+use anywire_load::udp::{Search, UdpOutcome, UdpPlan, run, search};
+use anywire_loops::Loops;
+
+/// Far beyond what any test needs: only a hang gets there.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A service that returns nothing, and ends the run when so many have come.
+fn silent(ends_after: u64, stop: Stop) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for number in 1.. {
+            if socket.recv(&mut [0; 2048]).is_err() {
+                return;
+            }
+            if number == ends_after {
+                stop.stop();
+            }
+        }
+    });
+    address
+}
+
+/// An echo that returns each datagram after so long at least.
+fn delayed(delay: Duration) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a time");
+    std::thread::spawn(move || {
+        let (mut buffer, mut waiting) = ([0; 2048], VecDeque::new());
+        loop {
+            if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+                waiting.push_back((Instant::now() + delay, buffer[..length].to_vec(), from));
+            }
+            while waiting.front().is_some_and(|(at, ..)| *at <= Instant::now()) {
+                let (_, datagram, from) = waiting.pop_front().expect("it is there");
+                let _ = socket.send_to(&datagram, from);
+            }
+        }
+    });
+    address
+}
+
+fn plan(target: SocketAddr) -> UdpPlan {
+    UdpPlan {
+        datagrams_per_second: 200.0,
+        duration: Duration::from_millis(500),
+        flows: 10,
+        ..UdpPlan::new(target).expect("an address")
+    }
+}
+
+fn load(plan: UdpPlan) -> UdpOutcome {
+    run(&Loops::start(1).expect("a thread"), plan).expect("the plan is possible")
+}
+
+#[test]
+fn an_early_end_makes_no_losses() {
+    // In the first case while it sends, in the second while it waits for the rest.
+    for ends_after in [50, 100] {
+        let stop = Stop::new();
+        let target = silent(ends_after, stop.clone());
+        let outcome = load(UdpPlan { wait: HANG, stop, ..plan(target) });
+        assert!(outcome.rate.interrupted, "{outcome}");
+        assert_eq!((outcome.on_their_way, outcome.lost), (outcome.sent, 0), "{outcome}");
+    }
+}
+
+#[test]
+fn an_early_end_keeps_the_rate_until_then() {
+    let stop = Stop::new();
+    let target = silent(20, stop.clone());
+    let hour = Duration::from_secs(3600);
+    let outcome = load(UdpPlan { duration: hour, wait: HANG, stop, ..plan(target) });
+    assert!(outcome.rate.interrupted && outcome.sent < outcome.intended, "{outcome}");
+    // Of an hour it would be nothing. A slow machine may send late.
+    assert!(outcome.rate.kept > 0.1, "{:?}", outcome.rate);
+}
+
+#[test]
+fn what_takes_more_than_twice_the_time_is_lost() {
+    let wait = Duration::from_millis(100);
+    let outcome = load(UdpPlan { wait, ..plan(delayed(Duration::from_millis(350))) });
+    assert_eq!((outcome.late, outcome.lost), (0, outcome.sent), "{outcome}");
+    assert_eq!(outcome.latency.sent, None, "{outcome}");
+}
+
+#[test]
+fn the_rate_of_few_datagrams_is_their_rate() {
+    for (datagrams_per_second, most) in [(4.0, 4.001), (2.0, 2.001)] {
+        let wait = Duration::from_millis(50);
+        let outcome = load(UdpPlan { datagrams_per_second, wait, ..plan(delayed(Duration::ZERO)) });
+        assert!(outcome.sent > 0 && outcome.rate.sent < most, "{:?}", outcome.rate);
+    }
+}
+
+/// A search from this rate on, of a service that returns nothing.
+fn nothing_holds(datagrams_per_second: f64, duration: Duration) {
+    let wait = Duration::from_millis(10);
+    let plan = UdpPlan { datagrams_per_second, duration, wait, ..plan(silent(0, Stop::new())) };
+    let loops = Loops::start(1).expect("a thread");
+    let found = search(&loops, &plan, &Search::default(), |_| ()).expect("it runs");
+    let last = found.trials.last().expect("there are some").datagrams_per_second;
+    assert!(found.trials.len() > 1, "{found}");
+    assert_eq!((found.highest_rate, found.outcome.plan.datagrams_per_second), (None, last));
+}
+
+#[test]
+fn a_search_that_comes_to_no_datagram_ends_without_a_rate() {
+    nothing_holds(50.0, Duration::from_millis(100));
+}
+
+#[test]
+fn the_account_of_a_search_is_that_of_the_last_run_if_none_held() {
+    nothing_holds(4.0, Duration::from_millis(500));
+}
