@@ -395,7 +395,7 @@ mod tests {
         wrong("unix:/a\0b", "NUL");
         wrong(&format!("unix:/{}", "x".repeat(107)), "108 bytes");
         wrong("unix:@", "name is empty");
-        wrong("unix:/a?mod=660", "no option \"mod\"; known are mode");
+        wrong("unix:/a?mod=660", "no option \"mod\" (known are mode)");
         wrong("unix:/a?mode=660&mode=600", "stands twice");
         wrong("unix:/a?mode=rw", "\"rw\"");
         wrong("unix:/a?mode", "\"\" is no mode");
