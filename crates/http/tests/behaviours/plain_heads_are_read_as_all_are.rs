@@ -45,6 +45,46 @@ fn a_byte_more_or_less_changes_both_ways_alike() {
     }
 }
 
+/// A random choice hardly ever makes a head whose lines are right but for one.
+#[test]
+fn any_two_lines_of_fields_are_read_alike() {
+    let (starts, fields): (Vec<&str>, Vec<&str>) = WORDS.iter().partition(|word| word.contains(" HTTP/1."));
+    for start in starts {
+        for (one, two) in fields.iter().flat_map(|one| fields.iter().map(move |two| (one, two))) {
+            for head in [[start, "Host: a\r\n", one, two, "\r\n"], [start, one, two, "\r\n", "\r\n"]] {
+                agree(head.concat().as_bytes(), Limits::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn each_limit_is_met_at_the_same_byte() {
+    let head = b"GET /a/b?c=d HTTP/1.1\r\nHost: a\r\nX: y\r\nAccept: */*\r\n\r\n";
+    for limit in 1..=head.len() + 1 {
+        let usual = HeadLimits::default();
+        for head_limits in [
+            HeadLimits { bytes: limit, ..usual },
+            HeadLimits { target_bytes: limit, ..usual },
+            HeadLimits { fields: limit, ..usual },
+        ] {
+            agree(head, Limits { head: head_limits, ..Limits::default() });
+        }
+    }
+}
+
+/// They come by themselves, so that it is the shorter way which reads the head behind them.
+#[test]
+fn empty_lines_are_counted_from_the_head_before_them() {
+    let mut decoder = RequestDecoder::new(Limits::default());
+    for _ in 0..3 {
+        assert!(decoder.next_head(&mut &b"\r\n\r\n\r\n"[..]).expect("few are forgiven").is_none());
+        assert!(
+            decoder.next_head(&mut &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..]).expect("a good head").is_some()
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn lines_in_any_order_are_read_alike(
@@ -63,6 +103,7 @@ const WORDS: &[&str] = &[
     "PROPPATCH /0123456789012345 HTTP/1.1\r\n",
     "M-SEARCH * HTTP/1.1\r\n",
     "GET /a#b HTTP/1.1\r\n",
+    "GET /\u{fc} HTTP/1.1\r\n",
     "GET / HTTP/1.0\r\n",
     "GET / HTTP/1.2\r\n",
     "CONNECT /a:80 HTTP/1.1\r\n",
