@@ -69,7 +69,7 @@ pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Resul
         requests: totals.measured.answered,
         errors,
         seconds: outcome.rate.seconds,
-        requests_in_window: outcome.rate.achieved * time.as_secs_f64(),
+        requests_in_window: outcome.rate.achieved.unwrap_or(0.0) * time.as_secs_f64(),
         connections_open,
         p50_us: latency.map(|latency| latency.p50),
         p99_us: latency.map(|latency| latency.p99),

@@ -86,7 +86,7 @@ fn once(address: &str, seconds: u64) -> Result<Sample> {
     ensure!(errors == 0, "{errors} errors: {}", measured.errors.line());
     ensure!(measured.answered > 0, "nothing was answered");
     let cpu_us = after?.since(&before?).total_us() / measured.answered as f64;
-    Ok(Sample { cpu_us, rate: outcome.rate.achieved })
+    Ok(Sample { cpu_us, rate: outcome.rate.achieved.context("nothing was measured")? })
 }
 
 fn table(rows: &[Row]) -> Table {

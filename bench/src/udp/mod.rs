@@ -124,7 +124,7 @@ fn echo_once(options: &Options, kind: Kind, flows: usize) -> Result<f64> {
     let (used, echoed) = (server.cpu()?.saturating_sub(before), server.echoed() - echoed_before);
     ensure!(echoed > 0, "nothing was echoed");
     ensure!(
-        outcome.loss < 0.05,
+        outcome.loss.is_some_and(|loss| loss < 0.05),
         "{} of {} datagrams were lost: choose a lower --rate",
         outcome.lost,
         outcome.sent

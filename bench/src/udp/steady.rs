@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use anywire_load::udp::{FLOW_OFFSET, UdpPlan, run as load};
 use anywire_loops::Loops;
 use anywire_server::udp::{Datagram, Replies, Steering, UdpOptions, UdpServer};
@@ -136,7 +136,7 @@ fn once(options: &Options, case: &Case) -> Result<Row> {
         sent: outcome.sent,
         received: counters.datagrams,
         lost: outcome.sent.saturating_sub(counters.datagrams),
-        rate: outcome.rate.sent,
+        rate: outcome.rate.sent.context("nothing was sent")?,
         datagrams_by_loop,
         cpu_by_loop,
         dropped_by_system: counters.dropped_by_system,

@@ -17,7 +17,7 @@
 //! };
 //! let outcome = run(&Loops::start(1)?, plan)?;
 //! assert_eq!(outcome.totals.measured.errors.total(), 0, "{outcome}");
-//! println!("{:.0} requests/s", outcome.rate.achieved);
+//! println!("{:.0} requests/s", outcome.rate.achieved.expect("it was measured"));
 //! if let Some(latency) = &outcome.latency.send {
 //!     println!("p99: {} us", latency.p99);
 //! }

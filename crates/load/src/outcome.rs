@@ -223,8 +223,8 @@ pub struct Connections {
 /// How fast it went.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Answers per second over the whole measured part.
-    pub achieved: f64,
+    /// Answers per second over the whole measured part; `null` if the run ended before it.
+    pub achieved: Option<f64>,
     /// The length of the measured part, in seconds.
     pub seconds: f64,
     /// Whether the run was ended early.

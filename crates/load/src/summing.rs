@@ -51,7 +51,7 @@ pub(crate) fn outcome(
         },
         plan: plan_facts(plan, prepared),
         rate: Rate {
-            achieved: if elapsed.is_zero() { 0.0 } else { answered as f64 / elapsed.as_secs_f64() },
+            achieved: (!elapsed.is_zero()).then(|| answered as f64 / elapsed.as_secs_f64()),
             seconds: elapsed.as_secs_f64(),
             interrupted: end == End::Stopped,
             given_up,

@@ -104,7 +104,7 @@ impl Outcome {
         let latency = |field: fn(&LatencySummary) -> f64| known(self.latency.send.as_ref().map(field), time);
         columns.row(vec![
             self.plan.depth.to_string(),
-            whole(self.rate.achieved),
+            known(self.rate.achieved, whole),
             latency(|send| send.p50),
             latency(|send| send.p90),
             latency(|send| send.p99),

@@ -68,7 +68,7 @@ pub(crate) fn measure(
         let part = |part: Duration| part.as_nanos() as f64 / 1000.0 / answered as f64;
         let per_answer = |figure: fn(&Used) -> f64| used.as_ref().map(|used| figure(used) / answered as f64);
         result.figures = Figures {
-            requests_per_second: Some(outcome.rate.achieved),
+            requests_per_second: outcome.rate.achieved,
             server_cpu_us_per_request: per_answer(|used| used.cpu.as_nanos() as f64 / 1000.0),
             server_user_cpu_us_per_request: split.map(|split| part(split.user)),
             server_system_cpu_us_per_request: split.map(|split| part(split.system)),

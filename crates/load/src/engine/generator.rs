@@ -88,7 +88,8 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         measured = begun.elapsed();
     }
     let cpu = match (cpu::current_thread_cpu(), cpu_before) {
-        (Ok(after), Ok(before)) => Some(after - before),
+        // Nothing that was not measured has used none.
+        (Ok(after), Ok(before)) if !measured.is_zero() => Some(after - before),
         _ => None,
     };
     tally.counts().connections.open_at_end = tally.open.get();

@@ -62,7 +62,7 @@ pub fn outcome(outcome: &Outcome) -> String {
 }
 
 fn figures(page: &mut Page, outcome: &Outcome) {
-    let mut row = vec![outcome.plan.depth.to_string(), whole(outcome.rate.achieved)];
+    let mut row = vec![outcome.plan.depth.to_string(), known(outcome.rate.achieved, whole)];
     match &outcome.latency.send {
         Some(latency) => {
             let percentiles = [latency.min, latency.mean, latency.p50, latency.p90, latency.p99];

@@ -41,7 +41,7 @@ pub(crate) struct Tally {
     /// The system refused them.
     pub(crate) refused: u64,
     pub(crate) first_error: Option<String>,
-    pub(crate) lag_max: Duration,
+    pub(crate) lag_max: Option<Duration>,
     pub(crate) received: u64,
     pub(crate) receive_calls: u64,
     pub(crate) messages: u64,
@@ -73,7 +73,7 @@ impl Tally {
             send_calls: 0,
             refused: 0,
             first_error: None,
-            lag_max: Duration::ZERO,
+            lag_max: None,
             received: 0,
             receive_calls: 0,
             messages: 0,
@@ -248,7 +248,7 @@ impl Book {
         let header = Header { flow, run: self.run, number, intended, sent };
         header.write(self.plan.bytes, datagram);
         let tally = &mut *self.tally.borrow_mut();
-        tally.lag_max = tally.lag_max.max(sent.saturating_sub(intended));
+        tally.lag_max = tally.lag_max.max(Some(sent.saturating_sub(intended)));
     }
 
     fn sent(&self, sent: &Sent) {

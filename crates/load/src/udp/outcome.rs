@@ -34,8 +34,8 @@ pub struct UdpOutcome {
     /// Datagrams that could still have come back when the run was ended early.
     #[serde(default)]
     pub on_their_way: u64,
-    /// `lost` by `sent`.
-    pub loss: f64,
+    /// `lost` by `sent`; `null` if nothing was sent, as all shares and rates.
+    pub loss: Option<f64>,
     /// Where they were lost.
     pub loss_by_layer: LossByLayer,
     /// Datagrams that came back after the time that one may take, and within twice that time.
@@ -89,14 +89,14 @@ pub struct UdpPlanFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpRate {
     /// Datagrams a second that were sent.
-    pub sent: f64,
+    pub sent: Option<f64>,
     /// Datagrams a second that came back.
-    pub received: f64,
+    pub received: Option<f64>,
     /// The share of the rate that this end kept until its end: below 1 it sent less or later than intended, so that the service may stand
     /// more.
-    pub kept: f64,
+    pub kept: Option<f64>,
     /// How long after its time the latest datagram was sent, in microseconds.
-    pub lag_us_max: f64,
+    pub lag_us_max: Option<f64>,
     /// How long it took to send them; the last one has the time until the next, too.
     pub seconds: f64,
     /// Whether the run was ended early.
@@ -121,11 +121,11 @@ pub struct UdpCalls {
     /// That received.
     pub receive: u64,
     /// Datagrams that left in a call.
-    pub datagrams_per_send: f64,
+    pub datagrams_per_send: Option<f64>,
     /// Datagrams that came in a call.
-    pub datagrams_per_receive: f64,
+    pub datagrams_per_receive: Option<f64>,
     /// Datagrams that the system had joined to a message: exactly 1 if it joins none.
-    pub datagrams_per_message: f64,
+    pub datagrams_per_message: Option<f64>,
 }
 
 /// A receive buffer.
@@ -173,10 +173,10 @@ impl UdpOutcome {
         if self.rate.interrupted {
             remarks.push("The run was ended early.".to_owned());
         }
-        if self.rate.kept < RATE_KEPT {
+        if let Some(kept) = self.rate.kept.filter(|kept| *kept < RATE_KEPT) {
             remarks.push(format!(
                 "This end kept {:.0} % of its rate, so the service may stand more: give the load more loops or cores.",
-                self.rate.kept * 100.0
+                kept * 100.0
             ));
         }
         if self.unreachable > 0 {
@@ -196,7 +196,7 @@ impl UdpOutcome {
 
     /// Whether this end sent as fast as it was asked to.
     pub fn kept_its_rate(&self) -> bool {
-        self.rate.kept >= RATE_KEPT
+        self.rate.kept.is_some_and(|kept| kept >= RATE_KEPT)
     }
 }
 

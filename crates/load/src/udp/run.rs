@@ -119,8 +119,9 @@ fn outcome(
             sent: per_second(sent),
             received: per_second(received),
             kept: ratio(sent as f64, sum(|one| one.due) as f64)
-                .min(per_second(sent) / plan.datagrams_per_second),
-            lag_us_max: tallies.iter().map(|one| one.lag_max).max().unwrap_or_default().as_secs_f64() * 1e6,
+                .zip(per_second(sent))
+                .map(|(kept, rate)| kept.min(rate / plan.datagrams_per_second)),
+            lag_us_max: tallies.iter().filter_map(|one| one.lag_max).max().map(|lag| lag.as_secs_f64() * 1e6),
             seconds,
             interrupted: tallies.iter().any(|one| one.was_stopped),
         },
@@ -147,9 +148,9 @@ fn outcome(
     }
 }
 
-/// Nothing of nothing is 0, since JSON has no other number for it.
-fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
+/// The share of nothing is unknown.
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
 }
 
 fn max_to_mean(parts: &[Option<f64>]) -> Option<f64> {

@@ -88,7 +88,7 @@ pub fn search(
         for _ in 0..search.repeats {
             let outcome = run(loops, at(rate))?;
             let kept = outcome.kept_its_rate();
-            let held = outcome.loss <= search.loss_max;
+            let held = outcome.loss.is_none_or(|loss| loss <= search.loss_max);
             let (sent, lost) = (outcome.sent, outcome.lost);
             let trial = Trial { datagrams_per_second: rate, sent, lost, held, kept };
             told(&trial);

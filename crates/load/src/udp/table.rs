@@ -43,9 +43,13 @@ impl UdpOutcome {
         let mut rows = Vec::new();
         let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
         let rate = &self.rate;
-        row("sent", format!("{} of {} ({}/s)", grouped(self.sent), grouped(self.intended), whole(rate.sent)));
-        row("received", format!("{} ({}/s)", grouped(self.received), whole(rate.received)));
-        row("lost", format!("{} ({} %)", grouped(self.lost), digits(self.loss * 100.0)));
+        row(
+            "sent",
+            format!("{} of {} ({}/s)", grouped(self.sent), grouped(self.intended), known(rate.sent, whole)),
+        );
+        row("received", format!("{} ({}/s)", grouped(self.received), known(rate.received, whole)));
+        let loss = known(self.loss, |loss| digits(loss * 100.0));
+        row("lost", format!("{} ({loss} %)", grouped(self.lost)));
         let layers = &self.loss_by_layer;
         let count = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
         let there = count(layers.socket_there);
@@ -71,9 +75,9 @@ impl UdpOutcome {
             "system calls",
             format!(
                 "{} datagrams a send, {} a receive, {} a message",
-                digits(calls.datagrams_per_send),
-                digits(calls.datagrams_per_receive),
-                digits(calls.datagrams_per_message)
+                known(calls.datagrams_per_send, digits),
+                known(calls.datagrams_per_receive, digits),
+                known(calls.datagrams_per_message, digits)
             ),
         );
         for share in &self.loops {

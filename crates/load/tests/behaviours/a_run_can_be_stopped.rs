@@ -45,6 +45,9 @@ fn stopped_before_it_began() {
     let outcome = anywire_load::run(&loops, plan).unwrap();
     assert!(outcome.rate.interrupted);
     assert_eq!((outcome.totals.measured.sent, outcome.latency.send), (0, None));
+    // What was not measured is unknown, and not 0.
+    assert_eq!((outcome.rate.seconds, outcome.rate.achieved), (0.0, None));
+    assert_eq!((outcome.generator.cpu_user_us, outcome.generator.cpu_sys_us), (None, None));
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn an_early_end_keeps_the_rate_until_then() {
     let outcome = load(UdpPlan { duration: hour, wait: HANG, stop, ..plan(target) });
     assert!(outcome.rate.interrupted && outcome.sent < outcome.intended, "{outcome}");
     // Of an hour it would be nothing. A slow machine may send late.
-    assert!(outcome.rate.kept > 0.1, "{:?}", outcome.rate);
+    assert!(outcome.rate.kept > Some(0.1), "{:?}", outcome.rate);
 }
 
 #[test]
@@ -96,8 +96,31 @@ fn the_rate_of_few_datagrams_is_their_rate() {
     for (datagrams_per_second, most) in [(4.0, 4.001), (2.0, 2.001)] {
         let wait = Duration::from_millis(50);
         let outcome = load(UdpPlan { datagrams_per_second, wait, ..plan(delayed(Duration::ZERO)) });
-        assert!(outcome.sent > 0 && outcome.rate.sent < most, "{:?}", outcome.rate);
+        assert!(outcome.sent > 0 && outcome.rate.sent.is_some_and(|rate| rate < most), "{:?}", outcome.rate);
     }
+}
+
+#[test]
+fn figures_of_nothing_are_unknown() {
+    let stop = Stop::new();
+    stop.stop();
+    // The service is silent, and nothing is sent.
+    let outcome = load(UdpPlan { stop: stop.clone(), ..plan(silent(0, stop)) });
+    let json: serde_json::Value = serde_json::from_str(&outcome.to_json()).expect("JSON");
+    assert_eq!((outcome.sent, &json["rate"]["interrupted"]), (0, &true.into()));
+    for at in [
+        "/loss",
+        "/rate/sent",
+        "/rate/received",
+        "/rate/kept",
+        "/rate/lag_us_max",
+        "/calls/datagrams_per_send",
+        "/calls/datagrams_per_receive",
+        "/calls/datagrams_per_message",
+    ] {
+        assert!(json.pointer(at).is_some_and(serde_json::Value::is_null), "{at}: {json}");
+    }
+    assert!(!outcome.to_string().contains("more loops"), "{outcome}");
 }
 
 /// A search from this rate on, of a service that returns nothing.

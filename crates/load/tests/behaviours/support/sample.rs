@@ -106,7 +106,7 @@ pub(crate) fn outcome() -> Outcome {
             statuses: [(200, 199_990), (404, 10)].into(),
             ..Totals::default()
         },
-        rate: Rate { achieved: 20_000.0, seconds: 10.0, interrupted: false, given_up: false },
+        rate: Rate { achieved: Some(20_000.0), seconds: 10.0, interrupted: false, given_up: false },
         latency: Latencies { send: latency.summary() },
         generator: Generator {
             cpu_user_us: Some(2e5),
