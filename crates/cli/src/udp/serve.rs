@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anywire::load::text::{Columns, digits, grouped};
+use anywire::load::text::{Columns, digits, grouped, known};
 use anywire::loops::{Loops, Pinning};
 use anywire::server::udp::{
     Datagram, PeerRate, Replies, Steering, UdpCounters, UdpLimits, UdpOptions, UdpServer, UdpServerError,
@@ -141,16 +141,16 @@ struct LoopPart {
     core: Option<usize>,
     datagrams: u64,
     /// Of all datagrams.
-    share: f64,
+    share: Option<f64>,
     dropped_by_system: u64,
-    datagrams_per_receive: f64,
-    datagrams_per_send: f64,
+    datagrams_per_receive: Option<f64>,
+    datagrams_per_send: Option<f64>,
     cpu_seconds: f64,
 }
 
 impl Counted {
     fn new(all: &UdpCounters, by_loop: &[UdpCounters], loops: &Loops) -> Self {
-        let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         let parts = by_loop.iter().zip(loops.iter()).map(|(one, home)| LoopPart {
             id: home.id().index(),
             core: home.core(),
@@ -198,10 +198,10 @@ impl fmt::Display for Counted {
             columns.row(vec![
                 part.id.to_string(),
                 grouped(part.datagrams),
-                digits(part.share * 100.0),
+                known(part.share, |share| digits(share * 100.0)),
                 grouped(part.dropped_by_system),
-                digits(part.datagrams_per_receive),
-                digits(part.datagrams_per_send),
+                known(part.datagrams_per_receive, digits),
+                known(part.datagrams_per_send, digits),
                 digits(part.cpu_seconds),
             ]);
         }
