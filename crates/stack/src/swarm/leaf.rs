@@ -137,10 +137,9 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep::with(micros.min(BEGUN - 1))
 }
 
+// Before its first poll it holds the time to sleep, then the time to wake, marked by `ASLEEP` or `BEGUN`. It does so in two
+// halves, because a `u64` would align its task to 8 bytes.
 /// The future of [`sleep`].
-///
-/// Before its first poll it holds the time to sleep, then the time to wake, marked by [`ASLEEP`] or [`BEGUN`]. It does so in two
-/// halves, because a `u64` would align its task to 8 bytes.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Sleep {
