@@ -1,7 +1,7 @@
 //! What a loop shares with other threads.
 
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     /// From when on a turn is a stall.
     pub(crate) stall_after: Duration,
     watched: Mutex<Watched>,
+    /// The most busy time that was told: it never goes back.
+    busy_told_ns: AtomicU64,
     /// What the runtime counts, while there is one. It keeps the runtime alive, whose hooks keep this alive.
     runtime: Mutex<Option<RuntimeMetrics>>,
     /// A [`LoopState`] as a number.
@@ -53,6 +55,7 @@ impl Shared {
             work: Work::default(),
             stall_after: limits.stall_after,
             watched: Mutex::default(),
+            busy_told_ns: AtomicU64::new(0),
             runtime: Mutex::new(None),
             state: AtomicU8::new(LoopState::Running as u8),
             started: Instant::now(),
@@ -98,7 +101,11 @@ impl Shared {
         });
         let up = self.started.elapsed();
         // Looking for work of sources, and at sockets, is no part of a turn.
-        Used { busy: turn.max(cpu).min(up), cpu, up }
+        let busy = turn.max(cpu).min(up);
+        // The runtime counts a turn from a moment later than the one at which it was seen. What was told stays.
+        let ns = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
+        let busy = Duration::from_nanos(self.busy_told_ns.fetch_max(ns, Relaxed).max(ns));
+        Used { busy, cpu, up }
     }
 
     /// Called when the loop has its runtime.
