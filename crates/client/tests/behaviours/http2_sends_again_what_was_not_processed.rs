@@ -2,6 +2,7 @@
 //! where that holds for HTTP/1, too. Nowhere else.
 
 use std::sync::mpsc;
+use std::thread;
 
 use crate::support::bytes_of_http2::{DATA, GOAWAY, HEADERS, RST_STREAM};
 use crate::support::{AnyWire, Frames, Peer, block_on, client_of_http2, eventually, on_each_wire, poll_once};
@@ -73,6 +74,34 @@ fn a_refused_body_that_has_begun_is_not_sent_again() {
             block_on(client.put(peer.url("/")).via(peer.via()).body(body).send()).expect_err("refused");
         assert!(matches!(error, Error::Stream { code: Code::REFUSED_STREAM, sent: false, .. }), "{error:?}");
         assert_eq!(client.counters().total().resent, 0);
+    });
+}
+
+#[test]
+fn a_refused_body_that_has_not_begun_goes_out_with_the_request() {
+    on_each_wire(|wire| {
+        let (tell, is_there_again) = mpsc::channel();
+        let peer = Peer::of_http2(wire, move |mut frames, _| {
+            let refused = frames.request().expect("the first time");
+            refuse(&frames, refused);
+            let stream = frames.request().expect("once more");
+            let _ = tell.send(());
+            let body = frames.until(DATA).expect("its body");
+            assert_eq!((body.stream, &body.payload[..]), (stream, &b"some"[..]));
+            frames.answer(stream);
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let (mut sender, body) = Body::channel(100);
+        let gives = thread::spawn(move || {
+            is_there_again.recv().expect("it is sent once more");
+            sender.try_send("some").expect("it is still read");
+            sender.finish();
+        });
+        let answer =
+            block_on(client.put(peer.url("/")).via(peer.via()).body(body).send()).expect("an answer");
+        assert_eq!(block_on(answer.text()).expect("a body"), "ok");
+        assert_eq!(client.counters().total().resent, 1);
+        gives.join().expect("the body was taken");
     });
 }
 
