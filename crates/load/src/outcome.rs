@@ -115,6 +115,7 @@ impl Totals {
         let (all, of_loop) = (&mut self.connections, &other.connections);
         all.opened += of_loop.opened;
         all.lost += of_loop.lost;
+        all.finished += of_loop.finished;
         all.given_up += of_loop.given_up;
         all.open_at_start += of_loop.open_at_start;
         all.open_at_end += of_loop.open_at_end;
@@ -202,13 +203,16 @@ impl Requests {
     }
 }
 
-/// Connections of a run, from its first dial to its end.
+/// Connections of a run, from its first dial to its end. `opened` is `lost`, `finished` and `open_at_end` together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// Opened in all, with those opened anew.
     pub opened: u64,
     /// Ended before the run did.
     pub lost: u64,
+    /// Closed by this end before the run's end, since all requests of the plan had been sent and answered.
+    #[serde(default)]
+    pub finished: u64,
     /// Given up after too many failures in a row.
     pub given_up: u64,
     /// Really open when the measured part began.

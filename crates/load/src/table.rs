@@ -65,12 +65,12 @@ impl Outcome {
         for sample in &measured.error_samples {
             row("", format!("first {sample}"));
         }
-        let Connections { opened, open_at_start, open_at_end, lost, given_up, .. } = connections;
+        let Connections { opened, open_at_start, open_at_end, lost, finished, given_up, .. } = connections;
         row(
             "connections",
             format!(
-                "{opened} opened, {open_at_start} open at the start, {open_at_end} at the end, {lost} lost, \
-                 {given_up} given up"
+                "{opened} opened, {open_at_start} open at the start, {open_at_end} at the end, {finished} finished, \
+                 {lost} lost, {given_up} given up"
             ),
         );
         row("bytes", format!("{} out, {} in", grouped(*bytes_out), grouped(*bytes_in)));

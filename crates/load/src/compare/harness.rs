@@ -46,6 +46,7 @@ pub fn compare(
     let mut order = Order::of_seed(seed);
     let mut interrupted = false;
     'rounds: for round in 1..=options.rounds {
+        let errors_before: Vec<_> = rows.iter().map(|row| row.errors).collect();
         let mut of_round: Vec<Option<RoundResult>> = vec![None; candidates.len()];
         for index in order.next_round(candidates.len()) {
             let candidate = &candidates[index];
@@ -54,6 +55,8 @@ pub fn compare(
             if options.stop.is_stopped() {
                 // A round without all candidates would tilt the medians.
                 interrupted = true;
+                // Nor are its errors those of a round.
+                rows.iter_mut().zip(errors_before).for_each(|(row, before)| row.errors = before);
                 break 'rounds;
             }
         }

@@ -150,7 +150,7 @@ pub struct RoundResult {
     pub syscalls_by_name: Option<BTreeMap<String, f64>>,
     /// Answers.
     pub answered: u64,
-    /// Errors.
+    /// Errors, with those of its warm-up.
     pub errors: u64,
     /// Connections really open when the round's measured part began.
     pub connections_open: u64,

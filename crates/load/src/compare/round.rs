@@ -57,7 +57,7 @@ pub(crate) fn measure(
     let mut result = RoundResult {
         round,
         answered,
-        errors: outcome.totals.measured.errors.total(),
+        errors: outcome.totals.measured.errors.total() + outcome.totals.warm_up.errors.total(),
         connections_open: outcome.totals.connections.open_at_start,
         ..RoundResult::default()
     };

@@ -29,6 +29,7 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                 wait_for_start(&tally).await;
                 let (ending, answers) = opened.run().await;
                 if matches!(ending, Ending::Spent) {
+                    tally.counts().connections.finished += 1;
                     return;
                 }
                 tally.counts().connections.lost += 1;

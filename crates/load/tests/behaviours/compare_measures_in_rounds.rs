@@ -181,6 +181,7 @@ fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
     let comparison = compare(&[garbled()], &options, |_| {}).unwrap();
     let row = &comparison.candidates[0];
     assert!(row.errors.of(ErrorKind::Parse) > 0, "{:?}", row.errors);
+    assert_eq!(row.rounds.iter().map(|round| round.errors).sum::<u64>(), row.errors.total(), "{row:?}");
     let messages = row.error_messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     assert!(messages.contains("ended before anything was measured"), "{messages}");
 }

@@ -28,6 +28,9 @@ fn every_request_is_sent_once_and_every_answer_counted_once() {
         assert_eq!(totals.body_bytes_in, 130_000);
         assert_eq!(outcome.latency.send.as_ref().unwrap().count, 10_000);
         assert_eq!((totals.connections.opened, server.seen.connections()), (5, 5));
+        // None was lost: each has finished, or was open when the last one had.
+        let all = totals.connections;
+        assert_eq!((all.lost, all.finished + all.open_at_end), (0, all.opened), "{all:?}");
         assert_eq!(
             (
                 totals.measured.unanswered_at_close,
