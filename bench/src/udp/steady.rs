@@ -1,7 +1,7 @@
 //! Whether a rate is stood without a loss: on two loops by hash and by connection id, and on one loop beside it.
 //!
-//! The service counts what it receives and returns nothing, as one that takes measurements does. So what it received, subtracted
-//! from what was sent, is what was lost, and the sender's cores do not have to take answers back.
+//! The service counts what it receives and returns nothing, as one that takes measurements does. The loss is
+//! what was sent less what it received, and the sender's cores receive no answers.
 //!
 //! The sender hands 64 datagrams of a flow to the kernel in one call (GSO), because with a call for each it takes a core for
 //! itself, which a machine of two cores does not have to spare. The service has GRO off, so the kernel takes them apart again, and

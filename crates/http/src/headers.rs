@@ -27,8 +27,8 @@ use self::storage::Storage;
 /// Names compare without regard to case and keep the case they were given; values are bytes without line
 /// breaks. A name may appear more than once ([`Headers::append`], [`Headers::get_all`]).
 ///
-/// A value from an [`http::HeaderValue`] that is marked as sensitive, or one that came marked so over HTTP/2, keeps its mark:
-/// it is not shown by `Debug`, and HTTP/2 sends it so that nobody on its way puts it into a table (RFC 7541 section 7.1.3).
+/// A value keeps its mark as sensitive, from an [`http::HeaderValue`] or from an HTTP/2 peer. `Debug` does not show it, and HTTP/2
+/// sends it as a never-indexed literal, which no proxy may put into a table (RFC 7541 section 7.1.3).
 ///
 /// ```
 /// use anywire_http::Headers;

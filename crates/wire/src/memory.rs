@@ -271,7 +271,7 @@ struct Waiting {
     waker: Waker,
 }
 
-/// Nobody more joins the queue. Turns away the dials that wait for a place in it, and what is in it if nobody accepts any more.
+/// Closes the queue, and turns away the dials that wait for a place in it. If `nobody_accepts`, the connections in it as well.
 fn close(queue: &Mutex<Queue>, nobody_accepts: bool) {
     let mut turned_away = Vec::new();
     let mut wakers = Vec::new();

@@ -178,7 +178,7 @@ fn serve_on_demand(folder: &Path) {
     }
 }
 
-/// Somebody who has bound a name by which servers take turns, and lets nobody in: no server of ours. Gone with the value.
+/// A foreign process that has bound the name by which servers take turns, and accepts no connection. Dropping it frees the name.
 enum Stranger {
     /// Of another kind than a claim.
     OtherKind,

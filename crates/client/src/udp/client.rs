@@ -148,7 +148,7 @@ struct Inner {
     calls: RefCell<HashMap<u64, Call>>,
     /// Calls so far.
     calls_made: Cell<u64>,
-    /// Datagrams that were sent and of which nothing is known: neither a response nor that nobody was there.
+    /// Datagrams that were sent, without a response or an error from the network so far.
     unanswered: Cell<u64>,
     counters: Cell<UdpClientCounters>,
 }

@@ -29,7 +29,7 @@ pub struct UdpCounters {
     /// Datagrams that were not handled, because their peer had sent more than its rate.
     pub over_rate: u64,
     /// Datagrams that were dropped because their source is forged: nothing comes from 0.0.0.0, `::`, port 0, a group of machines, or
-    /// the service itself. An answer would go to somebody who has not asked.
+    /// the service itself. A reply would go to a host that sent nothing.
     pub forged: u64,
     /// Replies that were asked for at a later time and refused, because too many were under way.
     pub later_refused: u64,

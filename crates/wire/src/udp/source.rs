@@ -1,9 +1,9 @@
 //! Whether a datagram can have come from where it says.
 //!
-//! A sender may forge its source. A service that answers it may then send to somebody who has not asked, and with some sources
-//! to itself: 0.0.0.0 and `::` mean this machine to Linux, and over IPv6 a stranger on the same link may claim to be this machine.
-//! A service that answers each datagram would answer itself for ever. So what comes from nobody, or from the service itself, is
-//! dropped when it is received (RFC 1122 3.2.1.3).
+//! A sender may forge its source address. The reply then goes to a host that sent nothing, or to the service itself: Linux takes
+//! 0.0.0.0 and `::` for this machine, and over IPv6 a host on the same link may forge an address of this machine. A service that
+//! answers each datagram would then answer itself for ever. So datagrams from an address that no host has, or from the service
+//! itself, are dropped when they are received (RFC 1122 3.2.1.3).
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
