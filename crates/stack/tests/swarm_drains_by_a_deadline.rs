@@ -251,6 +251,18 @@ async fn a_task_of_tokio_ends_with_the_last_connection() {
     assert_eq!(again.len(), 5, "each waits for another time");
 }
 
+async fn stays_open(incoming: Incoming) {
+    let _conn = incoming.conn;
+    park().await;
+}
+
+async fn reads_to_the_end(incoming: Incoming) {
+    let mut conn = incoming.conn;
+    while conn.readable().await {
+        conn.read(<[u8]>::len);
+    }
+}
+
 /// "Afterwards the swarm takes no connections, even if its engine listens again."
 #[test]
 fn a_swarm_that_has_drained_takes_no_connections() {
@@ -259,18 +271,10 @@ fn a_swarm_that_has_drained_takes_no_connections() {
     let count = Rc::clone(&started);
     let mut server = net.host(1, 10, move |incoming: Incoming| {
         count.set(count.get() + 1);
-        async move {
-            let _conn = incoming.conn;
-            park().await;
-        }
+        stays_open(incoming)
     });
     server.engine().listen(address(1, 7), QUICK).expect("a free port");
-    let mut client = net.host(2, 10, |incoming: Incoming| async move {
-        let mut conn = incoming.conn;
-        while conn.readable().await {
-            conn.read(<[u8]>::len);
-        }
-    });
+    let mut client = net.host(2, 10, reads_to_the_end);
     server.drain(Duration::from_millis(50));
     net.pass(100, &mut [&mut server, &mut client]);
     assert!(server.is_drained());
@@ -289,18 +293,10 @@ fn a_half_open_connection_does_not_start_a_task_after_the_drain_has_begun() {
     let count = Rc::clone(&started);
     let mut server = net.host(1, 10, move |incoming: Incoming| {
         count.set(count.get() + 1);
-        async move {
-            let _conn = incoming.conn;
-            park().await;
-        }
+        stays_open(incoming)
     });
     server.engine().listen(address(1, 7), QUICK).expect("a free port");
-    let mut client = net.host(2, 10, |incoming: Incoming| async move {
-        let mut conn = incoming.conn;
-        while conn.readable().await {
-            conn.read(<[u8]>::len);
-        }
-    });
+    let mut client = net.host(2, 10, reads_to_the_end);
     client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
     client.round(net.now);
     server.round(net.now);
