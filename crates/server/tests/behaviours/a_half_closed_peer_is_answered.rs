@@ -216,7 +216,10 @@ fn a_handler_learns_that_its_peer_has_ended_within_the_body() {
 fn over_http2_each_stream_is_answered() {
     crate::support::on_each_wire(|scene| {
         let (router, tales, gate) = staged();
-        let served = scene.serve_on(1, router, Limits::default());
+        // The end of the input tells the reader of a body, and no timeout.
+        let limits =
+            Limits { body_timeout: Duration::MAX, min_rate_grace: Duration::MAX, ..Limits::default() };
+        let served = scene.serve_on(1, router, limits);
         let mut peer = H2::connect(&served);
         assert_eq!(peer.ask("/nowhere").status(), 404);
         let gated = peer.get("/gated");
