@@ -70,11 +70,11 @@ fn may_differ(sent: &[u8], as_server: bool, ours: Fault, theirs: Fault) -> bool 
         2 => only_theirs && payload.len() == 5,
         // An acknowledgement of nothing: the RFC names no error for it.
         4 if flags & 1 == 1 => only_theirs,
-        // A server must not allow pushes (RFC 9113 section 6.5.2), and nobody takes back extended CONNECT (RFC 8441 section
-        // 3). `h2` checks neither.
+        // A server must not allow pushes (RFC 9113 section 6.5.2), nobody takes back extended CONNECT (RFC 8441 section 3),
+        // and SETTINGS_NO_RFC7540_PRIORITIES is 0 or 1 (RFC 9218 section 2.1). `h2` checks none of them.
         4 => {
             let says = |id: u8| payload.chunks(6).any(|setting| setting[..2] == [0, id]);
-            only_ours && (!as_server && says(2) || says(8))
+            only_ours && (!as_server && says(2) || says(8) || says(9))
         }
         // A client must not push, which `h2` finds once the header block is whole.
         5 => only_ours && flags & 4 == 0,
