@@ -5,7 +5,7 @@ mod common;
 mod pki;
 #[path = "common/secured.rs"]
 mod secured;
-#[path = "../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod tls_peers;
 #[path = "common/tools.rs"]
