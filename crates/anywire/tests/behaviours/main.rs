@@ -6,6 +6,7 @@ mod support;
 #[path = "../../../cli/tests/behaviours/common/tools.rs"]
 mod tools;
 
+mod a_failed_call_of_a_handler_is_a_gateways_error;
 mod a_proxy_keeps_the_length_of_head;
 #[cfg(all(feature = "tls", feature = "server", feature = "client"))]
 mod a_refused_certificate_is_said_by_either_version;
