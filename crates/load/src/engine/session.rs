@@ -31,6 +31,8 @@ pub(crate) struct Session {
     output: Output,
     calls: StreamMap<Call>,
     depth: usize,
+    /// Bytes of requests in the output that the wire has not taken.
+    unwritten: usize,
     /// Bytes that belong to no event yet: heads of frames.
     uncounted: u64,
     /// Answers since the connection was opened.
@@ -86,6 +88,7 @@ impl Session {
             input: None,
             output,
             calls: StreamMap::default(),
+            unwritten: 0,
             uncounted: 0,
             answers: 0,
             newest: 0,
@@ -176,7 +179,7 @@ impl Session {
             self.calls.insert(id, call);
             self.newest = id.get();
         }
-        self.tally.sent_bytes(measured, self.output.len() - before);
+        self.unwritten += self.output.len() - before;
         Ok(())
     }
 
@@ -224,7 +227,7 @@ impl Session {
             let before = self.output.len();
             self.engine.data_head(id, piece.len(), end == body.len(), self.output.buffer());
             self.output.push_bytes(piece);
-            self.tally.sent_bytes(self.tally.belongs(call.measured), self.output.len() - before);
+            self.unwritten += self.output.len() - before;
         }
         self.output.len() >= OUTPUT_HIGH_WATER_BYTES
     }
@@ -234,11 +237,16 @@ impl Session {
         if self.refused.is_some() {
             return self.output.clear();
         }
-        if !self.output.is_empty()
-            && let Poll::Ready(Err(error)) = self.output.poll_flush(context, &mut self.connection)
-        {
+        if self.output.is_empty() {
+            return;
+        }
+        if let Poll::Ready(Err(error)) = self.output.poll_flush(context, &mut self.connection) {
             self.refused = Some(error);
         }
+        // What is left may be the connection's own frames: then the requests' bytes are counted with the next write.
+        let left = self.unwritten.min(self.output.len());
+        self.tally.sent_bytes(self.unwritten - left);
+        self.unwritten = left;
     }
 
     /// One read, and all that is in it. Gives the time of the read.
