@@ -118,9 +118,11 @@ impl Job {
         while self.pattern == Pattern::PingPong && Instant::now() < warm && !self.stop.is_stopped() {
             exchange(&mut *end, &message, &mut back)?;
         }
-        let (used, start) = (BothCpu::since_now(other)?, Instant::now());
+        // The time begins before the CPU times do and ends behind them, so that no end has used more than its core.
+        let start = Instant::now();
+        let used = BothCpu::since_now(other)?;
         let over = clock::after(start, self.duration);
-        let mut now = start;
+        let mut now = Instant::now();
         while now < over && !self.stop.is_stopped() {
             if self.pattern == Pattern::PingPong {
                 exchange(&mut *end, &message, &mut back)?;
@@ -134,8 +136,8 @@ impl Job {
                 now = Instant::now();
             }
         }
-        counted.elapsed = now - start;
         (counted.here_cpu, counted.there_cpu) = used.until_now()?;
+        counted.elapsed = start.elapsed();
         counted.is_unchanged = self.pattern == Pattern::Stream || self.way == Way::Line || back == message;
         Ok(counted)
     }
@@ -143,7 +145,8 @@ impl Job {
     fn answer(&self, mut end: Box<dyn End>) -> io::Result<Answered> {
         self.pin(1)?;
         let mut message = vec![0; self.size_bytes];
-        let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+        let start = Instant::now();
+        let before = cpu::current_thread_cpu()?.total();
         let mut messages = 0;
         while end.receive(&mut message)? {
             messages += 1;

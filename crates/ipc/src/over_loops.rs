@@ -67,9 +67,10 @@ async fn ask(job: Job, mut connection: Connection, other: mpsc::Receiver<i32>) -
         connection.write_all(&message).await?;
         read_whole(&mut connection, &mut back).await?;
     }
-    let (used, start) = (BothCpu::since_now(other)?, Instant::now());
+    let start = Instant::now();
+    let used = BothCpu::since_now(other)?;
     let over = clock::after(start, job.duration);
-    let mut now = start;
+    let mut now = Instant::now();
     while now < over && !job.stop.is_stopped() {
         if job.pattern == Pattern::PingPong {
             connection.write_all(&message).await?;
@@ -84,8 +85,8 @@ async fn ask(job: Job, mut connection: Connection, other: mpsc::Receiver<i32>) -
             now = Instant::now();
         }
     }
-    counted.elapsed = now - start;
     (counted.here_cpu, counted.there_cpu) = used.until_now()?;
+    counted.elapsed = start.elapsed();
     counted.is_unchanged = job.pattern == Pattern::Stream || back == message;
     Ok(counted)
 }
@@ -102,7 +103,8 @@ async fn answer(job: Job, mut connection: Connection) -> io::Result<Answered> {
     connection.write_all(&first).await?;
     let mut message = vec![0; job.size_bytes];
     let mut buffer = vec![0; BUFFER_BYTES];
-    let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+    let start = Instant::now();
+    let before = cpu::current_thread_cpu()?.total();
     let mut bytes = 0;
     loop {
         let read = match job.pattern {
