@@ -15,11 +15,13 @@
 //! | `map` | the map of the house names every source file |
 //! | `links` | a relative link in a document leads somewhere |
 //! | `evidence` | a test that a page names as evidence for an RFC exists |
+//! | `figures` | the tables of measured figures are those of `bench/results` |
 //! | `examples` | the README lists every example, and every example runs |
 
 mod arrows;
 mod evidence;
 mod examples;
+mod figures;
 mod files;
 mod links;
 mod lints;
