@@ -16,6 +16,7 @@
 //! | `links` | a relative link in a document leads somewhere |
 //! | `evidence` | a test that a page names as evidence for an RFC exists |
 //! | `figures` | the tables of measured figures are those of `bench/results` |
+//! | `programs` | a program of the README or the guide needs the dependencies that its page lists, and no others |
 //! | `examples` | the README lists every example, and every example runs |
 
 mod arrows;
@@ -28,6 +29,7 @@ mod lints;
 mod map;
 mod packages;
 mod pages;
+mod programs;
 mod sans_io;
 mod tree;
 
