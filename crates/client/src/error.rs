@@ -1,7 +1,5 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
-mod answer;
-
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
