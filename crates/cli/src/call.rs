@@ -1,12 +1,14 @@
 //! `anywire get` and `anywire post`: one call, in the manner of curl, over any wire.
 
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use anywire::client::{Client, Limits, Response, Timeouts};
+use anywire::client::{Client, Limits, Phase, Response, Timeouts};
 use anywire::http::h1::{Framing, encode};
 use anywire::http::{Body, Headers, Method, Url, Version};
 use anywire::load::text;
@@ -119,10 +121,15 @@ impl Call {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         runtime.block_on(async {
-            let exchange = self.exchange(&client, &url, self.method.clone().unwrap_or(method), verbose);
+            let so_far = SoFar::default();
+            let method = self.method.clone().unwrap_or(method);
+            let exchange = self.exchange(&client, &url, method, verbose, &so_far);
             let Some(limit) = self.timeout else { return exchange.await };
             tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
-                let message = format!("calling {url}: the answer was not whole after {limit:?}");
+                let phase = so_far.phase(&client);
+                let message = format!(
+                    "calling {url}: the answer was not whole after {limit:?}, which ended while {phase}"
+                );
                 Err(Failure::new(Code::Timeout, message).help("see what the server does, or raise --timeout"))
             })
         })
@@ -141,6 +148,7 @@ impl Call {
         url: &str,
         method: Method,
         verbose: bool,
+        so_far: &SoFar,
     ) -> Result<(), Failure> {
         let failed = |error: anywire::client::Error| explain::call(url, &error);
         let mut headers = values::headers(&self.headers)?;
@@ -150,7 +158,7 @@ impl Call {
                 if !headers.contains("content-type") {
                     headers.append("content-type", FORM).map_err(|error| Failure::of(Code::Usage, &error))?;
                 }
-                body(data)?
+                body(data, so_far)?
             }
             None => Body::empty(),
         };
@@ -171,6 +179,7 @@ impl Call {
             show_sent(self.versions.name())?;
         }
         let answer = call.send().await.map_err(failed)?;
+        so_far.has_answer.set(true);
         if verbose {
             if let Some(tls) = answer.tls() {
                 show(b"* ", trust::lines(tls).as_bytes())?;
@@ -202,6 +211,32 @@ impl Call {
     }
 }
 
+/// How far a call has come.
+#[derive(Default)]
+struct SoFar {
+    /// Ends with the last block of a body that is read while it is sent.
+    unsent: RefCell<Weak<()>>,
+    has_answer: Cell<bool>,
+}
+
+impl SoFar {
+    fn phase(&self, client: &Client) -> Phase {
+        match client.counters().total().active {
+            _ if self.has_answer.get() => Phase::Body,
+            0 => Phase::Connect,
+            _ if self.unsent.borrow().strong_count() > 0 => Phase::Write,
+            _ => Phase::Read,
+        }
+    }
+
+    /// A body whose end is noticed.
+    fn sends(&self, blocks: Blocks) -> Body {
+        let unsent = Arc::new(());
+        self.unsent.replace(Arc::downgrade(&unsent));
+        blocks.holding(unsent).into_body()
+    }
+}
+
 /// Writes chunks until there are no more. It yields now and then: while chunks keep coming, the timer of a timeout would
 /// never be polled.
 async fn relay(
@@ -218,7 +253,11 @@ async fn relay(
 /// Where the answer goes, and what that is called.
 fn destination(output: Option<&Path>) -> Result<(Box<dyn Write>, String), Failure> {
     let Some(path) = output.filter(|path| *path != Path::new("-")) else {
-        return Ok((Box::new(io::stdout().lock()), "stdout".to_owned()));
+        let place = "stdout".to_owned();
+        // Past the buffer for lines: what has come is seen at once, and whatever ends the command.
+        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        let stdout = stdout.map_err(|cause| output::unwritten(&place, &cause))?;
+        return Ok((Box::new(File::from(stdout)), place));
     };
     let place = path.display().to_string();
     let file = File::create(path).map_err(|cause| output::unwritten(&place, &cause))?;
@@ -226,7 +265,7 @@ fn destination(output: Option<&Path>) -> Result<(Box<dyn Write>, String), Failur
 }
 
 /// The body that `--data` asks for; a file and stdin are read while they are sent.
-fn body(data: &str) -> Result<Body, Failure> {
+fn body(data: &str, so_far: &SoFar) -> Result<Body, Failure> {
     let Some(name) = data.strip_prefix('@') else { return Ok(data.to_owned().into()) };
     let unread = |cause: io::Error| {
         let message = format!("reading the data of {name:?} failed: {cause}");
@@ -234,7 +273,7 @@ fn body(data: &str) -> Result<Body, Failure> {
     };
     if name == "-" {
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(unread)?;
-        return Ok(Blocks::body(stdin.into(), None));
+        return Ok(so_far.sends(Blocks::of(stdin.into(), None, "stdin")));
     }
     let file = File::open(name).map_err(unread)?;
     let metadata = file.metadata().map_err(unread)?;
@@ -243,7 +282,7 @@ fn body(data: &str) -> Result<Body, Failure> {
     }
     // A pipe or a device has no length that would be known. Nor has a file of the kernel, whose size is said to be 0.
     let size = Some(metadata.len()).filter(|size| metadata.is_file() && *size > 0);
-    Ok(Blocks::body(file, size))
+    Ok(so_far.sends(Blocks::of(file, size, name)))
 }
 
 /// The head of the request as the client's encoder writes it; `None` where the URL or a field is wrong, which the call
