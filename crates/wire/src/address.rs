@@ -25,7 +25,12 @@ use crate::wires::{DEFAULT, Wire, wires};
 /// # Ok::<(), anywire_wire::AddressError>(())
 /// ```
 ///
-/// # Options Behind a `?` stand options of the wire, `NAME=VALUE` with `&` between them:
+/// # Zones
+/// An IPv6 address of a link has the interface behind it, by name or number: `tcp:[fe80::1%eth0]:80`. The `%` may be written `%25`, as in
+/// URLs. The interface is looked up when the address is listened on or dialled.
+///
+/// # Options
+/// Behind a `?` stand options of the wire, `NAME=VALUE` with `&` between them:
 ///
 /// | wire | option | means |
 /// | --- | --- | --- |
@@ -154,9 +159,10 @@ impl Address {
     /// The address of a URL that names no wire: this host and port over kernel TCP.
     ///
     /// # Errors
-    /// [`AddressError::Location`] if the host is neither a name nor an IP address (without brackets).
+    /// [`AddressError::Location`] if the host is neither a name nor an IP address (without brackets). One of IPv6 may have a zone,
+    /// as it is or as URLs have it: `fe80::1%eth0`, `fe80::1%25eth0`.
     pub fn from_host(host: &str, port: u16) -> Result<Self, AddressError> {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = unescape(host.trim_start_matches('[').trim_end_matches(']'));
         let location = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         Self::at(DEFAULT, &location, || format!("{}:{location}", DEFAULT.scheme()))
     }
@@ -215,7 +221,7 @@ impl Address {
         pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// The IP address in its location (tcp, stack); `None` for host names and for wires without one.
+    /// The IP address in its location (tcp, stack), without a zone; `None` for host names and for wires without one.
     ///
     /// ```
     /// # use anywire_wire::Address;
@@ -343,7 +349,7 @@ fn normal_options(wire: &dyn Wire, location: &str, options: &str) -> Result<Stri
     Ok(pairs.join("&"))
 }
 
-fn escape(location: &str) -> Cow<'_, str> {
+pub(crate) fn escape(location: &str) -> Cow<'_, str> {
     if !location.contains(['%', '?']) {
         return location.into();
     }
@@ -351,7 +357,7 @@ fn escape(location: &str) -> Cow<'_, str> {
     percents.replace('?', "%3F").into()
 }
 
-fn unescape(location: &str) -> Cow<'_, str> {
+pub(crate) fn unescape(location: &str) -> Cow<'_, str> {
     if !location.contains('%') {
         return location.into();
     }
@@ -375,6 +381,25 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_is_kept_in_each_spelling() {
+        let parse = |text: &str| text.parse::<Address>().expect(text);
+        let address = parse("tcp:[fe80::1%25eth0]:80");
+        assert_eq!(address, parse("tcp:[fe80::1%eth0]:80"));
+        assert_eq!((address.location(), address.port()), ("[fe80::1%eth0]:80", Some(80)));
+        assert_eq!(address.ip(), Some("fe80::1".parse().expect("an address")));
+        for host in ["fe80::1%eth0", "fe80::1%25eth0", "[fe80::1%eth0]"] {
+            assert_eq!(Address::from_host(host, 80).as_ref(), Ok(&address));
+        }
+        // Whatever its number is, what is shown can be read.
+        for index in [1, 2, 25, 2525] {
+            let shown = std::net::SocketAddrV6::new([0xfe80, 0, 0, 0, 0, 0, 0, 1].into(), 80, 0, index);
+            let address = SocketAddr::from(shown).to_address().expect("an address");
+            assert_eq!(parse(&address.to_string()), address);
+            assert!(address.ip().is_some());
+        }
+    }
+
+    #[test]
     fn the_wrong_part_is_named() {
         wrong("8080", "names no wire");
         wrong("localhost:80", "such as tcp:localhost:80");
@@ -390,6 +415,8 @@ mod tests {
         wrong("tcp::80", "host");
         wrong("tcp:[::1:80", "\"[\"");
         wrong("tcp:[::g]:80", "\"::g\"");
+        wrong("tcp:[fe80::1%25]:80", "%2525");
+        wrong("tcp:[fe80::1%a b]:80", "\"a b\"");
         wrong("tcp:a b:80", "\"a b\"");
         wrong("unix:", "path is empty");
         wrong("unix:/a\0b", "NUL");

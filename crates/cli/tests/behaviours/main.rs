@@ -40,3 +40,4 @@ mod tls_and_clear_text_share_a_port;
 mod udp_accounts_on_both_ends;
 mod what_has_come_is_printed;
 mod what_was_typed_is_taken_as_it_was_meant;
+mod zones_name_the_interface;
