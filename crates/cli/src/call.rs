@@ -1,8 +1,9 @@
 //! `anywire get` and `anywire post`: one call, in the manner of curl, over any wire.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -202,9 +203,11 @@ impl Call {
     /// Writes the answer while it comes.
     async fn print(&self, url: &str, mut answer: Response) -> Result<(), Failure> {
         let (mut to, place) = destination(self.output.as_deref())?;
+        let is_terminal = to.is_terminal();
         let mut write = |bytes: &[u8]| to.write_all(bytes).map_err(|cause| output::unwritten(&place, &cause));
         if self.include {
-            write(&head(&answer))?;
+            let head = head(&answer);
+            write(if is_terminal { for_terminal(&head) } else { head.into() }.as_ref())?;
         }
         relay(async || answer.chunk().await.map_err(|error| explain::call(url, &error)), &mut write).await?;
         to.flush().map_err(|cause| output::unwritten(&place, &cause))
@@ -251,17 +254,17 @@ async fn relay(
 }
 
 /// Where the answer goes, and what that is called.
-fn destination(output: Option<&Path>) -> Result<(Box<dyn Write>, String), Failure> {
+fn destination(output: Option<&Path>) -> Result<(File, String), Failure> {
     let Some(path) = output.filter(|path| *path != Path::new("-")) else {
         let place = "stdout".to_owned();
         // Past the buffer for lines: what has come is seen at once, and whatever ends the command.
         let stdout = io::stdout().as_fd().try_clone_to_owned();
         let stdout = stdout.map_err(|cause| output::unwritten(&place, &cause))?;
-        return Ok((Box::new(File::from(stdout)), place));
+        return Ok((File::from(stdout), place));
     };
     let place = path.display().to_string();
     let file = File::create(path).map_err(|cause| output::unwritten(&place, &cause))?;
-    Ok((Box::new(file), place))
+    Ok((file, place))
 }
 
 /// The body that `--data` asks for; a file and stdin are read while they are sent.
@@ -302,12 +305,13 @@ fn in_version(head: &[u8], version: &str) -> Vec<u8> {
 
 /// The head of an answer as it came, up to the empty line at its end.
 fn head(answer: &Response) -> Vec<u8> {
-    let (status, reason) = (answer.status().as_u16(), answer.head().reason());
+    let status = answer.status().as_u16();
     let mut head = match answer.version() {
         // It has no reason, and no minor version (RFC 9113 section 8.3.2).
-        Version::HTTP_2 => format!("HTTP/2 {status}\r\n").into_bytes(),
-        version => format!("{version:?} {status} {reason}\r\n").into_bytes(),
+        Version::HTTP_2 => format!("HTTP/2 {status}").into_bytes(),
+        version => [format!("{version:?} {status} ").as_bytes(), answer.head().reason_bytes()].concat(),
     };
+    head.extend_from_slice(b"\r\n");
     head.extend_from_slice(answer.headers().wire_bytes());
     head.extend_from_slice(b"\r\n");
     head
@@ -315,6 +319,7 @@ fn head(answer: &Response) -> Vec<u8> {
 
 /// Shows a head on stderr, each line behind `mark`, as curl does.
 fn show(mark: &[u8], head: &[u8]) -> Result<(), Failure> {
+    let head = if io::stderr().is_terminal() { for_terminal(head) } else { head.into() };
     let mut shown = Vec::new();
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         shown.extend_from_slice(mark);
@@ -322,6 +327,22 @@ fn show(mark: &[u8], head: &[u8]) -> Result<(), Failure> {
         shown.push(b'\n');
     }
     io::stderr().write_all(&shown).map_err(|cause| output::unwritten("stderr", &cause))
+}
+
+/// The same without what a terminal acts on: a reason and the values of fields may hold the control characters beyond ASCII
+/// (`obs-text`, RFC 9110 section 5.5). What is no UTF-8 is shown as such.
+fn for_terminal(head: &[u8]) -> Cow<'_, [u8]> {
+    if head.is_ascii() {
+        return head.into();
+    }
+    let mut shown = String::with_capacity(head.len());
+    for letter in String::from_utf8_lossy(head).chars() {
+        match letter {
+            letter if letter.is_control() && !letter.is_ascii() => shown.extend(letter.escape_default()),
+            letter => shown.push(letter),
+        }
+    }
+    shown.into_bytes().into()
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -354,6 +375,18 @@ pinned.";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        let shown = |head: &[u8]| String::from_utf8(for_terminal(head).into_owned()).expect("UTF-8");
+        assert_eq!(shown(b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"), "HTTP/1.1 200 OK\r\na: b\r\n\r\n");
+        assert_eq!(
+            shown("HTTP/1.1 200 D\u{e1}ccord \u{4f60}\r\n".as_bytes()),
+            "HTTP/1.1 200 D\u{e1}ccord \u{4f60}\r\n"
+        );
+        // The start of an escape sequence, in Latin-1 and in UTF-8.
+        assert_eq!(shown(b"HTTP/1.1 200 \x9b2J\xc2\x9b2J\r\n"), "HTTP/1.1 200 \u{fffd}2J\\u{9b}2J\r\n");
+    }
 
     #[test]
     fn a_timeout_has_its_turn_while_chunks_keep_coming() {

@@ -174,7 +174,7 @@ impl OpenFile {
 
     fn answer(self, conditions: &Headers, now: SystemTime) -> Response {
         let modified = self.modified.and_then(|modified| conditions::last_modified(modified, now));
-        let mut response = match conditions::judge(conditions, modified) {
+        let mut response = match conditions::judge(conditions, modified, now) {
             Verdict::Send => Response::new(StatusCode::OK),
             Verdict::NotModified => Response::new(StatusCode::NOT_MODIFIED),
             Verdict::Failed => {
