@@ -1,5 +1,7 @@
 //! Addresses: `WIRE:WHERE`, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock?mode=660`.
 
+mod error;
+
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,8 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anywire_advice::Advice;
-
+pub use self::error::AddressError;
 use crate::wires::{DEFAULT, Wire, wires};
 
 /// Where to listen or dial, and over which wire.
@@ -54,71 +55,6 @@ pub struct Address {
     location: Arc<str>,
     /// As they are shown, sorted by name.
     options: Option<Arc<str>>,
-}
-
-/// Why a text is not an address. The fault is in the text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AddressError {
-    /// There is no `WIRE:` in front.
-    #[error(
-        "{text:?} is no address: it names no wire{help}",
-        help = Advice(format_args!("write WIRE:WHERE, such as tcp:{text} ({})", known()))
-    )]
-    NoWire {
-        /// The text that was parsed.
-        text: String,
-    },
-    /// This build has no such wire.
-    #[error("{text:?} is no address: there is no wire {wire:?}{help}", help = Advice(format_args!("known are {}", known())))]
-    UnknownWire {
-        /// The text that was parsed.
-        text: String,
-        /// The part before the colon.
-        wire: String,
-    },
-    /// Datagrams are received and sent at addresses of their own.
-    #[cfg(feature = "udp")]
-    #[error(
-        "{text:?} is no address for datagrams{help}",
-        help = Advice("write udp:HOST:PORT, such as udp:127.0.0.1:53, or unixgram:PATH")
-    )]
-    NoDatagrams {
-        /// The text that was parsed.
-        text: String,
-    },
-    /// An option is unknown to the wire, stands twice, or has a bad value.
-    #[error("{text:?} is no address: {wrong} (a literal \"?\" is written %3F)")]
-    Option {
-        /// The text that was parsed.
-        text: String,
-        /// The option that is wrong, and how.
-        wrong: String,
-    },
-    /// The part behind the colon is not in the form of this wire.
-    #[error("{text:?} is no address: {wrong}{help}", help = Advice(format_args!("expected {expected}")))]
-    Location {
-        /// The text that was parsed.
-        text: String,
-        /// The part that is wrong, and how.
-        wrong: String,
-        /// The form that the wire expects.
-        expected: &'static str,
-    },
-}
-
-impl AddressError {
-    /// The text that was parsed.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::NoWire { text }
-            | Self::UnknownWire { text, .. }
-            | Self::Option { text, .. }
-            | Self::Location { text, .. } => text,
-            #[cfg(feature = "udp")]
-            Self::NoDatagrams { text } => text,
-        }
-    }
 }
 
 /// What functions accept as an address: an [`Address`], its text, or a [`SocketAddr`], which stands for kernel TCP.
@@ -254,7 +190,7 @@ impl FromStr for Address {
             return Err(AddressError::NoWire { text: text.to_owned() });
         };
         let Some(wire) = wires().find(|wire| wire.scheme() == scheme) else {
-            return Err(AddressError::UnknownWire { text: text.to_owned(), wire: scheme.to_owned() });
+            return Err(AddressError::of_unknown(text, scheme));
         };
         Self::on(wire, location)
     }
@@ -362,10 +298,6 @@ pub(crate) fn unescape(location: &str) -> Cow<'_, str> {
         return location.into();
     }
     location.replace("%3F", "?").replace("%3f", "?").replace("%25", "%").into()
-}
-
-fn known() -> String {
-    wires().map(|wire| format!("{}:", wire.scheme())).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
