@@ -1,7 +1,5 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
-mod answer;
-
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -15,7 +13,7 @@ use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::h2::{self, Code, MessageError};
 use anywire_http::url::{UrlError, redact};
-use anywire_http::{ConvertError, Fault, InvalidHeader, InvalidRequest, StatusCode};
+use anywire_http::{ConvertError, Fault, InvalidHeader, InvalidRequest, InvalidTarget, StatusCode};
 use anywire_loops::{StartError, TaskError};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{HandshakeError, TlsError};
@@ -389,6 +387,7 @@ impl Error {
             {
                 Fault::Caller
             }
+            Self::Connect { source: DialError::Address(_), .. } => Fault::Caller,
             Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
             Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
@@ -511,6 +510,13 @@ impl Error {
             Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
             _ => None,
         }
+    }
+}
+
+/// For a handler that changes a request before it sends it on.
+impl From<InvalidTarget> for Error {
+    fn from(invalid: InvalidTarget) -> Self {
+        Self::Request(invalid.into())
     }
 }
 

@@ -7,7 +7,7 @@ mod peer;
 mod pki;
 #[path = "common/secured.rs"]
 mod secured;
-#[path = "../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod tls_peers;
 #[path = "common/tools.rs"]

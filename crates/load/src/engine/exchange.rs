@@ -277,11 +277,9 @@ impl Exchange {
         if drawn == 0 {
             return false;
         }
-        let (bytes, measured) = (drawn as usize * self.window.request_bytes, self.tally.is_measuring());
-        self.tally.sent_bytes(measured, bytes);
-        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured });
+        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
         self.in_flight += drawn;
-        self.unwritten += bytes;
+        self.unwritten += drawn as usize * self.window.request_bytes;
         true
     }
 
@@ -297,6 +295,7 @@ impl Exchange {
                 return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
             }
             self.unwritten -= written;
+            self.tally.sent_bytes(written);
         }
         self.connection.poll_flush(context)
     }

@@ -32,6 +32,8 @@ pub(crate) struct Session {
     output: Output,
     calls: StreamMap<Call>,
     depth: usize,
+    /// Bytes of requests in the output that the wire has not taken.
+    unwritten: usize,
     /// Bytes that belong to no event yet: heads of frames.
     uncounted: u64,
     /// Answers since the connection was opened.
@@ -91,6 +93,7 @@ impl Session {
             input: None,
             output,
             calls: StreamMap::default(),
+            unwritten: 0,
             uncounted: 0,
             answers: 0,
             newest: 0,
@@ -177,7 +180,7 @@ impl Session {
             self.is_sending = true;
             self.newest = id.get();
         }
-        self.tally.sent_bytes(measured, self.output.len() - before);
+        self.unwritten += self.output.len() - before;
         Ok(())
     }
 
@@ -226,7 +229,7 @@ impl Session {
             let before = self.output.len();
             self.engine.data_head(id, piece.len(), end == body.len(), self.output.buffer());
             self.output.push_bytes(piece);
-            self.tally.sent_bytes(self.tally.belongs(call.measured), self.output.len() - before);
+            self.unwritten += self.output.len() - before;
         }
         self.output.len() >= OUTPUT_HIGH_WATER_BYTES
     }
@@ -244,6 +247,10 @@ impl Session {
             Poll::Ready(Ok(())) => self.is_sending = false,
             Poll::Ready(Err(error)) => self.refused = Some((error, self.is_sending)),
         }
+        // What is left may be the connection's own frames: then the requests' bytes are counted with the next write.
+        let left = self.unwritten.min(self.output.len());
+        self.tally.sent_bytes(self.unwritten - left);
+        self.unwritten = left;
     }
 
     /// One read, and all that is in it. Gives the time of the read.
