@@ -200,7 +200,7 @@ pub(crate) fn drop_caught<T>(value: T) {
 }
 
 /// The caller's body does not keep to its length.
-pub(crate) fn wrong_length(how: &str) -> BodyError {
-    let message = Message::new(format!("the body is {how} than its stated length"));
+pub(crate) fn wrong_length(how: &str, bytes: u64) -> BodyError {
+    let message = Message::new(format!("the body is {how} than its stated length, by {bytes} bytes"));
     BodyError::failed(message.with_help("state the true one, or none"))
 }

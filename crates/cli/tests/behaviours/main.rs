@@ -13,6 +13,7 @@ mod tls_peers;
 #[path = "common/tools.rs"]
 mod tools;
 
+mod a_file_that_shrinks_is_named;
 mod an_answer_that_fails_says_how;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
@@ -37,4 +38,6 @@ mod signals_end_what_runs;
 mod swarm_verifies_every_byte;
 mod tls_and_clear_text_share_a_port;
 mod udp_accounts_on_both_ends;
+mod what_has_come_is_printed;
 mod what_was_typed_is_taken_as_it_was_meant;
+mod zones_name_the_interface;

@@ -105,16 +105,17 @@ impl Upload {
                 Poll::Ready(Ok(Some(chunk))) => {
                     *is_begun = true;
                     if let Some(left) = left {
-                        let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                            return Next::Broken(wrong_length("longer"));
+                        let len = chunk.len() as u64;
+                        let Some(rest) = left.checked_sub(len) else {
+                            return Next::Broken(wrong_length("longer", len - *left));
                         };
                         *left = rest;
                     }
                     *piece = chunk;
                     return Next::Data;
                 }
-                Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
-                    return Next::Broken(wrong_length("shorter"));
+                Poll::Ready(Ok(None)) if let Some(left @ 1..) = *left => {
+                    return Next::Broken(wrong_length("shorter", left));
                 }
                 Poll::Ready(Ok(None)) => (body.get().trailers().cloned(), Self::Given),
                 Poll::Ready(Err(error)) => return Next::Broken(error),
