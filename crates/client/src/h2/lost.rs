@@ -98,6 +98,9 @@ impl Session {
             stream.job.refusals += 1;
             return self.turns.push_back(Turn::Again(stream.into_job()));
         }
+        if !stream.upload.is_repeatable() {
+            context.cells.replays_lost.add(1);
+        }
         let (phase, origin, sent) = (phase(&stream), stream.job.draft.origin(), stream.job.sent);
         self.end(stream, Error::Stream { origin, code, phase, sent, why: None }, context);
     }
