@@ -129,7 +129,7 @@ fn a_coded_body_is_415_if_it_is_wanted_as_text() {
     let router = Router::new()
         .post("/json", async |_: Json<u8>| "json")
         .post("/text", async |text: String| text)
-        .post("/bytes", async |bytes: bytes::Bytes| bytes.len().to_string());
+        .post("/bytes", async |bytes: Bytes| bytes.len().to_string());
     let served = crate::support::serve(router);
     let post = |path: &str, fields: &str, body: &str| {
         let length = body.len();
