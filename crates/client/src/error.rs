@@ -235,8 +235,8 @@ pub enum Error {
     /// The call's HTTP/2 stream ended before the response: the peer reset it, or broke a rule on it. Other calls on the
     /// connection go on. Fault of the peer.
     #[error(
-        "the call to {origin} was ended with {code} while {phase}{}{help}",
-        Because(*why),
+        "the call to {origin} {}{help}",
+        Cut { code: *code, phase: *phase, why: *why },
         help = Advice(advice_when_lost(*sent))
     )]
     Stream {
@@ -248,8 +248,23 @@ pub enum Error {
         phase: Phase,
         /// Whether the peer may have processed a part of the request. Not if it refused the stream (RFC 9113 section 8.7).
         sent: bool,
-        /// The rule that the response breaks, if that is why.
+        /// The rule that the peer broke on the stream, if that is why. `None`: the peer reset it.
         why: Option<MessageError>,
+    },
+    /// The peer ended the HTTP/2 connection before the response, and said so (RFC 9113 section 6.8). Fault of the peer.
+    #[error(
+        "the call to {origin} failed while {phase}: the peer ended the connection by GOAWAY, {said}{help}",
+        help = Advice(advice_when_lost(*sent))
+    )]
+    GoAway {
+        /// The origin of the URL.
+        origin: String,
+        /// The phase in which it failed.
+        phase: Phase,
+        /// What the peer said.
+        said: h2::GoAway,
+        /// Whether the peer may have processed a part of the request.
+        sent: bool,
     },
     /// The HTTP/2 connection ended, with all calls on it. Fault of the peer, or a limit.
     #[error(
@@ -397,6 +412,7 @@ impl Error {
             | Self::Status { .. }
             | Self::ClosedByPeer { .. }
             | Self::Stream { .. }
+            | Self::GoAway { .. }
             | Self::Response { .. }
             | Self::Coded { .. }
             | Self::JsonResponse { .. } => Fault::Peer,
@@ -473,6 +489,7 @@ impl Error {
             | Self::Timeout { sent, .. }
             | Self::ClosedByPeer { sent, .. }
             | Self::Stream { sent, .. }
+            | Self::GoAway { sent, .. }
             | Self::Http2 { sent, .. }
             | Self::Io { sent, .. } => *sent,
             Self::Response { .. }
@@ -493,12 +510,14 @@ impl Error {
             Self::Timeout { phase, .. }
             | Self::ClosedByPeer { phase, .. }
             | Self::Stream { phase, .. }
+            | Self::GoAway { phase, .. }
             | Self::Http2 { phase, .. }
             | Self::Io { phase, .. } => Some(*phase),
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
             Self::Connect { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
+            Self::Response { source, .. } if source.is_in_body() => Some(Phase::Body),
             Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {
                 Some(Phase::Read)
             }
@@ -521,12 +540,20 @@ impl From<Infallible> for Error {
     }
 }
 
-/// The rule that was broken, behind what has become of that.
-struct Because(Option<MessageError>);
+/// Who ended a stream, and why.
+struct Cut {
+    code: Code,
+    phase: Phase,
+    why: Option<MessageError>,
+}
 
-impl fmt::Display for Because {
+impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |why| write!(f, ": {why}"))
+        let Self { code, phase, why } = self;
+        match why {
+            None => write!(f, "was reset by the peer with {code} while {phase}"),
+            Some(why) => write!(f, "was ended with {code} while {phase}: {why}"),
+        }
     }
 }
 

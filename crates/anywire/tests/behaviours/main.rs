@@ -1,6 +1,6 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
-#[path = "../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod support;
 #[path = "../../../cli/tests/behaviours/common/tools.rs"]

@@ -1,8 +1,11 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
 #[cfg(feature = "udp")]
-#[path = "../../../wire/tests/again/mod.rs"]
+#[path = "../../../wire/tests/behaviours/again/mod.rs"]
 mod again;
+#[cfg(feature = "udp")]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
+mod skipped;
 mod support;
 
 mod a_blocked_loop_costs_no_other_request_its_time;
