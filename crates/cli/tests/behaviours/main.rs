@@ -1,8 +1,12 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
 mod common;
+#[path = "common/figures.rs"]
+mod figures;
 #[path = "common/pki.rs"]
 mod pki;
+#[path = "../../../loops/tests/common/random.rs"]
+mod random;
 #[path = "common/secured.rs"]
 mod secured;
 #[path = "../../../sys/tests/skipped/mod.rs"]
@@ -14,6 +18,7 @@ mod tools;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
 mod errors_say_what_would_help;
+mod figures_add_up;
 mod files_have_dates_and_conditions;
 mod get_and_post_are_like_curl;
 mod help_and_readme_name_every_wire;
