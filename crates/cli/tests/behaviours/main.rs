@@ -3,18 +3,21 @@
 mod common;
 #[path = "common/figures.rs"]
 mod figures;
+#[path = "common/peer.rs"]
+mod peer;
 #[path = "common/pki.rs"]
 mod pki;
-#[path = "../../../loops/tests/common/random.rs"]
+#[path = "../../../loops/tests/behaviours/common/random.rs"]
 mod random;
 #[path = "common/secured.rs"]
 mod secured;
-#[path = "../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod tls_peers;
 #[path = "common/tools.rs"]
 mod tools;
 
+mod an_answer_that_fails_says_how;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
 mod errors_say_what_would_help;
