@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use anywire_advice::Advice;
+use anywire_advice::{Advice, MORE_PORTS};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
@@ -86,6 +86,12 @@ pub enum ListenError {
         /// The address.
         address: Address,
     },
+    /// The system was to choose a port (port 0), and none is free.
+    #[error("cannot listen on {address}: no port is free for the system to choose{help}", help = Advice(MORE_PORTS))]
+    NoFreePort {
+        /// The address.
+        address: Address,
+    },
     /// The wire speaks TLS, and the options have no [`ListenOptions::tls`](crate::ListenOptions::tls).
     #[error(
         "cannot listen on {address}: TLS needs a certificate and its key, and none was given{help}",
@@ -126,6 +132,7 @@ impl ListenError {
             return Self::Claimed { address, name: name.clone(), pid: *pid, uid: *uid };
         }
         match cause.kind() {
+            io::ErrorKind::AddrInUse if address.location().ends_with(":0") => Self::NoFreePort { address },
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             io::ErrorKind::NotFound => Self::NoFolder { address },
@@ -156,6 +163,7 @@ impl ListenError {
             | Self::NotASocket { address }
             | Self::Resolve { address, .. }
             | Self::NotHere { address }
+            | Self::NoFreePort { address }
             | Self::NoCertificate { address }
             | Self::Descriptors { address }
             | Self::System { address, .. } => *address = outer.clone(),
@@ -251,6 +259,12 @@ pub enum DialError {
         /// The address.
         address: Address,
     },
+    /// This machine has no local port left for a connection to that address: all are in use, or were until a minute ago.
+    #[error("cannot reach {address}: this machine has no local port left for it{help}", help = Advice(MORE_PORTS))]
+    NoLocalPort {
+        /// The address.
+        address: Address,
+    },
     /// The connection was made, and its handshake failed or took too long.
     #[error("cannot reach {address}: its {}", Shaking { address, cause })]
     Handshake {
@@ -287,6 +301,7 @@ impl DialError {
                 Self::Unreachable { address, cause }
             }
             _ if no_such_family(&cause) => Self::Unreachable { address, cause },
+            io::ErrorKind::AddrNotAvailable => Self::NoLocalPort { address },
             _ => Self::System { address, cause },
         }
     }
@@ -314,6 +329,7 @@ impl DialError {
             | Self::NoSuchFile { address }
             | Self::Permission { address }
             | Self::Descriptors { address }
+            | Self::NoLocalPort { address }
             | Self::Handshake { address, .. }
             | Self::System { address, .. } => *address = outer.clone(),
         }

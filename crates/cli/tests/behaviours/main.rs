@@ -1,5 +1,7 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[path = "../../../wire/tests/behaviours/again/mod.rs"]
+mod again;
 mod common;
 #[path = "common/figures.rs"]
 mod figures;
@@ -33,6 +35,7 @@ mod ladder_climbs_from_threads_to_io_uring;
 mod limits_on_heads_are_options;
 mod load_measures_nginx;
 mod load_says_how_it_went;
+mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
 mod serve_answers_curl_on_every_wire;
 mod serve_dir_never_leaves_it;

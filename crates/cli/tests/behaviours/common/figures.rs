@@ -120,6 +120,7 @@ const RULES: &[&str] = &[
     "body_bytes_in <= bytes_in",
     "totals.connections.open_at_start <= plan.connections",
     "totals.connections.open_at_end <= plan.connections",
+    "totals.connections.never_open <= plan.connections",
     "balance <= host.loops",
     "1 <= balance",
     "sent + refused <= intended",
