@@ -44,6 +44,7 @@ pub mod body;
 pub mod buffer;
 pub mod convert;
 pub mod date;
+pub mod gateway;
 pub mod h1;
 pub mod h2;
 pub mod headers;

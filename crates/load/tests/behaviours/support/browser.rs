@@ -1,6 +1,6 @@
 //! Chromium without a window: the page as it is after loading, and what went to its console.
 
-#[path = "../../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 
 use std::path::{Path, PathBuf};

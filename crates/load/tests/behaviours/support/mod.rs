@@ -8,7 +8,7 @@ pub(crate) mod sample;
 pub(crate) mod server;
 /// A certificate for the servers.
 #[cfg(feature = "tls")]
-#[path = "../../../../wire/tests/support/trial.rs"]
+#[path = "../../../../wire/tests/behaviours/support/trial.rs"]
 pub(crate) mod trial;
 
 use anywire_load::Plan;
