@@ -88,7 +88,7 @@ impl Asker {
                     (id, data.len())
                 }
                 Some(Event::Reset { code, .. }) => bail!("the server reset the stream: {code}"),
-                Some(Event::GoAway { code, .. }) => bail!("the server wants to close the connection: {code}"),
+                Some(Event::GoAway(said)) => bail!("the server wants to close the connection: {said}"),
                 Some(_) => continue,
             };
             self.engine.consumed(id, taken, &mut self.out);

@@ -9,6 +9,7 @@ mod check;
 mod check_http2;
 mod child;
 mod clients;
+mod figures;
 mod generators;
 mod http_client;
 mod http_server;
@@ -26,9 +27,11 @@ mod tls;
 mod udp;
 mod versions;
 
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use anywire_load::Protocol;
 use clap::{Args, Parser, Subcommand};
 
@@ -55,6 +58,8 @@ enum Command {
     Udp(udp::Options),
     /// Messages between two ends on this machine over each way, and HTTP over each wire within it.
     Ipc(ipc::Options),
+    /// Write the tables of figures in the documents from the results.
+    Figures,
     /// The candidates, their versions and settings.
     List,
     /// Serve as this candidate until standard input closes (how the program starts itself).
@@ -116,6 +121,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Swarm(options) => swarm::run(options),
         Command::Udp(options) => udp::run(options),
         Command::Ipc(options) => ipc::run(options),
+        Command::Figures => write_figures(),
         Command::List => {
             list();
             Ok(())
@@ -130,6 +136,19 @@ fn run(arguments: &Arguments) -> Result<()> {
             clients::call(&child.name, plan)
         }
     }
+}
+
+fn write_figures() -> Result<()> {
+    let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let results = figures::Results::read(&bench.join("results")).context("reading the results failed")?;
+    for name in figures::PAGES {
+        let page = bench.join("..").join(name);
+        let text = fs::read_to_string(&page).with_context(|| format!("reading {name} failed"))?;
+        let filled = figures::filled(&text, &results).map_err(|error| anyhow!("{name}: {error}"))?;
+        fs::write(&page, filled).with_context(|| format!("writing {name} failed"))?;
+        println!("written: {name}");
+    }
+    Ok(())
 }
 
 fn list() {

@@ -4,7 +4,7 @@
 use anywire::Chain;
 use anywire::client::{Error, Fault, Phase, UrlError};
 use anywire::http::h1::DecodeError;
-use anywire::http::h2;
+use anywire::http::h2::{self, Abuse};
 use anywire::load::LoadError;
 use anywire::wire::DialError;
 
@@ -63,11 +63,31 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Answer, "the server answers with HTTP/1 where HTTP/2 was asked for")
                 .help("leave out --http2; or write https:// if it speaks HTTP/2 over TLS alone")
         }
-        Error::Http2 { source, .. } => calling(
-            Code::Answer,
-            &format!("the connection broke: {}", found(source)),
-        )
-        .help(format_args!("{}; {}", at_fault(source.fault()), repeat(error))),
+        Error::Http2 { source: source @ h2::Error::Excess { what, .. }, .. } => {
+            let failure = calling(Code::Answer, &format!("the answer is too large: {}", found(source)));
+            let is_head = matches!(what, Abuse::HeadBytes | Abuse::Continuations);
+            failure.help(limit_help(is_head.then_some("--max-head")))
+        }
+        Error::Http2 { phase, source, .. } => {
+            calling(Code::Answer, &format!("the connection broke while {phase}: {}", found(source)))
+                .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
+        }
+        Error::GoAway { phase, said, .. } => {
+            calling(Code::Answer, &format!("the server ended the connection by GOAWAY while {phase}: {said}"))
+                .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
+        }
+        Error::Stream { code, why: None, .. } if *code == h2::Code::HTTP_1_1_REQUIRED => {
+            calling(Code::Answer, "the server wants this request over HTTP/1.1 (HTTP_1_1_REQUIRED)")
+                .help("ask with --http1")
+        }
+        Error::Stream { code, phase, why: None, .. } => {
+            calling(Code::Answer, &format!("the server reset the stream while {phase}: {code}"))
+                .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
+        }
+        Error::Stream { why: Some(why), .. } => {
+            calling(Code::Answer, &format!("the answer breaks the rules of HTTP/2: {}", found(why)))
+                .help("the server is at fault: it must send what HTTP/2 allows")
+        }
         Error::Interim { count, .. } => {
             calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
                 .help("the server is at fault: it must end them with a final answer")
@@ -85,11 +105,13 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
 /// Where to look for the reason.
 fn at_fault(fault: Fault) -> &'static str {
     match fault {
-        Fault::Peer => "the server is at fault, and its log may say why",
+        Fault::Peer => SERVER_AT_FAULT,
         Fault::Limit => "call less at a time",
         _ => "see the system's limits ('ulimit -a') and the network",
     }
 }
+
+const SERVER_AT_FAULT: &str = "the server is at fault, and its log may say why";
 
 /// Whether the same call may be made again.
 fn repeat(error: &Error) -> &'static str {
@@ -146,10 +168,7 @@ fn answer(url: &str, error: &DecodeError) -> Failure {
         };
         let failure =
             Failure::new(Code::Answer, format_args!("calling {url}: the answer is too large: {found}"));
-        return match option {
-            Some(option) => failure.help(format_args!("raise {option}, or let the server send less")),
-            None => failure.help("the server is at fault: nobody needs so much of it"),
-        };
+        return failure.help(limit_help(option));
     }
     let found = match error {
         DecodeError::StartLine => "it does not begin with a status line such as HTTP/1.1 200 OK",
@@ -168,6 +187,29 @@ fn answer(url: &str, error: &DecodeError) -> Failure {
     )
     .help(help)
 }
+
+/// What helps if an answer is over a limit, by the option that sets it.
+fn limit_help(option: Option<&str>) -> String {
+    match option {
+        Some(option) => format!("raise {option}, or let the server send less"),
+        None => "the server is at fault: nobody needs so much of it".to_owned(),
+    }
+}
+
+/// What helps if a load found, in these words, that an answer is over a limit.
+pub(crate) fn limit_of_load(found: &str) -> Option<String> {
+    let (_, over) = found.split_once("over a limit of this run: ")?;
+    let option = OPTION_OF_HEAD.iter().find(|(start, end, _)| over.starts_with(start) && over.contains(end));
+    Some(limit_help(option.map(|(.., option)| *option)))
+}
+
+/// How the texts of limits on heads begin, what else is in them, and their options.
+const OPTION_OF_HEAD: &[(&str, &str, &str)] = &[
+    ("reading the start line", "bytes", "--max-start-line"),
+    ("reading the head", "bytes", "--max-head"),
+    ("reading the head", "headers", "--max-fields"),
+    ("reading frames", "of a head", "--max-head"),
+];
 
 /// A load that cannot run: what the plan asks for came from options, so that these are what to change.
 pub(crate) fn plan(error: &LoadError) -> Failure {

@@ -181,10 +181,8 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
         if found.contains("by prior knowledge") {
             return Err(failure.help("leave out --http2, or let the server take HTTP/2 without TLS (h2c)"));
         }
-        if found.contains("over a limit of this run") {
-            return Err(failure.help(
-                "raise --max-head, --max-fields or --max-start-line, whichever it is, or let the server send less",
-            ));
+        if let Some(help) = explain::limit_of_load(&found) {
+            return Err(failure.help(help));
         }
         return Err(
             failure.or_help(format_args!("see the server's log; 'anywire get -v {url}' shows one answer"))

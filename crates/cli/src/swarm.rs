@@ -46,8 +46,14 @@ impl Swarm {
     pub(crate) fn run(self) -> Result<(), Failure> {
         if let Some(Alone::Tasks { plan, json }) = &self.alone {
             json.iter().try_for_each(|path| output::check(path))?;
-            let outcome = measure_tasks(plan).map_err(|error| failure(&error))?;
-            return output::table_or_json(&outcome, json.as_deref());
+            let stop = Stop::new();
+            let signals = Signals::stop(stop.clone())?;
+            let progress = Progress::start(1);
+            progress.say(&format!("measuring {} tasks on core {}", grouped(plan.count.into()), plan.core));
+            let outcome = measure_tasks(plan, &stop).map_err(|error| failure(&error))?;
+            progress.finish();
+            output::table_or_json(&outcome, json.as_deref())?;
+            return signals.check();
         }
         self.json.iter().try_for_each(|path| output::check(path))?;
         let plan = &self.plan;

@@ -86,9 +86,16 @@ impl ClientBuilder {
         self
     }
 
-    /// [`Timeouts::total`].
+    /// [`Timeouts::stream`].
+    pub fn stream_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.stream = limit;
+        self
+    }
+
+    /// [`Timeouts::total`] and [`Timeouts::stream_total`]: the whole call up to the last byte of its body, collected or not.
     pub fn total_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.total = limit;
+        self.timeouts.stream_total = limit;
         self
     }
 

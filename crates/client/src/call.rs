@@ -145,10 +145,20 @@ impl Call {
         })
     }
 
-    /// [`Timeouts::total`](crate::Timeouts::total) of this call.
+    /// [`Timeouts::stream`](crate::Timeouts::stream) of this call.
+    pub fn stream_timeout(self, limit: Duration) -> Self {
+        self.edit(|draft| {
+            draft.stream_timeout = limit;
+            Ok(())
+        })
+    }
+
+    /// [`Timeouts::total`](crate::Timeouts::total) and [`Timeouts::stream_total`](crate::Timeouts::stream_total) of this call: all
+    /// of it, up to the last byte of its body, collected or not.
     pub fn total_timeout(self, limit: Duration) -> Self {
         self.edit(|draft| {
             draft.total_timeout = limit;
+            draft.stream_total_timeout = limit;
             Ok(())
         })
     }
@@ -161,6 +171,14 @@ impl Call {
             _ => Ok(draft),
         });
         Sending::new(self.hold, draft)
+    }
+
+    /// A proxy sends it on: a body of unknown length may rest.
+    pub(crate) fn forwarded(self) -> Self {
+        self.edit(|draft| {
+            draft.is_forwarded = true;
+            Ok(())
+        })
     }
 
     /// Gives this answer when it is sent, and sends nothing.

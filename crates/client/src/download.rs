@@ -11,7 +11,7 @@ use anywire_wire::Upgraded;
 use bytes::Bytes;
 use tokio::io::DuplexStream;
 
-use crate::job::{Delivery, Draft, Job};
+use crate::job::{Delivery, Job};
 use crate::response::{Origin, StreamState};
 use crate::{Error, Limits, Response};
 
@@ -64,6 +64,14 @@ impl Download {
         match self {
             Self::Streams { sender, .. } => sender.awaited_for(now),
             _ => Duration::MAX,
+        }
+    }
+
+    /// How long the peer may be silent within the response.
+    pub(crate) fn silence_max(&self, job: &Job) -> Duration {
+        match self {
+            Self::Streams { state, .. } => state.silence_max(),
+            _ => job.draft.read_timeout,
         }
     }
 
@@ -127,8 +135,8 @@ impl Download {
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
-        let Draft { read_timeout, total_timeout, .. } = *job.draft;
-        let state = Arc::new(StreamState::new(job.draft.url.clone(), read_timeout, total_timeout));
+        let may_rest = is_event_stream(&head) || job.draft.is_forwarded && length.is_none();
+        let state = Arc::new(StreamState::new(&job.draft, may_rest));
         let origin = Origin::Stream(Arc::clone(&state));
         let response = Response::new(head, body, origin, limits.body_bytes, job.negotiated.take());
         let reply = job.reply.take().ok_or(())?;
@@ -181,6 +189,13 @@ impl Download {
             (reply, _) => Delivery::Reply(reply, Err(error)),
         }
     }
+}
+
+/// Whether it is a stream of events, which says nothing while nothing happens.
+fn is_event_stream(head: &ResponseHead) -> bool {
+    let content_type = head.headers().get("content-type").unwrap_or_default();
+    let essence = content_type.split_once(';').map_or(content_type, |(essence, _)| essence);
+    essence.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 /// Whether no body follows a head, whatever length it states (RFC 9110 section 6.4.1).

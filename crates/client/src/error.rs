@@ -13,7 +13,7 @@ use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::h2::{self, Code, MessageError};
 use anywire_http::url::{UrlError, redact};
-use anywire_http::{ConvertError, Fault, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
+use anywire_http::{ConvertError, Fault, InvalidHeader, InvalidRequest, InvalidTarget, StatusCode};
 use anywire_loops::{StartError, TaskError};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{HandshakeError, TlsError};
@@ -235,8 +235,8 @@ pub enum Error {
     /// The call's HTTP/2 stream ended before the response: the peer reset it, or broke a rule on it. Other calls on the
     /// connection go on. Fault of the peer.
     #[error(
-        "the call to {origin} was ended with {code} while {phase}{}{help}",
-        Because(*why),
+        "the call to {origin} {}{help}",
+        Cut { code: *code, phase: *phase, why: *why },
         help = Advice(advice_when_lost(*sent))
     )]
     Stream {
@@ -248,8 +248,23 @@ pub enum Error {
         phase: Phase,
         /// Whether the peer may have processed a part of the request. Not if it refused the stream (RFC 9113 section 8.7).
         sent: bool,
-        /// The rule that the response breaks, if that is why.
+        /// The rule that the peer broke on the stream, if that is why. `None`: the peer reset it.
         why: Option<MessageError>,
+    },
+    /// The peer ended the HTTP/2 connection before the response, and said so (RFC 9113 section 6.8). Fault of the peer.
+    #[error(
+        "the call to {origin} failed while {phase}: the peer ended the connection by GOAWAY, {said}{help}",
+        help = Advice(advice_when_lost(*sent))
+    )]
+    GoAway {
+        /// The origin of the URL.
+        origin: String,
+        /// The phase in which it failed.
+        phase: Phase,
+        /// What the peer said.
+        said: h2::GoAway,
+        /// Whether the peer may have processed a part of the request.
+        sent: bool,
     },
     /// The HTTP/2 connection ended, with all calls on it. Fault of the peer, or a limit.
     #[error(
@@ -372,6 +387,7 @@ impl Error {
             {
                 Fault::Caller
             }
+            Self::Connect { source: DialError::Address(_), .. } => Fault::Caller,
             Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
             Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
@@ -384,6 +400,7 @@ impl Error {
             | Self::Status { .. }
             | Self::ClosedByPeer { .. }
             | Self::Stream { .. }
+            | Self::GoAway { .. }
             | Self::Response { .. }
             | Self::JsonResponse { .. } => Fault::Peer,
         }
@@ -459,6 +476,7 @@ impl Error {
             | Self::Timeout { sent, .. }
             | Self::ClosedByPeer { sent, .. }
             | Self::Stream { sent, .. }
+            | Self::GoAway { sent, .. }
             | Self::Http2 { sent, .. }
             | Self::Io { sent, .. } => *sent,
             Self::Response { .. }
@@ -478,12 +496,14 @@ impl Error {
             Self::Timeout { phase, .. }
             | Self::ClosedByPeer { phase, .. }
             | Self::Stream { phase, .. }
+            | Self::GoAway { phase, .. }
             | Self::Http2 { phase, .. }
             | Self::Io { phase, .. } => Some(*phase),
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
             Self::Connect { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
+            Self::Response { source, .. } if source.is_in_body() => Some(Phase::Body),
             Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {
                 Some(Phase::Read)
             }
@@ -493,37 +513,33 @@ impl Error {
     }
 }
 
+/// For a handler that changes a request before it sends it on.
+impl From<InvalidTarget> for Error {
+    fn from(invalid: InvalidTarget) -> Self {
+        Self::Request(invalid.into())
+    }
+}
+
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}
     }
 }
 
-/// The error as a proxy's response. Only the log shows the cause.
-///
-/// A timeout is 504. A full queue or too many origins are 503. A request's body that could not be read is 413, 408 or
-/// 400. Another fault of the caller is 500. The rest is 502.
-impl IntoResponse for Error {
-    fn into_response(self) -> Response {
-        let status = match &self {
-            _ if self.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
-            Self::QueueFull { .. } | Self::TooManyOrigins { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::RequestBody { source, .. } if source.is_too_large() => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::RequestBody { source, .. } if source.is_timeout() => StatusCode::REQUEST_TIMEOUT,
-            Self::RequestBody { source, .. } if source.fault() != Fault::Caller => StatusCode::BAD_REQUEST,
-            _ if self.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
-            _ => StatusCode::BAD_GATEWAY,
-        };
-        Response::new(status).caused_by(&self)
-    }
+/// Who ended a stream, and why.
+struct Cut {
+    code: Code,
+    phase: Phase,
+    why: Option<MessageError>,
 }
 
-/// The rule that was broken, behind what has become of that.
-struct Because(Option<MessageError>);
-
-impl fmt::Display for Because {
+impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |why| write!(f, ": {why}"))
+        let Self { code, phase, why } = self;
+        match why {
+            None => write!(f, "was reset by the peer with {code} while {phase}"),
+            Some(why) => write!(f, "was ended with {code} while {phase}: {why}"),
+        }
     }
 }
 
@@ -558,24 +574,5 @@ mod tests {
         assert!(error.is_timeout() && !error.is_connect());
         assert_eq!(error.fault(), Fault::Limit);
         assert!(error.to_string().contains("waiting for a connection lasted over 1s"));
-    }
-
-    #[test]
-    fn as_a_response_it_says_whose_fault_it_was() {
-        let origin = || "http://h".to_owned();
-        let body = |source| Error::RequestBody { origin: origin(), source, sent: true };
-        for (status, error) in [
-            (503, Error::QueueFull { origin: origin(), connections: 1, queue: 1 }),
-            (503, Error::TooManyOrigins { origin: origin(), origins: 1 }),
-            (413, body(BodyError::TooLarge { limit_bytes: 1 })),
-            (408, body(BodyError::Timeout)),
-            (400, body(BodyError::Incomplete)),
-            (500, body(BodyError::failed("a layer of ours gave up"))),
-            (502, Error::Switched { origin: origin() }),
-        ] {
-            let response = error.into_response();
-            assert_eq!(response.status.as_u16(), status, "{:?}", response.cause());
-            assert!(response.cause().is_some());
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use anywire_http::h2;
+use anywire_http::{gateway, h2};
 use anywire_loops::{LoopHandle, LoopState, Loops};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
@@ -120,6 +120,7 @@ pub(crate) struct Inner {
 impl Inner {
     pub(crate) fn new(config: Config, loops: Option<&Loops>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        gateway::know_calls(Error::status_of);
         let cell = OnceLock::new();
         if let Some(loops) = loops {
             // The cell is new, so this cannot be the second value.

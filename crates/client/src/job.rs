@@ -29,7 +29,11 @@ pub(crate) struct Draft {
     /// Set if the call goes by another wire than the URL's.
     pub(crate) via: Option<Address>,
     pub(crate) read_timeout: Duration,
+    pub(crate) stream_timeout: Duration,
     pub(crate) total_timeout: Duration,
+    pub(crate) stream_total_timeout: Duration,
+    /// Another's request, sent on by a proxy.
+    pub(crate) is_forwarded: bool,
     /// The caller set a `connection` field, so the connection is closed after the response.
     pub(crate) last_on_connection: bool,
     /// It asks for the server as a whole, as `OPTIONS *`.
@@ -49,7 +53,10 @@ impl Draft {
             body: Contained::default(),
             via: None,
             read_timeout: timeouts.read,
+            stream_timeout: timeouts.stream,
             total_timeout: timeouts.total,
+            stream_total_timeout: timeouts.stream_total,
+            is_forwarded: false,
             last_on_connection: false,
             of_server: false,
             upgrade: false,
@@ -86,6 +93,8 @@ pub(crate) struct Job {
     /// When it was submitted, or taken from the queue.
     pub(crate) at: Instant,
     pub(crate) total_until: Instant,
+    /// When the last byte of a body that is handed out as a stream must have come, if that has a limit.
+    pub(crate) stream_until: Option<Instant>,
     /// When it must have a connection, or be allowed to dial one.
     pub(crate) acquire_until: Instant,
     /// It was on a reused connection that had died, and goes out on a fresh one, once.

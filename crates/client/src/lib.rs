@@ -47,6 +47,7 @@ mod context;
 mod counters;
 mod download;
 mod error;
+mod gateway;
 mod h1;
 mod h2;
 mod handle;

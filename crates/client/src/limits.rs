@@ -107,9 +107,16 @@ pub struct Timeouts {
     /// in which the caller asks for none, or other callers leave so much unread that the peer may send none
     /// ([`h2::Limits::connection_window_bytes`]). Default 6 s.
     pub read: Duration,
+    /// The same between the bytes of a body that may rest, if that is longer than `read`: one with the type
+    /// `text/event-stream`, or one of unknown length in the response to [`Client::forward`](crate::Client::forward). Default 5
+    /// min, as in Envoy: such a stream may say nothing for long, and a peer that died is still found.
+    pub stream: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
-    /// stream. Default 60 s.
+    /// stream, for which `stream_total` holds. Default 60 s.
     pub total: Duration,
+    /// The whole call, up to the last byte of a body that is handed out as a stream, however slowly it is taken. Default: no limit,
+    /// because a stream may be long. [`total_timeout`](crate::ClientBuilder::total_timeout) sets both.
+    pub stream_total: Duration,
     /// An unused connection is closed after this, or after the peer's `Keep-Alive: timeout` less 1 s if that is
     /// shorter. Default 50 s: below the 60 s after which common servers and balancers close.
     pub idle: Duration,
@@ -128,7 +135,9 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(5),
             write: Duration::from_secs(10),
             read: Duration::from_secs(6),
+            stream: Duration::from_secs(300),
             total: Duration::from_secs(60),
+            stream_total: Duration::MAX,
             idle: Duration::from_secs(50),
             lifetime: Duration::from_secs(600),
             pool_unused: Duration::from_secs(600),

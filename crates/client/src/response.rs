@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
 
+use crate::job::Draft;
 use crate::{Error, Phase};
 
 /// A response whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
@@ -250,14 +251,28 @@ impl IntoResponse for Response {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     url: Url,
-    read_timeout: Duration,
+    silence_max: Duration,
     total_timeout: Duration,
+    stream_total_timeout: Duration,
     total: AtomicU8,
 }
 
 impl StreamState {
-    pub(crate) fn new(url: Url, read_timeout: Duration, total_timeout: Duration) -> Self {
-        Self { url, read_timeout, total_timeout, total: AtomicU8::new(STREAMED) }
+    /// `may_rest`: the body says nothing for long, as an event stream does.
+    pub(crate) fn new(draft: &Draft, may_rest: bool) -> Self {
+        let Draft { ref url, read_timeout, stream_timeout, total_timeout, stream_total_timeout, .. } = *draft;
+        let silence_max = if may_rest { read_timeout.max(stream_timeout) } else { read_timeout };
+        let total = AtomicU8::new(STREAMED);
+        Self { url: url.clone(), silence_max, total_timeout, stream_total_timeout, total }
+    }
+
+    pub(crate) fn silence_max(&self) -> Duration {
+        self.silence_max
+    }
+
+    /// The deadline of the whole stream passed.
+    pub(crate) fn end(&self) {
+        self.total.store(ENDED, Ordering::Release);
     }
 
     /// The total deadline passed: whether the body is being collected and so has to end.
@@ -269,13 +284,13 @@ impl StreamState {
 
     /// Whether the total deadline has passed and is done with.
     pub(crate) fn is_expired(&self) -> bool {
-        matches!(self.total.load(Ordering::Acquire), PASSED | OVERDUE)
+        matches!(self.total.load(Ordering::Acquire), PASSED | OVERDUE | ENDED)
     }
 
     /// The body is to be collected from here, within the total deadline.
     fn collect(&self) -> Result<(), Error> {
         match self.total.compare_exchange(STREAMED, COLLECTED, Ordering::AcqRel, Ordering::Acquire) {
-            Err(PASSED | OVERDUE) => Err(self.timeout(Phase::Total)),
+            Err(PASSED | OVERDUE | ENDED) => Err(self.timeout(Phase::Total)),
             _ => Ok(()),
         }
     }
@@ -296,7 +311,7 @@ impl StreamState {
         let origin = self.url.origin().to_owned();
         match error {
             BodyError::Timeout => self.timeout(match self.total.load(Ordering::Acquire) {
-                OVERDUE => Phase::Total,
+                OVERDUE | ENDED => Phase::Total,
                 // It may have passed before, while the body was a stream.
                 _ => Phase::Body,
             }),
@@ -312,7 +327,11 @@ impl StreamState {
     }
 
     fn timeout(&self, phase: Phase) -> Error {
-        let limit = if phase == Phase::Total { self.total_timeout } else { self.read_timeout };
+        let limit = match phase {
+            Phase::Total if self.total.load(Ordering::Acquire) == ENDED => self.stream_total_timeout,
+            Phase::Total => self.total_timeout,
+            _ => self.silence_max,
+        };
         Error::Timeout { origin: self.url.origin().to_owned(), phase, limit, sent: true }
     }
 }
@@ -325,11 +344,12 @@ fn explain_size(error: BodyError) -> Error {
 }
 
 /// States of [`StreamState::total`]: handed out as a stream, being collected, and each of these past the total
-/// deadline, which ended the latter.
+/// deadline, which ended the latter. The last one: past the deadline of the whole stream, which ended it.
 const STREAMED: u8 = 0;
 const COLLECTED: u8 = 1;
 const PASSED: u8 = 2;
 const OVERDUE: u8 = 3;
+const ENDED: u8 = 4;
 
 /// Bytes of a response that an error shows: enough to see that it is HTML.
 const JSON_START_BYTES: usize = 64;

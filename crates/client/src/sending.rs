@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anywire_loops::clock::{self, precise};
 use anywire_loops::{Task, TaskError};
@@ -120,6 +121,9 @@ fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
     local.submit(Job {
         at: now,
         total_until: clock::after(now, draft.total_timeout),
+        stream_until: Some(draft.stream_total_timeout)
+            .filter(|limit| *limit != Duration::MAX)
+            .map(|limit| clock::after(now, limit)),
         acquire_until: clock::after(now, timeouts.acquire),
         resent: false,
         sent: false,

@@ -110,20 +110,22 @@ impl Watchdog {
         self.silent_until = match waits_for {
             WaitsFor::PeerTakes => Some((after(now, context.config().timeouts.write), Phase::Write)),
             WaitsFor::Head => Some((after(now, job.draft.read_timeout), Phase::Read)),
-            WaitsFor::Body | WaitsFor::Either => Some((after(now, job.draft.read_timeout), Phase::Body)),
+            WaitsFor::Body | WaitsFor::Either => Some((after(now, download.silence_max(job)), Phase::Body)),
             WaitsFor::CallerGives | WaitsFor::CallerTakes | WaitsFor::OthersTake => None,
         };
-        let total_holds = match download {
-            Download::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
-            _ => true,
+        self.total_until = match download {
+            Download::Streams { state, .. } if waits_for == WaitsFor::CallerTakes || state.is_expired() => {
+                job.stream_until
+            }
+            Download::Streams { .. } => job.stream_until.into_iter().chain([job.total_until]).min(),
+            _ => Some(job.total_until),
         };
-        self.total_until = total_holds.then_some(job.total_until);
         true
     }
 
     /// Why the call ends, if the time for the whole call is over: whatever has come meanwhile has come too late, and whether
-    /// a timer has said so does not matter. A body that is handed out as a stream goes on after that, where only silence
-    /// ends it.
+    /// a timer has said so does not matter. A body that is handed out as a stream goes on after that, up to the deadline of the
+    /// whole stream.
     pub(crate) fn overdue_in_all(
         &mut self,
         now: Instant,
@@ -132,13 +134,15 @@ impl Watchdog {
         context: &LoopContext,
     ) -> Option<Error> {
         self.total_until.filter(|until| *until <= now)?;
-        if let Download::Streams { state, .. } = download
-            && !state.expire()
-        {
-            self.total_until = None;
-            return None;
+        if let Download::Streams { state, .. } = download {
+            if job.stream_until.is_some_and(|until| until <= now) {
+                state.end();
+            } else if !state.expire() {
+                self.total_until = job.stream_until;
+                return None;
+            }
         }
-        Some(late(Phase::Total, job, context))
+        Some(late(Phase::Total, download, job, context))
     }
 
     /// Why the call ends, if it is over time in any way. Asked once what has come was taken: it is no silence of the peer that
@@ -159,13 +163,13 @@ impl Watchdog {
         let (_, phase) = self.first().filter(is_late)?;
         if phase == Phase::Body {
             // Time in which the caller asks for nothing is no silence of the peer.
-            let rest = job.draft.read_timeout.saturating_sub(download.awaited_for(now));
+            let rest = download.silence_max(job).saturating_sub(download.awaited_for(now));
             if !rest.is_zero() {
                 self.silent_until = Some((after(now, rest), phase));
                 return None;
             }
         }
-        Some(late(phase, job, context))
+        Some(late(phase, download, job, context))
     }
 
     /// Sets a timer to the deadline.
@@ -181,12 +185,12 @@ impl Watchdog {
 pub(crate) type Overdue = fn(&mut Watchdog, Instant, &Download, &Job, &LoopContext) -> Option<Error>;
 
 #[cold]
-fn late(phase: Phase, job: &Job, context: &LoopContext) -> Error {
+fn late(phase: Phase, download: &Download, job: &Job, context: &LoopContext) -> Error {
     context.cells.count_timeout(phase);
     let limit = match phase {
         Phase::Write => context.config().timeouts.write,
         Phase::Total => job.draft.total_timeout,
-        _ => job.draft.read_timeout,
+        _ => download.silence_max(job),
     };
     Error::Timeout { origin: job.draft.origin(), phase, limit, sent: job.sent }
 }

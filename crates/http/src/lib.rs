@@ -1,8 +1,8 @@
-//! HTTP/1.0 and HTTP/1.1 as bytes in, bytes out: messages, headers, bodies, and the engine that decodes and
-//! encodes them.
+//! HTTP/1.0, HTTP/1.1 and HTTP/2 as bytes in, bytes out: messages, headers, bodies, and the engines that decode and
+//! encode them: [`h1`], and [`h2`] for both roles.
 //!
 //! This crate is sans-IO: it owns no socket, reads no clock and starts no task. Bytes that arrived are put into a
-//! [`Buffer`], a decoder of [`h1`] takes events out of it, and the functions of [`h1::encode`] append the bytes to send
+//! [`Buffer`], a decoder takes events out of it, and the functions of [`h1::encode`] append the bytes to send
 //! to a `Vec<u8>`. Its driver (the server, the client, the load generator, a test) brings the wire.
 //!
 //! The drain rule: after each filling of the buffer, call `decode` until it returns `None`. Only then read again.
@@ -44,6 +44,7 @@ pub mod body;
 pub mod buffer;
 pub mod convert;
 pub mod date;
+pub mod gateway;
 pub mod h1;
 pub mod h2;
 pub mod headers;

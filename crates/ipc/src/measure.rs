@@ -41,27 +41,30 @@ pub fn run(plan: &Plan, stop: &Stop, mut told: impl FnMut(&Row)) -> Result<Outco
         if stop.is_stopped() {
             break;
         }
-        let job = Job { pattern, way, size_bytes, duration: plan.duration, cores };
-        let row = job.run(&loops)?;
+        let job = Job { pattern, way, size_bytes, duration: plan.duration, cores, stop: stop.clone() };
+        let Some(row) = job.run(&loops)? else { break };
         told(&row);
         rows.push(row);
     }
     let host = Host::of(&loops[0]);
-    Ok(Outcome { schema: SCHEMA, host, cores, seconds_per_row: plan.duration.as_secs_f64(), rows })
+    let seconds_per_row = plan.duration.as_secs_f64();
+    Ok(Outcome { schema: SCHEMA, host, cores, seconds_per_row, rows, interrupted: stop.is_stopped() })
 }
 
 /// One row to be measured.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) pattern: Pattern,
     pub(crate) way: Way,
     pub(crate) size_bytes: usize,
     pub(crate) duration: Duration,
     pub(crate) cores: Option<[usize; 2]>,
+    pub(crate) stop: Stop,
 }
 
 impl Job {
-    fn run(self, loops: &[Loops; 2]) -> Result<Row, Error> {
+    /// `None` if it was stopped before the first message counted.
+    fn run(&self, loops: &[Loops; 2]) -> Result<Option<Row>, Error> {
         let way = self.way.name();
         let counted = match self.way {
             Way::TcpLoop | Way::UnixLoop | Way::ShmLoop | Way::ShmSpinLoop => over_loops::run(self, loops),
@@ -70,6 +73,7 @@ impl Job {
             _ => blocking::pair(self.way).and_then(|ends| self.by_threads(ends)),
         };
         let (found, why_not) = match counted {
+            Ok(Counted { messages: 0, .. }) if self.stop.is_stopped() => return Ok(None),
             Ok(counted) if !counted.is_unchanged => {
                 return Err(Error::Changed { way, size: self.size_bytes });
             }
@@ -80,11 +84,11 @@ impl Job {
             Err(cause) => return Err(Error::System { way, cause }),
         };
         let (pattern, way, size_bytes) = (self.pattern, self.way, self.size_bytes);
-        Ok(Row { pattern, way, waits: way.waits(), size_bytes, found, why_not })
+        Ok(Some(Row { pattern, way, waits: way.waits(), size_bytes, found, why_not }))
     }
 
     /// With two threads, each at an end.
-    fn by_threads(self, [here, there]: [Box<dyn End>; 2]) -> io::Result<Counted> {
+    fn by_threads(&self, [here, there]: [Box<dyn End>; 2]) -> io::Result<Counted> {
         let (tell, told) = mpsc::channel();
         thread::scope(|scope| {
             let other = scope.spawn(move || {
@@ -104,20 +108,22 @@ impl Job {
         })
     }
 
-    fn ask(self, mut end: Box<dyn End>, other: &mpsc::Receiver<i32>) -> io::Result<Counted> {
+    fn ask(&self, mut end: Box<dyn End>, other: &mpsc::Receiver<i32>) -> io::Result<Counted> {
         self.pin(0)?;
         let other = other.recv().map_err(io::Error::other)?;
         let message = message(self.size_bytes);
         let mut back = vec![0; self.size_bytes];
         let mut counted = Counted::default();
         let warm = clock::after(Instant::now(), self.duration / WARM_UP_SHARE);
-        while self.pattern == Pattern::PingPong && Instant::now() < warm {
+        while self.pattern == Pattern::PingPong && Instant::now() < warm && !self.stop.is_stopped() {
             exchange(&mut *end, &message, &mut back)?;
         }
-        let (used, start) = (BothCpu::since_now(other)?, Instant::now());
+        // The time begins before the CPU times do and ends behind them, so that no end has used more than its core.
+        let start = Instant::now();
+        let used = BothCpu::since_now(other)?;
         let over = clock::after(start, self.duration);
-        let mut now = start;
-        while now < over {
+        let mut now = Instant::now();
+        while now < over && !self.stop.is_stopped() {
             if self.pattern == Pattern::PingPong {
                 exchange(&mut *end, &message, &mut back)?;
                 let then = std::mem::replace(&mut now, Instant::now());
@@ -130,16 +136,17 @@ impl Job {
                 now = Instant::now();
             }
         }
-        counted.elapsed = now - start;
         (counted.here_cpu, counted.there_cpu) = used.until_now()?;
+        counted.elapsed = start.elapsed();
         counted.is_unchanged = self.pattern == Pattern::Stream || self.way == Way::Line || back == message;
         Ok(counted)
     }
 
-    fn answer(self, mut end: Box<dyn End>) -> io::Result<Answered> {
+    fn answer(&self, mut end: Box<dyn End>) -> io::Result<Answered> {
         self.pin(1)?;
         let mut message = vec![0; self.size_bytes];
-        let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+        let start = Instant::now();
+        let before = cpu::current_thread_cpu()?.total();
         let mut messages = 0;
         while end.receive(&mut message)? {
             messages += 1;
@@ -151,7 +158,7 @@ impl Job {
         Ok(Answered { messages, elapsed: start.elapsed(), cpu })
     }
 
-    fn pin(self, end: usize) -> io::Result<()> {
+    fn pin(&self, end: usize) -> io::Result<()> {
         self.cores.map_or(Ok(()), |cores| cpu::pin_current_thread(cores[end]))
     }
 }
@@ -206,6 +213,7 @@ impl Counted {
         let us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / self.messages.max(1) as f64;
         Found {
             messages: self.messages,
+            seconds: self.elapsed.as_secs_f64(),
             messages_per_second: per_second,
             bytes_per_second: per_second * size_bytes as f64,
             round_trip_us: self.latency.summary(),
@@ -282,7 +290,14 @@ mod tests {
         let here = Channels { to, from, used: None, first: None };
         let there = Channels { to: to_here, from: from_here, used: Some(Arc::clone(&used)), first: None };
         let (pattern, way) = (Pattern::PingPong, Way::Pipe);
-        let job = Job { pattern, way, size_bytes: 8, duration: Duration::from_millis(200), cores: None };
+        let job = Job {
+            pattern,
+            way,
+            size_bytes: 8,
+            duration: Duration::from_millis(200),
+            cores: None,
+            stop: Stop::new(),
+        };
         let counted = job.by_threads([Box::new(here), Box::new(there)]).expect("it runs");
         let after_the_first = Duration::from_nanos(used.load(Relaxed));
         assert!(counted.messages > 0 && counted.is_unchanged);

@@ -21,6 +21,8 @@ pub struct Outcome {
     pub seconds_per_row: f64,
     /// A row for each pattern, way and size.
     pub rows: Vec<Row>,
+    /// Whether it was ended early: the rows are those until then, and the last one may be of a part of its time.
+    pub interrupted: bool,
 }
 
 /// One way, at one size and pattern.
@@ -45,6 +47,8 @@ pub struct Row {
 pub struct Found {
     /// Messages that arrived. A round trip has two.
     pub messages: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
     /// Messages a second.
     pub messages_per_second: f64,
     /// Bytes a second, of messages alone.

@@ -12,7 +12,7 @@ use crate::measure::{BothCpu, Counted, Job, SENDS_PER_LOOK, WARM_UP_SHARE, messa
 use crate::plan::{Pattern, Way};
 
 /// Measures one row. The first loop asks, the second one answers.
-pub(crate) fn run(job: Job, [here, there]: &[Loops; 2]) -> io::Result<Counted> {
+pub(crate) fn run(job: &Job, [here, there]: &[Loops; 2]) -> io::Result<Counted> {
     let (scheme, options) = match job.way {
         Way::TcpLoop => ("tcp", ""),
         Way::UnixLoop => ("unix", ""),
@@ -27,8 +27,9 @@ pub(crate) fn run(job: Job, [here, there]: &[Loops; 2]) -> io::Result<Counted> {
     let (tell_thread, thread) = mpsc::channel();
     let listener = Listener::bind(with_options(&scratch)?, &ListenOptions::default(), there)
         .map_err(io::Error::other)?;
+    let (of_answer, of_ask) = (job.clone(), job.clone());
     let listening = listener.serve(move |connection| {
-        let (told, tell_thread) = (told.clone(), tell_thread.clone());
+        let (job, told, tell_thread) = (of_answer.clone(), told.clone(), tell_thread.clone());
         drop(anywire_loops::spawn(async move {
             let _ = tell_thread.send(cpu::thread_id());
             let _ = told.send(answer(job, connection).await);
@@ -36,7 +37,7 @@ pub(crate) fn run(job: Job, [here, there]: &[Loops; 2]) -> io::Result<Counted> {
     });
     let address = with_options(listening.local())?;
     let asked = here.get(0).spawn(move || async move {
-        ask(job, Dialer::default().dial(&address).await.map_err(io::Error::other)?, thread).await
+        ask(of_ask, Dialer::default().dial(&address).await.map_err(io::Error::other)?, thread).await
     });
     let mut counted = asked.wait().map_err(io::Error::other)??;
     let answered = answered.recv().map_err(io::Error::other)??;
@@ -62,14 +63,15 @@ async fn ask(job: Job, mut connection: Connection, other: mpsc::Receiver<i32>) -
     let other = other.recv().map_err(io::Error::other)?;
     let mut counted = Counted::default();
     let warm = clock::after(Instant::now(), job.duration / WARM_UP_SHARE);
-    while job.pattern == Pattern::PingPong && Instant::now() < warm {
+    while job.pattern == Pattern::PingPong && Instant::now() < warm && !job.stop.is_stopped() {
         connection.write_all(&message).await?;
         read_whole(&mut connection, &mut back).await?;
     }
-    let (used, start) = (BothCpu::since_now(other)?, Instant::now());
+    let start = Instant::now();
+    let used = BothCpu::since_now(other)?;
     let over = clock::after(start, job.duration);
-    let mut now = start;
-    while now < over {
+    let mut now = Instant::now();
+    while now < over && !job.stop.is_stopped() {
         if job.pattern == Pattern::PingPong {
             connection.write_all(&message).await?;
             read_whole(&mut connection, &mut back).await?;
@@ -83,8 +85,8 @@ async fn ask(job: Job, mut connection: Connection, other: mpsc::Receiver<i32>) -
             now = Instant::now();
         }
     }
-    counted.elapsed = now - start;
     (counted.here_cpu, counted.there_cpu) = used.until_now()?;
+    counted.elapsed = start.elapsed();
     counted.is_unchanged = job.pattern == Pattern::Stream || back == message;
     Ok(counted)
 }
@@ -101,7 +103,8 @@ async fn answer(job: Job, mut connection: Connection) -> io::Result<Answered> {
     connection.write_all(&first).await?;
     let mut message = vec![0; job.size_bytes];
     let mut buffer = vec![0; BUFFER_BYTES];
-    let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+    let start = Instant::now();
+    let before = cpu::current_thread_cpu()?.total();
     let mut bytes = 0;
     loop {
         let read = match job.pattern {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire_load::text;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -132,13 +133,28 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    let (number, unit_ms) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1),
-        None => (text.strip_suffix('s').unwrap_or(text), 1000),
-    };
-    let milliseconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms));
-    let fits = |milliseconds: &u64| (1..=60_000).contains(milliseconds);
-    milliseconds.filter(fits).map(Duration::from_millis).ok_or_else(|| "a time from 1ms to 60s".to_owned())
+    let time = text::duration(text)?;
+    let fits = (TIME_MIN..=TIME_MAX).contains(&time);
+    fits.then_some(time).ok_or_else(|| "a time from 1ms to 60s".to_owned())
 }
 
+const TIME_MIN: Duration = Duration::from_millis(1);
+const TIME_MAX: Duration = Duration::from_secs(60);
 const SIZE_MAX_BYTES: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_elsewhere() {
+        for (text, milliseconds) in
+            [("1.5s", 1500), ("300ms", 300), ("2", 2000), ("1m", 60_000), ("1000us", 1)]
+        {
+            assert_eq!(time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for wrong in ["0", "999us", "61s", "-1s", "1h", "x"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

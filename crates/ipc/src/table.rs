@@ -5,7 +5,7 @@ use std::fmt;
 use anywire_load::report::chart::{self, Line};
 use anywire_load::report::palette::style;
 use anywire_load::report::{Chart, Page};
-use anywire_load::text::{Columns, digits, known, time, whole};
+use anywire_load::text::{Columns, counted, digits, known, time, whole};
 
 use crate::outcome::{Found, Outcome, Row};
 use crate::plan::{Pattern, Way};
@@ -30,11 +30,18 @@ impl Outcome {
             Some([one, other]) => format!("the two ends are threads, pinned to the cores {one} and {other}"),
             None => "the two ends are threads, which the system places".to_owned(),
         };
-        vec![
+        let mut remarks = vec![
             format!("{}.", self.host.line()),
             format!("Each row for {} s; {cores}.", digits(self.seconds_per_row)),
             "Latencies are those of the whole round trip. An end that spins takes its core whole.".to_owned(),
-        ]
+        ];
+        if self.interrupted {
+            remarks.push(match self.rows.len() as u64 {
+                0 => "Interrupted before the first row had a message.".to_owned(),
+                rows => format!("Interrupted: {}, the last of which may be cut short.", counted(rows, "row")),
+            });
+        }
+        remarks
     }
 
     fn rows_of(&self, pattern: Pattern) -> impl Iterator<Item = &Row> {

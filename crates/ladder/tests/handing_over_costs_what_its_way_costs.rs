@@ -2,7 +2,7 @@
 //!
 //! Where the system does not let us count, the test says why and passes, except under `CI`, where it fails.
 
-#[path = "../../sys/tests/skipped/mod.rs"]
+#[path = "../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 
 use std::time::Duration;
@@ -10,15 +10,16 @@ use std::time::Duration;
 use anywire_ladder::hand_over::{Error, HandOver, Options, Way, measure};
 
 fn options(in_flight: &[usize]) -> Options {
-    let duration = Duration::from_millis(60);
+    // Long enough for two spinning threads to meet on cores that others use, too.
+    let duration = Duration::from_millis(250);
     Options { in_flight: in_flight.to_vec(), duration, syscall_duration: duration }
 }
 
 #[test]
 fn every_way_is_measured_and_makes_its_own_calls() {
     let mut announced = Vec::new();
-    let all =
-        measure(&options(&[1, 100]), |way, in_flight| announced.push((way, in_flight))).expect("it runs");
+    let all = measure(&options(&[1, 100]), || false, |way, in_flight| announced.push((way, in_flight)))
+        .expect("it runs");
     let rows: Vec<_> = all.rows.iter().map(|row| (row.way, row.in_flight)).collect();
     assert_eq!(announced, rows);
     let ways = if all.cores.is_some() { 4 } else { 3 };
@@ -55,8 +56,8 @@ fn every_way_is_measured_and_makes_its_own_calls() {
 #[test]
 fn more_jobs_than_a_pipe_holds_are_refused() {
     for wrong in [0, Options::IN_FLIGHT_MAX + 1] {
-        let error =
-            measure(&options(&[1, wrong]), |_, _| panic!("nothing is measured")).expect_err("out of range");
+        let error = measure(&options(&[1, wrong]), || false, |_, _| panic!("nothing is measured"))
+            .expect_err("out of range");
         assert!(matches!(error, Error::InFlight(found) if found == wrong), "{error}");
         assert!(error.to_string().contains("1 to 4096"), "{error}");
     }

@@ -1,5 +1,6 @@
 //! Out of descriptors, the connections that are open are served on, and the next ones as soon as there is room.
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::fs::File;

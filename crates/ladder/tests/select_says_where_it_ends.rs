@@ -1,5 +1,6 @@
 //! A descriptor beyond the sets of `select` is refused with the reason, and those within are served on.
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::io::Read;

@@ -47,13 +47,19 @@ pub struct Host {
 impl Host {
     /// Reads the facts now.
     pub fn of(loops: &Loops) -> Self {
+        let pinning = loops.iter().map(|one| one.core()).collect();
+        Self { loops: loops.len(), pinning, ..Self::without_loops() }
+    }
+
+    /// Reads the facts now, for a measurement that has no loops.
+    pub fn without_loops() -> Self {
         Self {
             cpu: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
             cores: anywire_sys::cpu::available_cores().len(),
             kernel: line_of("/proc/sys/kernel/osrelease"),
             governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            loops: loops.len(),
-            pinning: loops.iter().map(|one| one.core()).collect(),
+            loops: 0,
+            pinning: Vec::new(),
         }
     }
 

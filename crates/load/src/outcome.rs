@@ -90,7 +90,7 @@ pub struct Totals {
     pub measured: Requests,
     /// Requests of the plan that were never sent, because the run ended before; `null` if a duration was asked for.
     pub unsent: Option<u64>,
-    /// Bytes of the requests that were sent; of the measured part, like all that follow.
+    /// Bytes of the requests that the wire has taken; of the measured part, like all that follow.
     pub bytes_out: u64,
     /// Bytes of the whole answers: their heads, framing and bodies, with interim answers before them.
     pub bytes_in: u64,

@@ -135,9 +135,10 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
 /// A number with about three digits and no exponent.
 pub fn digits(value: f64) -> String {
     let magnitude = value.abs();
-    if magnitude >= 100.0 {
+    // Rounding may add a digit: 99.97 is 100, and not 100.0.
+    if magnitude >= 99.95 {
         format!("{value:.0}")
-    } else if magnitude >= 10.0 {
+    } else if magnitude >= 9.995 {
         format!("{value:.1}")
     } else {
         format!("{value:.2}")
@@ -175,6 +176,8 @@ mod tests {
             (time(999.4), time(999.7), time(999_700.0)),
             ("999 us".into(), "1.00 ms".into(), "1.00 s".into())
         );
+        let rounded = [9.994, 9.996, 99.94, 99.97, -99.97].map(digits);
+        assert_eq!(rounded, ["9.99", "10.0", "99.9", "100", "-100"]);
         assert_eq!(known(None, digits), "-");
         assert_eq!([counted(1, "loop"), counted(64, "loop")], ["1 loop", "64 loops"]);
     }

@@ -17,7 +17,8 @@
 //! | know the time without asking the system | [`clock`] |
 //! | be told which handler blocks a loop | [`Limits::stall_after`], [`Work`] |
 //!
-//! Everything of tokio works on a loop too: its sockets, timers, channels.
+//! Sockets, timers and channels of tokio work on a loop too. Two things differ, because a loop is a runtime of one thread:
+//! `tokio::spawn` takes `Send` futures only, so use [`spawn`], and `block_in_place` panics, so use `spawn_blocking`.
 //!
 //! ```
 //! use anywire_loops::Loops;

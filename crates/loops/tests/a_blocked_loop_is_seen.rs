@@ -1,6 +1,7 @@
 //! A task that blocks its loop is seen while it does so: the loop counts as busy, the stall is counted, and a warning says what
 //! the loop works on. Loops that sleep are left alone.
 
+#[path = "behaviours/common/mod.rs"]
 mod common;
 
 use std::fmt::{self, Write};

@@ -1,5 +1,6 @@
 //! The subscriber that gets the log of a panic is code of a user, too: if it panics itself, the loop goes on.
 
+#[path = "behaviours/common/mod.rs"]
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

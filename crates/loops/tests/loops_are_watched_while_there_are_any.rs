@@ -1,5 +1,6 @@
 //! One thread watches all loops of the process. It starts with the first that wants it, and ends with the last.
 
+#[path = "behaviours/common/mod.rs"]
 mod common;
 
 use std::fs;

@@ -67,6 +67,6 @@ pub use handler::{Arguments, Function};
 pub use limits::Limits;
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
-pub use router::{RouteError, Router};
+pub use router::{PathFault, RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
 pub use upgrade::Upgrade;

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anywire_http::{Body, Extensions, Headers, Method, RequestHead, Version};
+use anywire_http::{Body, Extensions, Headers, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
 use crate::context::RequestContext;
@@ -13,14 +13,15 @@ use crate::router::EndpointId;
 
 /// One request: its [`Parts`], and its body, which is read only when the handler asks for it.
 ///
-/// A handler takes it as its last argument. A client sends it on after `into()`. It cannot be built: a test gives
-/// [`Router::call`](crate::Router::call) an [`anywire_http::Request`].
+/// A handler takes it as its last argument, changes it if need be, and gives it to a client that sends it on. It cannot be
+/// built: a test gives [`Router::call`](crate::Router::call) an [`anywire_http::Request`].
 ///
 /// ```
 /// use anywire_server::{Request, Router};
 ///
-/// async fn echo_head(request: Request) -> String {
-///     format!("{} {}", request.method(), request.target())
+/// async fn echo_head(mut request: Request) -> String {
+///     request.headers_mut().remove("cookie");
+///     format!("{} {} {:?}", request.method(), request.target(), request.headers())
 /// }
 /// # drop(Router::new().get("/", echo_head));
 /// ```
@@ -130,6 +131,30 @@ impl Parts {
         self.head.headers()
     }
 
+    /// The header fields, to be changed, such as before the request is sent on. The host of the request is what
+    /// [`host`](Self::host) says, also if the field `host` is changed and the target names an authority.
+    pub fn headers_mut(&mut self) -> &mut Headers {
+        self.head.headers_mut()
+    }
+
+    /// Replaces the method.
+    pub fn set_method(&mut self, method: Method) {
+        self.head.set_method(method);
+    }
+
+    /// Replaces path and query, such as before the request is sent on. The path parameters stay those of the path as it came.
+    ///
+    /// # Errors
+    /// [`InvalidTarget`] if the text does not begin with `/`, or holds white space, a control character or a `#`.
+    pub fn set_path_and_query(&mut self, path: &str) -> Result<(), InvalidTarget> {
+        let before = self.params.needs_path().then(|| self.head.path().into());
+        self.head.set_path_and_query(path)?;
+        if let Some(before) = before {
+            self.params.keep_path(before);
+        }
+        Ok(())
+    }
+
     /// The head.
     pub fn head(&self) -> &RequestHead {
         &self.head
@@ -156,7 +181,7 @@ impl Parts {
 
     /// All path parameters in the order of the route, still percent-encoded.
     pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
-        let path = self.path();
+        let path = self.params.path().unwrap_or_else(|| self.path());
         self.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
 
@@ -238,12 +263,31 @@ pub(crate) struct Params(Option<Box<Matches>>);
 struct Matches {
     names: Rc<[Box<str>]>,
     ranges: Vec<Range<u32>>,
+    /// The path as it came, once the handler has replaced it.
+    path: Option<Box<str>>,
 }
 
 impl Params {
     pub(crate) fn new(names: Rc<[Box<str>]>, ranges: Vec<Range<u32>>) -> Self {
         debug_assert_eq!(names.len(), ranges.len());
-        Self(Some(Box::new(Matches { names, ranges })))
+        Self(Some(Box::new(Matches { names, ranges, path: None })))
+    }
+
+    /// Whether the path of the head is where the parameters stand.
+    fn needs_path(&self) -> bool {
+        self.0.as_ref().is_some_and(|matches| matches.path.is_none())
+    }
+
+    /// The head gets another path; this is the one where the parameters stand.
+    fn keep_path(&mut self, path: Box<str>) {
+        if let Some(matches) = &mut self.0 {
+            matches.path = Some(path);
+        }
+    }
+
+    /// Where the parameters stand, if that is not the path of the head.
+    fn path(&self) -> Option<&str> {
+        self.0.as_ref()?.path.as_deref()
     }
 
     fn iter(&self) -> impl Iterator<Item = (&str, Range<usize>)> {

@@ -6,6 +6,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use anywire_advice::Chain;
+use anywire_http::gateway::status_of_call;
 use anywire_http::{Body, BodyError, IntoResponse, Response, StaticHeader, StatusCode};
 use serde::Serialize;
 
@@ -20,8 +21,10 @@ pub struct Html<T>(pub T);
 /// `?` converts any `std::error::Error` into a 500. Its text goes to the log and not to the peer. The log names the route
 /// and each cause once: at error level for a status of 500 or more, else at debug level.
 ///
-/// Two errors keep the status of a peer's fault: a [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or
-/// 400). If you read the body of another message, such as an upstream's response, give its error a status of your own:
+/// Three errors have a status of their own. A [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or 400), have
+/// that of a peer's fault. An error of a call by `anywire_client`, or one that it caused, has the status that it would be as
+/// a response itself: 502 if the other server is at fault, 504 if it is too slow (RFC 9110 sections 15.6.3 and 15.6.5). If
+/// you take an upstream's body out of its response and read it, give its `BodyError` a status yourself:
 /// `Error::new(..).caused_by(error)`.
 ///
 /// ```
@@ -100,7 +103,7 @@ impl<E: StdError + 'static> From<E> for Error {
         let status = match (any.downcast_ref::<BodyError>(), any.downcast_ref::<Rejection>()) {
             (Some(broken), _) => status_of(broken),
             (None, Some(rejection)) => rejection.status(),
-            (None, None) => StatusCode::INTERNAL_SERVER_ERROR,
+            (None, None) => status_of_call(&cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         };
         let message = match status.is_server_error() {
             true => Cow::Borrowed(FAILED),

@@ -1,8 +1,12 @@
 //! The router: paths, a handler for each method of a path, nested routers.
 
 mod call;
+mod endpoints;
 mod error;
+mod leaf;
+mod path;
 mod table;
+mod tree;
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -12,13 +16,18 @@ use anywire_http::Method;
 use crate::extract::{Needs, StateFactories};
 use crate::handler::{Endpoint, Handler, endpoint};
 
-pub use self::error::RouteError;
-pub(crate) use self::table::{EndpointId, Matched, Table};
+pub(crate) use self::endpoints::EndpointId;
+pub use self::error::{PathFault, RouteError};
+pub(crate) use self::table::{Matched, Table};
 
 /// Routes and their handlers.
 ///
 /// A path has literal segments, `{name}` for one segment (or a part of it: `a-{name}.b`), and `{*rest}` for the remaining
 /// segments. Literal text wins over variables. The cost of a match does not grow with the number of routes.
+///
+/// Literal text may be written decoded or percent-encoded: `/ä` and `/%C3%A4` are one route, and requests for `/%c3%a4` reach
+/// it. A reserved octet differs from its encoded form (RFC 3986 section 2.2): `%2F` never splits a segment. Dot segments
+/// are not removed. Parameters are decoded by [`Path`](crate::Path).
 ///
 /// An unknown path is a 404, an unknown method of a known path a 405 with `Allow`. `HEAD` gets the response of `GET`
 /// without its body, and `OPTIONS` the list of methods, unless they have handlers of their own. `CONNECT` is a 501: this
@@ -44,15 +53,20 @@ pub(crate) use self::table::{EndpointId, Matched, Table};
 /// ```
 #[must_use = "a router serves nothing unless a server gets it"]
 pub struct Router {
+    /// One for each handler.
     routes: Vec<Route>,
     fallbacks: Vec<Fallback>,
+    /// The prefixes of nested routers as they were given, and where.
+    prefixes: Vec<(String, &'static Location<'static>)>,
     /// The states of this router, then of its nested routers. A parent comes before its children.
     scopes: Vec<Scope>,
 }
 
 struct Route {
+    /// As it was given, with its prefix.
     path: String,
-    methods: Vec<(Method, Entry)>,
+    method: Method,
+    entry: Entry,
 }
 
 /// A handler for the unknown paths below a prefix.
@@ -89,7 +103,12 @@ impl Entry {
 
 impl Default for Router {
     fn default() -> Self {
-        Self { routes: Vec::new(), fallbacks: Vec::new(), scopes: vec![Scope::default()] }
+        Self {
+            routes: Vec::new(),
+            fallbacks: Vec::new(),
+            prefixes: Vec::new(),
+            scopes: vec![Scope::default()],
+        }
     }
 }
 
@@ -145,7 +164,8 @@ impl Router {
     /// Answers this method, which may be an extension method, on this path.
     #[track_caller]
     pub fn route<H: Handler<Args>, Args: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
-        self.add(path.to_owned(), method, Entry::new(handler, Location::caller()));
+        let entry = Entry::new(handler, Location::caller());
+        self.routes.push(Route { path: path.to_owned(), method, entry });
         self
     }
 
@@ -169,8 +189,13 @@ impl Router {
 
     /// Adds all routes of another router below a prefix, which may have parameters. The route `/` becomes the prefix itself.
     /// The nested router keeps its fallback and its states. Its handlers also get the states of this router.
+    #[track_caller]
     pub fn nest(mut self, prefix: &str, inner: Self) -> Self {
         let prefix = prefix.trim_end_matches('/');
+        if !prefix.is_empty() {
+            self.prefixes.push((prefix.to_owned(), Location::caller()));
+        }
+        self.prefixes.extend(inner.prefixes);
         let first = self.scopes.len();
         for Scope { states, parent } in inner.scopes {
             self.scopes.push(Scope { states, parent: Some(parent.map_or(0, |parent| first + parent)) });
@@ -182,9 +207,7 @@ impl Router {
                 path if path.starts_with('/') => format!("{prefix}{path}"),
                 path => path.to_owned(),
             };
-            for (method, entry) in route.methods {
-                self.add(path.clone(), method, entry.in_scope(first));
-            }
+            self.routes.push(Route { path, entry: route.entry.in_scope(first), ..route });
         }
         for Fallback { prefix: below, entry } in inner.fallbacks {
             self.fallbacks
@@ -212,14 +235,6 @@ impl Router {
     /// ```
     pub fn merge(self, other: Self) -> Self {
         self.nest("", other)
-    }
-
-    fn add(&mut self, path: String, method: Method, entry: Entry) {
-        if let Some(route) = self.routes.iter_mut().find(|route| route.path == path) {
-            route.methods.push((method, entry));
-        } else {
-            self.routes.push(Route { path, methods: vec![(method, entry)] });
-        }
     }
 }
 

@@ -15,7 +15,7 @@ fn a_mistake_of_routes() {
     let clash = Router::new().get("/{a}", async || ()).get("/{b}", async || ());
     let text = printed(Server::new(clash));
     assert!(
-        text.starts_with("route \"/{b}\" cannot be added: ") && text.contains("rename one of the two"),
+        text.starts_with("the path \"/{b}\", given at ") && text.contains("; name their parameters alike"),
         "{text}"
     );
 }

@@ -233,7 +233,9 @@ impl<'r> Drive<'r> {
                 self.monitor.update(|progress| progress.percentiles = Some(percentiles));
             }
         }
-        let (seconds, cpu_seconds) = (start.elapsed().as_secs_f64(), cpu_used() - cpu_before);
+        // The CPU time first: no thread has used more of its core than there was.
+        let cpu_seconds = cpu_used() - cpu_before;
+        let seconds = start.elapsed().as_secs_f64();
         book(|book| book.close(self.clock.now().as_micros() as u32));
         let [client_after, server_after] = self.counters();
         let both =

@@ -62,7 +62,7 @@ pub struct Outcome {
     pub completions: Option<Completions>,
     /// The longest time without a completion, in times of a round (connections / rate).
     pub longest_gap_ratio: Option<f64>,
-    /// Connections that went without for longer than three rounds.
+    /// Connections that went without for longer than three rounds; of short ones, all that took longer than that.
     pub starved: u64,
     /// Mean latency x rate / connections: 1 if nothing was left out.
     pub little: Option<f64>,

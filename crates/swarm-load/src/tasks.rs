@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use anywire_load::text::{digits, grouped};
+use anywire_load::Stop;
+use anywire_load::text::{digits, grouped, known};
 use anywire_stack::swarm::{self, Limits, Tasks};
 use anywire_sys::memory;
 use clap::{Args, value_parser};
@@ -38,32 +39,40 @@ pub struct TasksPlan {
 pub struct TasksOutcome {
     /// How many tasks there were.
     pub tasks: u32,
-    /// Polls a second of tasks that are always ready, in the order of memory.
-    pub switches_per_second: f64,
+    /// Polls a second of tasks that are always ready, in the order of memory; like all that follow `null` if the run ended before.
+    pub switches_per_second: Option<f64>,
     /// The same in an order unrelated to memory.
-    pub switches_per_second_random: f64,
+    pub switches_per_second_random: Option<f64>,
     /// Polls a second of tasks that sleep for a second, again and again.
-    pub wakes_per_second: f64,
+    pub wakes_per_second: Option<f64>,
     /// The most memory of a task in these three measures, in bytes.
-    pub bytes_per_task: f64,
+    pub bytes_per_task: Option<f64>,
+    /// Whether it was ended early: the last figure may be of a part of its time.
+    pub interrupted: bool,
 }
 
 impl fmt::Display for TasksOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millions = |rate: f64| digits(rate / 1e6);
+        let millions = |rate: Option<f64>| known(rate, |rate| format!("{} M/s", digits(rate / 1e6)));
         writeln!(f, "tasks              {}", grouped(self.tasks.into()))?;
-        writeln!(f, "switches, in order {} M/s", millions(self.switches_per_second))?;
-        writeln!(f, "switches, random   {} M/s", millions(self.switches_per_second_random))?;
-        writeln!(f, "wakes after 1 s    {} M/s", millions(self.wakes_per_second))?;
-        writeln!(f, "memory a task      {} B", digits(self.bytes_per_task))
+        writeln!(f, "switches, in order {}", millions(self.switches_per_second))?;
+        writeln!(f, "switches, random   {}", millions(self.switches_per_second_random))?;
+        writeln!(f, "wakes after 1 s    {}", millions(self.wakes_per_second))?;
+        let bytes = |bytes| format!("{} B", digits(bytes));
+        writeln!(f, "memory a task      {}", known(self.bytes_per_task, bytes))?;
+        if self.interrupted {
+            writeln!(f, "note               interrupted: the last figure may be of a part of its time")?;
+        }
+        Ok(())
     }
 }
 
-/// Measures switches in order and in random order, and tasks that sleep.
+/// Measures switches in order and in random order, and tasks that sleep. `stop` ends it early: the outcome then has the
+/// figures until then.
 ///
 /// # Errors
 /// There is no such core, there is not enough memory, or a sum is wrong.
-pub fn measure_tasks(plan: &TasksPlan) -> Result<TasksOutcome, Error> {
+pub fn measure_tasks(plan: &TasksPlan, stop: &Stop) -> Result<TasksOutcome, Error> {
     let TasksPlan { count, duration, core } = *plan;
     let needed = u64::from(count) * BYTES_A_TASK;
     if let Ok(available) = memory::available_bytes()
@@ -72,18 +81,25 @@ pub fn measure_tasks(plan: &TasksPlan) -> Result<TasksOutcome, Error> {
         return Err(Error::TaskMemory { tasks: count, needed, available, fitting: available / BYTES_A_TASK });
     }
     // Each measure has a thread of its own, and so a tally of its own.
-    let in_order = on_core(core, || measure(count, Limits::default(), Order::Sequential, duration, yields))?;
+    let (usual, in_memory) = (Limits::default(), Order::Sequential);
+    let in_order = on_core(core, || measure(count, usual, in_memory, duration, stop, yields))?;
     // With a ring for all, the executor keeps the order of the wakes; with a smaller one it goes by numbers.
     let ring = Limits { ring_entries: count as usize, ..Limits::default() };
-    let random = on_core(core, || measure(count, ring, Order::Random, duration, yields))?;
+    let random = on_core(core, || measure(count, ring, Order::Random, duration, stop, yields))?;
     let time = duration.max(2 * SLEEP);
-    let sleeping = on_core(core, || measure(count, Limits::default(), Order::Sequential, time, sleeps))?;
+    let sleeping = on_core(core, || measure(count, usual, in_memory, time, stop, sleeps))?;
+    let rate = |one: &Option<Measured>| one.as_ref().map(|one| one.switches_per_second);
     Ok(TasksOutcome {
         tasks: count,
-        switches_per_second: in_order.switches_per_second,
-        switches_per_second_random: random.switches_per_second,
-        wakes_per_second: sleeping.switches_per_second,
-        bytes_per_task: [in_order, random, sleeping].iter().map(|one| one.bytes_per_task).fold(0.0, f64::max),
+        switches_per_second: rate(&in_order),
+        switches_per_second_random: rate(&random),
+        wakes_per_second: rate(&sleeping),
+        bytes_per_task: [in_order, random, sleeping]
+            .iter()
+            .flatten()
+            .map(|one| one.bytes_per_task)
+            .reduce(f64::max),
+        interrupted: stop.is_stopped(),
     })
 }
 
@@ -93,29 +109,37 @@ struct Measured {
     bytes_per_task: f64,
 }
 
-/// Spawns `count` tasks, by their numbers or in a random order, and polls them for so long.
+/// Spawns `count` tasks, by their numbers or in a random order, and polls them for so long. `None` if it was stopped before
+/// the measured part.
 fn measure<F: Future<Output = ()>>(
     count: u32,
     limits: Limits,
     order: Order,
     time: Duration,
+    stop: &Stop,
     task: impl Fn(u32) -> F,
-) -> Result<Measured, Error> {
+) -> Result<Option<Measured>, Error> {
     let resident = || memory::resident_bytes().map_err(Error::setup);
     let before = resident()?;
     let mut tasks = Tasks::with_limits(count as usize, limits).map_err(Error::setup)?;
     let numbers = Permutation::new(order, count, 1);
     for number in (0..count).map(|place| numbers.at(place)) {
+        if stop.is_stopped() {
+            return Ok(None);
+        }
         tasks.spawn_at(number, task(number)).map_err(Error::setup)?;
     }
     let begun = Instant::now();
     // The first round brings the tasks into their order, and spreads the sleepers over time.
     let mut warm_up = 0;
     while warm_up < u64::from(count) {
+        if stop.is_stopped() {
+            return Ok(None);
+        }
         warm_up += step(&mut tasks, begun);
     }
     let (start, mut switches) = (Instant::now(), 0);
-    while start.elapsed() < time {
+    while start.elapsed() < time && !stop.is_stopped() {
         switches += step(&mut tasks, begun);
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -124,10 +148,11 @@ fn measure<F: Future<Output = ()>>(
     if !TALLY.with(|tally| tally.ended.get() == count && tally.sum.get() == tally.expected.get()) {
         return Err(Error::Polls);
     }
-    Ok(Measured {
+    // A part of the time in which none was polled tells no rate.
+    Ok((switches > 0).then(|| Measured {
         switches_per_second: switches as f64 / seconds,
         bytes_per_task: bytes as f64 / f64::from(count),
-    })
+    }))
 }
 
 /// Polls tasks until the clock has to be read again.
@@ -230,10 +255,11 @@ mod tests {
     #[test]
     fn every_measure_agrees_with_its_sum() {
         let plan = TasksPlan { count: 5000, duration: Duration::from_millis(1), core: last_core() };
-        let found = measure_tasks(&plan).expect("it runs");
+        let found = measure_tasks(&plan, &Stop::new()).expect("it runs");
         for rate in [found.switches_per_second, found.switches_per_second_random, found.wakes_per_second] {
-            assert!(rate > 0.0, "{found:?}");
+            assert!(rate > Some(0.0), "{found:?}");
         }
+        assert!(!found.interrupted);
     }
 
     #[test]

@@ -106,7 +106,8 @@ pub enum Ecn {
     Ask,
 }
 
-/// How much an engine holds. Each limit has a counter in [`Counters`](crate::Counters).
+/// How much an engine holds. A limit that the user reaches is said to the user: `listen` and `connect` fail, and `send` takes
+/// fewer bytes. One that peers reach has a counter in [`Counters`](crate::Counters).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Limits {

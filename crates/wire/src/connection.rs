@@ -147,28 +147,22 @@ impl Negotiated {
     /// Whom the peer's own certificate names (RFC 4514): `CN=alice,O=Example`. `None` without a certificate, or if its
     /// encoding is odd.
     pub fn peer_subject(&self) -> Option<String> {
-        Some(self.peer()?.subject.to_string())
+        self.peer()?.subject()
     }
 
     /// Who has signed the peer's own certificate, in the same form.
     pub fn peer_issuer(&self) -> Option<String> {
-        Some(self.peer()?.issuer.to_string())
+        self.peer()?.issuer()
     }
 
     /// The SHA-256 digest of the peer's public key, by which it can be [pinned](crate::tls::ClientTlsOptions::pins). `None`
     /// without a certificate, or if its encoding is odd.
     pub fn peer_key_digest(&self) -> Option<[u8; 32]> {
-        use x509_cert::der::Encode;
-
-        let key = self.peer()?.subject_public_key_info.to_der().ok()?;
-        ring::digest::digest(&ring::digest::SHA256, &key).as_ref().try_into().ok()
+        ring::digest::digest(&ring::digest::SHA256, self.peer()?.key).as_ref().try_into().ok()
     }
 
-    fn peer(&self) -> Option<x509_cert::TbsCertificate> {
-        use x509_cert::der::Decode;
-
-        let certificate = x509_cert::Certificate::from_der(self.peer_certificates.first()?).ok()?;
-        Some(certificate.tbs_certificate)
+    fn peer(&self) -> Option<crate::tls::Certificate<'_>> {
+        crate::tls::Certificate::from_der(self.peer_certificates.first()?)
     }
 }
 

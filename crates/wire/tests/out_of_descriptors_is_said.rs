@@ -2,6 +2,7 @@
 //! use. Alone in its file: the limit is the whole process's, and the resolver is to meet it before it has opened
 //! anything.
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::fs::File;

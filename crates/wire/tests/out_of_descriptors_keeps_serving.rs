@@ -1,6 +1,7 @@
 //! Without descriptors, a listener goes on serving its connections, counts, and logs at most once a second. Once it has
 //! descriptors again, it accepts the waiting peers. Alone in its file: the limit is the whole process's.
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::os::fd::AsRawFd;

@@ -2,6 +2,7 @@
 //! sockets each 61 polls. Ends that do not spin are woken, each time once.
 #![cfg(feature = "shm")]
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use anywire_loops::Loops;

@@ -2,9 +2,10 @@
 //! others are served meanwhile.
 #![cfg(feature = "shm")]
 
-#[path = "support/raw_shm.rs"]
+#[path = "behaviours/support/raw_shm.rs"]
 #[allow(dead_code, reason = "a part of it is used here")]
 mod raw;
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::io::{BufRead, BufReader};

@@ -2,6 +2,7 @@
 //! whose spinning connections are gone does not count.
 #![cfg(feature = "shm")]
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use anywire_wire::{Address, Connection, ListenOptions};

@@ -1,14 +1,16 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
-#[path = "../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod support;
 #[path = "../../../cli/tests/behaviours/common/tools.rs"]
 mod tools;
 
+mod a_failed_call_of_a_handler_is_a_gateways_error;
 mod a_proxy_keeps_the_length_of_head;
 #[cfg(all(feature = "tls", feature = "server", feature = "client"))]
 mod a_refused_certificate_is_said_by_either_version;
+mod a_request_is_changed_before_it_is_forwarded;
 mod a_shutdown_loses_no_call;
 mod an_answer_that_comes_late_is_a_timeout;
 mod an_upgrade_goes_through_a_proxy;

@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::support::paused::{NO_TIMEOUT, beside_a_server, settle};
-use anywire::client::{ClientBuilder, Counters, Limits, Timeouts};
+use anywire::client::{ClientBuilder, Counters, Limits, Response as Answer, Timeouts};
 use anywire::http::{Body, h2};
 use anywire::wire::{Connection, Dialer};
-use anywire::{Client, Router};
+use anywire::{Client, Response, Router, StatusCode};
 use bytes::Bytes;
 use tokio::time::{Instant, advance, sleep_until, timeout};
 
@@ -155,6 +155,52 @@ const TIMEOUTS: &[Timeout] = &[
         }),
     },
     Timeout {
+        name: "total, of a stream",
+        set: |timeouts, _, after| timeouts.stream_total = after,
+        connections: 9,
+        http2: BOTH,
+        times: 1,
+        meet: Meet::Call(|client, address| {
+            Box::pin(async move {
+                let call = client.get("http://peer.example/begins").via(&*address);
+                now(async { is_timeout(drain(call.send().await.expect("a head")).await) })
+            })
+        }),
+    },
+    Timeout {
+        name: "silence of an event stream",
+        set: |timeouts, _, after| {
+            timeouts.read = Duration::from_micros(900);
+            timeouts.stream = after;
+        },
+        connections: 9,
+        http2: BOTH,
+        times: 1,
+        meet: Meet::Call(|client, address| {
+            Box::pin(async move {
+                let call = client.get("http://peer.example/events").via(&*address);
+                now(async { is_timeout(drain(call.send().await.expect("a head")).await) })
+            })
+        }),
+    },
+    Timeout {
+        name: "silence of a stream that is forwarded",
+        set: |timeouts, _, after| {
+            timeouts.read = Duration::from_micros(900);
+            timeouts.stream = after;
+        },
+        connections: 9,
+        http2: BOTH,
+        times: 1,
+        meet: Meet::Call(|client, address| {
+            Box::pin(async move {
+                let request = anywire::http::Request::get("/begins");
+                let call = client.forward(request, "http://peer.example").via(&*address);
+                now(async { is_timeout(drain(call.send().await.expect("a head")).await) })
+            })
+        }),
+    },
+    Timeout {
         name: "total, while it waits for a connection",
         set: |timeouts, _, after| timeouts.total = after,
         connections: 1,
@@ -233,6 +279,12 @@ fn get(client: &Client, address: &str, path: &str) -> impl Future<Output = bool>
     async { is_timeout(call.send().await) }
 }
 
+/// Takes a body as it comes.
+async fn drain(mut response: Answer) -> Result<(), anywire::client::Error> {
+    while response.chunk().await?.is_some() {}
+    Ok(())
+}
+
 fn is_timeout<T>(outcome: Result<T, anywire::client::Error>) -> bool {
     outcome.is_err_and(|error| error.is_timeout())
 }
@@ -248,17 +300,25 @@ async fn keep(held: Connection) {
 
 fn router() -> Router {
     let never = async || std::future::pending::<()>().await;
-    Router::new().get("/", async || "ok").get("/never", never).post("/never", never).get(
-        "/begins",
-        async || {
-            let (mut sender, body) = Body::channel(99);
-            drop(anywire::loops::spawn(async move {
-                sender.send("one").await.expect("a reader");
-                std::future::pending::<()>().await;
-            }));
-            body
-        },
-    )
+    let events = async || {
+        Response::new(StatusCode::OK).header("content-type", "text/Event-Stream; x=y").body(begins())
+    };
+    Router::new()
+        .get("/", async || "ok")
+        .get("/never", never)
+        .post("/never", never)
+        .get("/begins", async || begins())
+        .get("/events", events)
+}
+
+/// A body that goes no further.
+fn begins() -> Body {
+    let (mut sender, body) = Body::channel(99);
+    drop(anywire::loops::spawn(async move {
+        sender.send("one").await.expect("a reader");
+        std::future::pending::<()>().await;
+    }));
+    body
 }
 
 fn timeouts() -> Timeouts {
@@ -268,7 +328,9 @@ fn timeouts() -> Timeouts {
         handshake: NO_TIMEOUT,
         write: NO_TIMEOUT,
         read: NO_TIMEOUT,
+        stream: NO_TIMEOUT,
         total: NO_TIMEOUT,
+        stream_total: NO_TIMEOUT,
         idle: NO_TIMEOUT,
         lifetime: NO_TIMEOUT,
         pool_unused: NO_TIMEOUT,

@@ -66,10 +66,10 @@ impl Ladder {
         let comparison =
             if candidates.is_empty() { None } else { Some(compare::measure(&candidates, &options)?) };
         let hand_over = match hands_over && !options.stop.is_stopped() {
-            true => Some(self.hand_over()?),
+            true => Some(self.hand_over(&options.stop)?),
             false => None,
         };
-        let outcome = Outcome { comparison, hand_over };
+        let outcome = Outcome { comparison, hand_over, interrupted: options.stop.is_stopped() };
         self.results.write(&outcome, page::page)?;
         signals.check()?;
         match outcome.comparison.as_ref().and_then(first_failure) {
@@ -127,7 +127,7 @@ impl Ladder {
         })
     }
 
-    fn hand_over(&self) -> Result<HandOvers, Failure> {
+    fn hand_over(&self, stop: &Stop) -> Result<HandOvers, Failure> {
         let default = hand_over::Options::default();
         let shorter = if self.quick { 2 } else { 1 };
         let options = hand_over::Options {
@@ -139,7 +139,8 @@ impl Ladder {
         let progress = Progress::start(steps as u64);
         progress.say("handing jobs over between two threads");
         let mut done = 0;
-        let measured = hand_over::measure(&options, |way, in_flight| {
+        let is_stopped = || stop.is_stopped();
+        let measured = hand_over::measure(&options, is_stopped, |way, in_flight| {
             progress.show(done, || format!("{way}, {in_flight} in flight"));
             done += 1;
         });

@@ -16,24 +16,26 @@ use crate::candidates;
 pub(super) struct Outcome {
     pub(super) comparison: Option<Comparison>,
     pub(super) hand_over: Option<HandOvers>,
+    /// Whether it was ended early, in whichever part.
+    pub(super) interrupted: bool,
 }
 
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { comparison, hand_over } = self;
+        let Self { comparison, hand_over, interrupted } = self;
         let rungs = comparison.iter().flat_map(|all| &all.candidates);
         let rungs = rungs.map(|row| Rung { row, story: candidates::story(&row.name) }).collect();
         let all = comparison.as_ref();
         Json {
             schema: "anywire.ladder/1",
             tool: Tool::this(),
-            host: all.map(|all| &all.host),
+            host: &all.map_or_else(Host::without_loops, |all| all.host.clone()),
             placement: all.map(|all| &all.placement),
             plan: all.map(|all| &all.plan),
             rungs,
             hand_over: hand_over.as_ref(),
             notes: all.map_or(&[], |all| &all.notes),
-            interrupted: all.is_some_and(|all| all.interrupted),
+            interrupted: *interrupted,
         }
         .serialize(serializer)
     }
@@ -43,7 +45,7 @@ impl Serialize for Outcome {
 struct Json<'a> {
     schema: &'static str,
     tool: Tool,
-    host: Option<&'a Host>,
+    host: &'a Host,
     placement: Option<&'a Placement>,
     plan: Option<&'a ComparePlan>,
     rungs: Vec<Rung<'a>>,
@@ -91,6 +93,9 @@ impl fmt::Display for Outcome {
                 writeln!(formatter)?;
             }
             writeln!(formatter, "a job from thread to thread{}\n", between(all))?;
+            if all.interrupted {
+                writeln!(formatter, "interrupted: these are the rows until then\n")?;
+            }
             let mut columns = Columns::new(
                 2,
                 &["in flight", "way"].into_iter().chain(HAND_OVER_HEADINGS).collect::<Vec<_>>(),

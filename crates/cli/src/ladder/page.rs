@@ -100,6 +100,9 @@ fn groups(rows: &[Row], write: fn(f64) -> String, figures: &[(Figure, Colour, &s
 
 fn hand_overs(page: &mut Page, all: &HandOvers) {
     page.heading("Handing a job to another thread");
+    if all.interrupted {
+        page.warning("This run was ended early: these are the rows until then.");
+    }
     page.paragraph(&format!("Two threads pass jobs back and forth{}.", outcome::between(all)));
     let chart = |title: &str, write: fn(f64) -> String, figure: fn(&HandOver) -> f64| {
         let ways = || Way::ALL.into_iter().enumerate().map(|(index, way)| (way, style(index)));

@@ -162,6 +162,7 @@ fn on_one_core_nothing_is_pinned_and_nothing_spins() {
 fn the_hand_over_can_be_measured_alone() {
     let result = ladder(&["--quick", "--rungs", "hand-over"]);
     assert_eq!(result["rungs"].as_array().map(Vec::len), Some(0));
+    assert!(result["host"]["kernel"].is_string() && result["interrupted"] == false, "{result}");
     assert!(result["hand_over"]["rows"].as_array().is_some_and(|rows| rows.len() >= 9), "{result}");
 }
 

@@ -1,16 +1,19 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
 mod common;
+#[path = "common/peer.rs"]
+mod peer;
 #[path = "common/pki.rs"]
 mod pki;
 #[path = "common/secured.rs"]
 mod secured;
-#[path = "../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod tls_peers;
 #[path = "common/tools.rs"]
 mod tools;
 
+mod an_answer_that_fails_says_how;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
 mod errors_say_what_would_help;

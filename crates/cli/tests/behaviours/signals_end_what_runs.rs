@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
-use crate::common::{Served, command, stdout};
+use crate::common::{Served, command, ended_at_its_first_word, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 #[test]
 fn a_service_finishes_its_requests() {
@@ -56,6 +57,29 @@ fn end_a_load(signal: Signal, code: i32) {
     let output = child.wait_with_output().expect("the load ends");
     assert_eq!(output.status.code(), Some(code));
     assert!(stdout(&output).contains("interrupted"), "{}", stdout(&output));
+}
+
+/// Each says it in its result, with the rows until then, and does not wait for its end.
+#[test]
+fn what_measures_row_by_row_says_that_it_was_ended() {
+    let hand_over = ended(&["ladder", "--rungs", "hand-over"], Signal::INT, 130);
+    assert!(hand_over["hand_over"]["rows"].as_array().is_some_and(|rows| rows.len() < 12), "{hand_over}");
+    assert!(hand_over["host"]["cores"].is_u64(), "{hand_over}");
+    let args = ["ipc", "--ways", "unix,unix-loop", "--sizes", "64", "--duration", "60s"];
+    let ipc = ended(&args, Signal::TERM, 143);
+    assert!(ipc["rows"].as_array().is_some_and(|rows| rows.len() < 4), "{ipc}");
+    for signal in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let tasks = ended(&["swarm", "tasks", "-n", "1000", "--duration", "1h"], signal.0, signal.1);
+        assert!(tasks["tasks"] == 1000 && tasks["wakes_per_second"].is_null(), "{tasks}");
+    }
+}
+
+fn ended(args: &[&str], signal: Signal, code: i32) -> Value {
+    let output = ended_at_its_first_word(args, signal);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+    let result: Value = serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    assert_eq!(result["interrupted"], true, "{result}");
+    result
 }
 
 fn pid(child: &std::process::Child) -> Pid {

@@ -14,18 +14,24 @@
 //! | `files` | every Rust file says at its head what it is for, and is short enough to read |
 //! | `map` | the map of the house names every source file |
 //! | `links` | a relative link in a document leads somewhere |
-//! | `evidence` | a test that a page names as evidence for an RFC exists |
+//! | `chain` | the pages of the guide lead from one to the next |
+//! | `evidence` | a test that a page names as evidence exists |
+//! | `figures` | the tables of measured figures are those of `bench/results` |
+//! | `programs` | a program of the README or the guide needs the dependencies that its page lists, and no others |
 //! | `examples` | the README lists every example, and every example runs |
 
 mod arrows;
+mod chain;
 mod evidence;
 mod examples;
+mod figures;
 mod files;
 mod links;
 mod lints;
 mod map;
 mod packages;
 mod pages;
+mod programs;
 mod sans_io;
 mod tree;
 

@@ -4,7 +4,7 @@
 use std::time::Instant;
 use std::{io, mem};
 
-use anywire_http::h2::{self, Code, MessageError};
+use anywire_http::h2::{self, Code, GoAway, MessageError};
 use slab::Slab;
 
 use super::session::{Session, Turn};
@@ -76,21 +76,37 @@ impl Session {
         if code == Code::REFUSED_STREAM && !stream.heard {
             return self.refuse(stream, code, context);
         }
-        let phase = phase(&stream);
-        let (origin, sent) = (stream.job.draft.origin(), stream.job.sent);
-        let error = match why {
-            // As over HTTP/1.
-            Some(MessageError::Limit(source)) => Error::Response { origin, source },
-            why => Error::Stream { origin, code, phase, sent, why },
-        };
+        let error = self.reset_of(&stream, code, why);
         self.end(stream, error, context);
+    }
+
+    fn reset_of(&self, stream: &Stream, code: Code, why: Option<MessageError>) -> Error {
+        let (phase, origin, sent) = (phase(stream), stream.job.draft.origin(), stream.job.sent);
+        match (why, &self.said) {
+            // As over HTTP/1.
+            (Some(MessageError::Limit(source)), _) => Error::Response { origin, source },
+            (None, Some(said)) if code == Code::REFUSED_STREAM => {
+                Error::GoAway { origin, phase, said: said.clone(), sent }
+            }
+            (why, _) => Error::Stream { origin, code, phase, sent, why },
+        }
+    }
+
+    /// The peer ends the connection. What it says of an error counts, whatever it says before or behind that.
+    pub(super) fn hear_leave(&mut self, said: GoAway) {
+        self.is_last = true;
+        if said.code != Code::NO_ERROR || self.said.as_ref().is_none_or(|said| said.code == Code::NO_ERROR) {
+            self.said = Some(said);
+        }
     }
 
     /// The peer has processed nothing of the request, so it may go out once more (RFC 9113 section 8.7).
     fn refuse(&mut self, mut stream: Stream, code: Code, context: &LoopContext) {
         // What was on an earlier connection that died may have been processed there.
         stream.job.sent &= stream.job.resent;
-        if self.wants_tls && stream.job.negotiated.is_none() {
+        let finds_it_unsafe = self.said.as_ref().is_some_and(|said| said.code == Code::INADEQUATE_SECURITY);
+        // Without TLS, it wants that.
+        if finds_it_unsafe && stream.job.negotiated.is_none() {
             let origin = stream.job.draft.origin();
             return self.end(stream, Error::SpeaksTls { origin }, context);
         }
@@ -98,8 +114,8 @@ impl Session {
             stream.job.refusals += 1;
             return self.turns.push_back(Turn::Again(stream.into_job()));
         }
-        let (phase, origin, sent) = (phase(&stream), stream.job.draft.origin(), stream.job.sent);
-        self.end(stream, Error::Stream { origin, code, phase, sent, why: None }, context);
+        let error = self.reset_of(&stream, code, None);
+        self.end(stream, error, context);
     }
 
     /// Ends all calls, because the peer broke the protocol, or does not answer.
@@ -135,9 +151,13 @@ impl Session {
                 continue;
             }
             let (origin, phase, sent) = (stream.job.draft.origin(), phase(stream), stream.job.sent);
-            let error = match &cause {
-                Some(source) => Error::Io { origin, phase, source: again(source), sent },
-                None => Error::ClosedByPeer { origin, phase, sent },
+            let error = match (&self.said, &cause) {
+                // Having said that, a peer may close with bytes unread, which is a reset.
+                (Some(said), cause) if cause.is_none() || said.code != Code::NO_ERROR => {
+                    Error::GoAway { origin, phase, said: said.clone(), sent }
+                }
+                (_, Some(source)) => Error::Io { origin, phase, source: again(source), sent },
+                (_, None) => Error::ClosedByPeer { origin, phase, sent },
             };
             self.fail(place, error, context);
         }

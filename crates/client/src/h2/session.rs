@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Event, Refused, RequestParts, StreamMap};
+use anywire_http::h2::{Code, Engine, Event, GoAway, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
@@ -63,8 +63,8 @@ pub(crate) struct Session {
     /// It takes no more calls, and ends when those that it has are over.
     pub(super) is_last: bool,
     pub(super) is_over: bool,
-    /// The peer finds the connection not safe enough: without TLS, it wants that.
-    pub(super) wants_tls: bool,
+    /// What the peer has said of why the connection ends.
+    pub(super) said: Option<GoAway>,
     /// Why the wire takes nothing more. The peer may still have answered.
     pub(super) refused: Option<io::Error>,
 }
@@ -112,7 +112,7 @@ impl Session {
             used: false,
             is_last: false,
             is_over: false,
-            wants_tls: false,
+            said: None,
             refused: None,
         }
     }
@@ -375,10 +375,7 @@ impl Session {
                         self.was_reset(place, code, why, context);
                     }
                 }
-                Ok(Some(Event::GoAway { code, .. })) => {
-                    self.is_last = true;
-                    self.wants_tls |= code == Code::INADEQUATE_SECURITY;
-                }
+                Ok(Some(Event::GoAway(said))) => self.hear_leave(said),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.break_off(error, context);

@@ -8,6 +8,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use anywire_http::gateway;
 use anywire_loops::LocalTask;
 use anywire_loops::clock::precise;
 use anywire_wire::udp::{
@@ -17,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::error::UdpCallError;
 use super::matching::Matching;
+use crate::Error;
 
 /// Calls one peer by datagrams. Cheap to clone; all clones share a socket, which is closed with the last of them.
 #[derive(Clone)]
@@ -75,6 +77,7 @@ impl UdpClient {
         matching: Matching,
         options: UdpClientOptions,
     ) -> Result<Self, UdpError> {
+        gateway::know_calls(Error::status_of);
         let peer = address.to_datagram_address()?;
         let socket = Udp::connect(&peer, &options.socket).await?;
         let inner = Rc::new(Inner {

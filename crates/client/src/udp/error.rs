@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use anywire_advice::Advice;
+use anywire_http::StatusCode;
 use anywire_wire::udp::{Cut, DatagramAddress};
 
 /// Why a call has no response. The peer may have acted on it, unless the variant says that nothing was sent.
@@ -99,6 +100,20 @@ impl UdpCallError {
             Self::Timeout { .. } | Self::Cut(_) | Self::Ended | Self::System { .. } => true,
             Self::Refused { is_certain, .. } => !is_certain,
             _ => false,
+        }
+    }
+
+    /// What it is worth as a gateway's response.
+    pub(crate) fn gateway_status(&self) -> StatusCode {
+        match self {
+            Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Refused { .. } | Self::Cut(_) | Self::System { .. } => StatusCode::BAD_GATEWAY,
+            Self::Connect(_)
+            | Self::NoTag { .. }
+            | Self::TagInUse { .. }
+            | Self::TooLarge { .. }
+            | Self::Ended => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }

@@ -271,7 +271,8 @@ fn the_wake_of_one_deadline_renews_no_other() {
         talk.wait_for_end();
     });
     let (total, read) = (Duration::from_secs(1), Duration::from_secs(3));
-    let (_loops, client) = client(1, |builder| builder.total_timeout(total).read_timeout(read));
+    let timeouts = Timeouts { total, read, ..Timeouts::default() };
+    let (_loops, client) = client(1, |builder| builder.timeouts(timeouts));
     let mut answer = block_on(client.get(peer.url("/stops")).via(peer.via()).send()).expect("an answer");
     assert_eq!(block_on(answer.chunk()).expect("a good body").expect("some of it"), "half");
     // Begins later on the same loop, and ends before a silence that began anew when the total deadline passed.
@@ -400,8 +401,19 @@ fn narrow() -> Limits {
 /// The default deadlines of a call, all shorter by one factor.
 fn scaled() -> Timeouts {
     // A handshake has work to do, which takes its time on a busy machine.
-    let Timeouts { acquire, connect, handshake, write, read, total, idle, lifetime, pool_unused } =
-        Timeouts::default();
+    let Timeouts {
+        acquire,
+        connect,
+        handshake,
+        write,
+        read,
+        stream,
+        total,
+        stream_total,
+        idle,
+        lifetime,
+        pool_unused,
+    } = Timeouts::default();
     let by = |timeout: Duration| timeout / FACTOR;
     Timeouts {
         acquire: by(acquire),
@@ -409,7 +421,9 @@ fn scaled() -> Timeouts {
         handshake,
         write: by(write),
         read: by(read),
+        stream: by(stream),
         total: by(total),
+        stream_total,
         idle: by(idle),
         lifetime: by(lifetime),
         pool_unused: by(pool_unused),

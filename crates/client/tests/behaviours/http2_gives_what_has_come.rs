@@ -145,8 +145,9 @@ fn what_comes_in_one_read_with_the_end_is_given_first() {
                     (2, _, error) => error.is_none(),
                     (_, 0, Some(Error::Stream { code, .. })) => *code == Code::NO_ERROR,
                     (_, 1, Some(Error::Stream { code, .. })) => *code == Code::INTERNAL_ERROR,
-                    (_, 2 | 4, Some(Error::Stream { code, .. })) => *code == Code::REFUSED_STREAM,
-                    (_, 3, Some(Error::ClosedByPeer { .. } | Error::Io { .. })) => true,
+                    (_, 2, Some(Error::Stream { code, .. })) => *code == Code::REFUSED_STREAM,
+                    (_, 3, Some(Error::GoAway { .. } | Error::Io { .. })) => true,
+                    (_, 4, Some(Error::GoAway { .. })) => true,
                     (_, 5, Some(Error::Http2 { .. })) => true,
                     _ => false,
                 };

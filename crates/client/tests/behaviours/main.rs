@@ -35,6 +35,7 @@ mod http2_fills_large_windows;
 mod http2_gives_what_has_come;
 mod http2_sends_again_what_was_not_processed;
 mod http2_survives_bad_servers;
+mod http2_tells_why_a_peer_leaves;
 mod http2_windows_are_shared;
 mod https_goes_over_tls;
 mod limits_may_be_as_large_as_they_like;

@@ -214,6 +214,20 @@ impl DecodeError {
         }
     }
 
+    /// Whether it is wrong with a body or with trailers, so that the head before them was read.
+    pub fn is_in_body(&self) -> bool {
+        matches!(
+            self,
+            Self::ChunkSize
+                | Self::ChunkEnd
+                | Self::ChunkExtensions { .. }
+                | Self::TrailersTooLarge { .. }
+                | Self::TooManyTrailers { .. }
+                | Self::ForbiddenTrailer
+                | Self::BodyCutShort
+        )
+    }
+
     /// Whether the peer closed in the middle of a message. It may not read an answer any more.
     pub fn is_cut_short(&self) -> bool {
         matches!(self, Self::HeadCutShort | Self::BodyCutShort)
@@ -233,6 +247,7 @@ mod tests {
         assert_eq!(DecodeError::HeadTooLarge { limit: 1 }.status().as_u16(), 431);
         assert_eq!(DecodeError::HeadTooLarge { limit: 1 }.fault(), Fault::Limit);
         assert_eq!(DecodeError::BothLengths.fault(), Fault::Peer);
+        assert!(DecodeError::ChunkEnd.is_in_body() && !DecodeError::HeadCutShort.is_in_body());
         assert!(DecodeError::BodyCutShort.is_cut_short() && !DecodeError::Version.is_cut_short());
     }
 

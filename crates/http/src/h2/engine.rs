@@ -11,7 +11,7 @@ use super::priority::{Priority, Ready};
 use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
 use super::stream::{Half, Stream, StreamMap};
 use super::window::InWindow;
-use super::{Code, Error, Limits, MessageError, StreamId};
+use super::{Code, Error, GoAway, Limits, MessageError, StreamId};
 use crate::{Headers, RequestHead, ResponseHead};
 
 /// The engine of one HTTP/2 connection.
@@ -152,16 +152,11 @@ pub enum Event<'b> {
         code: Code,
         /// The peer has said so. Else it has broken a rule, and was told so.
         by_peer: bool,
-        /// What is wrong with a head or with trailers, if it is that.
+        /// What is wrong with what the peer has sent. `None` if the peer has reset it, or if it was one stream too many.
         why: Option<MessageError>,
     },
-    /// The peer takes no streams behind `last`. Those that it had not processed follow as [`Event::Reset`].
-    GoAway {
-        /// The last stream that may have been processed.
-        last: StreamId,
-        /// Why.
-        code: Code,
-    },
+    /// The peer takes no streams behind [`last`](GoAway::last). Those that it had not processed follow as [`Event::Reset`].
+    GoAway(GoAway),
 }
 
 /// The protocol that an extended CONNECT asks for, such as `websocket` (RFC 8441): an extension of the request's head.

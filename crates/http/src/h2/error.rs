@@ -5,7 +5,7 @@ use std::fmt;
 use anywire_advice::Advice;
 
 use super::hpack::HpackError;
-use super::{frame, settings};
+use super::{StreamId, frame, settings};
 use crate::Fault;
 use crate::h1::DecodeError;
 
@@ -96,11 +96,41 @@ impl fmt::Debug for Code {
     }
 }
 
-/// What is wrong with a message of the peer, so that its stream was ended.
+/// What a peer says when it ends the connection, by a `GOAWAY` (RFC 9113 section 6.8).
+///
+/// It is shown as the code with the text behind it. Nothing in the text acts on a terminal then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoAway {
+    /// The last stream that the peer may have processed.
+    pub last: StreamId,
+    /// Why.
+    pub code: Code,
+    /// What the peer adds for a person, as it came. Mostly empty, and cut after 256 bytes.
+    pub text: Box<str>,
+}
+
+impl GoAway {
+    pub(super) fn new(last: StreamId, code: Code, text: &[u8]) -> Self {
+        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
+        Self { last, code, text: String::from_utf8_lossy(text).into() }
+    }
+}
+
+impl fmt::Display for GoAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.text {
+            "" => write!(f, "{}", self.code),
+            // Escapes what is not printable.
+            text => write!(f, "{} ({text:?})", self.code),
+        }
+    }
+}
+
+/// What is wrong with a message or a frame of the peer, so that its stream was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// It breaks a rule (RFC 9113 section 8.1.1), which the text names. Fault of the peer.
+    /// It breaks a rule (RFC 9113 sections 5, 6 and 8.1.1), which the text names. Fault of the peer.
     #[error("{0}")]
     Malformed(&'static str),
     /// It is above one of the [limits of heads](crate::HeadLimits), as over HTTP/1. Fault: limit.
@@ -199,3 +229,6 @@ impl Error {
         }
     }
 }
+
+/// What is kept of the text of a `GOAWAY`: as much as a person reads. A frame may hold 16 KiB.
+const TEXT_BYTES_MAX: usize = 256;

@@ -62,7 +62,7 @@ mod window;
 
 pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};
-pub use self::error::{Abuse, Code, Error, MessageError};
+pub use self::error::{Abuse, Code, Error, GoAway, MessageError};
 pub use self::hpack::HpackError;
 #[cfg(fuzzing)]
 pub use self::hpack::{Hpack, Pair};

@@ -186,8 +186,13 @@ impl Engine {
             self.incoming = Incoming::Skip(length + padding);
             return match self.streams.get(&id).map(|stream| stream.incoming) {
                 None => self.closed(id, "DATA comes for a stream that has ended").map(|()| Step::Again),
-                Some(Half::Head) => self.fault(now, id, Code::PROTOCOL_ERROR, out),
-                Some(_) => self.fault(now, id, Code::STREAM_CLOSED, out),
+                Some(Half::Head) => {
+                    self.fault(now, id, Code::PROTOCOL_ERROR, malformed("DATA comes before a head"), out)
+                }
+                Some(_) => {
+                    let why = malformed("DATA comes behind the end of its stream");
+                    self.fault(now, id, Code::STREAM_CLOSED, why, out)
+                }
             };
         };
         let too_much = !stream.in_window.spend(head.length);
@@ -195,10 +200,16 @@ impl Engine {
         stream.in_window.free(overhead);
         stream.unread += length as u32;
         self.in_window.free(overhead);
-        if too_much || !stream.keeps_its_length(length, end) {
+        let wrong = match stream.keeps_its_length(length, end) {
+            _ if too_much => {
+                Some((Code::FLOW_CONTROL_ERROR, "the peer sends more than the stream's window allows"))
+            }
+            Ok(()) => None,
+            Err(reason) => Some((Code::PROTOCOL_ERROR, reason)),
+        };
+        if let Some((code, reason)) = wrong {
             self.incoming = Incoming::Skip(length + padding);
-            let code = if too_much { Code::FLOW_CONTROL_ERROR } else { Code::PROTOCOL_ERROR };
-            return self.fault(now, id, code, out);
+            return self.fault(now, id, code, malformed(reason), out);
         }
         // No reader takes padding. And what was not worth a frame is, once the peer may send no more than that.
         if !end {
@@ -254,27 +265,17 @@ impl Engine {
 
     /// Ends a stream for a fault of the peer, which counts as a reset (CVE-2025-8671).
     #[cold]
-    fn fault(&mut self, now: Instant, id: StreamId, code: Code, out: &mut Vec<u8>) -> Result<Step, Error> {
-        self.spend_reset(now)?;
-        self.reset_stream(id, code, out);
-        Ok(Step::Event(Event::Reset { id, code, by_peer: false, why: None }))
-    }
-
-    /// As [`fault`](Self::fault), of a message.
-    #[cold]
-    fn bad_message(
+    fn fault(
         &mut self,
         now: Instant,
         id: StreamId,
         code: Code,
-        error: MessageError,
+        why: Option<MessageError>,
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
-        let mut step = self.fault(now, id, code, out)?;
-        if let Step::Event(Event::Reset { why, .. }) = &mut step {
-            *why = Some(error);
-        }
-        Ok(step)
+        self.spend_reset(now)?;
+        self.reset_stream(id, code, out);
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false, why }))
     }
 
     fn spend_reset(&mut self, now: Instant) -> Result<(), Error> {
@@ -296,6 +297,10 @@ impl Engine {
 
 fn refuse<T>(code: Code, reason: &'static str) -> Result<T, Error> {
     Err(Error::Frame { code, reason })
+}
+
+fn malformed(reason: &'static str) -> Option<MessageError> {
+    Some(MessageError::Malformed(reason))
 }
 
 fn on_connection(head: FrameHead, reason: &'static str) -> Result<(), Error> {

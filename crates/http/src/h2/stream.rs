@@ -83,13 +83,14 @@ impl Stream {
         self.incoming == Half::Ended && self.outgoing == Half::Ended
     }
 
-    /// So much of the body has come, perhaps the last of it. False if that is not the length that its head states.
+    /// So much of the body has come, perhaps the last of it. An error says how that differs from the length that its head
+    /// states.
     #[inline]
-    pub(super) fn keeps_its_length(&mut self, bytes: usize, end: bool) -> bool {
-        let Some(left) = self.left else { return true };
-        let Some(rest) = left.checked_sub(bytes as u64) else { return false };
+    pub(super) fn keeps_its_length(&mut self, bytes: usize, end: bool) -> Result<(), &'static str> {
+        let Some(left) = self.left else { return Ok(()) };
+        let Some(rest) = left.checked_sub(bytes as u64) else { return Err(BODY_TOO_LONG) };
         self.left = Some(rest);
-        rest == 0 || !end
+        if rest == 0 || !end { Ok(()) } else { Err(BODY_TOO_SHORT) }
     }
 
     /// Tells the peer of what was read, once it is worth a frame and if the peer has more to send.
@@ -107,3 +108,7 @@ impl Stream {
         self.wants_to_send && self.outgoing == Half::Body && self.out_window > 0
     }
 }
+
+/// What is wrong with a body beside the length that its head states.
+pub(super) const BODY_TOO_SHORT: &str = "a body is shorter than its `Content-Length`";
+const BODY_TOO_LONG: &str = "a body is longer than its `Content-Length`";

@@ -12,6 +12,7 @@ mod h2_abuse_ends_the_connection;
 mod h2_bounds_hold_on_both_sides;
 mod h2_durations_may_be_endless;
 mod h2_ends_without_loss;
+mod h2_faults_are_named;
 mod h2_faults_end_what_they_touch;
 mod h2_heads_fit_what_the_peer_takes;
 mod h2_secrets_stay_out_of_tables;

@@ -50,6 +50,8 @@ pub struct HandOvers {
     pub cores: Option<[usize; 2]>,
     /// What a reader must know about all rows.
     pub notes: Vec<String>,
+    /// Whether it was ended early: the rows are those until then.
+    pub interrupted: bool,
 }
 
 /// One way, with one number of jobs. Figures are of one hand-over, in one direction; `null` where they are unknown.
@@ -91,13 +93,14 @@ pub enum Error {
 }
 
 /// Measures all ways with each number of jobs; blocks the thread for the sum of their times. `progress` is called before each.
+/// `is_stopped` is asked now and then, and ends it early.
 ///
 /// ```
 /// use std::time::Duration;
 /// use anywire_ladder::hand_over::{Options, measure};
 ///
 /// let options = Options { in_flight: vec![1], duration: Duration::from_millis(5), ..Options::default() };
-/// for row in measure(&options, |_, _| {})?.rows {
+/// for row in measure(&options, || false, |_, _| {})?.rows {
 ///     println!("{:<16} {:.2} us of CPU", row.way, row.cpu_us_per_hand_over);
 /// }
 /// # Ok::<(), anywire_ladder::hand_over::Error>(())
@@ -106,7 +109,11 @@ pub enum Error {
 /// # Errors
 ///
 /// See [`Error`]. Where system calls may not be counted, the figures are `None`, and a note says why.
-pub fn measure(options: &Options, mut progress: impl FnMut(Way, usize)) -> Result<HandOvers, Error> {
+pub fn measure(
+    options: &Options,
+    is_stopped: impl Fn() -> bool,
+    mut progress: impl FnMut(Way, usize),
+) -> Result<HandOvers, Error> {
     if let Some(&wrong) =
         options.in_flight.iter().find(|&&jobs| !(1..=Options::IN_FLIGHT_MAX).contains(&jobs))
     {
@@ -124,23 +131,38 @@ pub fn measure(options: &Options, mut progress: impl FnMut(Way, usize)) -> Resul
         );
     }
     let mut rows = Vec::new();
-    for &in_flight in &options.in_flight {
-        for way in Way::ALL.into_iter().filter(|way| cores.is_some() || *way != Way::Spin) {
-            progress(way, in_flight);
-            let figures = run(way, in_flight, cores, options.duration, Counting::Time)?;
-            let mut calls = None;
-            if !options.syscall_duration.is_zero() {
-                let counted = run(way, in_flight, cores, options.syscall_duration, Counting::Calls)?;
-                match &counted.calls {
-                    Ok(named) => calls = Some(counted.per_hand_over(named)),
-                    Err(why_not) if !notes.contains(why_not) => notes.push(why_not.clone()),
-                    Err(_) => {}
-                }
-            }
-            rows.push(figures.row(way, in_flight, calls));
+    let runs = options.in_flight.iter().flat_map(|&in_flight| Way::ALL.map(|way| (way, in_flight)));
+    for (way, in_flight) in runs.filter(|(way, _)| cores.is_some() || *way != Way::Spin) {
+        if is_stopped() {
+            break;
         }
+        progress(way, in_flight);
+        let run = |duration, counting| run(way, in_flight, cores, duration, counting, &is_stopped);
+        let Some(figures) = run(options.duration, Counting::Time)? else { break };
+        let mut calls = None;
+        if !options.syscall_duration.is_zero() {
+            let Some(counted) = run(options.syscall_duration, Counting::Calls)? else { break };
+            match &counted.calls {
+                Ok(named) => calls = Some(counted.per_hand_over(named)),
+                Err(why_not) if !notes.contains(why_not) => notes.push(why_not.clone()),
+                Err(_) => {}
+            }
+        }
+        rows.push(figures.row(way, in_flight, calls));
     }
-    Ok(HandOvers { rows, cores, notes })
+    Ok(HandOvers { rows, cores, notes, interrupted: is_stopped() })
+}
+
+/// Rests for so long, or until the run is stopped. Whether it was not.
+fn rest(time: Duration, is_stopped: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    loop {
+        let left = time.saturating_sub(start.elapsed());
+        if left.is_zero() || is_stopped() {
+            return !is_stopped();
+        }
+        thread::sleep(left.min(LOOK_EVERY));
+    }
 }
 
 /// What a run counts beside the hand-overs. Not both: the counters of calls cost time at each call.
@@ -193,13 +215,15 @@ struct Pair {
     stop: AtomicBool,
 }
 
+/// `None` if it was stopped.
 fn run(
     way: Way,
     in_flight: usize,
     cores: Option<[usize; 2]>,
     duration: Duration,
     counting: Counting,
-) -> io::Result<Figures> {
+    is_stopped: impl Fn() -> bool,
+) -> io::Result<Option<Figures>> {
     // Room for the end, and for a second one if a thread fails.
     let lane = || Lane::new(way, in_flight + 2);
     let pair = Pair {
@@ -226,14 +250,14 @@ fn run(
         });
         drop(told);
         let ids: Vec<i32> = started.iter().take(2).collect();
-        let measured = pair.measure(&ids, duration, counting);
+        let measured = pair.measure(&ids, duration, counting, is_stopped);
         pair.stop.store(true, Ordering::Relaxed);
         let mut latency = histogram();
         for thread in threads {
             let of_thread = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             latency.add(of_thread).map_err(io::Error::other)?;
         }
-        measured.map(|figures| Figures { latency, ..figures })
+        measured.map(|figures| figures.map(|figures| Figures { latency, ..figures }))
     })
 }
 
@@ -271,9 +295,17 @@ impl Pair {
         }
     }
 
-    /// Watches the two threads from outside for a while.
-    fn measure(&self, ids: &[i32], duration: Duration, counting: Counting) -> io::Result<Figures> {
-        thread::sleep(duration / 10);
+    /// Watches the two threads from outside for a while. `None` if it was stopped.
+    fn measure(
+        &self,
+        ids: &[i32],
+        duration: Duration,
+        counting: Counting,
+        is_stopped: impl Fn() -> bool,
+    ) -> io::Result<Option<Figures>> {
+        if !rest(duration / 10, &is_stopped) {
+            return Ok(None);
+        }
         let counters = match counting {
             Counting::Calls => ids.iter().map(|&id| CallsByName::for_thread(id)).collect(),
             Counting::Time => Ok(Vec::new()),
@@ -282,7 +314,7 @@ impl Pair {
             Ok(counters) => counters,
             Err(why_not) => {
                 let (calls, latency) = (Err(why_not.to_string()), histogram());
-                return Ok(Figures { handed: 0, seconds: 0.0, cpu: Duration::ZERO, calls, latency });
+                return Ok(Some(Figures { handed: 0, seconds: 0.0, cpu: Duration::ZERO, calls, latency }));
             }
         };
         let cpu = || ids.iter().map(|&id| cpu::thread_run_time(id)).sum::<io::Result<Duration>>();
@@ -290,7 +322,9 @@ impl Pair {
         counters.iter_mut().try_for_each(CallsByName::enable)?;
         self.measuring.store(true, Ordering::Relaxed);
         let (start, taken_before, cpu_before) = (Instant::now(), taken(), cpu()?);
-        thread::sleep(duration);
+        if !rest(duration, is_stopped) {
+            return Ok(None);
+        }
         let (handed, cpu, seconds) =
             (taken() - taken_before, cpu()? - cpu_before, start.elapsed().as_secs_f64());
         self.measuring.store(false, Ordering::Relaxed);
@@ -299,7 +333,7 @@ impl Pair {
         for counter in &counters {
             counter.read()?.into_iter().for_each(|(name, count)| *calls.entry(name).or_default() += count);
         }
-        Ok(Figures { handed, seconds, cpu, calls: Ok(calls), latency: histogram() })
+        Ok(Some(Figures { handed, seconds, cpu, calls: Ok(calls), latency: histogram() }))
     }
 }
 
@@ -307,6 +341,9 @@ impl Pair {
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order")
 }
+
+/// How long a stop may wait. Each look takes a core from the threads that are measured for some microseconds.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The job that ends it; no time is as late as this.
 const END: u64 = u64::MAX;

@@ -20,6 +20,7 @@ use anywire_wire::Connection;
 use crate::engine::tally::{Batch, Received, Tally};
 use crate::errors::ErrorKind;
 use crate::request::Window;
+use crate::text::counted;
 
 /// The exchange on one open connection.
 pub(crate) struct Exchange {
@@ -187,8 +188,10 @@ impl Exchange {
                 }
                 Poll::Ready(Ok(()))
             }
-            Err(error) => Poll::Ready(Err(self
-                .fail(ErrorKind::Read, Message::read(format_args!("receiving an answer failed: {error}"))))),
+            Err(error) => {
+                let is_within = self.answer_bytes > 0 || !buffer.is_empty();
+                Poll::Ready(Err(self.fail(ErrorKind::Read, broke(is_within, &error))))
+            }
         }
     }
 
@@ -274,11 +277,9 @@ impl Exchange {
         if drawn == 0 {
             return false;
         }
-        let (bytes, measured) = (drawn as usize * self.window.request_bytes, self.tally.is_measuring());
-        self.tally.sent_bytes(measured, bytes);
-        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured });
+        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
         self.in_flight += drawn;
-        self.unwritten += bytes;
+        self.unwritten += drawn as usize * self.window.request_bytes;
         true
     }
 
@@ -294,6 +295,7 @@ impl Exchange {
                 return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
             }
             self.unwritten -= written;
+            self.tally.sent_bytes(written);
         }
         self.connection.poll_flush(context)
     }
@@ -339,8 +341,8 @@ impl Exchange {
             },
             Ok(None) if self.in_flight == 0 => Ending::Closed,
             Ok(None) => {
-                let message = format!("the server closed with {} requests unanswered", self.in_flight);
-                self.fail(ErrorKind::Close, message)
+                let unanswered = counted(u64::from(self.in_flight), "request");
+                self.fail(ErrorKind::Close, format!("the server closed with {unanswered} unanswered"))
             }
             Err(error) => {
                 let message = format!("the server closed inside an answer: {}", Message::read(error).found);
@@ -414,6 +416,12 @@ fn decode_message(error: &DecodeError) -> Message {
             format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}").into()
         }
     }
+}
+
+/// What is said of a connection that breaks while answers are awaited.
+pub(super) fn broke(is_within_answer: bool, error: &std::io::Error) -> Message {
+    let phase = if is_within_answer { "inside an answer" } else { "while an answer was awaited" };
+    Message::read(format_args!("the connection broke {phase}: {error}"))
 }
 
 /// The answer is larger than the plan allows. The error's own advice names what a programmer may raise.

@@ -78,20 +78,18 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
     }
 
     tally.counts().connections.open_at_start = tally.open.get();
-    let cpu_before = cpu::current_thread_cpu();
-    let begun = Instant::now();
-    let mut measured = Duration::ZERO;
+    // Nothing that was not measured has used any CPU time.
+    let (mut measured, mut cpu) = (Duration::ZERO, None);
     if *share.phase.borrow() == RunPhase::Measuring {
+        // The time begins before the CPU time does and ends behind it, so that no loop has used more than its core.
+        let (begun, before) = (Instant::now(), cpu::current_thread_cpu());
         tally.measure();
         tally.go.notify_waiters();
         watch.until(&mut share.phase, RunPhase::Ended).await;
+        let after = cpu::current_thread_cpu();
         measured = begun.elapsed();
+        cpu = before.ok().zip(after.ok()).map(|(before, after)| after - before);
     }
-    let cpu = match (cpu::current_thread_cpu(), cpu_before) {
-        // Nothing that was not measured has used none.
-        (Ok(after), Ok(before)) if !measured.is_zero() => Some(after - before),
-        _ => None,
-    };
     tally.counts().connections.open_at_end = tally.open.get();
 
     for worker in &workers {

@@ -9,16 +9,17 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use anywire_advice::Message;
-use anywire_http::h2::{Code, Engine, Error, Event, MessageError, Refused, StreamId, StreamMap};
+use anywire_http::h2::{Code, Engine, Error, Event, GoAway, MessageError, Refused, StreamId, StreamMap};
 use anywire_http::{Buffer, Fault, StatusCode};
 use anywire_loops::clock::{after, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 
-use crate::engine::exchange::{Ending, over_limit};
+use crate::engine::exchange::{Ending, broke, over_limit};
 use crate::engine::tally::{Received, Tally};
 use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
+use crate::text::counted;
 
 /// The exchange on one open connection.
 pub(crate) struct Session {
@@ -31,6 +32,8 @@ pub(crate) struct Session {
     output: Output,
     calls: StreamMap<Call>,
     depth: usize,
+    /// Bytes of requests in the output that the wire has not taken.
+    unwritten: usize,
     /// Bytes that belong to no event yet: heads of frames.
     uncounted: u64,
     /// Answers since the connection was opened.
@@ -42,9 +45,12 @@ pub(crate) struct Session {
     /// Since when nothing is in flight, because the peer allows no stream.
     held_up: Option<Instant>,
     /// What the peer's `GOAWAY` says.
-    goes: Option<Code>,
-    /// Why the wire takes nothing more. The peer may still have said why.
-    refused: Option<std::io::Error>,
+    goes: Option<GoAway>,
+    /// Why the wire takes nothing more, and whether part of a request was among what it did not take. The peer may still
+    /// have said why.
+    refused: Option<(std::io::Error, bool)>,
+    /// Part of a request waits to leave.
+    is_sending: bool,
     /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
     deadline: Deadline,
 }
@@ -53,7 +59,8 @@ pub(crate) struct Session {
 struct Call {
     sent_at: Instant,
     measured: bool,
-    status: StatusCode,
+    /// Once its head has come.
+    status: Option<StatusCode>,
     bytes: u64,
     body_bytes: u64,
     /// Bytes of the request's body that have left.
@@ -86,6 +93,7 @@ impl Session {
             input: None,
             output,
             calls: StreamMap::default(),
+            unwritten: 0,
             uncounted: 0,
             answers: 0,
             newest: 0,
@@ -93,6 +101,7 @@ impl Session {
             held_up: None,
             goes: None,
             refused: None,
+            is_sending: false,
             deadline,
         }
     }
@@ -128,10 +137,11 @@ impl Session {
                 Poll::Ready(Ok(at)) => now = at,
                 Poll::Ready(Err(ending)) => return Poll::Ready(ending),
                 Poll::Pending => match self.refused.take() {
-                    Some(error) => {
+                    Some((error, true)) => {
                         let message = Message::read(format_args!("sending a request failed: {error}"));
                         return Poll::Ready(self.fail(ErrorKind::Write, message));
                     }
+                    Some((error, false)) => return Poll::Ready(self.breaks(&error)),
                     None => break,
                 },
             }
@@ -165,18 +175,12 @@ impl Session {
             if !is_whole {
                 self.engine.wants_to_send(id, true);
             }
-            let call = Call {
-                sent_at: now,
-                measured,
-                status: StatusCode::OK,
-                bytes: 0,
-                body_bytes: 0,
-                body_sent: 0,
-            };
+            let call = Call { sent_at: now, measured, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
             self.calls.insert(id, call);
+            self.is_sending = true;
             self.newest = id.get();
         }
-        self.tally.sent_bytes(measured, self.output.len() - before);
+        self.unwritten += self.output.len() - before;
         Ok(())
     }
 
@@ -221,10 +225,11 @@ impl Session {
             let end = body.len().min(call.body_sent + room);
             let piece = body.slice(call.body_sent..end);
             call.body_sent = end;
+            self.is_sending = true;
             let before = self.output.len();
             self.engine.data_head(id, piece.len(), end == body.len(), self.output.buffer());
             self.output.push_bytes(piece);
-            self.tally.sent_bytes(self.tally.belongs(call.measured), self.output.len() - before);
+            self.unwritten += self.output.len() - before;
         }
         self.output.len() >= OUTPUT_HIGH_WATER_BYTES
     }
@@ -234,11 +239,18 @@ impl Session {
         if self.refused.is_some() {
             return self.output.clear();
         }
-        if !self.output.is_empty()
-            && let Poll::Ready(Err(error)) = self.output.poll_flush(context, &mut self.connection)
-        {
-            self.refused = Some(error);
+        if self.output.is_empty() {
+            return;
         }
+        match self.output.poll_flush(context, &mut self.connection) {
+            Poll::Pending => {}
+            Poll::Ready(Ok(())) => self.is_sending = false,
+            Poll::Ready(Err(error)) => self.refused = Some((error, self.is_sending)),
+        }
+        // What is left may be the connection's own frames: then the requests' bytes are counted with the next write.
+        let left = self.unwritten.min(self.output.len());
+        self.tally.sent_bytes(self.unwritten - left);
+        self.unwritten = left;
     }
 
     /// One read, and all that is in it. Gives the time of the read.
@@ -260,8 +272,7 @@ impl Session {
                 self.input = Some(input).filter(|input| !input.is_empty());
                 taken.map(|()| now)
             }
-            Err(error) => Err(self
-                .fail(ErrorKind::Read, Message::read(format_args!("receiving an answer failed: {error}")))),
+            Err(error) => Err(self.breaks(&error)),
         })
     }
 
@@ -277,8 +288,8 @@ impl Session {
                 Ok(Some(Event::Trailers { id, .. })) => (id, Came::End),
                 Ok(Some(Event::Informational { id, .. })) => (id, Came::Interim),
                 Ok(Some(Event::Reset { id, code, by_peer, why })) => (id, Came::Reset { code, by_peer, why }),
-                Ok(Some(Event::GoAway { code, .. })) => {
-                    self.goes_away(code);
+                Ok(Some(Event::GoAway(said))) => {
+                    self.goes_away(said);
                     continue;
                 }
                 Ok(Some(_)) => continue,
@@ -305,7 +316,7 @@ impl Session {
         call.bytes += bytes;
         let is_end = match came {
             Came::Head { status, end } => {
-                call.status = status;
+                call.status = Some(status);
                 end
             }
             Came::Data { bytes, end } => {
@@ -337,6 +348,7 @@ impl Session {
             return self.tally.timed_out(measured, taken, 1);
         }
         self.answers += 1;
+        let status = status.unwrap_or_default();
         self.tally.answered(measured, taken, Received { status, bytes, body_bytes });
     }
 
@@ -350,6 +362,7 @@ impl Session {
             part.error(ErrorKind::Parse, || match why {
                 Some(MessageError::Limit(limit)) => over_limit(&limit),
                 Some(rule) => Message::read(format_args!("an answer breaks the rules of HTTP/2: {rule}")),
+                // Only of a stream that the server opens, which is none of these.
                 None => format!("an answer breaks the rules of HTTP/2 ({code})").into(),
             });
         } else if code == Code::REFUSED_STREAM && self.goes.is_some() {
@@ -361,17 +374,21 @@ impl Session {
             part.error(ErrorKind::Refused, || "the server refused a stream (REFUSED_STREAM)".to_owned());
         } else {
             part.reset += 1;
-            part.error(ErrorKind::Reset, || format!("the server reset a stream ({code})"));
+            let phase = if call.status.is_some() { "inside" } else { "before" };
+            part.error(ErrorKind::Reset, || format!("the server reset a stream {phase} its answer ({code})"));
         }
     }
 
     #[cold]
-    fn goes_away(&mut self, code: Code) {
-        let was = self.goes.replace(code);
-        if code != Code::NO_ERROR && was.is_none_or(|was| was == Code::NO_ERROR) {
-            let message = || format!("the server ended the connection by GOAWAY ({code})");
+    fn goes_away(&mut self, said: GoAway) {
+        if self.goes.as_ref().is_some_and(|before| before.code != Code::NO_ERROR) {
+            return;
+        }
+        if said.code != Code::NO_ERROR {
+            let message = || format!("the server ended the connection by GOAWAY: {said}");
             self.tally.error(self.is_measured(), ErrorKind::GoAway, message);
         }
+        self.goes = Some(said);
     }
 
     /// Whether the connection has no stream number left.
@@ -382,23 +399,38 @@ impl Session {
     /// The peer will send nothing more.
     #[cold]
     fn end_of_stream(&mut self) -> Ending {
-        let begun = self.calls.values().any(|call| call.bytes > 0) || self.engine.is_within_head();
-        if self.goes.is_some() || self.calls.is_empty() {
-            return self.over();
+        let said = match &self.goes {
+            // That is the fault, and has been counted.
+            Some(said) if said.code != Code::NO_ERROR => return self.over(),
+            _ if self.calls.is_empty() => return self.over(),
+            // The rest of its requests was to be answered (RFC 9113 section 6.8).
+            Some(said) => format!(", having said GOAWAY: {said}"),
+            None => String::new(),
+        };
+        if self.is_within_answer() {
+            return self.fail(ErrorKind::Read, format!("the server closed inside an answer{said}"));
         }
-        if begun {
-            return self.fail(ErrorKind::Read, "the server closed inside an answer");
-        }
-        let message = format!("the server closed with {} requests unanswered", self.calls.len());
-        self.fail(ErrorKind::Close, message)
+        let unanswered = counted(self.calls.len() as u64, "request");
+        self.fail(ErrorKind::Close, format!("the server closed with {unanswered} unanswered{said}"))
+    }
+
+    /// Whether an answer has begun to come.
+    fn is_within_answer(&self) -> bool {
+        self.calls.values().any(|call| call.bytes > 0) || self.engine.is_within_head()
+    }
+
+    /// The connection breaks.
+    #[cold]
+    fn breaks(&mut self, error: &std::io::Error) -> Ending {
+        self.fail(ErrorKind::Read, broke(self.is_within_answer(), error))
     }
 
     /// The connection has ended as the peer had said, or in order.
     fn over(&mut self) -> Ending {
         self.lose();
-        match self.goes {
-            None | Some(Code::NO_ERROR) => Ending::Closed,
-            Some(_) => Ending::Failed,
+        match &self.goes {
+            Some(said) if said.code != Code::NO_ERROR => Ending::Failed,
+            _ => Ending::Closed,
         }
     }
 

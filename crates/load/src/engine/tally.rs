@@ -147,10 +147,10 @@ impl Tally {
         self.counts.borrow_mut()
     }
 
-    /// Counts bytes of requests.
+    /// Counts bytes of requests that the wire has taken.
     #[inline]
-    pub(crate) fn sent_bytes(&self, measured: bool, bytes: usize) {
-        if measured {
+    pub(crate) fn sent_bytes(&self, bytes: usize) {
+        if self.is_measuring() {
             self.counts.borrow_mut().bytes_out += bytes as u64;
         }
     }

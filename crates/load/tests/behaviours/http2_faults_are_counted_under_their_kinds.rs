@@ -35,7 +35,17 @@ fn a_reset_stream() {
     assert_only(&outcome, ErrorKind::Reset, 100);
     assert_eq!((outcome.totals.measured.answered, outcome.totals.measured.reset), (200, 100));
     assert_eq!(outcome.totals.connections.opened, 1);
-    assert!(outcome.totals.measured.error_samples[0].message.contains("INTERNAL_ERROR"));
+    let message = &outcome.totals.measured.error_samples[0].message;
+    assert!(message.contains("before its answer (INTERNAL_ERROR)"), "{message}");
+}
+
+#[test]
+fn a_stream_that_is_reset_within_its_answer() {
+    let server = H2Server::start("memory:h2-cut", Manner::CutThird(Code::INTERNAL_ERROR));
+    let outcome = load(Plan { depth: 4, ..server.plan(300) });
+    assert_only(&outcome, ErrorKind::Reset, 100);
+    let message = &outcome.totals.measured.error_samples[0].message;
+    assert!(message.contains("inside its answer (INTERNAL_ERROR)"), "{message}");
 }
 
 #[test]
@@ -45,7 +55,7 @@ fn an_answer_that_breaks_a_rule() {
     assert_only(&outcome, ErrorKind::Parse, 100);
     assert_eq!((outcome.totals.measured.answered, outcome.totals.measured.reset), (200, 100));
     assert_eq!(outcome.totals.connections.opened, 1);
-    assert!(outcome.totals.measured.error_samples[0].message.contains("breaks the rules"));
+    assert!(outcome.totals.measured.error_samples[0].message.contains("breaks the rules of HTTP/2: a"));
 }
 
 #[test]
@@ -84,7 +94,16 @@ fn a_goaway_with_an_error() {
     assert_only(&outcome, ErrorKind::GoAway, 3);
     // It acted on none of them.
     assert_eq!((outcome.totals.measured.unanswered_at_close, outcome.totals.measured.sent_again), (0, 6));
-    assert!(outcome.totals.measured.error_samples[0].message.contains("ENHANCE_YOUR_CALM"));
+    assert!(outcome.totals.measured.error_samples[0].message.ends_with("ENHANCE_YOUR_CALM (\"later\")"));
+}
+
+#[test]
+fn a_goaway_in_order_that_is_not_kept() {
+    let server = H2Server::start("memory:h2-unkept", Manner::GoAway(Code::NO_ERROR));
+    let outcome = load(Plan { depth: 2, ..server.plan(100) });
+    assert_only(&outcome, ErrorKind::Close, 3);
+    assert_eq!(outcome.totals.measured.unanswered_at_close, 6);
+    assert!(outcome.totals.measured.error_samples[0].message.ends_with("GOAWAY: NO_ERROR (\"later\")"));
 }
 
 #[test]

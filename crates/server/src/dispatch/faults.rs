@@ -4,6 +4,7 @@ use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anywire_advice::Chain;
+use anywire_http::gateway::status_of_call;
 use anywire_http::h1::encode;
 use anywire_http::{Body, BodyError, Fault, IntoResponse, Response, StatusCode};
 use bytes::Bytes;
@@ -145,7 +146,8 @@ impl Dispatch {
             self.note_panic(endpoint, panic);
             "(its error panicked)".to_owned()
         });
-        if error.fault() == Fault::Caller {
+        let is_own = |status: StatusCode| status == StatusCode::INTERNAL_SERVER_ERROR;
+        if error.fault() == Fault::Caller && status_of_call(&error).is_none_or(is_own) {
             self.counters.failures.increment();
             tracing::error!(method, route, cause, "a handler's body failed");
         } else {

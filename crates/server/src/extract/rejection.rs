@@ -2,6 +2,7 @@
 
 use anywire_advice::{Advice, Chain};
 use anywire_http::body::BodyError;
+use anywire_http::gateway::status_of_call;
 use anywire_http::{Fault, IntoResponse, Response, StatusCode};
 
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
@@ -73,7 +74,9 @@ pub(crate) fn status_of(cause: &BodyError) -> StatusCode {
     match cause {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::Timeout => StatusCode::REQUEST_TIMEOUT,
-        _ if cause.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
+        _ if cause.fault() == Fault::Caller => {
+            status_of_call(cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        }
         _ => StatusCode::BAD_REQUEST,
     }
 }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow::Continue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
+use anywire_http::gateway::status_of_call;
 use anywire_http::h1::{Framing, HeadInfo, encode};
 use anywire_http::{BodyError, Fault, IntoResponse, Method, RequestHead, Response, StatusCode, Version};
 
@@ -231,7 +232,9 @@ impl Session {
 /// The status for the error of a response's body: 500 if its maker failed, else it came from another server.
 fn status_of_body(error: &BodyError) -> StatusCode {
     match error {
-        _ if error.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
+        _ if error.fault() == Fault::Caller => {
+            status_of_call(error).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        }
         BodyError::Timeout => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::BAD_GATEWAY,
     }

@@ -13,44 +13,64 @@ use anywire_http::Method;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// The path conflicts with another one or is malformed.
+    /// Two paths between which the router could not choose, such as `/{a}` and `/{b}`.
     #[error(
-        "route {path:?} cannot be added{help}",
-        help = Advice("rename one of the two or make one of them longer")
+        "the path {path:?}, given at {place}, conflicts with {other:?}, given at {other_place}: some requests would match \
+         both{help}",
+        help = Advice("name their parameters alike if they are one path, else make one of them longer")
     )]
+    Conflict {
+        /// The path as it was given, with its prefix.
+        path: String,
+        /// Where its handler was given.
+        place: &'static Location<'static>,
+        /// The path that was there before.
+        other: String,
+        /// Where the handler of that one was given.
+        other_place: &'static Location<'static>,
+    },
+    /// A path whose parameters are malformed.
+    #[error("the path {path:?}, given at {place}, {fault}{help}", help = Advice(fault.advice()))]
     Path {
         /// The path as it was given, with its prefix.
         path: String,
-        /// What the radix tree found.
-        #[source]
-        cause: matchit::InsertError,
+        /// Where its handler was given.
+        place: &'static Location<'static>,
+        /// What is wrong with it.
+        fault: PathFault,
     },
     /// A path that does not begin with `/`.
     #[error(
-        "route {path:?} cannot be added: a path begins with '/'{help}",
+        "the path {path:?}, given at {place}, does not begin with '/'{help}",
         help = Advice(format_args!("write {:?}", format!("/{path}")))
     )]
     Relative {
-        /// The path as it was given.
+        /// The path or the prefix as it was given.
         path: String,
+        /// Where its handler, or the nested router, was given.
+        place: &'static Location<'static>,
     },
     /// A path with a `?` or a `#`, which no path of a request holds.
     #[error(
-        "route {path:?} cannot be added: a path holds no '?' and no '#'{help}",
-        help = Advice("take the query as `Query`")
+        "the path {path:?}, given at {place}, holds a '?' or a '#', as no path of a request does{help}",
+        help = Advice("take the query as `Query`; a '?' or '#' in a segment is written %3F or %23")
     )]
     Query {
-        /// The path as it was given, with its prefix.
+        /// The path or the prefix as it was given.
         path: String,
+        /// Where its handler, or the nested router, was given.
+        place: &'static Location<'static>,
     },
     /// A segment that is a variable in other frameworks but literal text here.
     #[error(
-        "route {path:?} cannot be added: {segment:?} is the syntax of another framework{help}",
+        "the path {path:?}, given at {place}, has {segment:?}, which is the syntax of another framework{help}",
         help = Advice(format_args!("write {instead:?}"))
     )]
     Syntax {
-        /// The path as it was given, with its prefix.
+        /// The path or the prefix as it was given.
         path: String,
+        /// Where its handler, or the nested router, was given.
+        place: &'static Location<'static>,
         /// The segment.
         segment: String,
         /// The same segment in the syntax of this router.
@@ -58,25 +78,31 @@ pub enum RouteError {
     },
     /// Two handlers for the same method and path.
     #[error(
-        "{method} {path} has two handlers, given at {first} and at {second}{help}",
+        "{method} {path} has two handlers, given at {first} and at {second}{also}{help}",
+        also = other_spelling(path, other_path),
         help = Advice("remove one of them")
     )]
     Twice {
         /// The method.
         method: Method,
-        /// The path.
+        /// The path as it was given first.
         path: String,
         /// Where the first handler was given.
         first: &'static Location<'static>,
+        /// The path as it was given with the second handler: an equivalent one may be written in another way.
+        other_path: String,
         /// Where the second handler was given.
         second: &'static Location<'static>,
     },
     /// Two fallbacks for the same paths.
     #[error(
-        "there are two fallbacks, given at {first} and at {second}{help}",
+        "{whose} has two fallbacks, given at {first} and at {second}{help}",
+        whose = owner(prefix),
         help = Advice("remove one of them")
     )]
     FallbackTwice {
+        /// The prefix of the nested router; empty if it is the outermost one.
+        prefix: String,
         /// Where the first one was given.
         first: &'static Location<'static>,
         /// Where the second one was given.
@@ -118,21 +144,60 @@ impl fmt::Debug for RouteError {
 
 impl RouteError {
     /// Refuses a path that would not match what its author means.
-    pub(super) fn check_path(path: &str) -> Result<(), Self> {
+    pub(super) fn check_path(path: &str, place: &'static Location<'static>) -> Result<(), Self> {
         if !path.starts_with('/') {
-            return Err(Self::Relative { path: path.to_owned() });
+            return Err(Self::Relative { path: path.to_owned(), place });
         }
         if path.contains(['?', '#']) {
-            return Err(Self::Query { path: path.to_owned() });
+            return Err(Self::Query { path: path.to_owned(), place });
         }
         for segment in path.split('/') {
             if let Some(instead) = variable_elsewhere(segment) {
                 let (path, segment) = (path.to_owned(), segment.to_owned());
-                return Err(Self::Syntax { path, segment, instead });
+                return Err(Self::Syntax { path, place, segment, instead });
             }
         }
         Ok(())
     }
+}
+
+/// What is wrong with the parameters of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathFault {
+    /// A brace without its partner, or a parameter without a name.
+    #[error("has a brace that is no parameter")]
+    Braces,
+    /// Nothing tells where one of the two ends.
+    #[error("has two parameters in one segment")]
+    TwoInOneSegment,
+    /// A segment behind `{*rest}`, or text beside it.
+    #[error("goes on after the parameter that takes the rest")]
+    RestNotLast,
+    /// More than 25 parameters.
+    #[error("has more than 25 parameters")]
+    TooManyParameters,
+}
+
+impl PathFault {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Braces => "a parameter is {name}, or {*name} for the rest; write {{ or }} for a brace",
+            Self::TwoInOneSegment => "take the segment as one parameter and split its value",
+            Self::RestNotLast => "end the path with it",
+            Self::TooManyParameters => "take the last ones as {*rest}",
+        }
+    }
+}
+
+/// The second path, if it is written in another way.
+fn other_spelling(path: &str, other: &str) -> String {
+    if path == other { String::new() } else { format!(", there as {other}, which is the same path") }
+}
+
+/// The router of a fallback.
+fn owner(prefix: &str) -> String {
+    if prefix.is_empty() { "the router".to_owned() } else { format!("the router at {prefix}") }
 }
 
 /// Translates a variable of another framework: `:id`, `*rest`, `<id>`, `{id:[0-9]+}`, `{rest...}`.

@@ -1,99 +1,57 @@
 //! The routes as they serve: a radix tree of paths, built once and shared by all loops.
 
-use std::fmt;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use anywire_http::{Method, RequestHead, Response, StatusCode};
+use anywire_http::{IntoResponse, Method, RequestHead, Response, StatusCode};
 
-use super::{Entry, Fallback, RouteError, Router, Scope};
+use super::endpoints::{EndpointId, Endpoints, RouteName, Served};
+use super::leaf::Leaf;
+use super::tree::Tree;
+use super::{Fallback, Route, RouteError, Router, path};
 use crate::contained::drop_each;
 use crate::extract::{StateFactories, States};
-use crate::handler::{Endpoint, Slot};
+use crate::handler::Slot;
 use crate::request::Params;
-use anywire_http::IntoResponse;
 
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
-        let mut tree = matchit::Router::new();
-        let mut leaves = Vec::with_capacity(self.routes.len());
-        let mut endpoints = Endpoints { served: Vec::new(), scopes: &self.scopes };
+        self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
+        let mut tree = Tree::new();
+        let mut leaves = Vec::new();
+        let mut endpoints = Endpoints::new(&self.scopes);
         let mut literals = Vec::new();
-        for route in &self.routes {
-            RouteError::check_path(&route.path)?;
-            let leaf = Leaf::new(&route.path, &route.methods, &mut endpoints)?;
-            if let Err(cause) = tree.insert(&route.path, leaves.len()) {
-                return Err(RouteError::Path { path: route.path.clone(), cause });
+        for (normal, routes) in self.by_path()? {
+            let leaf = Leaf::new(&normal, &routes, &mut endpoints)?;
+            if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
+                literals.push(Literal { path: normal.as_str().into(), get: leaf.get, leaf: leaves.len() });
             }
-            if !route.path.contains(['{', '}']) && literals.len() < LITERALS_MAX {
-                literals.push(Literal {
-                    path: route.path.as_str().into(),
-                    get: leaf.get,
-                    leaf: leaves.len(),
-                });
-            }
+            tree.insert(normal, leaves.len(), &routes[0].path, routes[0].entry.place)?;
             leaves.push(leaf);
         }
         let fallbacks = Fallbacks::new(&self.fallbacks, &mut endpoints)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
-        Ok(Table { tree, literals, leaves, endpoints: endpoints.served, fallbacks, states })
+        let endpoints = endpoints.into_served();
+        Ok(Table { tree: tree.build(), literals, leaves, endpoints, fallbacks, states })
     }
-}
 
-/// The handlers that have passed the checks so far.
-struct Endpoints<'r> {
-    served: Vec<Served>,
-    scopes: &'r [Scope],
-}
-
-impl Endpoints<'_> {
-    fn add(&mut self, name: RouteName, entry: &Entry) -> Result<EndpointId, RouteError> {
-        let scopes = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
-        if let Some(type_name) =
-            entry.needs.missing(|id| scopes.clone().any(|scope| self.scopes[scope].states.contains(id)))
-        {
-            return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
+    /// The routes by the normal form of their path, in the order of each path's first route.
+    fn by_path(&self) -> Result<Vec<(String, Vec<&Route>)>, RouteError> {
+        let mut paths: Vec<(String, Vec<&Route>)> = Vec::with_capacity(self.routes.len());
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(self.routes.len());
+        for route in &self.routes {
+            RouteError::check_path(&route.path, route.entry.place)?;
+            let normal = path::of_route(&route.path);
+            let place = *places.entry(normal.clone()).or_insert(paths.len());
+            match paths.get_mut(place) {
+                Some((_, routes)) => routes.push(route),
+                None => paths.push((normal, vec![route])),
+            }
         }
-        self.served.push(Served { endpoint: Arc::clone(&entry.endpoint), name, scope: entry.scope });
-        // Each route is some hundred bytes of a program.
-        Ok(EndpointId(self.served.len() as u32 - 1))
-    }
-}
-
-/// A handler and its name in the log.
-struct Served {
-    endpoint: Arc<dyn Endpoint>,
-    name: RouteName,
-    /// The index of its router's states.
-    scope: usize,
-}
-
-/// The name of a handler in the log.
-#[derive(Debug)]
-pub(crate) struct RouteName {
-    /// The method of the route; `*` for any.
-    pub(crate) method: Box<str>,
-    /// The path as it was given, with its prefix.
-    pub(crate) path: Box<str>,
-}
-
-impl RouteName {
-    fn fallback(prefix: &str) -> Self {
-        let path = if prefix.is_empty() {
-            "(the fallback)".into()
-        } else {
-            format!("{prefix}/(the fallback)").into()
-        };
-        Self { method: "*".into(), path }
-    }
-}
-
-impl fmt::Display for RouteName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.path)
+        Ok(paths)
     }
 }
 
@@ -119,20 +77,11 @@ impl Drop for Table {
 
 /// A path without a variable.
 struct Literal {
+    /// In normal form.
     path: Box<str>,
     /// The `GET` handler, here to save a look at the leaf.
     get: Option<EndpointId>,
     leaf: usize,
-}
-
-/// A handler's place among all handlers of a [`Table`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EndpointId(u32);
-
-impl EndpointId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
 }
 
 /// The result of a search.
@@ -178,29 +127,53 @@ impl Table {
         if *method == Method::GET { literal.get } else { self.leaves[literal.leaf].endpoint(method) }
     }
 
-    /// Finds the handler of a request. The path is matched as it came, still percent-encoded.
+    /// Finds the handler of a request. Its path is matched as it came, and in its normal form if that may differ.
     #[inline(never)]
     pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
-        let Ok(found) = self.tree.at(path) else { return self.unknown_path(head) };
+        match self.tree.at(path) {
+            // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that
+            // another route has this text.
+            Ok(found) if found.params.iter().all(|(_, value)| path::is_plain(value)) => {
+                self.leaves[*found.value].matched(head.method(), || {
+                    if found.params.is_empty() {
+                        return Params::default();
+                    }
+                    let ranges = found.params.iter().map(|(_, value)| range_in(path, value));
+                    // A head is limited to far less than 4 GiB.
+                    let ranges = ranges.map(|range| range.start as u32..range.end as u32).collect();
+                    Params::new(Rc::clone(&names[*found.value]), ranges)
+                })
+            }
+            Err(_) if path::is_plain(path) => self.unknown_path(head, path),
+            _ => self.find_normal(head, names),
+        }
+    }
+
+    /// Finds the handler by the normal form of the path. Parameters are those of the path as it came.
+    #[cold]
+    fn find_normal(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+        let path = head.path();
+        let normal = path::of_request(path);
+        let Ok(found) = self.tree.at(&normal) else { return self.unknown_path(head, &normal) };
         self.leaves[*found.value].matched(head.method(), || {
             if found.params.is_empty() {
                 return Params::default();
             }
-            let ranges = found.params.iter().map(|(_, value)| range_in(path, value)).collect();
-            Params::new(Rc::clone(&names[*found.value]), ranges)
+            let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
+            Params::new(Rc::clone(&names[*found.value]), path::in_original(path, ranges))
         })
     }
 
-    fn unknown_path(&self, head: &RequestHead) -> Matched {
+    fn unknown_path(&self, head: &RequestHead, normal: &str) -> Matched {
         if *head.method() == Method::CONNECT {
             // Not even the fallback may answer: a 2xx would promise a tunnel (RFC 9110 section 9.3.6).
             return (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels").into();
         }
-        if let Some(endpoint) = self.fallbacks.find(head.path()) {
+        if let Some(endpoint) = self.fallbacks.find(normal) {
             return Matched::Endpoint(endpoint, Params::default());
         }
-        if *head.method() == Method::OPTIONS && head.path() == "*" {
+        if *head.method() == Method::OPTIONS && normal == "*" {
             // A question about the server as a whole (RFC 9110 section 9.3.7).
             return StatusCode::NO_CONTENT.into();
         }
@@ -223,123 +196,39 @@ struct Fallbacks {
 
 impl Fallbacks {
     fn new(given: &[Fallback], endpoints: &mut Endpoints<'_>) -> Result<Self, RouteError> {
-        let mut fallbacks = Self { nested: matchit::Router::new(), outermost: None };
-        for (index, Fallback { prefix, entry }) in given.iter().enumerate() {
-            if let Some(first) = given[..index].iter().find(|first| first.prefix == *prefix) {
-                return Err(RouteError::FallbackTwice { first: first.entry.place, second: entry.place });
+        let mut nested = Tree::new();
+        let mut outermost = None;
+        let mut seen: Vec<(String, &Fallback)> = Vec::with_capacity(given.len());
+        for fallback in given {
+            let Fallback { prefix, entry } = fallback;
+            let normal = path::of_route(prefix);
+            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == normal) {
+                let (prefix, first) = (prefix.clone(), first.entry.place);
+                return Err(RouteError::FallbackTwice { prefix, first, second: entry.place });
             }
             let endpoint = endpoints.add(RouteName::fallback(prefix), entry)?;
             if prefix.is_empty() {
-                fallbacks.outermost = Some(endpoint);
-                continue;
+                outermost = Some(endpoint);
+            } else {
+                for below in ["", "/", "/{*rest}"] {
+                    nested.insert(format!("{normal}{below}"), endpoint, prefix, entry.place)?;
+                }
             }
-            RouteError::check_path(prefix)?;
-            for path in [prefix.clone(), format!("{prefix}/"), format!("{prefix}/{{*rest}}")] {
-                let added = fallbacks.nested.insert(path, endpoint);
-                added.map_err(|cause| RouteError::Path { path: prefix.clone(), cause })?;
-            }
+            seen.push((normal, fallback));
         }
-        Ok(fallbacks)
+        Ok(Self { nested: nested.build(), outermost })
     }
 
-    /// The fallback of the innermost nested router that contains the path.
-    fn find(&self, path: &str) -> Option<EndpointId> {
-        self.nested.at(path).ok().map(|found| *found.value).or(self.outermost)
+    /// The fallback of the innermost nested router that contains the path, which is in normal form.
+    fn find(&self, normal: &str) -> Option<EndpointId> {
+        self.nested.at(normal).ok().map(|found| *found.value).or(self.outermost)
     }
-}
-
-/// All methods of one path.
-struct Leaf {
-    methods: Vec<(Method, EndpointId)>,
-    /// The `GET` handler: most requests are `GET`.
-    get: Option<EndpointId>,
-    allow: String,
-    params: Vec<Box<str>>,
-}
-
-impl Leaf {
-    fn new(
-        path: &str,
-        methods: &[(Method, Entry)],
-        endpoints: &mut Endpoints<'_>,
-    ) -> Result<Self, RouteError> {
-        for (index, (method, second)) in methods.iter().enumerate() {
-            if let Some((_, first)) = methods[..index].iter().find(|(other, _)| other == method) {
-                return Err(RouteError::Twice {
-                    method: method.clone(),
-                    path: path.to_owned(),
-                    first: first.place,
-                    second: second.place,
-                });
-            }
-        }
-        let mut allow: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
-        if allow.contains(&"GET") && !allow.contains(&"HEAD") {
-            allow.push("HEAD");
-        }
-        if !allow.contains(&"OPTIONS") {
-            allow.push("OPTIONS");
-        }
-        let allow = allow.join(", ");
-        let mut served = Vec::with_capacity(methods.len());
-        for (method, entry) in methods {
-            let name = RouteName { method: method.as_str().into(), path: path.into() };
-            served.push((method.clone(), endpoints.add(name, entry)?));
-        }
-        let mut leaf = Self { methods: served, get: None, allow, params: param_names(path) };
-        leaf.get = leaf.endpoint_of(&Method::GET);
-        Ok(leaf)
-    }
-
-    fn matched(&self, method: &Method, params: impl FnOnce() -> Params) -> Matched {
-        match self.endpoint(method) {
-            Some(endpoint) => Matched::Endpoint(endpoint, params()),
-            None => Matched::Response(self.other_method(method)),
-        }
-    }
-
-    #[inline]
-    fn endpoint(&self, method: &Method) -> Option<EndpointId> {
-        if *method == Method::GET { self.get } else { self.endpoint_of(method) }
-    }
-
-    #[inline(never)]
-    fn endpoint_of(&self, method: &Method) -> Option<EndpointId> {
-        let own = self.methods.iter().find(|(own, _)| own == method).map(|(_, endpoint)| *endpoint);
-        own.or_else(|| self.get.filter(|_| *method == Method::HEAD))
-    }
-
-    #[cold]
-    fn other_method(&self, method: &Method) -> Box<Response> {
-        let mut response = if method == Method::OPTIONS {
-            Response::new(StatusCode::NO_CONTENT)
-        } else {
-            let message = format!("this path does not answer {method}, it answers {}", self.allow);
-            (StatusCode::METHOD_NOT_ALLOWED, message).into_response()
-        };
-        let set = response.headers.append("allow", &self.allow);
-        debug_assert!(set.is_ok(), "methods are tokens");
-        Box::new(response)
-    }
-}
-
-/// The names between braces, in order: `/a/{b}/{*c}` has `b` and `c`. `{{` is a literal brace.
-fn param_names(path: &str) -> Vec<Box<str>> {
-    let mut names = Vec::new();
-    let mut rest = path.replace("{{", "").replace("}}", "");
-    while let Some((_, after)) = rest.split_once('{') {
-        let Some((name, tail)) = after.split_once('}') else { break };
-        names.push(name.trim_start_matches('*').into());
-        rest = tail.to_owned();
-    }
-    names
 }
 
 /// The range of `part` in `whole`, of which it is a slice.
-fn range_in(whole: &str, part: &str) -> Range<u32> {
+fn range_in(whole: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
-    // A head is limited to far less than 4 GiB.
-    start as u32..(start + part.len()) as u32
+    start..start + part.len()
 }
 
 const LITERALS_MAX: usize = 8;
@@ -411,8 +300,6 @@ mod tests {
 
     #[test]
     fn parameters_stand_where_they_matched() {
-        assert_eq!(param_names("/a/{b}/x-{c}.y/{*d}"), ["b".into(), "c".into(), "d".into()] as [Box<str>; 3]);
-        assert_eq!(param_names("/{{a}}/{b}"), ["b".into()] as [Box<str>; 1], "a literal brace is doubled");
         assert_eq!(range_in("/a/seven", &"/a/seven"[3..]), 3..8);
     }
 
@@ -421,7 +308,7 @@ mod tests {
         let twice = Router::new().get("/a", nothing).get("/a", nothing).build();
         assert!(matches!(twice, Err(RouteError::Twice { method: Method::GET, path, .. }) if path == "/a"));
         let clash = Router::new().get("/{a}", nothing).get("/{b}", nothing).build();
-        assert!(matches!(clash, Err(RouteError::Path { path, .. }) if path == "/{b}"));
+        assert!(matches!(clash, Err(RouteError::Conflict { path, .. }) if path == "/{b}"));
         let relative = Router::new().get("a", nothing).build();
         assert!(matches!(relative, Err(RouteError::Relative { .. })));
         let lacking = Router::new().get("/", async |_: State<u8>| ()).build();

@@ -127,7 +127,7 @@ fn a_preface_within_a_connection_is_refused() {
 }
 
 #[test]
-fn handlers_know_nothing_of_it() {
+fn the_same_handlers_serve_both() {
     crate::support::on_each_wire(|scene| {
         let served = scene.serve(router());
         let mut peer = H2::connect(&served);

@@ -1,8 +1,11 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
 #[cfg(feature = "udp")]
-#[path = "../../../wire/tests/again/mod.rs"]
+#[path = "../../../wire/tests/behaviours/again/mod.rs"]
 mod again;
+#[cfg(feature = "udp")]
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
+mod skipped;
 mod support;
 
 mod a_blocked_loop_costs_no_other_request_its_time;
@@ -34,6 +37,7 @@ mod durations_may_be_endless;
 mod each_deadline_fires_for_its_own_phase;
 mod each_request_has_its_own_time;
 mod each_stream_has_its_own_deadlines;
+mod equivalent_paths_reach_one_route;
 mod errors_become_responses;
 mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;

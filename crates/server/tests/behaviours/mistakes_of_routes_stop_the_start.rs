@@ -2,7 +2,7 @@
 
 use anywire_http::Method;
 use anywire_server::{
-    FromRequest, Needs, OptionalFromRequest, Path, Rejection, Request, RouteError, Router, Server,
+    FromRequest, Needs, OptionalFromRequest, Path, PathFault, Rejection, Request, RouteError, Router, Server,
     ServerError, State,
 };
 use bytes::Bytes;
@@ -99,23 +99,104 @@ fn needs_of_extractors_from_elsewhere_count() {
 #[test]
 fn two_handlers_and_two_fallbacks() {
     let error = refused(Router::new().get("/a", nothing).post("/a", nothing).get("/a", nothing));
-    let RouteError::Twice { method, path, first, second } = &error else { panic!("another error: {error}") };
+    let RouteError::Twice { method, path, first, second, .. } = &error else {
+        panic!("another error: {error}")
+    };
     assert_eq!((method, path.as_str()), (&Method::GET, "/a"));
     assert!(first.column() < second.column());
     assert!(error.to_string().contains(&second.to_string()), "{error}");
     let error = refused(Router::new().fallback(nothing).fallback(nothing));
-    let RouteError::FallbackTwice { first, second } = error else { panic!("another error: {error}") };
+    let RouteError::FallbackTwice { first, second, .. } = &error else { panic!("another error: {error}") };
     assert!(first.column() < second.column());
+    assert!(error.to_string().starts_with("the router has two fallbacks, "), "{error}");
+}
+
+#[test]
+fn equivalent_paths_are_one() {
+    for (one, other) in
+        [("/\u{e4}", "/%C3%A4"), ("/%c3%a4/{x}", "/\u{e4}/{x}"), ("/a%2fb", "/%61%2Fb"), ("/{{", "/%7B")]
+    {
+        let error = refused(Router::new().get(one, nothing).get(other, nothing));
+        let RouteError::Twice { path, other_path, .. } = &error else { panic!("another error: {error}") };
+        assert_eq!((path.as_str(), other_path.as_str()), (one, other));
+        let text = error.to_string();
+        assert!(text.contains(one) && text.contains(other), "{text}");
+    }
+    let fallback = || Router::new().fallback(nothing);
+    let error = refused(Router::new().nest("/\u{e4}", fallback()).nest("/%C3%a4", fallback()));
+    assert!(matches!(error, RouteError::FallbackTwice { .. }), "{error}");
+    accepted("a-slash-and-its-code", Router::new().get("/a/b", nothing).get("/a%2Fb", nothing));
+}
+
+/// Both places of a conflict stand in its message.
+fn assert_conflict(router: Router, path: &str, other: &str) {
+    let error = refused(router);
+    let RouteError::Conflict { path: second, place, other: first, other_place } = &error else {
+        panic!("another error: {error}")
+    };
+    assert_eq!((second.as_str(), first.as_str()), (path, other));
+    assert!(place.file().ends_with("mistakes_of_routes_stop_the_start.rs"));
+    assert!((place.line(), place.column()) > (other_place.line(), other_place.column()), "{error}");
+    let text = error.to_string();
+    for shown in [path, other, &place.to_string(), &other_place.to_string()] {
+        assert!(text.contains(shown), "{shown} in {text}");
+    }
+}
+
+#[test]
+fn paths_that_conflict_are_named_with_their_places() {
+    let router = || Router::new().get("/other", nothing);
+    assert_conflict(router().get("/{a}", nothing).post("/{b}", nothing), "/{b}", "/{a}");
+    assert_conflict(router().get("/x/{*rest}", nothing).get("/x/{b}", nothing), "/x/{b}", "/x/{*rest}");
+    assert_conflict(router().get("/a-{b}", nothing).get("/{c}-d", nothing), "/{c}-d", "/a-{b}");
+    // The tree keeps these in another spelling.
+    assert_conflict(
+        router().get("/\u{e4}/{{{a}", nothing).get("/%c3%a4/{{{b}", nothing),
+        "/%c3%a4/{{{b}",
+        "/\u{e4}/{{{a}",
+    );
+    let outer = router().get("/n/{a}", nothing);
+    assert_conflict(outer.nest("/n", Router::new().get("/{b}", nothing)), "/n/{b}", "/n/{a}");
+}
+
+#[test]
+fn malformed_parameters_say_what_is_wrong() {
+    let many: String = (0..26).map(|number| format!("/{{p{number}}}")).collect();
+    for (path, fault, message) in [
+        ("/{", PathFault::Braces, "a brace"),
+        ("/a}", PathFault::Braces, "a brace"),
+        ("/{}", PathFault::Braces, "{name}"),
+        ("/{a}{b}", PathFault::TwoInOneSegment, "two parameters in one segment"),
+        ("/{*rest}/x", PathFault::RestNotLast, "takes the rest"),
+        (many.as_str(), PathFault::TooManyParameters, "25"),
+    ] {
+        let line = line!() + 1;
+        let error = refused(Router::new().get(path, nothing));
+        let RouteError::Path { path: shown, place, fault: found } = &error else {
+            panic!("another error: {error}")
+        };
+        assert_eq!((shown.as_str(), place.line(), *found), (path, line, fault));
+        let text = error.to_string();
+        assert!(text.contains(message) && text.contains(&place.to_string()), "{text}");
+    }
 }
 
 #[test]
 fn a_path_without_its_slash_in_a_nested_router() {
-    let error = refused(Router::new().nest("/a", Router::new().get("b", nothing)));
-    assert!(matches!(&error, RouteError::Relative { path } if path == "b"), "{error}");
-    let error = refused(Router::new().nest("a", Router::new().get("/b", nothing)));
-    assert!(matches!(&error, RouteError::Relative { path } if path == "a/b"), "{error}");
-    let error = refused(Router::new().nest("a", Router::new().get("/", nothing)));
-    assert!(matches!(&error, RouteError::Relative { path } if path == "a"), "{error}");
+    let inner = Router::new().get("b", nothing);
+    let line = line!() - 1;
+    let error = refused(Router::new().nest("/a", inner));
+    let RouteError::Relative { path, place } = &error else { panic!("another error: {error}") };
+    assert_eq!((path.as_str(), place.line()), ("b", line));
+    // The prefix is at fault, so the place is that of `nest`.
+    for path in ["/b", "/"] {
+        let inner = Router::new().get(path, nothing);
+        let line = line!() + 1;
+        let error = refused(Router::new().nest("a", inner));
+        let RouteError::Relative { path, place } = &error else { panic!("another error: {error}") };
+        assert_eq!((path.as_str(), place.line()), ("a", line));
+        assert!(error.to_string().contains(&place.to_string()), "{error}");
+    }
 }
 
 #[test]
@@ -130,9 +211,9 @@ fn the_fallback_of_a_nested_router_is_checked() {
     let error = refused(fallback().merge(fallback()));
     assert!(matches!(error, RouteError::FallbackTwice { .. }), "{error}");
     let error = refused(Router::new().nest("a", fallback()));
-    assert!(matches!(&error, RouteError::Relative { path } if path == "a"), "{error}");
+    assert!(matches!(&error, RouteError::Relative { path, .. } if path == "a"), "{error}");
     let error = refused(Router::new().nest("/{a}", fallback()).nest("/{b}", fallback()));
-    assert!(matches!(&error, RouteError::Path { path, .. } if path == "/{b}"), "{error}");
+    assert!(matches!(&error, RouteError::Conflict { path, .. } if path == "/{b}"), "{error}");
 }
 
 #[test]
@@ -147,8 +228,11 @@ fn variables_in_the_syntax_of_other_frameworks() {
         ("/x/{rest...}", "{rest...}", "{*rest}"),
     ] {
         let error = refused(Router::new().get(given, nothing));
-        let RouteError::Syntax { path, segment, instead } = &error else { panic!("another error: {error}") };
+        let RouteError::Syntax { path, segment, instead, place } = &error else {
+            panic!("another error: {error}")
+        };
         assert_eq!((path.as_str(), segment.as_str(), instead.as_str()), (given, wrong, right));
+        assert!(error.to_string().contains(&place.to_string()), "{error}");
     }
     let error = refused(Router::new().nest("/x/:id", Router::new().get("/y", nothing)));
     assert!(error.to_string().contains("write \"{id}\""), "{error}");
@@ -167,7 +251,7 @@ fn nesting_at_the_root_changes_nothing() {
 fn a_path_with_a_query() {
     for path in ["/x?y", "/x/{y?}", "/x#y"] {
         let error = refused(Router::new().get(path, nothing));
-        assert!(matches!(&error, RouteError::Query { path: shown } if shown == path), "{error}");
+        assert!(matches!(&error, RouteError::Query { path: shown, .. } if shown == path), "{error}");
     }
     let error = refused(Router::new().nest("/x?", Router::new().fallback(nothing)));
     assert!(error.to_string().contains("`Query`"), "{error}");

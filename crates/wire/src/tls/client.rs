@@ -7,9 +7,8 @@ use std::sync::{Arc, LazyLock};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use x509_cert::der::Decode;
-use x509_cert::ext::pkix::BasicConstraints;
 
+use super::certificate::Certificate;
 use super::error::TlsError;
 use super::identity::{Identity, certificates, read};
 use super::records::Session;
@@ -144,16 +143,9 @@ impl Roots {
     }
 }
 
-/// Whether a certificate is one of an authority (RFC 5280 section 4.2.1.9). Old ones do not say, and what cannot be read is
-/// left to webpki.
+/// Whether a certificate is one of an authority. What cannot be read is left to webpki.
 fn may_sign(certificate: &CertificateDer<'_>) -> bool {
-    let Ok(certificate) = x509_cert::Certificate::from_der(certificate) else { return true };
-    let tbs = certificate.tbs_certificate;
-    match tbs.get::<BasicConstraints>() {
-        Ok(Some((_, constraints))) => constraints.ca,
-        Ok(None) => tbs.version == x509_cert::Version::V1,
-        Err(_) => true,
-    }
+    Certificate::from_der(certificate).is_none_or(|read| read.may_sign())
 }
 
 /// TLS for diallers; clones share their sessions, so that one resumes what another began.

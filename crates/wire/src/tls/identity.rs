@@ -1,16 +1,12 @@
 //! A certificate with its key, from PEM.
 
-use std::net::IpAddr;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use x509_cert::Certificate;
-use x509_cert::der::Decode;
-use x509_cert::ext::pkix::SubjectAltName;
-use x509_cert::ext::pkix::name::GeneralName;
 
+use super::certificate::Certificate;
 use super::error::TlsError;
 
 /// What an end proves itself with: a chain of certificates, its own first, and its private key.
@@ -69,21 +65,17 @@ impl Identity {
 
     /// The names of its own certificate: DNS names in lower case, and IP addresses.
     pub fn names(&self) -> Vec<String> {
-        let own = self.own();
-        own.as_ref()
-            .and_then(names)
-            .map(|names| names.0.iter().filter_map(shown).collect())
-            .unwrap_or_default()
+        self.own().map(|own| own.names()).unwrap_or_default()
     }
 
     /// When its own certificate expires; `None` if it cannot be read.
     pub fn expires(&self) -> Option<SystemTime> {
-        Some(self.own()?.tbs_certificate.validity.not_after.to_system_time())
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.own()?.not_after))
     }
 
     /// Its own certificate, read.
-    fn own(&self) -> Option<Certificate> {
-        Certificate::from_der(self.chain.first()?).ok()
+    fn own(&self) -> Option<Certificate<'_>> {
+        Certificate::from_der(self.chain.first()?)
     }
 
     fn from(chain_place: &str, chain: &[u8], key_place: &str, key: &[u8]) -> Result<Self, TlsError> {
@@ -98,22 +90,6 @@ impl Identity {
 impl Clone for Identity {
     fn clone(&self) -> Self {
         Self { chain: self.chain.clone(), key: self.key.clone_key(), places: self.places.clone() }
-    }
-}
-
-/// The names of a certificate (RFC 5280 section 4.2.1.6).
-pub(super) fn names(certificate: &Certificate) -> Option<SubjectAltName> {
-    certificate.tbs_certificate.get::<SubjectAltName>().ok()?.map(|(_, names)| names)
-}
-
-fn shown(name: &GeneralName) -> Option<String> {
-    match name {
-        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
-        GeneralName::IpAddress(bytes) => match *bytes.as_bytes() {
-            [a, b, c, d] => Some(IpAddr::from([a, b, c, d]).to_string()),
-            ref long => <[u8; 16]>::try_from(long).ok().map(|long| IpAddr::from(long).to_string()),
-        },
-        _ => None,
     }
 }
 

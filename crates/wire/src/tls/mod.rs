@@ -36,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod certificate;
 mod client;
 mod coat;
 mod error;
@@ -50,6 +51,7 @@ use std::sync::{Arc, LazyLock};
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
 
+pub(crate) use certificate::Certificate;
 pub use client::{ClientTls, ClientTlsOptions, Roots, ToClientTls};
 pub use error::{HandshakeError, TlsError};
 pub use identity::Identity;

@@ -9,8 +9,8 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use x509_cert::der::Decode;
 
+use super::certificate::Certificate;
 use super::error::TlsError;
 use super::provider;
 
@@ -128,20 +128,16 @@ impl ServerCertVerifier for Verifier {
 /// Whether a certificate names itself as its issuer. webpki then has several things to say against it, and none of them is
 /// that nobody vouches for it.
 fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
-    x509_cert::Certificate::from_der(certificate)
-        .is_ok_and(|parsed| parsed.tbs_certificate.issuer == parsed.tbs_certificate.subject)
+    Certificate::from_der(certificate).is_some_and(|read| read.is_self_issued())
 }
 
 /// Checks the dates of a certificate (RFC 5280 section 4.1.2.5).
 fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
-    let parsed = x509_cert::Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
-    let validity = parsed.tbs_certificate.validity;
-    let [begin, end] =
-        [validity.not_before, validity.not_after].map(|time| time.to_unix_duration().as_secs());
-    if now.as_secs() < begin {
+    let read = Certificate::from_der(certificate).ok_or(CertificateError::BadEncoding)?;
+    if now.as_secs() < read.not_before {
         return Err(CertificateError::NotValidYet.into());
     }
-    if now.as_secs() > end {
+    if now.as_secs() > read.not_after {
         return Err(CertificateError::Expired.into());
     }
     Ok(())

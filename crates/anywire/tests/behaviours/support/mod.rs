@@ -3,12 +3,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 /// A wire with a handshake, which holds bytes back.
-#[path = "../../../../wire/tests/support/coat.rs"]
+#[path = "../../../../wire/tests/behaviours/support/coat.rs"]
 mod coat;
 pub mod paused;
 /// A certificate for the servers.
 #[cfg(feature = "tls")]
-#[path = "../../../../wire/tests/support/trial.rs"]
+#[path = "../../../../wire/tests/behaviours/support/trial.rs"]
 pub mod trial;
 #[path = "../../../../client/tests/behaviours/support/waiting.rs"]
 mod waiting;

@@ -1,9 +1,11 @@
 //! What the tests of the command share: the built command, a service of it under way, and tools of the system.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The command that is tested.
 pub(crate) fn command() -> Command {
@@ -15,6 +17,21 @@ pub(crate) fn command() -> Command {
 /// Runs the command to its end.
 pub(crate) fn anywire(args: &[&str]) -> Output {
     command().args(args).output().expect("the built command starts")
+}
+
+/// Runs the command with its result as JSON, and sends it this signal at its first word of progress. What it printed
+/// meanwhile and its exit code.
+pub(crate) fn ended_at_its_first_word(args: &[&str], signal: Signal) -> Output {
+    let mut command = command();
+    let command = command.args(args).args(["--json", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the built command starts");
+    let mut said = BufReader::new(child.stderr.take().expect("it was asked for"));
+    let mut line = String::new();
+    assert!(said.read_line(&mut line).expect("it says text") > 0, "{args:?} says nothing");
+    kill_process(Pid::from_child(&child), signal).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    said.read_to_string(&mut line).expect("it says text");
+    Output { stderr: line.into_bytes(), ..output }
 }
 
 /// Runs the command to its end with something on its stdin.

@@ -8,7 +8,7 @@
 #[path = "../../../../http/tests/behaviours/support/h2.rs"]
 pub mod bytes_of_http2;
 /// A wire with a handshake, which holds bytes back.
-#[path = "../../../../wire/tests/support/coat.rs"]
+#[path = "../../../../wire/tests/behaviours/support/coat.rs"]
 mod coat;
 mod fed;
 mod frames;
@@ -17,7 +17,7 @@ mod real;
 mod talk;
 /// A certificate for the peers.
 #[cfg(feature = "tls")]
-#[path = "../../../../wire/tests/support/trial.rs"]
+#[path = "../../../../wire/tests/behaviours/support/trial.rs"]
 pub mod trial;
 mod waiting;
 

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use super::{Step, on_connection, refuse};
+use super::{Step, malformed, on_connection, refuse};
 use crate::h2::frame::{self, FrameHead, WINDOW_MAX, flag};
 use crate::h2::priority::Priority;
-use crate::h2::{Code, Engine, Error, Event, StreamId};
+use crate::h2::{Code, Engine, Error, Event, GoAway, StreamId};
 
 impl Engine {
     /// RFC 9113 section 6.4.
@@ -121,7 +121,8 @@ impl Engine {
                 self.resets.push_back((id, Code::REFUSED_STREAM));
             }
         }
-        Ok(Step::Event(Event::GoAway { last: StreamId(last), code: Code(code) }))
+        let text = payload.get(8..).unwrap_or_default();
+        Ok(Step::Event(Event::GoAway(GoAway::new(StreamId(last), Code(code), text))))
     }
 
     /// RFC 9113 section 6.9.
@@ -151,10 +152,12 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
         stream.out_window += increment;
         if increment == 0 {
-            return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+            let why = malformed("WINDOW_UPDATE adds nothing");
+            return self.fault(now, id, Code::PROTOCOL_ERROR, why, out);
         }
         if stream.out_window > i64::from(WINDOW_MAX) {
-            return self.fault(now, id, Code::FLOW_CONTROL_ERROR, out);
+            let why = malformed("the window of a stream is larger than 2^31-1");
+            return self.fault(now, id, Code::FLOW_CONTROL_ERROR, why, out);
         }
         self.queue(id);
         Ok(Step::Again)
@@ -176,9 +179,9 @@ impl Engine {
             return Ok(Step::Again);
         }
         if self.streams.contains_key(&id) {
-            return self.fault(now, id, Code::FRAME_SIZE_ERROR, out);
+            return self.fault(now, id, Code::FRAME_SIZE_ERROR, malformed(NOT_FIVE_BYTES), out);
         }
-        refuse(Code::FRAME_SIZE_ERROR, "PRIORITY is not five bytes long")
+        refuse(Code::FRAME_SIZE_ERROR, NOT_FIVE_BYTES)
     }
 
     /// RFC 9218 section 7.1.
@@ -209,3 +212,5 @@ impl Engine {
         Ok(Step::Again)
     }
 }
+
+const NOT_FIVE_BYTES: &str = "PRIORITY is not five bytes long";

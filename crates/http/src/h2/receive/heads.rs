@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use super::{Step, refuse};
+use super::{Step, malformed, refuse};
 use crate::h1::DecodeError;
 use crate::h1::encode::forbids_body;
 use crate::h2::engine::{Going, Incoming};
 use crate::h2::frame::{FrameHead, flag};
 use crate::h2::head::Facts;
 use crate::h2::priority::Priority;
-use crate::h2::stream::Half;
+use crate::h2::stream::{BODY_TOO_SHORT, Half};
 use crate::h2::{Abuse, Code, Engine, Error, Event, MessageError, ResponseParts, StreamId};
 use crate::{Headers, Method};
 
@@ -86,7 +86,13 @@ impl Engine {
             Some(Half::Body) => self.trailers(now, id, block, end, out),
             Some(Half::Ended) => {
                 self.heads.skip(block)?;
-                self.fault(now, id, Code::STREAM_CLOSED, out)
+                self.fault(
+                    now,
+                    id,
+                    Code::STREAM_CLOSED,
+                    malformed("HEADERS comes behind the end of its stream"),
+                    out,
+                )
             }
             None if self.is_server && id.0 > self.newest_of_peer => self.request(now, id, block, end, out),
             None => {
@@ -123,12 +129,12 @@ impl Engine {
         let (head, Facts { length }) = match decoded {
             Ok(found) => found,
             Err(error @ MessageError::Malformed(_)) => {
-                return self.bad_message(now, id, Code::PROTOCOL_ERROR, error, out);
+                return self.fault(now, id, Code::PROTOCOL_ERROR, Some(error), out);
             }
             Err(MessageError::Limit(limit)) => return self.refuse_large(now, id, end, limit, out),
         };
         if end && length.is_some_and(|length| length > 0) {
-            return self.bad_message(now, id, Code::PROTOCOL_ERROR, NO_BODY, out);
+            return self.fault(now, id, Code::PROTOCOL_ERROR, Some(NO_BODY), out);
         }
         self.idle_budget.earn(EARNED_BY_STREAM);
         let priority = head.headers().get_bytes("priority").map_or(Priority::UNSAID, Priority::parse);
@@ -145,7 +151,7 @@ impl Engine {
     fn refuse_stream(&mut self, now: Instant, id: StreamId, out: &mut Vec<u8>) -> Result<Step, Error> {
         let code = Code::REFUSED_STREAM;
         if self.are_settings_known() {
-            return self.fault(now, id, code, out);
+            return self.fault(now, id, code, None, out);
         }
         self.spend_idle(now)?;
         self.reset_stream(id, code, out);
@@ -167,13 +173,13 @@ impl Engine {
             None => drop(self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head)),
             Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming, out),
             // Some of its response has left, or it is ours.
-            Some(_) => return self.bad_message(now, id, Code::ENHANCE_YOUR_CALM, error, out),
+            Some(_) => return self.fault(now, id, Code::ENHANCE_YOUR_CALM, Some(error), out),
         }
         let fields = Headers::new();
         let parts = ResponseParts { length: Some(0), ..ResponseParts::new(limit.status(), &fields) };
         // It costs more than it should, so it counts as a fault. A peer may take not even this.
         if self.respond(id, &parts, true, out).is_err() {
-            return self.bad_message(now, id, Code::ENHANCE_YOUR_CALM, error, out);
+            return self.fault(now, id, Code::ENHANCE_YOUR_CALM, Some(error), out);
         }
         if end {
             self.spend_reset(now)?;
@@ -185,7 +191,7 @@ impl Engine {
                 why: Some(error),
             }));
         }
-        self.bad_message(now, id, Code::NO_ERROR, error, out)
+        self.fault(now, id, Code::NO_ERROR, Some(error), out)
     }
 
     fn response(
@@ -201,14 +207,14 @@ impl Engine {
             Err(error) => {
                 let is_limit = matches!(error, MessageError::Limit(_));
                 let code = if is_limit { Code::CANCEL } else { Code::PROTOCOL_ERROR };
-                return self.bad_message(now, id, code, error, out);
+                return self.fault(now, id, code, Some(error), out);
             }
         };
         let status = head.status();
         if status.is_informational() {
             if end {
                 let error = MessageError::Malformed("an interim response ends its stream");
-                return self.bad_message(now, id, Code::PROTOCOL_ERROR, error, out);
+                return self.fault(now, id, Code::PROTOCOL_ERROR, Some(error), out);
             }
             self.spend_idle(now)?;
             return Ok(Step::Event(Event::Informational { id, head }));
@@ -224,7 +230,7 @@ impl Engine {
             stream.left = length;
         }
         if end && stream.left.is_some_and(|left| left > 0) {
-            return self.bad_message(now, id, Code::PROTOCOL_ERROR, NO_BODY, out);
+            return self.fault(now, id, Code::PROTOCOL_ERROR, Some(NO_BODY), out);
         }
         stream.incoming = Half::Body;
         if end {
@@ -255,10 +261,10 @@ impl Engine {
             Err(MessageError::Limit(limit)) => return self.refuse_large(now, id, end, limit, out),
             Err(error) => error,
             Ok(_) if is_tunnel => MessageError::Malformed("a tunnel has trailers"),
-            Ok(_) if end => MessageError::Malformed("a body is shorter than its `Content-Length`"),
+            Ok(_) if end => MessageError::Malformed(BODY_TOO_SHORT),
             Ok(_) => MessageError::Malformed("a second head comes, or trailers that do not end their stream"),
         };
-        self.bad_message(now, id, Code::PROTOCOL_ERROR, malformed, out)
+        self.fault(now, id, Code::PROTOCOL_ERROR, Some(malformed), out)
     }
 }
 

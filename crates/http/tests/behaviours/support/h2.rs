@@ -159,7 +159,7 @@ fn text(event: &Event<'_>) -> (Option<StreamId>, String) {
         }
         Event::Trailers { id, fields } => (id, format!("{} trailers {fields:?}", id.get())),
         Event::Reset { id, code, .. } => (id, format!("{} reset {code}", id.get())),
-        Event::GoAway { last, code } => return (None, format!("goaway {} {code}", last.get())),
+        Event::GoAway(said) => return (None, format!("goaway {} {said}", said.last.get())),
         other => return (None, format!("{other:?}")),
     };
     (Some(*id), text)

@@ -28,7 +28,10 @@ pub(crate) enum Manner {
     ForgetFirst,
     /// Answers so many requests, then says `GOAWAY` in order, and answers what was on its way.
     LeaveAfter(u64),
-    /// Says `GOAWAY` with this code for the first request, and closes.
+    /// Sends a head for each third stream, and resets it with this code.
+    CutThird(Code),
+    /// Says `GOAWAY` with this code and a text for the first request, and closes. Without an error, after having accepted the
+    /// request.
     GoAway(Code),
     /// Closes when the first request has come.
     Close,
@@ -181,6 +184,17 @@ impl Served {
                     }
                 }
             }
+            Manner::CutThird(code) => {
+                for id in std::mem::take(&mut self.waiting) {
+                    self.answered += 1;
+                    if self.answered.is_multiple_of(3) {
+                        self.head(id, false);
+                        self.engine.reset(id, code, &mut self.out);
+                    } else {
+                        self.answer(id);
+                    }
+                }
+            }
             Manner::BreakThird => {
                 for id in std::mem::take(&mut self.waiting) {
                     self.answered += 1;
@@ -203,9 +217,10 @@ impl Served {
                 self.answer_all();
             }
             Manner::GoAway(code) if self.asked > 0 => {
-                let code = code.0.to_be_bytes();
-                self.out.extend_from_slice(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-                self.out.extend_from_slice(&code);
+                let last = if code == Code::NO_ERROR { 0x7f } else { 0 };
+                self.out.extend_from_slice(&[0, 0, 13, 7, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+                self.out.extend_from_slice(&code.0.to_be_bytes());
+                self.out.extend_from_slice(b"later");
                 return false;
             }
             Manner::Close if self.asked > 0 => return false,

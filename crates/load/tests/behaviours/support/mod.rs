@@ -7,11 +7,11 @@ pub(crate) mod h2_server;
 pub(crate) mod layout;
 pub(crate) mod sample;
 pub(crate) mod server;
-#[path = "../../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 /// A certificate for the servers.
 #[cfg(feature = "tls")]
-#[path = "../../../../wire/tests/support/trial.rs"]
+#[path = "../../../../wire/tests/behaviours/support/trial.rs"]
 pub(crate) mod trial;
 
 use anywire_load::Plan;

@@ -286,7 +286,7 @@ impl H2 {
                 Some(Event::Data { id, data, end }) => Some(Came::Data(id, data.to_vec(), end)),
                 Some(Event::Trailers { id, fields }) => Some(Came::Trailers(id, fields)),
                 Some(Event::Reset { id, code, .. }) => Some(Came::Reset(id, code)),
-                Some(Event::GoAway { last, code }) => Some(Came::GoAway(last.get(), code)),
+                Some(Event::GoAway(said)) => Some(Came::GoAway(said.last.get(), said.code)),
                 Some(_) => continue,
                 None => None,
             };

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 /// A wire with a handshake, which holds bytes back.
-#[path = "../../../../wire/tests/support/coat.rs"]
+#[path = "../../../../wire/tests/behaviours/support/coat.rs"]
 mod coat;
 pub(crate) mod h2;
 pub(crate) mod log;
@@ -11,7 +11,7 @@ mod peer;
 pub(crate) mod remote;
 /// A certificate for `localhost`.
 #[cfg(feature = "tls")]
-#[path = "../../../../wire/tests/support/trial.rs"]
+#[path = "../../../../wire/tests/behaviours/support/trial.rs"]
 pub(crate) mod trial;
 
 use std::net::{SocketAddr, TcpStream};

@@ -1,6 +1,6 @@
 //! Servers of other projects that speak HTTP/2 in clear text, as far as they are installed.
 
-#[path = "../../../../../sys/tests/skipped/mod.rs"]
+#[path = "../../../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 
 use std::io::{BufRead, BufReader};

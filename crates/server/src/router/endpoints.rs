@@ -1,0 +1,80 @@
+//! The handlers of a router, numbered, each with its name in the log.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Entry, RouteError, Scope};
+use crate::handler::Endpoint;
+
+/// The handlers that have passed the checks so far.
+pub(super) struct Endpoints<'r> {
+    served: Vec<Served>,
+    scopes: &'r [Scope],
+}
+
+impl<'r> Endpoints<'r> {
+    pub(super) fn new(scopes: &'r [Scope]) -> Self {
+        Self { served: Vec::new(), scopes }
+    }
+
+    pub(super) fn add(&mut self, name: RouteName, entry: &Entry) -> Result<EndpointId, RouteError> {
+        let scopes = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
+        if let Some(type_name) =
+            entry.needs.missing(|id| scopes.clone().any(|scope| self.scopes[scope].states.contains(id)))
+        {
+            return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
+        }
+        self.served.push(Served { endpoint: Arc::clone(&entry.endpoint), name, scope: entry.scope });
+        // Each route is some hundred bytes of a program.
+        Ok(EndpointId(self.served.len() as u32 - 1))
+    }
+
+    /// By their [`EndpointId`].
+    pub(super) fn into_served(self) -> Vec<Served> {
+        self.served
+    }
+}
+
+/// A handler and its name in the log.
+pub(super) struct Served {
+    pub(super) endpoint: Arc<dyn Endpoint>,
+    pub(super) name: RouteName,
+    /// The index of its router's states.
+    pub(super) scope: usize,
+}
+
+/// The name of a handler in the log.
+#[derive(Debug)]
+pub(crate) struct RouteName {
+    /// The method of the route; `*` for any.
+    pub(crate) method: Box<str>,
+    /// The path as it was given, with its prefix.
+    pub(crate) path: Box<str>,
+}
+
+impl RouteName {
+    pub(super) fn fallback(prefix: &str) -> Self {
+        let path = if prefix.is_empty() {
+            "(the fallback)".into()
+        } else {
+            format!("{prefix}/(the fallback)").into()
+        };
+        Self { method: "*".into(), path }
+    }
+}
+
+impl fmt::Display for RouteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+/// A handler's place among all handlers of a [`Table`](super::Table).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EndpointId(u32);
+
+impl EndpointId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}

@@ -1,0 +1,305 @@
+//! Hosts on several threads reach each other's services over a mesh; a host that goes is noticed, and no thread wakes up
+//! for nothing.
+
+use std::future::poll_fn;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::task::Poll;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::hosts::{bytes, echo, exchange};
+use anywire_stack::mesh::{Host, Limits, ListenQueue, Mesh, MeshError};
+use anywire_stack::stream::Stream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+
+const SERVICE: &str = "10.0.0.2:80";
+
+fn service() -> SocketAddr {
+    SERVICE.parse().expect("an address")
+}
+
+/// Runs something on a host of its own.
+fn on_a_host<T>(mesh: &Mesh, run: impl AsyncFnOnce(Host) -> T) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().build_local(Default::default()).expect("a runtime");
+    runtime.block_on(async {
+        let (host, driver) = Host::join(mesh, [3, 1, 4, 1]).expect("there is room");
+        tokio::task::spawn_local(driver);
+        let result = run(host.clone()).await;
+        host.interface().finish(Duration::from_millis(100));
+        result
+    })
+}
+
+/// Serves a queue with echoes on a thread of its own, until told to stop; gives how many it accepted.
+fn serve(mesh: &Mesh, address: SocketAddr, queue: ListenQueue) -> (oneshot::Sender<()>, JoinHandle<usize>) {
+    let (stop, stopped) = oneshot::channel();
+    let mesh = mesh.clone();
+    let thread = std::thread::spawn(move || {
+        on_a_host(&mesh, async |host| {
+            let mut listener = host.attend(address, &queue).expect("nobody else attends it");
+            let mut count = 0;
+            let accepting = async {
+                while let Ok(stream) = listener.accept().await {
+                    queue.note_accepted(stream.peer_addr());
+                    count += 1;
+                    tokio::task::spawn_local(echo(stream));
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = stopped => {}
+                () = accepting => {}
+            }
+            count
+        })
+    });
+    (stop, thread)
+}
+
+async fn ask(stream: &mut Stream) {
+    stream.write_all(b"hello").await.expect("it is read");
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).await.expect("it is answered");
+    assert_eq!(&answer, b"hello");
+}
+
+#[test]
+fn every_byte_arrives_and_hosts_take_turns() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, queues) = mesh.listen(service(), 3, 1024).expect("nobody listens there");
+    let servers: Vec<_> = queues.into_iter().map(|queue| serve(&mesh, service(), queue)).collect();
+    let clients: Vec<_> = (0..2)
+        .map(|client| {
+            let mesh = mesh.clone();
+            std::thread::spawn(move || {
+                on_a_host(&mesh, async |host| {
+                    let mut tasks = Vec::new();
+                    for number in 0..30 {
+                        let host = host.clone();
+                        tasks.push(tokio::task::spawn_local(async move {
+                            let (stream, reservation) = host.dial(service()).await.expect("somebody listens");
+                            let sent = bytes(client * 1000 + number, 100_000 + number);
+                            let back = exchange(stream, sent.clone()).await.expect("it ends well");
+                            assert!(back == sent, "{} of {} bytes came back", back.len(), sent.len());
+                            drop(reservation);
+                        }));
+                    }
+                    for task in tasks {
+                        task.await.expect("no panic");
+                    }
+                });
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().expect("no panic");
+    }
+    for (stop, server) in servers {
+        stop.send(()).expect("it serves");
+        assert_eq!(server.join().expect("no panic"), 20);
+    }
+}
+
+#[test]
+fn a_host_reaches_its_own_services_and_those_of_ipv6() {
+    let mesh = Mesh::new(Limits::default());
+    for address in [SERVICE, "[fd00::2]:80"] {
+        let address: SocketAddr = address.parse().expect("an address");
+        let (_service, mut queues) = mesh.listen(address, 1, 16).expect("nobody listens there");
+        let queue = queues.remove(0);
+        on_a_host(&mesh, async |host| {
+            let mut listener = host.attend(address, &queue).expect("nobody else attends it");
+            let (mut stream, _reservation) = host.dial(address).await.expect("it is here");
+            let accepted = listener.accept().await.expect("it has come");
+            assert_eq!((stream.peer_addr(), accepted.local_addr()), (address, address));
+            assert_eq!(stream.local_addr(), accepted.peer_addr());
+            tokio::task::spawn_local(echo(accepted));
+            ask(&mut stream).await;
+        });
+    }
+}
+
+#[test]
+fn who_dials_before_anybody_attends_waits_and_may_write() {
+    let mesh = Mesh::new(Limits::default());
+    let (service_guard, mut queues) = mesh.listen(service(), 1, 2).expect("nobody listens there");
+    let (dialled, wait) = mpsc::channel();
+    let peer = std::thread::spawn({
+        let mesh = mesh.clone();
+        move || {
+            on_a_host(&mesh, async |host| {
+                let (mut one, _reservation) = host.dial(service()).await.expect("it may wait");
+                let (mut two, _reservation) = host.dial(service()).await.expect("it may wait");
+                one.write_all(b"hel").await.expect("it waits, too");
+                // A third one has no place.
+                let mut third = std::pin::pin!(host.dial(service()));
+                let is_waiting = poll_fn(|cx| Poll::Ready(third.as_mut().poll(cx).is_pending())).await;
+                assert!(is_waiting, "the backlog is full");
+                dialled.send(()).expect("the test waits");
+                let (mut third, _reservation) = third.await.expect("there is room in the end");
+                one.write_all(b"lo").await.expect("it is read");
+                let mut answer = [0; 5];
+                one.read_exact(&mut answer).await.expect("it is answered");
+                assert_eq!(&answer, b"hello");
+                ask(&mut two).await;
+                ask(&mut third).await;
+            });
+        }
+    });
+    wait.recv().expect("it dials");
+    let (stop, server) = serve(&mesh, service(), queues.remove(0));
+    peer.join().expect("no panic");
+    stop.send(()).expect("it serves");
+    assert_eq!(server.join().expect("no panic"), 3);
+    drop(service_guard);
+}
+
+#[test]
+fn who_waits_at_an_entrance_that_closes_is_turned_away() {
+    let mesh = Mesh::new(Limits::default());
+    let (service_guard, queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    on_a_host(&mesh, async |host| {
+        let (mut stream, _reservation) = host.dial(service()).await.expect("it may wait");
+        std::thread::spawn(move || drop((service_guard, queues)));
+        let error = stream.read(&mut [0; 1]).await.expect_err("nobody will ever answer");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        let error = host.dial(service()).await.expect_err("nobody listens");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(host.interface().counters().departed, 1);
+    });
+}
+
+#[test]
+fn connections_of_a_host_that_goes_are_reset() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    let (stop, server) = serve(&mesh, service(), queues.remove(0));
+    on_a_host(&mesh, async |host| {
+        let (mut idle, _reservation) = host.dial(service()).await.expect("somebody listens");
+        ask(&mut idle).await;
+        stop.send(()).expect("it serves");
+        // Its tasks and streams are dropped with its runtime: an end, or a reset if they had something left
+        // to read.
+        match idle.read(&mut [0; 1]).await {
+            Ok(0) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+            Ok(_) => panic!("nobody has sent anything"),
+        }
+        server.join().expect("no panic");
+        loop {
+            let Err(error) = idle.write_all(b"anybody?").await else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe));
+            break;
+        }
+        let error = host.dial(service()).await.expect_err("nobody attends any more");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn a_connection_stays_with_its_host_whoever_listens_next() {
+    let mesh = Mesh::new(Limits::default());
+    let (old_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    on_a_host(&mesh, async |host| {
+        let queue = queues.remove(0);
+        let mut listener = host.attend(service(), &queue).expect("nobody else attends it");
+        let (mut old, _old_lead) = host.dial(service()).await.expect("it is here");
+        tokio::task::spawn_local(echo(listener.accept().await.expect("it has come")));
+        drop((old_service, listener, queue));
+
+        let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("it is free again");
+        let (stop, server) = serve(&mesh, service(), queues.remove(0));
+        let (mut new, _new_lead) = host.dial(service()).await.expect("somebody listens again");
+        ask(&mut new).await;
+        ask(&mut old).await;
+        stop.send(()).expect("it serves");
+        assert_eq!(server.join().expect("no panic"), 1);
+        ask(&mut old).await;
+    });
+}
+
+/// A port is used again after all others, and a connection from there may not have ended by then: it keeps its way.
+#[test]
+fn a_port_that_comes_round_again_takes_no_frames_away() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, queues) = mesh.listen(service(), 2, 16).expect("nobody listens there");
+    on_a_host(&mesh, async |first| {
+        let join = || Host::join(&mesh, [2, 7, 1, 8]).expect("there is room");
+        let ((second, driver), (client, client_driver)) = (join(), join());
+        tokio::task::spawn_local(driver);
+        tokio::task::spawn_local(client_driver);
+        let hosts = [first, second];
+        let mut listeners: Vec<_> = hosts
+            .iter()
+            .zip(&queues)
+            .map(|(host, queue)| host.attend(service(), queue).expect("nobody else attends it"))
+            .collect();
+        let (mut stream, reservation) = client.dial(service()).await.expect("somebody listens");
+        let port = stream.local_addr().port();
+        let mut accepted = listeners[0].accept().await.expect("it has come");
+        queues[0].note_accepted(accepted.peer_addr());
+        // More than its window takes: the rest leaves once somebody reads.
+        let sent = bytes(0, 400_000);
+        stream.write_all(&sent).await.expect("the queue has room");
+        drop((stream, reservation));
+        let nowhere = "10.0.0.3:80".parse().expect("an address");
+        for _ in 0..49_151 {
+            client.dial(nowhere).await.expect_err("nobody listens there");
+        }
+        // The second host's turn.
+        let dialled = client.dial(service()).await.expect("somebody listens");
+        assert_eq!(dialled.0.local_addr().port(), port + 1, "the port itself is in use");
+        let mut received = Vec::new();
+        accepted.read_to_end(&mut received).await.expect("it ends well");
+        assert!(received == sent, "{} of {} bytes have come", received.len(), sent.len());
+    });
+}
+
+#[test]
+fn an_idle_host_sleeps() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    let (stop, server) = serve(&mesh, service(), queues.remove(0));
+    on_a_host(&mesh, async |host| {
+        let (mut stream, _reservation) = host.dial(service()).await.expect("somebody listens");
+        let polls_before = host.interface().counters().polls;
+        for _ in 0..100 {
+            ask(&mut stream).await;
+        }
+        let polls = host.interface().counters().polls - polls_before;
+        // To send, to receive, and to see that there is no more; now and then for a timer.
+        assert!(polls <= 100 * 4 + 20, "{polls} polls for 100 questions");
+    });
+    stop.send(()).expect("it serves");
+    server.join().expect("no panic");
+}
+
+#[test]
+fn limits_are_reached_with_an_error() {
+    let mesh = Mesh::new(Limits { ports: 1, services: 2, ..Limits::default() });
+    let port = mesh.join().expect("there is room for one");
+    assert!(matches!(mesh.join(), Err(MeshError::PortsExhausted { limit: 1 })));
+    drop(port);
+    drop(mesh.join().expect("there is room again"));
+
+    let (one, _entrances) = mesh.listen(service(), 1, 16).expect("there is room for two");
+    let taken = mesh.listen(service(), 1, 16).expect_err("somebody listens there");
+    assert_eq!(taken, MeshError::AddressTaken(service()));
+    let any = SocketAddr::new(service().ip(), 0);
+    let (two, _entrances) = mesh.listen(any, 1, 16).expect("a free port");
+    assert!(two.address().port() >= 49_152, "{:?}", two.address());
+    let refused = mesh.listen(any, 1, 16).expect_err("there are two");
+    assert_eq!(refused, MeshError::ServicesExhausted { limit: 2 });
+    drop(one);
+    for wrong in ["10.255.0.1:80", "0.0.0.0:80", "224.0.0.1:80"] {
+        let refused = mesh.listen(wrong.parse().expect("an address"), 1, 16).expect_err("nobody's");
+        assert!(matches!(refused, MeshError::NotAService(_)), "{refused:?}");
+    }
+}

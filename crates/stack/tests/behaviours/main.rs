@@ -1,0 +1,35 @@
+//! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
+
+mod hosts;
+#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
+mod skipped;
+mod support;
+mod swarms;
+
+mod a_device_with_little_room_is_used;
+mod a_full_queue_drops_and_counts;
+mod a_mesh_joins_cores;
+mod a_storm_of_addresses_is_bounded;
+mod captures_open_in_tshark;
+mod frames_reach_only_their_port;
+mod impairments_follow_their_seed;
+mod streams_carry_every_byte;
+mod streams_end_as_sockets_do;
+mod streams_have_options;
+mod swarm_connections_are_their_own;
+mod swarm_deadlines_move;
+mod swarm_drains_by_a_deadline;
+mod swarm_events_come_first;
+mod swarm_fills_large_packets;
+mod swarm_is_a_push_gateway;
+mod swarm_messages_come_in_pieces;
+mod swarm_notices_idle_peers;
+mod swarm_shares_the_room_to_send;
+mod swarm_sleeps_while_idle;
+mod swarm_starves_no_task;
+mod swarm_survives_its_tasks;
+mod swarm_tasks_are_small;
+mod swarm_tasks_connect_out;
+mod swarm_tasks_get_mail;
+mod swarm_tasks_have_one_place_to_send;
+mod whole_batches_are_handed_over;
