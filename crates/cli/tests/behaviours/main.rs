@@ -38,6 +38,7 @@ mod load_measures_nginx;
 mod load_says_how_it_went;
 mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
+mod pages_fit_every_window;
 mod serve_answers_curl_on_every_wire;
 mod serve_dir_never_leaves_it;
 mod serve_speaks_tls;
