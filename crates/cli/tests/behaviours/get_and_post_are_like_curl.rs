@@ -137,6 +137,40 @@ fn a_timeout_holds_while_chunks_keep_coming() {
 }
 
 #[test]
+fn a_timeout_holds_while_the_other_end_of_a_pipe_does_nothing() {
+    let served = Served::demo();
+    let dir = tempfile::tempdir().expect("a directory for a pipe");
+    let pipe = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let (pipe, large) = (text(&pipe), served.url("/bytes/3000000"));
+    let data = format!("@{pipe}");
+    for (args, doing) in [
+        // Nobody opens the other end.
+        (&["post", &served.url("/echo"), "-d", &data][..], "opening the data"),
+        (&["get", &large, "-o", pipe], "writing it"),
+        // Nobody reads it.
+        (&["get", &large], "writing it"),
+        (&["get", "-i", &large, "-o", "-"], "writing it"),
+    ] {
+        let mut command = command();
+        let command = command.args(args).args(["-m", "300ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the built command starts");
+        let unread = child.stdout.take();
+        let (ended, end) = std::sync::mpsc::channel();
+        let pid = rustix::process::Pid::from_child(&child);
+        std::thread::spawn(move || ended.send(child.wait_with_output().expect("it was started")));
+        let output = end.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| {
+            // It would wait for ever.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            panic!("{args:?} did not end")
+        });
+        drop(unread);
+        assert_refused(&output, 28, &format!("not whole after 300ms, which ended while {doing}"));
+    }
+}
+
+#[test]
 fn data_is_text_a_file_or_stdin() {
     let served = Served::demo();
     let echo = served.url("/echo");
