@@ -197,17 +197,26 @@ impl Call {
             show(b"< ", &head(&answer))?;
         }
         let status = answer.status();
-        if self.fail && status.as_u16() >= 400 {
-            let found = format!("calling {url}: the status of the answer is {status}");
-            return Err(
-                Failure::new(Code::Status, found).help("leave out --fail to see what the server says")
-            );
+        let is_failure = self.fail && status.as_u16() >= 400;
+        if !is_failure || self.include {
+            self.print(url, answer, !is_failure, so_far).await?;
         }
-        self.print(url, answer, so_far).await
+        if is_failure {
+            let found = format!("calling {url}: the status of the answer is {status}");
+            let failure = Failure::new(Code::Status, found);
+            return Err(failure.help("leave out --fail to see what the server says"));
+        }
+        Ok(())
     }
 
-    /// Writes the answer while it comes.
-    async fn print(&self, url: &str, mut answer: Response, so_far: &SoFar) -> Result<(), Failure> {
+    /// Writes the answer while it comes, its body only if that is wanted.
+    async fn print(
+        &self,
+        url: &str,
+        mut answer: Response,
+        wants_body: bool,
+        so_far: &SoFar,
+    ) -> Result<(), Failure> {
         so_far.reaches(Stage::Output);
         let (mut to, place) = destination(self.output.as_deref())?;
         let is_terminal = to.is_terminal();
@@ -222,7 +231,9 @@ impl Call {
             write(if is_terminal { for_terminal(&head) } else { head.into() }.as_ref())?;
         }
         so_far.reaches(Stage::Answer);
-        while let Some(chunk) = answer.chunk().await.map_err(|error| explain::call(url, &error))? {
+        while wants_body
+            && let Some(chunk) = answer.chunk().await.map_err(|error| explain::call(url, &error))?
+        {
             write(&chunk)?;
         }
         to.flush().map_err(|cause| output::unwritten(&place, &cause))

@@ -205,6 +205,18 @@ fn a_bad_status_is_a_failure_only_where_it_is_said_so() {
     let strict = anywire(&["get", "--fail", &served.url("/nowhere")]);
     assert_refused(&strict, 22, "404 Not Found");
     assert!(strict.stdout.is_empty());
+    // Fields such as Retry-After say what to do about it.
+    for args in [&["get", "-f", "-i"][..], &["get", "-f", "-I"], &["post", "-f", "-i", "-d", "x"]] {
+        let strict = anywire(&[args, &[&served.url("/nowhere")]].concat());
+        assert_refused(&strict, 22, "404 Not Found");
+        let head = stdout(&strict);
+        assert!(head.starts_with("HTTP/1.1 404 Not Found\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+    let dir = tempfile::tempdir().expect("a directory for the answer");
+    let file = dir.path().join("answer");
+    let strict = anywire(&["get", "-f", &served.url("/nowhere"), "-o", text(&file)]);
+    assert_refused(&strict, 22, "404 Not Found");
+    assert!(!file.exists(), "there is nothing to write");
     for (answer, code) in [
         (&b"HTTP/1.1 399 Odd\r\ncontent-length: 0\r\n\r\n"[..], 0),
         (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", 22),
