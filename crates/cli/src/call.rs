@@ -1,7 +1,7 @@
 //! `anywire get` and `anywire post`: one call, in the manner of curl, over any wire.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::panic::resume_unwind;
@@ -110,6 +110,7 @@ impl Call {
     fn run(self, method: Method, verbose: bool) -> Result<(), Failure> {
         let failed = |error: &dyn std::error::Error| Failure::of(Code::Failed, error);
         let url = values::url(&self.url, self.via.as_ref())?;
+        self.check_output()?;
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let mut client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts());
@@ -139,6 +140,26 @@ impl Call {
             Err(RecvTimeoutError::Timeout) => Err(watched.late(&url, limit, &client)),
             _ => call.join().unwrap_or_else(|panic| resume_unwind(panic)),
         }
+    }
+
+    /// Looks before the call whether its answer can be written: the server acts on a request only once, and the data are read
+    /// while the answer comes.
+    fn check_output(&self) -> Result<(), Failure> {
+        let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else { return Ok(()) };
+        let data = match self.data.as_deref().and_then(|data| data.strip_prefix('@')) {
+            Some("-") => {
+                io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata())
+            }
+            Some(name) => fs::metadata(name),
+            None => return output::check(path),
+        };
+        // Whether the data can be read is said later.
+        let (Ok(data), Ok(output)) = (data, fs::metadata(path)) else { return output::check(path) };
+        if data.is_file() && output::is_one_file(&data, &output) {
+            let message = format!("writing {}: the data are read from it", path.display());
+            return Err(Failure::new(Code::Usage, message).help("give the answer a file of its own"));
+        }
+        output::check(path)
     }
 
     /// A person waits as long as the person likes: only connecting has a limit of its own.

@@ -197,6 +197,33 @@ fn data_is_text_a_file_or_stdin() {
 }
 
 #[test]
+fn an_answer_without_a_place_is_not_asked_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let dir = tempfile::tempdir().expect("a directory for the data");
+    let (data, link) = (dir.path().join("data"), dir.path().join("link"));
+    std::fs::write(&data, "the only copy").expect("the data can be written");
+    std::os::unix::fs::symlink(&data, &link).expect("a link can be made");
+    let (named, missing) = (format!("@{}", text(&data)), dir.path().join("missing/answer"));
+    assert_refused(&anywire(&["post", &url, "-d", "x", "-o", text(&missing)]), 23, "missing/answer");
+    assert_refused(&anywire(&["get", &url, "-o", text(dir.path())]), 23, "directory");
+    for output in [&data, &link] {
+        assert_refused(&anywire(&["post", &url, "-d", &named, "-o", text(output)]), 2, "are read from it");
+        let mut command = command();
+        command.args(["post", &url, "-d", "@-", "-o", text(output)]);
+        command.stdin(std::fs::File::open(&data).expect("it is there"));
+        assert_refused(&command.output().expect("the built command starts"), 2, "are read from it");
+    }
+    assert_eq!(std::fs::read_to_string(&data).expect("it is there"), "the only copy");
+    listener.set_nonblocking(true).expect("a socket");
+    let asked = listener.accept().map(drop).map_err(|cause| cause.kind());
+    assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "nobody has called");
+    let nobody = anywire(&["get", "http://127.0.0.1:1/", "-o", text(&data)]);
+    assert_refused(&nobody, 7, "nobody listens there");
+    assert_eq!(std::fs::read_to_string(&data).expect("it is there"), "the only copy");
+}
+
+#[test]
 fn a_bad_status_is_a_failure_only_where_it_is_said_so() {
     let served = Served::demo();
     let lenient = anywire(&["get", &served.url("/nowhere")]);
