@@ -126,6 +126,38 @@ fn what_the_server_resets_gives_its_window_back() {
 }
 
 #[test]
+fn what_is_dropped_unread_gives_its_window_back() {
+    for is_late in [false, true] {
+        let peer = Peer::of_http2(wire("tcp"), move |mut frames, _| {
+            let (at_once, mut room) = if is_late { (0, WINDOW) } else { (WINDOW, 0) };
+            let dropped = begin(&mut frames, at_once);
+            let stream = loop {
+                let frame = frames.next().expect("the next request comes");
+                match frame.kind {
+                    HEADERS => break frame.stream,
+                    WINDOW_UPDATE if frame.stream == 0 => room += number(&frame.payload),
+                    // On its way when nobody wanted it any more.
+                    RST_STREAM if is_late => {
+                        room -= WINDOW;
+                        for at in (0..WINDOW).step_by(16 << 10) {
+                            frames.say(DATA, 0, dropped, &vec![b'x'; (WINDOW - at).min(16 << 10)]);
+                        }
+                    }
+                    _ => {}
+                }
+            };
+            frames.head(stream, false);
+            send(&mut frames, stream, 3, [room, WINDOW]);
+            frames.talk.wait_for_end();
+        });
+        let (_loops, client) = client_with(WINDOW, HANG);
+        drop(get(&client, &peer));
+        assert_eq!(block_on(get(&client, &peer).text()).expect("a body"), "xxx", "late: {is_late}");
+        assert_eq!(client.counters().total().dialed, 1, "it stays on its connection");
+    }
+}
+
+#[test]
 fn our_closed_window_is_not_the_servers_silence() {
     // All of the window, and all but what is next to nothing.
     for left in [0, 16] {

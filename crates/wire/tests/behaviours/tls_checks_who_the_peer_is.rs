@@ -292,6 +292,24 @@ fn what_is_no_certificate_or_key_is_said() {
 }
 
 #[test]
+fn a_name_is_proven_and_sent_without_the_dot_at_its_end_and_an_address_is_not_sent() {
+    let authority = Authority::new();
+    let server = serve(shows(authority.sign(&params(&["example.com", "127.0.0.1", "::1"]))));
+    for (name, sent) in [
+        ("example.com.", Some("example.com")),
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("EXAMPLE.com", Some("example.com")),
+    ] {
+        let dialled = call(&server, name, trusts(authority.roots()));
+        assert!(dialled.is_ok(), "{name}: {dialled:?}");
+        let accepted = server.accepted.recv().expect("one was served");
+        assert_eq!(accepted.server_name.as_deref().map(str::to_lowercase).as_deref(), sent, "{name}");
+    }
+    wrong(call(&server, "other.example.com.", trusts(authority.roots())), "name");
+}
+
+#[test]
 fn a_name_has_to_be_one() {
     let dial = |address: &str, name: Option<&str>| {
         let options = DialOptions { server_name: name.map(str::to_owned), ..crate::support::dialling() };
