@@ -226,9 +226,8 @@ pub(crate) fn url(address: &Address) -> Option<String> {
     let port = address.port().filter(|_| speaks_tls(address))?;
     let host = match address.ip() {
         Some(ip) if ip.is_unspecified() || ip.is_loopback() => "localhost".to_owned(),
-        Some(ip) if ip.is_ipv6() => format!("[{ip}]"),
-        Some(ip) => ip.to_string(),
-        None => address.location().rsplit_once(':')?.0.to_owned(),
+        // A zone of IPv6 as URLs have it.
+        _ => address.location().rsplit_once(':')?.0.replace('%', "%25"),
     };
     Some(format!("https://{host}:{port}/"))
 }

@@ -39,7 +39,7 @@ pub enum LoadError {
     /// The URL's scheme is `https`, and this build has no TLS around the wire of the address (the caller's fault).
     #[error(
         "the URL's scheme is https, and this build speaks no TLS over {address}{help}",
-        help = Advice("build it with the feature `tls`")
+        help = Advice(if cfg!(feature = "tls") { "name another wire" } else { "build it with the feature `tls`" })
     )]
     NoTls {
         /// The address.

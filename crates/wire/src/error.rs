@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::address::{Address, AddressError};
 use crate::claim::ClaimHeld;
+use crate::place::{self, BadZone};
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +87,12 @@ pub enum ListenError {
         /// The address.
         address: Address,
     },
+    /// The zone of the address names no interface of this machine, or the address is one of a link and has no zone.
+    #[error("cannot listen on {address}: {}{help}", BadZone(address.location()), help = Advice(BadZone::HELP))]
+    NoInterface {
+        /// The address.
+        address: Address,
+    },
     /// The system was to choose a port (port 0), and none is free.
     #[error("cannot listen on {address}: no port is free for the system to choose{help}", help = Advice(MORE_PORTS))]
     NoFreePort {
@@ -137,6 +144,7 @@ impl ListenError {
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             io::ErrorKind::NotFound => Self::NoFolder { address },
             _ if not_here(&cause) => Self::NotHere { address },
+            _ if place::is_of_zone(address.location(), &cause) => Self::NoInterface { address },
             _ => Self::System { address, cause },
         }
     }
@@ -163,6 +171,7 @@ impl ListenError {
             | Self::NotASocket { address }
             | Self::Resolve { address, .. }
             | Self::NotHere { address }
+            | Self::NoInterface { address }
             | Self::NoFreePort { address }
             | Self::NoCertificate { address }
             | Self::Descriptors { address }
@@ -222,6 +231,12 @@ pub enum DialError {
         /// What the system said.
         #[source]
         cause: io::Error,
+    },
+    /// The zone of the address names no interface of this machine, or the address is one of a link and has no zone.
+    #[error("cannot reach {address}: {}{help}", BadZone(address.location()), help = Advice(BadZone::HELP))]
+    NoInterface {
+        /// The address.
+        address: Address,
     },
     /// The server cut the connection while it was made.
     #[error(
@@ -301,6 +316,7 @@ impl DialError {
                 Self::Unreachable { address, cause }
             }
             _ if no_such_family(&cause) => Self::Unreachable { address, cause },
+            _ if place::is_of_zone(address.location(), &cause) => Self::NoInterface { address },
             io::ErrorKind::AddrNotAvailable => Self::NoLocalPort { address },
             _ => Self::System { address, cause },
         }
@@ -325,6 +341,7 @@ impl DialError {
             | Self::Refused { address }
             | Self::Timeout { address, .. }
             | Self::Unreachable { address, .. }
+            | Self::NoInterface { address }
             | Self::Reset { address }
             | Self::NoSuchFile { address }
             | Self::Permission { address }

@@ -19,6 +19,7 @@ mod tls_peers;
 #[path = "common/tools.rs"]
 mod tools;
 
+mod a_file_that_shrinks_is_named;
 mod an_answer_that_fails_says_how;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
@@ -37,6 +38,7 @@ mod load_measures_nginx;
 mod load_says_how_it_went;
 mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
+mod pages_fit_every_window;
 mod serve_answers_curl_on_every_wire;
 mod serve_dir_never_leaves_it;
 mod serve_speaks_tls;
@@ -45,4 +47,6 @@ mod signals_end_what_runs;
 mod swarm_verifies_every_byte;
 mod tls_and_clear_text_share_a_port;
 mod udp_accounts_on_both_ends;
+mod what_has_come_is_printed;
 mod what_was_typed_is_taken_as_it_was_meant;
+mod zones_name_the_interface;

@@ -8,6 +8,7 @@ use super::address::DatagramAddress;
 use crate::address::AddressError;
 use crate::claim::ClaimHeld;
 use crate::error::{no_descriptor_left, not_here};
+use crate::place::{self, BadZone};
 
 /// Why there is no socket at an address for datagrams.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +86,12 @@ pub enum UdpError {
         /// The address.
         address: DatagramAddress,
     },
+    /// The zone of the address names no interface of this machine, or the address is one of a link and has no zone.
+    #[error("cannot use {address}: {}{help}", BadZone(address.location()), help = Advice(BadZone::HELP))]
+    NoInterface {
+        /// The address.
+        address: DatagramAddress,
+    },
     /// This process has no descriptor left.
     #[error(
         "cannot use {address}: this process is out of file descriptors{help}",
@@ -148,6 +155,7 @@ impl UdpError {
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             _ if not_here(&cause) => Self::NotHere { address },
+            _ if place::is_of_zone(address.location(), &cause) => Self::NoInterface { address },
             _ => Self::System { address, cause },
         }
     }
