@@ -165,10 +165,10 @@ pub(super) fn calls(by_name: Option<&BTreeMap<String, f64>>) -> String {
 pub(super) fn of_hand_over(row: &HandOver) -> Vec<String> {
     vec![
         whole(row.hand_overs_per_second),
-        digits(row.cpu_us_per_hand_over),
+        known(row.cpu_us_per_hand_over, digits),
         known(row.syscalls_per_hand_over, digits),
-        digits(row.p50_us),
-        digits(row.p99_us),
+        known(row.p50_us, digits),
+        known(row.p99_us, digits),
     ]
 }
 
