@@ -4,6 +4,7 @@ use std::fs::File;
 use std::future::Future;
 use std::io::{self, Read};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anywire::http::{Body, BodyError};
@@ -13,40 +14,70 @@ use tokio::task::JoinHandle;
 
 /// A stream of blocks. Nothing is read ahead: the connection's back-pressure reaches the disk.
 pub(crate) struct Blocks {
+    /// What is read, for errors.
+    name: String,
+    /// How long the body was to be, if that is known.
+    length: Option<u64>,
     /// Bytes still to come; `None`: until the end, wherever that is.
     left: Option<u64>,
     state: Reading,
+    /// Dropped with the blocks, so that others see when they are over.
+    _held: Option<Arc<()>>,
 }
 
 enum Reading {
     /// The next block has not been asked for yet.
     Idle(File),
-    Busy(JoinHandle<(File, io::Result<Bytes>)>),
+    Busy(JoinHandle<(File, io::Result<Block>)>),
     Ended,
 }
 
+enum Block {
+    Bytes(Bytes),
+    /// The end, of a file that has so many bytes now.
+    End(u64),
+}
+
 impl Blocks {
-    /// A body of so many bytes of this file, or all that come.
-    pub(crate) fn body(file: File, length: Option<u64>) -> Body {
-        let body = Body::stream(Self { left: length, state: Reading::Idle(file) });
+    /// So many bytes of this file, or all that come. Errors call it `name`.
+    pub(crate) fn of(file: File, length: Option<u64>, name: impl Into<String>) -> Self {
+        let state = Reading::Idle(file);
+        Self { name: name.into(), length, left: length, state, _held: None }
+    }
+
+    /// Holds this until they are over.
+    pub(crate) fn holding(self, held: Arc<()>) -> Self {
+        Self { _held: Some(held), ..self }
+    }
+
+    /// A body of them.
+    pub(crate) fn into_body(self) -> Body {
+        let length = self.length;
+        let body = Body::stream(self);
         match length {
             Some(length) => body.with_length(length),
             None => body,
         }
     }
 
-    fn take(&mut self, block: Bytes, file: File) -> Option<Result<Bytes, BodyError>> {
-        match &mut self.left {
-            None if block.is_empty() => return None,
-            // Shorter than its head said: the peer must not take it for whole.
-            Some(_) if block.is_empty() => {
-                return Some(Err(BodyError::failed("the file became shorter while it was read")));
+    fn take(&mut self, block: Block, file: File) -> Option<Result<Bytes, BodyError>> {
+        match (block, self.length) {
+            (Block::Bytes(bytes), _) => {
+                if let Some(left) = &mut self.left {
+                    *left -= bytes.len() as u64;
+                }
+                self.state = Reading::Idle(file);
+                Some(Ok(bytes))
             }
-            None => {}
-            Some(left) => *left -= block.len() as u64,
+            (Block::End(_), None) => None,
+            // Shorter than its head said: the peer must not take it for whole.
+            (Block::End(found), Some(length)) => {
+                let name = &self.name;
+                Some(Err(BodyError::failed(format!(
+                    "{name} became shorter while it was sent: it had {length} bytes, and has {found} now"
+                ))))
+            }
         }
-        self.state = Reading::Idle(file);
-        Some(Ok(block))
     }
 }
 
@@ -72,14 +103,16 @@ impl Stream for Blocks {
         };
         Poll::Ready(match done {
             Ok((file, Ok(block))) => self.take(block, file),
-            Ok((_, Err(cause))) => Some(Err(BodyError::failed(cause))),
+            Ok((_, Err(cause))) => {
+                Some(Err(BodyError::failed(format!("{} cannot be read: {cause}", self.name))))
+            }
             Err(cause) => Some(Err(BodyError::failed(cause))),
         })
     }
 }
 
-/// What one read gives, at most `left` and [`BLOCK_BYTES`]; empty at the end. Blocks.
-fn read(file: &mut File, left: Option<u64>) -> io::Result<Bytes> {
+/// What one read gives, at most `left` and [`BLOCK_BYTES`]. Blocks.
+fn read(file: &mut File, left: Option<u64>) -> io::Result<Block> {
     let limit = left.map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES as u64) as usize);
     let mut block = vec![0; limit];
     let length = loop {
@@ -88,8 +121,11 @@ fn read(file: &mut File, left: Option<u64>) -> io::Result<Bytes> {
             read => break read?,
         }
     };
+    if length == 0 {
+        return Ok(Block::End(file.metadata()?.len()));
+    }
     block.truncate(length);
-    Ok(block.into())
+    Ok(Block::Bytes(block.into()))
 }
 
 /// Read and held at once for each body under way: large enough to make the hop to another thread cheap.

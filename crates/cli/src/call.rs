@@ -1,12 +1,15 @@
 //! `anywire get` and `anywire post`: one call, in the manner of curl, over any wire.
 
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use anywire::client::{Client, Limits, Response, Timeouts};
+use anywire::client::{Client, Limits, Phase, Response, Timeouts};
 use anywire::http::h1::{Framing, encode};
 use anywire::http::{Body, Headers, Method, Url, Version};
 use anywire::load::text;
@@ -119,10 +122,15 @@ impl Call {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         runtime.block_on(async {
-            let exchange = self.exchange(&client, &url, self.method.clone().unwrap_or(method), verbose);
+            let so_far = SoFar::default();
+            let method = self.method.clone().unwrap_or(method);
+            let exchange = self.exchange(&client, &url, method, verbose, &so_far);
             let Some(limit) = self.timeout else { return exchange.await };
             tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
-                let message = format!("calling {url}: the answer was not whole after {limit:?}");
+                let phase = so_far.phase(&client);
+                let message = format!(
+                    "calling {url}: the answer was not whole after {limit:?}, which ended while {phase}"
+                );
                 Err(Failure::new(Code::Timeout, message).help("see what the server does, or raise --timeout"))
             })
         })
@@ -141,6 +149,7 @@ impl Call {
         url: &str,
         method: Method,
         verbose: bool,
+        so_far: &SoFar,
     ) -> Result<(), Failure> {
         let failed = |error: anywire::client::Error| explain::call(url, &error);
         let mut headers = values::headers(&self.headers)?;
@@ -150,7 +159,7 @@ impl Call {
                 if !headers.contains("content-type") {
                     headers.append("content-type", FORM).map_err(|error| Failure::of(Code::Usage, &error))?;
                 }
-                body(data)?
+                body(data, so_far)?
             }
             None => Body::empty(),
         };
@@ -171,6 +180,7 @@ impl Call {
             show_sent(self.versions.name())?;
         }
         let answer = call.send().await.map_err(failed)?;
+        so_far.has_answer.set(true);
         if verbose {
             if let Some(tls) = answer.tls() {
                 show(b"* ", trust::lines(tls).as_bytes())?;
@@ -193,12 +203,40 @@ impl Call {
     /// Writes the answer while it comes.
     async fn print(&self, url: &str, mut answer: Response) -> Result<(), Failure> {
         let (mut to, place) = destination(self.output.as_deref())?;
+        let is_terminal = to.is_terminal();
         let mut write = |bytes: &[u8]| to.write_all(bytes).map_err(|cause| output::unwritten(&place, &cause));
         if self.include {
-            write(&head(&answer))?;
+            let head = head(&answer);
+            write(if is_terminal { for_terminal(&head) } else { head.into() }.as_ref())?;
         }
         relay(async || answer.chunk().await.map_err(|error| explain::call(url, &error)), &mut write).await?;
         to.flush().map_err(|cause| output::unwritten(&place, &cause))
+    }
+}
+
+/// How far a call has come.
+#[derive(Default)]
+struct SoFar {
+    /// Ends with the last block of a body that is read while it is sent.
+    unsent: RefCell<Weak<()>>,
+    has_answer: Cell<bool>,
+}
+
+impl SoFar {
+    fn phase(&self, client: &Client) -> Phase {
+        match client.counters().total().active {
+            _ if self.has_answer.get() => Phase::Body,
+            0 => Phase::Connect,
+            _ if self.unsent.borrow().strong_count() > 0 => Phase::Write,
+            _ => Phase::Read,
+        }
+    }
+
+    /// A body whose end is noticed.
+    fn sends(&self, blocks: Blocks) -> Body {
+        let unsent = Arc::new(());
+        self.unsent.replace(Arc::downgrade(&unsent));
+        blocks.holding(unsent).into_body()
     }
 }
 
@@ -216,17 +254,21 @@ async fn relay(
 }
 
 /// Where the answer goes, and what that is called.
-fn destination(output: Option<&Path>) -> Result<(Box<dyn Write>, String), Failure> {
+fn destination(output: Option<&Path>) -> Result<(File, String), Failure> {
     let Some(path) = output.filter(|path| *path != Path::new("-")) else {
-        return Ok((Box::new(io::stdout().lock()), "stdout".to_owned()));
+        let place = "stdout".to_owned();
+        // Past the buffer for lines: what has come is seen at once, and whatever ends the command.
+        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        let stdout = stdout.map_err(|cause| output::unwritten(&place, &cause))?;
+        return Ok((File::from(stdout), place));
     };
     let place = path.display().to_string();
     let file = File::create(path).map_err(|cause| output::unwritten(&place, &cause))?;
-    Ok((Box::new(file), place))
+    Ok((file, place))
 }
 
 /// The body that `--data` asks for; a file and stdin are read while they are sent.
-fn body(data: &str) -> Result<Body, Failure> {
+fn body(data: &str, so_far: &SoFar) -> Result<Body, Failure> {
     let Some(name) = data.strip_prefix('@') else { return Ok(data.to_owned().into()) };
     let unread = |cause: io::Error| {
         let message = format!("reading the data of {name:?} failed: {cause}");
@@ -234,7 +276,7 @@ fn body(data: &str) -> Result<Body, Failure> {
     };
     if name == "-" {
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(unread)?;
-        return Ok(Blocks::body(stdin.into(), None));
+        return Ok(so_far.sends(Blocks::of(stdin.into(), None, "stdin")));
     }
     let file = File::open(name).map_err(unread)?;
     let metadata = file.metadata().map_err(unread)?;
@@ -243,7 +285,7 @@ fn body(data: &str) -> Result<Body, Failure> {
     }
     // A pipe or a device has no length that would be known. Nor has a file of the kernel, whose size is said to be 0.
     let size = Some(metadata.len()).filter(|size| metadata.is_file() && *size > 0);
-    Ok(Blocks::body(file, size))
+    Ok(so_far.sends(Blocks::of(file, size, name)))
 }
 
 /// The head of the request as the client's encoder writes it; `None` where the URL or a field is wrong, which the call
@@ -263,12 +305,13 @@ fn in_version(head: &[u8], version: &str) -> Vec<u8> {
 
 /// The head of an answer as it came, up to the empty line at its end.
 fn head(answer: &Response) -> Vec<u8> {
-    let (status, reason) = (answer.status().as_u16(), answer.head().reason());
+    let status = answer.status().as_u16();
     let mut head = match answer.version() {
         // It has no reason, and no minor version (RFC 9113 section 8.3.2).
-        Version::HTTP_2 => format!("HTTP/2 {status}\r\n").into_bytes(),
-        version => format!("{version:?} {status} {reason}\r\n").into_bytes(),
+        Version::HTTP_2 => format!("HTTP/2 {status}").into_bytes(),
+        version => [format!("{version:?} {status} ").as_bytes(), answer.head().reason_bytes()].concat(),
     };
+    head.extend_from_slice(b"\r\n");
     head.extend_from_slice(answer.headers().wire_bytes());
     head.extend_from_slice(b"\r\n");
     head
@@ -276,6 +319,7 @@ fn head(answer: &Response) -> Vec<u8> {
 
 /// Shows a head on stderr, each line behind `mark`, as curl does.
 fn show(mark: &[u8], head: &[u8]) -> Result<(), Failure> {
+    let head = if io::stderr().is_terminal() { for_terminal(head) } else { head.into() };
     let mut shown = Vec::new();
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         shown.extend_from_slice(mark);
@@ -283,6 +327,22 @@ fn show(mark: &[u8], head: &[u8]) -> Result<(), Failure> {
         shown.push(b'\n');
     }
     io::stderr().write_all(&shown).map_err(|cause| output::unwritten("stderr", &cause))
+}
+
+/// The same without what a terminal acts on: a reason and the values of fields may hold the control characters beyond ASCII
+/// (`obs-text`, RFC 9110 section 5.5). What is no UTF-8 is shown as such.
+fn for_terminal(head: &[u8]) -> Cow<'_, [u8]> {
+    if head.is_ascii() {
+        return head.into();
+    }
+    let mut shown = String::with_capacity(head.len());
+    for letter in String::from_utf8_lossy(head).chars() {
+        match letter {
+            letter if letter.is_control() && !letter.is_ascii() => shown.extend(letter.escape_default()),
+            letter => shown.push(letter),
+        }
+    }
+    shown.into_bytes().into()
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -315,6 +375,18 @@ pinned.";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        let shown = |head: &[u8]| String::from_utf8(for_terminal(head).into_owned()).expect("UTF-8");
+        assert_eq!(shown(b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"), "HTTP/1.1 200 OK\r\na: b\r\n\r\n");
+        assert_eq!(
+            shown("HTTP/1.1 200 D\u{e1}ccord \u{4f60}\r\n".as_bytes()),
+            "HTTP/1.1 200 D\u{e1}ccord \u{4f60}\r\n"
+        );
+        // The start of an escape sequence, in Latin-1 and in UTF-8.
+        assert_eq!(shown(b"HTTP/1.1 200 \x9b2J\xc2\x9b2J\r\n"), "HTTP/1.1 200 \u{fffd}2J\\u{9b}2J\r\n");
+    }
 
     #[test]
     fn a_timeout_has_its_turn_while_chunks_keep_coming() {

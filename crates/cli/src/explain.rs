@@ -3,6 +3,7 @@
 
 use anywire::Chain;
 use anywire::client::{Error, Fault, Phase, UrlError};
+use anywire::http::BodyError;
 use anywire::http::h1::DecodeError;
 use anywire::http::h2::{self, Abuse};
 use anywire::load::LoadError;
@@ -32,7 +33,12 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
         Error::Tunnel => calling(Code::Usage, "CONNECT asks for a tunnel, not for an answer")
             .help("choose another method with --request"),
         Error::RequestBody { source, .. } => {
-            calling(Code::Read, &format!("the data could not be sent: {}", found(source)))
+            // The reason says which file it is about.
+            let reason = match source {
+                BodyError::Failed(reason) => found(&**reason),
+                other => found(other),
+            };
+            calling(Code::Read, &format!("the data could not be sent: {reason}"))
                 .help("see that what --data names can be read to its end")
         }
         Error::Timeout { phase, limit, .. } => {
@@ -262,8 +268,6 @@ fn found(error: &dyn std::error::Error) -> String {
 mod tests {
     use std::io;
     use std::time::Duration;
-
-    use anywire::http::BodyError;
 
     use super::*;
 

@@ -143,6 +143,8 @@ struct OpenFile {
     length: u64,
     modified: Option<SystemTime>,
     content_type: String,
+    /// Below the directory, for the log.
+    name: String,
     /// The whole of a small file, read together with the opening.
     contents: Option<Bytes>,
 }
@@ -158,6 +160,7 @@ impl OpenFile {
             length: metadata.len(),
             modified: metadata.modified().ok(),
             content_type: content_type(path),
+            name: path.display().to_string(),
             contents: None,
         };
         if open.length <= BLOCK_BYTES as u64 {
@@ -171,7 +174,7 @@ impl OpenFile {
 
     fn answer(self, conditions: &Headers, now: SystemTime) -> Response {
         let modified = self.modified.and_then(|modified| conditions::last_modified(modified, now));
-        let mut response = match conditions::judge(conditions, modified) {
+        let mut response = match conditions::judge(conditions, modified, now) {
             Verdict::Send => Response::new(StatusCode::OK),
             Verdict::NotModified => Response::new(StatusCode::NOT_MODIFIED),
             Verdict::Failed => {
@@ -191,7 +194,7 @@ impl OpenFile {
         }
         let body = match self.contents {
             Some(contents) => contents.into(),
-            None => Blocks::body(self.file, Some(self.length)),
+            None => Blocks::of(self.file, Some(self.length), self.name).into_body(),
         };
         response.header("content-type", self.content_type).body(body)
     }

@@ -169,6 +169,11 @@ impl Contained {
         &self.0
     }
 
+    /// The same body with these bytes before it.
+    pub(crate) fn preceded_by(mut self, bytes: Bytes) -> Self {
+        Self(mem::take(&mut self.0).preceded_by(bytes))
+    }
+
     /// The next piece. A panic is an error of the body, which must not be polled again.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         catch_unwind(AssertUnwindSafe(|| self.0.poll_chunk(cx))).unwrap_or_else(|payload| {
@@ -200,7 +205,7 @@ pub(crate) fn drop_caught<T>(value: T) {
 }
 
 /// The caller's body does not keep to its length.
-pub(crate) fn wrong_length(how: &str) -> BodyError {
-    let message = Message::new(format!("the body is {how} than its stated length"));
+pub(crate) fn wrong_length(how: &str, bytes: u64) -> BodyError {
+    let message = Message::new(format!("the body is {how} than its stated length, by {bytes} bytes"));
     BodyError::failed(message.with_help("state the true one, or none"))
 }

@@ -59,7 +59,7 @@ impl Pool {
         let address = match &via {
             Some(address) => address.clone(),
             None => {
-                let plain = Address::from_host(url.host(), url.port())
+                let plain = Address::from_host(url.host_with_zone(), url.port())
                     .map_err(|source| Error::Host { origin: origin.to_owned(), source })?;
                 if url.is_https() { over_tls(&plain)? } else { plain }
             }

@@ -5,6 +5,7 @@
 //! the `url` crate, and both ways give the same text.
 
 use core::net::Ipv4Addr;
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,11 +24,17 @@ use crate::message::{is_host, is_visible};
 /// assert_eq!((url.authority(), url.host(), url.port()), ("example.test:8080", "example.test", 8080));
 /// assert_eq!((url.origin(), url.path_and_query()), ("http://example.test:8080", "/b?c=d"));
 /// assert_eq!(Url::parse("https://example.test")?.port(), 443);
+/// // The interface of an address of a link (RFC 6874), which is for this machine alone.
+/// let url = Url::parse("http://[fe80::1%25eth0]/")?;
+/// assert_eq!((url.authority(), url.host(), url.host_with_zone()), ("[fe80::1]", "fe80::1", "fe80::1%25eth0"));
 /// # Ok::<(), UrlError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Url {
+    /// If the host has a zone, the authority without it stands before the URL.
     text: String,
+    /// Where the URL starts.
+    begin: usize,
     /// Where the host starts, behind the scheme.
     host: usize,
     /// Where the path starts, which is where the origin ends.
@@ -49,34 +56,43 @@ impl Url {
 
     /// The whole URL.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.text[self.begin..]
     }
 
     /// Whether the scheme is `https`, so that TLS is to be spoken.
     #[inline]
     pub fn is_https(&self) -> bool {
-        self.host == HTTPS.len()
+        self.host - self.begin == HTTPS.len()
     }
 
     /// `http` or `https`.
     #[inline]
     pub fn scheme(&self) -> &str {
-        &self.text[..self.host - "://".len()]
+        &self.text[self.begin..self.host - "://".len()]
     }
 
-    /// Scheme and authority: `http://host[:port]`.
+    /// Scheme and authority: `http://host[:port]`. The host has its zone, if it has one, since each link has hosts of its own.
     #[inline]
     pub fn origin(&self) -> &str {
-        &self.text[..self.path]
+        &self.text[self.begin..self.path]
     }
 
-    /// Host and port as the `Host` field has them: the port only if it is not the scheme's, IPv6 in brackets.
+    /// Host and port as the `Host` field has them: the port only if it is not the scheme's, IPv6 in brackets and without a zone.
     #[inline]
     pub fn authority(&self) -> &str {
-        &self.text[self.host..self.path]
+        if self.begin > 0 { &self.text[..self.begin] } else { &self.text[self.host..self.path] }
     }
 
-    /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
+    /// The host as [`host`](Self::host) gives it, with the zone behind it if it is an IPv6 address with one: `fe80::1%25eth0`. It
+    /// is what is to be dialled.
+    pub fn host_with_zone(&self) -> &str {
+        match &self.text[self.host..self.path] {
+            zoned if self.begin > 0 => zoned[1..].split(']').next().unwrap_or_default(),
+            _ => self.host(),
+        }
+    }
+
+    /// The host: a name, an IPv4 address, or an IPv6 address without its brackets and its zone.
     pub fn host(&self) -> &str {
         self.split_authority().0
     }
@@ -157,11 +173,16 @@ impl Url {
             text.push('/');
         }
         let begin = url.len() - rest.len();
-        Some(Self { host: begin, path: begin + authority_length, text })
+        Some(Self { begin: 0, host: begin, path: begin + authority_length, text })
     }
 
     fn parse_general(text: &str) -> Result<Self, UrlError> {
-        let url = url::Url::parse(text).map_err(UrlError::Syntax)?;
+        // The general parser knows no zones.
+        let (text, zone) = match split_zone(text)? {
+            Some((text, zone)) => (Cow::Owned(text), Some(zone)),
+            None => (Cow::Borrowed(text), None),
+        };
+        let url = url::Url::parse(&text).map_err(UrlError::Syntax)?;
         let scheme = match url.scheme() {
             "http" => HTTP,
             "https" => HTTPS,
@@ -172,17 +193,20 @@ impl Url {
         }
         // The `url` crate lets signs into a host, such as quotes, that the field `host` cannot hold.
         let host = url.host_str().filter(|host| is_host(host.as_bytes())).ok_or(UrlError::Host)?;
-        let mut text = format!("{scheme}{host}");
-        if let Some(port) = url.port() {
-            text.push_str(&format!(":{port}"));
-        }
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let (without_zone, zoned) = match zone {
+            Some(zone) => (format!("{host}{port}"), format!("{}%25{zone}]", host.trim_end_matches(']'))),
+            None => (String::new(), host.to_owned()),
+        };
+        let begin = without_zone.len();
+        let mut text = format!("{without_zone}{scheme}{zoned}{port}");
         let path = text.len();
         text.push_str(url.path());
         if let Some(query) = url.query() {
             text.push('?');
             text.push_str(query);
         }
-        Ok(Self { text, host: scheme.len(), path })
+        Ok(Self { text, begin, host: begin + scheme.len(), path })
     }
 }
 
@@ -196,7 +220,7 @@ impl FromStr for Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
+        formatter.write_str(self.as_str())
     }
 }
 
@@ -248,9 +272,34 @@ pub enum UrlError {
     /// `user:password@` is not taken from a URL, where it would end up in logs.
     #[error("it holds user-info{help}", help = Advice("send an `authorization` header instead"))]
     UserInfo,
+    /// The zone behind its IPv6 address is no name or number of an interface.
+    #[error("the zone of its host names no interface{help}", help = Advice("http://[fe80::1%25eth0]/ is wanted"))]
+    Zone,
     /// Its host is none that a request can name (RFC 9112 3.2).
     #[error("its host is no name or IP address{help}", help = Advice("http://host/path is wanted"))]
     Host,
+}
+
+/// The text of a URL without the zone of its host, and the zone. It stands behind `%25` (RFC 6874), or as people write it behind
+/// a plain `%`.
+fn split_zone(text: &str) -> Result<Option<(String, &str)>, UrlError> {
+    let begin = text.find("://").map_or(0, |at| at + "://".len());
+    let end = text[begin..].find(['/', '\\', '?', '#']).map_or(text.len(), |at| begin + at);
+    let host = text[begin..end].rfind('@').map_or(begin, |at| begin + at + 1);
+    let Some(close) = text[host..end].find(']').filter(|_| text[host..].starts_with('[')) else {
+        return Ok(None);
+    };
+    let close = host + close;
+    let Some(percent) = text[host..close].find('%') else { return Ok(None) };
+    let percent = host + percent;
+    let zone = &text[percent + 1..close];
+    let zone = zone.strip_prefix("25").filter(|name| !name.is_empty()).unwrap_or(zone);
+    // What URLs hold without escapes (RFC 3986 section 2.3).
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    if zone.is_empty() || !zone.bytes().all(is_plain) {
+        return Err(UrlError::Zone);
+    }
+    Ok(Some(([&text[..percent], &text[close..]].concat(), zone)))
 }
 
 /// A port as the URL standard prints it: no leading zero, not the default one.
@@ -352,6 +401,41 @@ mod tests {
         assert_eq!(split("https://[::1]"), parts("::1", 443, "[::1]"));
         assert_eq!(split("https://a.example"), parts("a.example", 443, "a.example"));
         assert_eq!(split("https://a.example:80"), parts("a.example", 80, "a.example:80"));
+    }
+
+    #[test]
+    fn a_zone_is_of_the_origin_and_not_of_the_authority() {
+        for text in [
+            "http://[fe80::1%25eth0]:81/a?b",
+            "http://[fe80::1%eth0]:81/a?b",
+            "HTTP://[FE80:0::1%25eth0]:81/x/../a?b#c",
+        ] {
+            let url = Url::parse(text).expect("a good URL");
+            assert_eq!(url.as_str(), "http://[fe80::1%25eth0]:81/a?b");
+            assert_eq!(Url::parse(url.as_str()).as_ref(), Ok(&url));
+            assert_eq!((url.scheme(), url.origin()), ("http", "http://[fe80::1%25eth0]:81"));
+            assert_eq!((url.authority(), url.host(), url.port()), ("[fe80::1]:81", "fe80::1", 81));
+            assert_eq!((url.host_with_zone(), url.path_and_query()), ("fe80::1%25eth0", "/a?b"));
+            let mut joined = url.join("/c").expect("a path");
+            joined.push_query("d=e");
+            assert_eq!(joined.to_string(), "http://[fe80::1%25eth0]:81/a/c?d=e");
+            assert_eq!((joined.authority(), joined.is_https()), ("[fe80::1]:81", false));
+        }
+        let plain = |text| Url::parse(text).expect("a good URL");
+        assert!(plain("https://[fe80::1%2]").is_https());
+        assert_eq!(plain("https://[fe80::1%2]:443").authority(), "[fe80::1]");
+        // A number may look like an escape.
+        assert_eq!(plain("http://[fe80::1%25]").host_with_zone(), "fe80::1%2525");
+        assert_eq!(plain("http://[fe80::1%2525]").host_with_zone(), "fe80::1%2525");
+        for other in ["http://[::1]", "http://h/[%25a]", "http://h?[::1%25a]"] {
+            let url = plain(other);
+            assert_eq!(url.host_with_zone(), url.host());
+        }
+        for wrong in ["http://[fe80::1%]/", "http://[fe80::1%25a%20b]/", "http://[fe80::1%a:b]/"] {
+            assert_eq!(Url::parse(wrong), Err(UrlError::Zone), "{wrong}");
+        }
+        assert!(Url::parse("http://h%25eth0/").is_err() && Url::parse("http://[h%25eth0]/").is_err());
+        assert_eq!(Url::parse("http://u:p@[fe80::1%25eth0]/"), Err(UrlError::UserInfo));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Plan {
         within("bytes of one request", request.bytes() as u64, 1, limits.request_bytes as u64)?;
         let mut address = match &self.via {
             Some(address) => address.clone(),
-            None => Address::from_host(url.host(), url.port())
+            None => Address::from_host(url.host_with_zone(), url.port())
                 .map_err(|source| LoadError::Address { url: url.to_string(), source })?,
         };
         if url.is_https() {

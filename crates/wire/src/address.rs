@@ -1,5 +1,7 @@
 //! Addresses: `WIRE:WHERE`, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock?mode=660`.
 
+mod error;
+
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,8 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anywire_advice::Advice;
-
+pub use self::error::AddressError;
 use crate::wires::{DEFAULT, Wire, wires};
 
 /// Where to listen or dial, and over which wire.
@@ -25,7 +26,12 @@ use crate::wires::{DEFAULT, Wire, wires};
 /// # Ok::<(), anywire_wire::AddressError>(())
 /// ```
 ///
-/// # Options Behind a `?` stand options of the wire, `NAME=VALUE` with `&` between them:
+/// # Zones
+/// An IPv6 address of a link has the interface behind it, by name or number: `tcp:[fe80::1%eth0]:80`. The `%` may be written `%25`, as in
+/// URLs. The interface is looked up when the address is listened on or dialled.
+///
+/// # Options
+/// Behind a `?` stand options of the wire, `NAME=VALUE` with `&` between them:
 ///
 /// | wire | option | means |
 /// | --- | --- | --- |
@@ -49,71 +55,6 @@ pub struct Address {
     location: Arc<str>,
     /// As they are shown, sorted by name.
     options: Option<Arc<str>>,
-}
-
-/// Why a text is not an address. The fault is in the text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AddressError {
-    /// There is no `WIRE:` in front.
-    #[error(
-        "{text:?} is no address: it names no wire{help}",
-        help = Advice(format_args!("write WIRE:WHERE, such as tcp:{text} ({})", known()))
-    )]
-    NoWire {
-        /// The text that was parsed.
-        text: String,
-    },
-    /// This build has no such wire.
-    #[error("{text:?} is no address: there is no wire {wire:?}{help}", help = Advice(format_args!("known are {}", known())))]
-    UnknownWire {
-        /// The text that was parsed.
-        text: String,
-        /// The part before the colon.
-        wire: String,
-    },
-    /// Datagrams are received and sent at addresses of their own.
-    #[cfg(feature = "udp")]
-    #[error(
-        "{text:?} is no address for datagrams{help}",
-        help = Advice("write udp:HOST:PORT, such as udp:127.0.0.1:53, or unixgram:PATH")
-    )]
-    NoDatagrams {
-        /// The text that was parsed.
-        text: String,
-    },
-    /// An option is unknown to the wire, stands twice, or has a bad value.
-    #[error("{text:?} is no address: {wrong} (a literal \"?\" is written %3F)")]
-    Option {
-        /// The text that was parsed.
-        text: String,
-        /// The option that is wrong, and how.
-        wrong: String,
-    },
-    /// The part behind the colon is not in the form of this wire.
-    #[error("{text:?} is no address: {wrong}{help}", help = Advice(format_args!("expected {expected}")))]
-    Location {
-        /// The text that was parsed.
-        text: String,
-        /// The part that is wrong, and how.
-        wrong: String,
-        /// The form that the wire expects.
-        expected: &'static str,
-    },
-}
-
-impl AddressError {
-    /// The text that was parsed.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::NoWire { text }
-            | Self::UnknownWire { text, .. }
-            | Self::Option { text, .. }
-            | Self::Location { text, .. } => text,
-            #[cfg(feature = "udp")]
-            Self::NoDatagrams { text } => text,
-        }
-    }
 }
 
 /// What functions accept as an address: an [`Address`], its text, or a [`SocketAddr`], which stands for kernel TCP.
@@ -154,9 +95,10 @@ impl Address {
     /// The address of a URL that names no wire: this host and port over kernel TCP.
     ///
     /// # Errors
-    /// [`AddressError::Location`] if the host is neither a name nor an IP address (without brackets).
+    /// [`AddressError::Location`] if the host is neither a name nor an IP address (without brackets). One of IPv6 may have a zone,
+    /// as it is or as URLs have it: `fe80::1%eth0`, `fe80::1%25eth0`.
     pub fn from_host(host: &str, port: u16) -> Result<Self, AddressError> {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = unescape(host.trim_start_matches('[').trim_end_matches(']'));
         let location = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         Self::at(DEFAULT, &location, || format!("{}:{location}", DEFAULT.scheme()))
     }
@@ -215,7 +157,7 @@ impl Address {
         pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// The IP address in its location (tcp, stack); `None` for host names and for wires without one.
+    /// The IP address in its location (tcp, stack), without a zone; `None` for host names and for wires without one.
     ///
     /// ```
     /// # use anywire_wire::Address;
@@ -248,7 +190,7 @@ impl FromStr for Address {
             return Err(AddressError::NoWire { text: text.to_owned() });
         };
         let Some(wire) = wires().find(|wire| wire.scheme() == scheme) else {
-            return Err(AddressError::UnknownWire { text: text.to_owned(), wire: scheme.to_owned() });
+            return Err(AddressError::of_unknown(text, scheme));
         };
         Self::on(wire, location)
     }
@@ -343,7 +285,7 @@ fn normal_options(wire: &dyn Wire, location: &str, options: &str) -> Result<Stri
     Ok(pairs.join("&"))
 }
 
-fn escape(location: &str) -> Cow<'_, str> {
+pub(crate) fn escape(location: &str) -> Cow<'_, str> {
     if !location.contains(['%', '?']) {
         return location.into();
     }
@@ -351,15 +293,11 @@ fn escape(location: &str) -> Cow<'_, str> {
     percents.replace('?', "%3F").into()
 }
 
-fn unescape(location: &str) -> Cow<'_, str> {
+pub(crate) fn unescape(location: &str) -> Cow<'_, str> {
     if !location.contains('%') {
         return location.into();
     }
     location.replace("%3F", "?").replace("%3f", "?").replace("%25", "%").into()
-}
-
-fn known() -> String {
-    wires().map(|wire| format!("{}:", wire.scheme())).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -372,6 +310,25 @@ mod tests {
     fn wrong(text: &str, part: &str) {
         let error = text.parse::<Address>().expect_err(text).to_string();
         assert!(error.contains(part), "{error}");
+    }
+
+    #[test]
+    fn a_zone_is_kept_in_each_spelling() {
+        let parse = |text: &str| text.parse::<Address>().expect(text);
+        let address = parse("tcp:[fe80::1%25eth0]:80");
+        assert_eq!(address, parse("tcp:[fe80::1%eth0]:80"));
+        assert_eq!((address.location(), address.port()), ("[fe80::1%eth0]:80", Some(80)));
+        assert_eq!(address.ip(), Some("fe80::1".parse().expect("an address")));
+        for host in ["fe80::1%eth0", "fe80::1%25eth0", "[fe80::1%eth0]"] {
+            assert_eq!(Address::from_host(host, 80).as_ref(), Ok(&address));
+        }
+        // Whatever its number is, what is shown can be read.
+        for index in [1, 2, 25, 2525] {
+            let shown = std::net::SocketAddrV6::new([0xfe80, 0, 0, 0, 0, 0, 0, 1].into(), 80, 0, index);
+            let address = SocketAddr::from(shown).to_address().expect("an address");
+            assert_eq!(parse(&address.to_string()), address);
+            assert!(address.ip().is_some());
+        }
     }
 
     #[test]
@@ -390,6 +347,8 @@ mod tests {
         wrong("tcp::80", "host");
         wrong("tcp:[::1:80", "\"[\"");
         wrong("tcp:[::g]:80", "\"::g\"");
+        wrong("tcp:[fe80::1%25]:80", "%2525");
+        wrong("tcp:[fe80::1%a b]:80", "\"a b\"");
         wrong("tcp:a b:80", "\"a b\"");
         wrong("unix:", "path is empty");
         wrong("unix:/a\0b", "NUL");

@@ -2,12 +2,13 @@
 
 use std::{fmt, io};
 
-use anywire_advice::Advice;
+use anywire_advice::{Advice, MORE_PORTS};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::address::{Address, AddressError};
 use crate::claim::ClaimHeld;
+use crate::place::{self, BadZone};
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +87,18 @@ pub enum ListenError {
         /// The address.
         address: Address,
     },
+    /// The zone of the address names no interface of this machine, or the address is one of a link and has no zone.
+    #[error("cannot listen on {address}: {}{help}", BadZone(address.location()), help = Advice(BadZone::HELP))]
+    NoInterface {
+        /// The address.
+        address: Address,
+    },
+    /// The system was to choose a port (port 0), and none is free.
+    #[error("cannot listen on {address}: no port is free for the system to choose{help}", help = Advice(MORE_PORTS))]
+    NoFreePort {
+        /// The address.
+        address: Address,
+    },
     /// The wire speaks TLS, and the options have no [`ListenOptions::tls`](crate::ListenOptions::tls).
     #[error(
         "cannot listen on {address}: TLS needs a certificate and its key, and none was given{help}",
@@ -126,10 +139,12 @@ impl ListenError {
             return Self::Claimed { address, name: name.clone(), pid: *pid, uid: *uid };
         }
         match cause.kind() {
+            io::ErrorKind::AddrInUse if address.location().ends_with(":0") => Self::NoFreePort { address },
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             io::ErrorKind::NotFound => Self::NoFolder { address },
             _ if not_here(&cause) => Self::NotHere { address },
+            _ if place::is_of_zone(address.location(), &cause) => Self::NoInterface { address },
             _ => Self::System { address, cause },
         }
     }
@@ -156,6 +171,8 @@ impl ListenError {
             | Self::NotASocket { address }
             | Self::Resolve { address, .. }
             | Self::NotHere { address }
+            | Self::NoInterface { address }
+            | Self::NoFreePort { address }
             | Self::NoCertificate { address }
             | Self::Descriptors { address }
             | Self::System { address, .. } => *address = outer.clone(),
@@ -215,6 +232,12 @@ pub enum DialError {
         #[source]
         cause: io::Error,
     },
+    /// The zone of the address names no interface of this machine, or the address is one of a link and has no zone.
+    #[error("cannot reach {address}: {}{help}", BadZone(address.location()), help = Advice(BadZone::HELP))]
+    NoInterface {
+        /// The address.
+        address: Address,
+    },
     /// The server cut the connection while it was made.
     #[error(
         "cannot reach {address}: it cut the connection at once{help}",
@@ -248,6 +271,12 @@ pub enum DialError {
         help = Advice("raise its limit (`ulimit -n`) or close connections")
     )]
     Descriptors {
+        /// The address.
+        address: Address,
+    },
+    /// This machine has no local port left for a connection to that address: all are in use, or were until a minute ago.
+    #[error("cannot reach {address}: this machine has no local port left for it{help}", help = Advice(MORE_PORTS))]
+    NoLocalPort {
         /// The address.
         address: Address,
     },
@@ -287,6 +316,8 @@ impl DialError {
                 Self::Unreachable { address, cause }
             }
             _ if no_such_family(&cause) => Self::Unreachable { address, cause },
+            _ if place::is_of_zone(address.location(), &cause) => Self::NoInterface { address },
+            io::ErrorKind::AddrNotAvailable => Self::NoLocalPort { address },
             _ => Self::System { address, cause },
         }
     }
@@ -310,10 +341,12 @@ impl DialError {
             | Self::Refused { address }
             | Self::Timeout { address, .. }
             | Self::Unreachable { address, .. }
+            | Self::NoInterface { address }
             | Self::Reset { address }
             | Self::NoSuchFile { address }
             | Self::Permission { address }
             | Self::Descriptors { address }
+            | Self::NoLocalPort { address }
             | Self::Handshake { address, .. }
             | Self::System { address, .. } => *address = outer.clone(),
         }

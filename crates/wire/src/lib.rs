@@ -27,6 +27,7 @@ mod listener;
 pub mod local;
 mod memory;
 mod output;
+mod place;
 #[cfg(feature = "shm")]
 pub mod shm;
 mod socket;

@@ -63,7 +63,7 @@ impl Wire for Stack {
     }
 
     fn host_and_port<'a>(&self, location: &'a str) -> Option<(&'a str, u16)> {
-        crate::tcp::host_and_port(location.split_once('/')?.1)
+        crate::place::host_and_port(location.split_once('/')?.1)
     }
 
     fn bind(

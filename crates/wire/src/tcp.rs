@@ -20,6 +20,7 @@ use crate::connection::{Connection, Transport};
 use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError, not_here};
 use crate::listener::ListenOptions;
+use crate::place;
 use crate::socket::{Fault, SocketAcceptor, tokio_stream};
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
 
@@ -37,22 +38,15 @@ impl Wire for Tcp {
     }
 
     fn form(&self) -> &'static str {
-        "HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or example.com:80"
+        "HOST:PORT, such as 127.0.0.1:8080, [::1]:8080, [fe80::1%eth0]:8080 or example.com:80"
     }
 
     fn normalise(&self, location: &str) -> Result<String, String> {
-        let (host, port) = split(location)?;
-        // Rust reads "+80" as a number, too.
-        let number = port.parse().ok().filter(|_| !port.starts_with('+'));
-        let port: u16 = number.ok_or_else(|| format!("{port:?} is no port (0 to 65535)"))?;
-        Ok(match host {
-            Host::V6(host) => SocketAddr::from((host, port)).to_string(),
-            Host::Other(host) => format!("{}:{port}", host.to_ascii_lowercase()),
-        })
+        place::normalise(location)
     }
 
     fn host_and_port<'a>(&self, location: &'a str) -> Option<(&'a str, u16)> {
-        host_and_port(location)
+        place::host_and_port(location)
     }
 
     fn bind(
@@ -86,38 +80,6 @@ impl Wire for Tcp {
     fn scratch(&'static self) -> Option<Address> {
         Some(Address::from_wire(self, "127.0.0.1:0"))
     }
-}
-
-enum Host<'a> {
-    V6(Ipv6Addr),
-    Other(&'a str),
-}
-
-/// Splits `[v6]:port` or `host:port`; the error says which part is wrong.
-fn split(location: &str) -> Result<(Host<'_>, &str), String> {
-    if let Some(rest) = location.strip_prefix('[') {
-        let Some((host, rest)) = rest.split_once(']') else { return Err("\"[\" has no \"]\"".to_owned()) };
-        let Some(port) = rest.strip_prefix(':') else {
-            return Err("there is no port behind \"]\"".to_owned());
-        };
-        let host = host.parse().map_err(|_| format!("{host:?} is no IPv6 address"))?;
-        return Ok((Host::V6(host), port));
-    }
-    let Some((host, port)) = location.rsplit_once(':') else { return Err("there is no port".to_owned()) };
-    if host.is_empty() {
-        return Err("there is no host".to_owned());
-    }
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    if host.len() > 253 || !host.bytes().all(is_name) {
-        return Err(format!("{host:?} is no host name (an IPv6 address stands in brackets)"));
-    }
-    Ok((Host::Other(host), port))
-}
-
-/// Host and port of a location that was checked; an IPv6 address without its brackets.
-pub(crate) fn host_and_port(location: &str) -> Option<(&str, u16)> {
-    let (host, port) = location.rsplit_once(':')?;
-    Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
 
 /// One socket a loop, all of them on the first of these addresses that this machine has.
@@ -180,13 +142,18 @@ fn listen(address: SocketAddr, options: &ListenOptions, sharing: Sharing) -> io:
 }
 
 fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
+    let literal = place::literal(address.location());
+    if let Some(literal) = literal.map_err(|cause| ListenError::from_io(address, cause))? {
+        return Ok(vec![literal]);
+    }
     let found = address.location().to_socket_addrs().map(Iterator::collect);
     found.map_err(|cause| ListenError::of_resolving(address, cause))
 }
 
 /// All addresses of the name, IPv6 and IPv4 interleaved (RFC 8305 section 4).
 async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, DialError> {
-    if let Ok(literal) = address.location().parse() {
+    let literal = place::literal(address.location());
+    if let Some(literal) = literal.map_err(|cause| DialError::from_io(address, cause))? {
         return Ok(vec![literal]);
     }
     let lookup = tokio::time::timeout(after, tokio::net::lookup_host(address.location())).await;
@@ -242,11 +209,26 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
 }
 
 async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
-    let stream = TcpStream::connect(target).await?;
+    let connected = TcpStream::connect(target).await;
+    let stream = connected.map_err(|cause| match cause.kind() {
+        io::ErrorKind::AddrNotAvailable if !can_be_sent_to(target) => {
+            io::Error::new(io::ErrorKind::NetworkUnreachable, "this machine has no address on the way")
+        }
+        _ => cause,
+    })?;
     if meets_itself(&stream, target) {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(TcpTransport::new(stream, target))
+}
+
+/// Whether this machine has an address from which it can reach that one. The error of a TCP socket is the same if it has none as if
+/// it has no port left, and that of a datagram socket, which sends nothing here, is not.
+#[cold]
+fn can_be_sent_to(target: SocketAddr) -> bool {
+    let connected = Socket::new(Domain::for_address(target), Type::DGRAM, None)
+        .and_then(|socket| socket.connect(&target.into()));
+    connected.err().is_none_or(|cause| cause.kind() != io::ErrorKind::AddrNotAvailable)
 }
 
 /// Whether no server listens there, and the system chose the same port for this end: then the socket has connected to itself

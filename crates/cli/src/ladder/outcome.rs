@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use anywire::load::compare::{ComparePlan, Comparison, Figures, Placement, Row};
-use anywire::load::text::{Columns, digits, known, whole};
+use anywire::load::text::{Columns, counted, digits, known, whole};
 use anywire::load::{Host, Tool};
 use anywire_ladder::hand_over::{HandOver, HandOvers};
 use serde::{Serialize, Serializer};
@@ -123,7 +123,11 @@ pub(super) fn plan(comparison: &Comparison) -> String {
         (Some(server), Some(client)) => format!("; server on core {server}, client on core {client}"),
         _ => String::new(),
     };
-    let interrupted = if comparison.interrupted { "; interrupted" } else { "" };
+    let rounds = comparison.candidates.iter().map(|row| row.rounds.len()).max().unwrap_or_default();
+    let interrupted = match comparison.interrupted {
+        true => format!("; interrupted: {}", counted(rounds as u64, "whole round")),
+        false => String::new(),
+    };
     format!(
         "{} connections{}, depth {}, {}-byte body, {} rounds of {} s, medians{placement}{interrupted}",
         plan.connections,

@@ -28,6 +28,20 @@ fn the_body_goes_to_stdout_and_the_head_where_it_is_asked_for() {
 }
 
 #[test]
+fn a_reason_beyond_ascii_is_printed_as_it_came() {
+    for reason in [&b"N\xe3o"[..], "N\u{e3}o".as_bytes()] {
+        let answer = [b"HTTP/1.1 404 ", reason, b"\r\ncontent-length: 2\r\n\r\nhi"].concat();
+        let (url, peer) = answering(answer.leak());
+        let output = anywire(&["get", "-iv", &url]);
+        peer.join().expect("the peer did its part");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let line = [b"HTTP/1.1 404 ", reason].concat();
+        assert!(output.stdout.starts_with(&line), "{:?}", output.stdout);
+        assert!(output.stderr.windows(line.len()).any(|part| part == line), "{:?}", output.stderr);
+    }
+}
+
+#[test]
 fn the_wire_is_said_beside_the_url() {
     let name = format!("unix:@anywire-via-{}", std::process::id());
     let served = Served::on(&[&name], &[]);

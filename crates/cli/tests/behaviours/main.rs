@@ -1,10 +1,16 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[path = "../../../wire/tests/behaviours/again/mod.rs"]
+mod again;
 mod common;
+#[path = "common/figures.rs"]
+mod figures;
 #[path = "common/peer.rs"]
 mod peer;
 #[path = "common/pki.rs"]
 mod pki;
+#[path = "../../../loops/tests/behaviours/common/random.rs"]
+mod random;
 #[path = "common/secured.rs"]
 mod secured;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
@@ -13,10 +19,12 @@ mod tls_peers;
 #[path = "common/tools.rs"]
 mod tools;
 
+mod a_file_that_shrinks_is_named;
 mod an_answer_that_fails_says_how;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
 mod errors_say_what_would_help;
+mod figures_add_up;
 mod files_have_dates_and_conditions;
 mod get_and_post_are_like_curl;
 mod help_and_readme_name_every_wire;
@@ -28,6 +36,7 @@ mod ladder_climbs_from_threads_to_io_uring;
 mod limits_on_heads_are_options;
 mod load_measures_nginx;
 mod load_says_how_it_went;
+mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
 mod pages_fit_every_window;
 mod serve_answers_curl_on_every_wire;
@@ -38,4 +47,6 @@ mod signals_end_what_runs;
 mod swarm_verifies_every_byte;
 mod tls_and_clear_text_share_a_port;
 mod udp_accounts_on_both_ends;
+mod what_has_come_is_printed;
 mod what_was_typed_is_taken_as_it_was_meant;
+mod zones_name_the_interface;

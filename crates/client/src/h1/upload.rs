@@ -94,7 +94,7 @@ impl Upload {
             match (ready!(body.poll_chunk(cx))?, left) {
                 (Some(chunk), Some(left)) => {
                     let len = chunk.len() as u64;
-                    *left = left.checked_sub(len).ok_or_else(|| wrong_length("longer"))?;
+                    *left = left.checked_sub(len).ok_or_else(|| wrong_length("longer", len - *left))?;
                     output.push_bytes(chunk);
                 }
                 (Some(chunk), None) => {
@@ -103,7 +103,7 @@ impl Upload {
                     encode::chunk_tail(output.buffer());
                 }
                 (None, Some(0)) => *self = Self::Done,
-                (None, Some(_)) => return Poll::Ready(Err(wrong_length("shorter"))),
+                (None, Some(left)) => return Poll::Ready(Err(wrong_length("shorter", *left))),
                 (None, None) => {
                     encode::last_chunk(output.buffer(), body.get().trailers());
                     *self = Self::Done;

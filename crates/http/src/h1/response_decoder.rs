@@ -251,7 +251,7 @@ fn build(
     let Meaning { status, version, info } = Meaning::of(response, &scanned, answers)?;
     parts.status = status;
     parts.reason.clear();
-    parts.reason.push_str(response.reason.unwrap_or_default());
+    parts.reason.extend_from_slice(reason(head, response.reason));
     parts.version = version;
     Ok(Found::of(status, info, ResponseHead::from_parts(parts)))
 }
@@ -268,9 +268,24 @@ fn view<H>(
     let lines = head::field_lines(head, response.headers, limits)?;
     let scanned = head::scan(lines, response.headers, |_| ())?;
     let Meaning { status, version, info } = Meaning::of(response, &scanned, answers)?;
-    let (reason, fields) = (response.reason.unwrap_or_default(), &*response.headers);
+    let (reason, fields) = (reason(head, response.reason), &*response.headers);
     let seen = look(&ResponseView { status, reason, version, info, fields });
     Ok(Found::of(status, info, seen))
+}
+
+/// The reason phrase as it came. The parser leaves one out that is not ASCII.
+#[inline]
+fn reason<'h>(head: &'h [u8], parsed: Option<&'h str>) -> &'h [u8] {
+    match parsed {
+        Some(reason) if !reason.is_empty() => reason.as_bytes(),
+        _ => reason_of(head),
+    }
+}
+
+#[cold]
+fn reason_of(head: &[u8]) -> &[u8] {
+    let line = head.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    line.splitn(3, |byte| *byte == b' ').nth(2).unwrap_or_default()
 }
 
 /// The facts of a whole head.

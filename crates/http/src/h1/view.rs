@@ -21,7 +21,7 @@ pub struct RequestView<'h> {
 #[derive(Debug)]
 pub struct ResponseView<'h> {
     pub(super) status: StatusCode,
-    pub(super) reason: &'h str,
+    pub(super) reason: &'h [u8],
     pub(super) version: Version,
     pub(super) info: HeadInfo,
     pub(super) fields: &'h [Header<'h>],
@@ -71,10 +71,9 @@ impl<'h> ResponseView<'h> {
         self.status
     }
 
-    /// The reason phrase, which has no meaning; empty if there is none or it is not ASCII.
-    #[inline]
+    /// The reason phrase, which has no meaning; empty if there is none or it is not UTF-8.
     pub fn reason(&self) -> &'h str {
-        self.reason
+        std::str::from_utf8(self.reason).unwrap_or_default()
     }
 
     /// The version of the status line: 1.0 or 1.1.

@@ -23,7 +23,7 @@ pub struct ResponseHead {
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseParts {
     pub(crate) headers: Headers,
-    pub(crate) reason: String,
+    pub(crate) reason: Vec<u8>,
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
 }
@@ -49,8 +49,13 @@ impl ResponseHead {
     }
 
     /// The reason phrase of HTTP/1 as the server sent it, which has no meaning; empty if there is none or it is not
-    /// ASCII (RFC 9112 section 4).
+    /// UTF-8. It may hold control characters beyond ASCII.
     pub fn reason(&self) -> &str {
+        std::str::from_utf8(self.reason_bytes()).unwrap_or_default()
+    }
+
+    /// The reason phrase byte by byte: it need not be text (`obs-text`, RFC 9112 section 4).
+    pub fn reason_bytes(&self) -> &[u8] {
         &self.parts.reason
     }
 
@@ -103,10 +108,10 @@ impl ResponseHead {
 
 impl fmt::Debug for ResponseHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ResponseParts { headers, reason, status, version } = &*self.parts;
+        let ResponseParts { headers, status, version, .. } = &*self.parts;
         f.debug_struct("ResponseHead")
             .field("status", status)
-            .field("reason", reason)
+            .field("reason", &String::from_utf8_lossy(self.reason_bytes()))
             .field("version", version)
             .field("headers", headers)
             .finish()
@@ -117,7 +122,7 @@ impl ResponseParts {
     const fn new() -> Self {
         Self {
             headers: Headers::new(),
-            reason: String::new(),
+            reason: Vec::new(),
             status: StatusCode::OK,
             version: Version::HTTP_11,
         }

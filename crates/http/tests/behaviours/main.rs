@@ -28,4 +28,5 @@ mod limits_of_heads_hold_in_each_version;
 mod messages_end_where_the_rfc_says;
 mod messages_survive_the_round_trip;
 mod plain_heads_are_read_as_all_are;
+mod reasons_need_not_be_text;
 mod smuggling;

@@ -4,7 +4,7 @@ use crate::report::chart::{self, Bar, Group};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{CLIENT, Colour, SERVER, Style, TAIL, USUAL};
 use crate::text::{digits, grouped, known, time, whole};
-use crate::udp::{SearchOutcome, UdpOutcome};
+use crate::udp::{SearchOutcome, TRIAL_HEADINGS, Trial, UdpOutcome};
 
 /// A page with the round trips, the losses by layer and the parts of the loops.
 pub fn udp(outcome: &UdpOutcome) -> String {
@@ -21,16 +21,14 @@ pub fn udp_search(search: &SearchOutcome) -> String {
         Some(rate) => format!("Highest rate with at most {loss} % lost: {} datagrams a second.", whole(rate)),
         None => format!("No rate was found with at most {loss} % lost."),
     });
+    if search.interrupted {
+        page.warning("The search was ended early: higher rates may hold.");
+    }
     if search.limited_by_sender {
         page.warning("This end could send no faster, so the service may stand more.");
     }
-    let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
-    let row = |trial: &crate::udp::Trial| {
-        let rate = whole(trial.datagrams_per_second);
-        vec![rate, grouped(trial.sent), grouped(trial.lost), yes(trial.held), yes(trial.kept)]
-    };
-    let rows: Vec<_> = search.trials.iter().map(row).collect();
-    page.table("Runs", &["datagrams/s", "sent", "lost", "held", "rate kept"], &rows);
+    let rows: Vec<_> = search.trials.iter().map(Trial::cells).collect();
+    page.table("Runs", &TRIAL_HEADINGS, &rows);
     fill(&mut page, &search.outcome);
     page.finish(
         &serde_json::to_string_pretty(search).expect("a search holds only strings and finite numbers"),

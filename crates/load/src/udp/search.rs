@@ -40,12 +40,15 @@ impl Default for Search {
 pub struct SearchOutcome {
     /// The share of datagrams that may be lost.
     pub loss_max: f64,
-    /// The highest rate at which no more was lost, in datagrams a second; `null` if the first one was too high already.
+    /// The highest rate at which no more was lost, in datagrams a second; `null` if none held.
     pub highest_rate: Option<f64>,
     /// Whether the search ended because this end could send no faster, so that the service may stand more.
     pub limited_by_sender: bool,
     /// All runs, in their order.
     pub trials: Vec<Trial>,
+    /// Whether it was ended early: higher rates may hold that were not tried.
+    #[serde(default)]
+    pub interrupted: bool,
     /// The whole account of the best run, or of the last one if none held.
     pub outcome: UdpOutcome,
 }
@@ -59,10 +62,10 @@ pub struct Trial {
     pub sent: u64,
     /// Datagrams that were lost.
     pub lost: u64,
-    /// Whether it lost no more than may be.
-    pub held: bool,
-    /// Whether this end kept its rate.
-    pub kept: bool,
+    /// Whether it lost no more than may be; `null` if it was ended early, which shows nothing of its rate.
+    pub held: Option<bool>,
+    /// Whether this end kept its rate; `null` as above.
+    pub kept: Option<bool>,
 }
 
 /// Doubles the plan's rate until too much is lost or this end cannot send so fast, and then halves the distance until it is
@@ -90,7 +93,9 @@ pub fn search(
             let kept = outcome.kept_its_rate();
             let held = outcome.loss.is_none_or(|loss| loss <= search.loss_max);
             let (sent, lost) = (outcome.sent, outcome.lost);
-            let trial = Trial { datagrams_per_second: rate, sent, lost, held, kept };
+            let shown = |is_so: bool| (!outcome.rate.interrupted).then_some(is_so);
+            let (datagrams_per_second, is_held, is_kept) = (rate, shown(held), shown(kept));
+            let trial = Trial { datagrams_per_second, sent, lost, held: is_held, kept: is_kept };
             told(&trial);
             trials.push(trial);
             verdict = Verdict::of(held, kept);
@@ -118,7 +123,8 @@ pub fn search(
     }
     let outcome = best.expect("each rate has at least one run, and the first one is kept");
     let Bounds { held_at: highest_rate, limited_by_sender, .. } = bounds;
-    Ok(SearchOutcome { loss_max: search.loss_max, highest_rate, limited_by_sender, trials, outcome })
+    let (loss_max, interrupted) = (search.loss_max, plan.stop.is_stopped());
+    Ok(SearchOutcome { loss_max, highest_rate, limited_by_sender, trials, interrupted, outcome })
 }
 
 /// What the runs at a rate have shown.

@@ -150,13 +150,14 @@ fn udp_pages() -> [(&'static str, String); 2] {
         datagrams_per_second: 1e15,
         sent: u64::MAX,
         lost: u64::MAX,
-        held: false,
-        kept: true,
+        held: Some(false),
+        kept: Some(true),
     };
     let search = anywire_load::udp::SearchOutcome {
         loss_max: 0.001,
         highest_rate: Some(1e15),
         limited_by_sender: true,
+        interrupted: false,
         trials: vec![trial; 3],
         outcome: outcome.clone(),
     };

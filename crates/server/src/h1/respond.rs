@@ -9,7 +9,7 @@ use anywire_http::h1::{Framing, HeadInfo, encode};
 use anywire_http::{BodyError, Fault, IntoResponse, Method, RequestHead, Response, StatusCode, Version};
 
 use super::session::{Closing, Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
-use crate::respond::FAILED;
+use crate::respond::{FAILED, wrong_length};
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 
@@ -165,8 +165,9 @@ impl Session {
                     encode::chunk_tail(self.output.buffer());
                 }
                 Ok(Some(chunk)) => {
-                    let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                        let why = BodyError::failed("it is longer than the length that it stated");
+                    let len = chunk.len() as u64;
+                    let Some(rest) = left.checked_sub(len) else {
+                        let why = wrong_length("longer", len - *left);
                         self.fail_body(why, env.service);
                         return Continue(Poll::Ready(()));
                     };
@@ -177,7 +178,7 @@ impl Session {
                     match framing {
                         Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
                         Framing::Length(_) if *left > 0 => {
-                            let why = BodyError::failed("it is shorter than the length that it stated");
+                            let why = wrong_length("shorter", *left);
                             self.fail_body(why, env.service);
                             return Continue(Poll::Ready(()));
                         }

@@ -17,6 +17,7 @@ use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
 use crate::h1::Timers;
+use crate::respond::wrong_length;
 use crate::router::EndpointId;
 use crate::service::Service;
 
@@ -96,18 +97,17 @@ impl Stream {
             Poll::Pending => Next::Later,
             Poll::Ready(Ok(Some(chunk))) => {
                 if let Some(left) = left {
-                    let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                        return Next::Broken(BodyError::failed(
-                            "it is longer than the length that it stated",
-                        ));
+                    let len = chunk.len() as u64;
+                    let Some(rest) = left.checked_sub(len) else {
+                        return Next::Broken(wrong_length("longer", len - *left));
                     };
                     *left = rest;
                 }
                 *piece = chunk;
                 Next::Data
             }
-            Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
-                Next::Broken(BodyError::failed("it is shorter than the length that it stated"))
+            Poll::Ready(Ok(None)) if let Some(left @ 1..) = *left => {
+                Next::Broken(wrong_length("shorter", left))
             }
             Poll::Ready(Ok(None)) => Next::End(body.trailers().cloned()),
             Poll::Ready(Err(error)) => Next::Broken(error),

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::address::AddressError;
-use crate::tcp::{self, Tcp};
+use crate::address::{AddressError, escape, unescape};
+use crate::place;
+use crate::tcp::Tcp;
 use crate::unix::Unix;
 use crate::wires::Wire;
 
@@ -67,7 +68,7 @@ impl DatagramAddress {
         self.host_and_port().map(|(_, port)| port)
     }
 
-    /// IP address and port, if there is no name to resolve.
+    /// IP address and port, if there is no name to resolve, nor one of an interface.
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         self.location.parse().ok().filter(|_| self.kind == Kind::Ip)
     }
@@ -90,7 +91,7 @@ impl DatagramAddress {
     }
 
     fn host_and_port(&self) -> Option<(&str, u16)> {
-        if self.kind == Kind::Ip { tcp::host_and_port(&self.location) } else { None }
+        if self.kind == Kind::Ip { place::host_and_port(&self.location) } else { None }
     }
 }
 
@@ -105,7 +106,9 @@ impl FromStr for DatagramAddress {
             "unixgram" => (Kind::Unix, &Unix),
             _ => return Err(unknown()),
         };
-        match form.normalise(location) {
+        // The zone of an IP address, as addresses of streams and URLs have it.
+        let location = if kind == Kind::Ip { unescape(location) } else { location.into() };
+        match form.normalise(&location) {
             Ok(location) => Ok(Self { kind, location: location.into() }),
             Err(wrong) => {
                 let expected = match kind {
@@ -128,7 +131,8 @@ impl From<SocketAddr> for DatagramAddress {
 
 impl fmt::Display for DatagramAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.scheme(), self.location)
+        let location = if self.kind == Kind::Ip { escape(&self.location) } else { (&*self.location).into() };
+        write!(f, "{}:{location}", self.scheme())
     }
 }
 
@@ -199,6 +203,10 @@ mod tests {
         );
         assert_eq!(parse("udp:1.2.3.4:5").socket_addr(), Some("1.2.3.4:5".parse().expect("v4")));
         assert_eq!(parse("udp:a.name:5").socket_addr(), None);
+        let zoned = DatagramAddress::from("[fe80::1%25]:53".parse::<SocketAddr>().expect("v6"));
+        assert_eq!((zoned.to_string().parse().as_ref(), zoned.ip().is_some()), (Ok(&zoned), true));
+        assert_eq!(parse("udp:[fe80::1%25eth0]:53").to_string(), "udp:[fe80::1%eth0]:53");
+        assert_eq!(parse("unixgram:/a%25").to_string(), "unixgram:/a%25");
         assert_eq!(parse("unixgram:@a").file(), None);
         assert_eq!((parse("unixgram:/a").port(), parse("unixgram:/a:5").port()), (None, None));
     }

@@ -17,6 +17,7 @@ use super::source::OwnAddresses;
 use super::unix_peer::UnixPeer;
 use crate::claim::Claim;
 use crate::error::not_here;
+use crate::place;
 use crate::socket_file::{Blocked, Guard, SocketFile, make_room};
 
 /// How to receive and send.
@@ -168,7 +169,7 @@ impl Udp {
         let unregistered = match address.kind() {
             Kind::Unix => connect_unix(&address, options),
             Kind::Ip => {
-                let found = match address.socket_addr() {
+                let found = match place::literal(address.location()).map_err(failed)? {
                     Some(literal) => vec![literal],
                     None => match tokio::net::lookup_host(address.location()).await {
                         Ok(found) => found.collect(),
@@ -237,8 +238,14 @@ fn bind_ip(
     options: &UdpOptions,
     loops: usize,
 ) -> Result<Vec<Unregistered>, UdpError> {
-    let resolved = address.location().to_socket_addrs();
-    let found = resolved.map_err(|cause| UdpError::Resolve { address: address.clone(), cause })?;
+    let literal = place::literal(address.location()).map_err(|cause| UdpError::binding(address, cause))?;
+    let found = match literal {
+        Some(literal) => vec![literal],
+        None => match address.location().to_socket_addrs() {
+            Ok(found) => found.collect(),
+            Err(cause) => return Err(UdpError::Resolve { address: address.clone(), cause }),
+        },
+    };
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for target in found {
         match bind_group(target, options, loops) {

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use anywire_advice::Advice;
+use anywire_advice::{Advice, MORE_PORTS};
 
 use super::address::DatagramAddress;
 use crate::address::AddressError;
 use crate::claim::ClaimHeld;
 use crate::error::{no_descriptor_left, not_here};
+use crate::place::{self, BadZone};
 
 /// Why there is no socket at an address for datagrams.
 #[derive(Debug, thiserror::Error)]
@@ -85,12 +86,24 @@ pub enum UdpError {
         /// The address.
         address: DatagramAddress,
     },
+    /// The zone of the address names no interface of this machine, or the address is one of a link and has no zone.
+    #[error("cannot use {address}: {}{help}", BadZone(address.location()), help = Advice(BadZone::HELP))]
+    NoInterface {
+        /// The address.
+        address: DatagramAddress,
+    },
     /// This process has no descriptor left.
     #[error(
         "cannot use {address}: this process is out of file descriptors{help}",
         help = Advice("raise its limit (`ulimit -n`)")
     )]
     Descriptors {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// The system was to choose a port, and none is free.
+    #[error("cannot use {address}: this machine has no local port left for it{help}", help = Advice(MORE_PORTS))]
+    NoLocalPort {
         /// The address.
         address: DatagramAddress,
     },
@@ -136,9 +149,13 @@ impl UdpError {
             return Self::Claimed { address, name: name.clone(), pid: *pid, uid: *uid };
         }
         match cause.kind() {
+            // What the system says of datagrams without a port.
+            io::ErrorKind::WouldBlock if address.port().is_some() => Self::NoLocalPort { address },
+            io::ErrorKind::AddrInUse if address.port() == Some(0) => Self::NoLocalPort { address },
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             _ if not_here(&cause) => Self::NotHere { address },
+            _ if place::is_of_zone(address.location(), &cause) => Self::NoInterface { address },
             _ => Self::System { address, cause },
         }
     }

@@ -54,7 +54,13 @@ pub(crate) struct Served {
 impl Served {
     /// Serves on these addresses, and returns when it has printed where it listens.
     pub(crate) fn on(addresses: &[&str], args: &[&str]) -> Self {
+        Self::logging(addresses, args, Stdio::inherit())
+    }
+
+    /// As [`on`](Self::on), with its log to this place.
+    pub(crate) fn logging(addresses: &[&str], args: &[&str], log: impl Into<Stdio>) -> Self {
         let mut command = command();
+        command.stderr(log);
         command.arg("serve").args(args);
         if !args.contains(&"--loops") {
             command.args(["--loops", "1"]);
