@@ -22,9 +22,8 @@ impl fmt::Display for Comparison {
                 _ => String::new(),
             },
         )?;
-        if self.interrupted {
-            let rounds = self.candidates.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
-            writeln!(formatter, "interrupted: {rounds} whole rounds")?;
+        if let Some(interruption) = self.interruption() {
+            writeln!(formatter, "{interruption}")?;
         }
         writeln!(formatter)?;
         formatter.write_str(&figures(self))?;

@@ -21,13 +21,15 @@ pub fn udp_search(search: &SearchOutcome) -> String {
         Some(rate) => format!("Highest rate with at most {loss} % lost: {} datagrams a second.", whole(rate)),
         None => format!("No rate was found with at most {loss} % lost."),
     });
+    if search.interrupted {
+        page.warning("The search was ended early, so higher rates may hold.");
+    }
     if search.limited_by_sender {
         page.warning("This end could send no faster, so the service may stand more.");
     }
-    let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
     let row = |trial: &crate::udp::Trial| {
-        let rate = whole(trial.datagrams_per_second);
-        vec![rate, grouped(trial.sent), grouped(trial.lost), yes(trial.held), yes(trial.kept)]
+        let ([held, kept], rate) = (trial.shown(), whole(trial.datagrams_per_second));
+        vec![rate, grouped(trial.sent), grouped(trial.lost), held, kept]
     };
     let rows: Vec<_> = search.trials.iter().map(row).collect();
     page.table("Runs", &["datagrams/s", "sent", "lost", "held", "rate kept"], &rows);

@@ -42,6 +42,8 @@ pub struct SearchOutcome {
     pub loss_max: f64,
     /// The highest rate at which no more was lost, in datagrams a second; `null` if the first one was too high already.
     pub highest_rate: Option<f64>,
+    /// Whether it was ended early, so that higher rates may hold.
+    pub interrupted: bool,
     /// Whether the search ended because this end could send no faster, so that the service may stand more.
     pub limited_by_sender: bool,
     /// All runs, in their order.
@@ -63,6 +65,19 @@ pub struct Trial {
     pub held: bool,
     /// Whether this end kept its rate.
     pub kept: bool,
+    /// Whether it was ended early, and so shows neither.
+    pub interrupted: bool,
+}
+
+impl Trial {
+    /// What it has shown, in the words of tables: whether it held, and whether this end kept its rate.
+    pub(crate) fn shown(&self) -> [String; 2] {
+        [self.held, self.kept].map(|is_so| match is_so {
+            _ if self.interrupted => "ended early".to_owned(),
+            true => "yes".to_owned(),
+            false => "no".to_owned(),
+        })
+    }
 }
 
 /// Doubles the plan's rate until too much is lost or this end cannot send so fast, and then halves the distance until it is
@@ -81,26 +96,27 @@ pub fn search(
     let (mut best, mut trials) = (None, Vec::new());
     let at = |rate| UdpPlan { datagrams_per_second: rate, ..plan.clone() };
     let mut rate = plan.datagrams_per_second;
-    loop {
+    let interrupted = loop {
         let mut verdict = Verdict::Held;
-        let mut last = None;
+        let (mut last, mut is_shown) = (None, true);
         let had_held = bounds.held_at.is_some();
-        for _ in 0..search.repeats {
+        for left in (0..search.repeats).rev() {
             let outcome = run(loops, at(rate))?;
             let kept = outcome.kept_its_rate();
             let held = outcome.loss.is_none_or(|loss| loss <= search.loss_max);
             let (sent, lost) = (outcome.sent, outcome.lost);
-            let trial = Trial { datagrams_per_second: rate, sent, lost, held, kept };
+            let interrupted = outcome.rate.interrupted;
+            let trial = Trial { datagrams_per_second: rate, sent, lost, held, kept, interrupted };
             told(&trial);
             trials.push(trial);
             verdict = Verdict::of(held, kept);
             last = Some(outcome);
-            if verdict != Verdict::Held {
+            // A run that was ended early has shown nothing. Nor has a rate that was not repeated as often as it was to be.
+            is_shown = !interrupted && (verdict != Verdict::Held || left == 0 || !plan.stop.is_stopped());
+            if verdict != Verdict::Held || !is_shown {
                 break;
             }
         }
-        // A run that was ended early has shown nothing.
-        let is_shown = !plan.stop.is_stopped();
         if is_shown {
             bounds.take(rate, verdict);
         }
@@ -111,14 +127,16 @@ pub fn search(
         let is_nobody_there = best.as_ref().is_some_and(|best| best.received == 0 && best.unreachable > 0);
         // A rate at which the plan has no datagram, or too many, is no result that could be had.
         let next = bounds.next_rate(search.precision).filter(|rate| at(*rate).check().is_ok());
-        match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped() && !is_nobody_there) {
+        match next.filter(|_| trials.len() < TRIALS_MAX && !is_nobody_there) {
+            Some(_) if plan.stop.is_stopped() => break true,
             Some(next) => rate = next,
-            None => break,
+            None => break !is_shown,
         }
-    }
+    };
     let outcome = best.expect("each rate has at least one run, and the first one is kept");
     let Bounds { held_at: highest_rate, limited_by_sender, .. } = bounds;
-    Ok(SearchOutcome { loss_max: search.loss_max, highest_rate, limited_by_sender, trials, outcome })
+    let loss_max = search.loss_max;
+    Ok(SearchOutcome { loss_max, highest_rate, interrupted, limited_by_sender, trials, outcome })
 }
 
 /// What the runs at a rate have shown.

@@ -97,16 +97,9 @@ impl UdpOutcome {
 impl fmt::Display for SearchOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut columns = Columns::new(0, &["datagrams/s", "sent", "lost", "held", "rate kept"]);
-        let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
         for trial in &self.trials {
-            let rate = whole(trial.datagrams_per_second);
-            columns.row(vec![
-                rate,
-                grouped(trial.sent),
-                grouped(trial.lost),
-                yes(trial.held),
-                yes(trial.kept),
-            ]);
+            let ([held, kept], rate) = (trial.shown(), whole(trial.datagrams_per_second));
+            columns.row(vec![rate, grouped(trial.sent), grouped(trial.lost), held, kept]);
         }
         f.write_str(&columns.render())?;
         let loss = digits(self.loss_max * 100.0);
@@ -115,6 +108,9 @@ impl fmt::Display for SearchOutcome {
                 writeln!(f, "\nhighest rate with at most {loss} % lost: {} datagrams/s", whole(rate))?
             }
             None => writeln!(f, "\nno rate was found with at most {loss} % lost")?,
+        }
+        if self.interrupted {
+            writeln!(f, "the search was ended early, so higher rates may hold")?;
         }
         if self.limited_by_sender {
             writeln!(f, "this end could send no faster, so the service may stand more")?;
