@@ -22,7 +22,7 @@ use crate::table::{Table, figure};
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "cases")]
 pub struct Options {
-    /// The command; build it with `cargo build --release --package anywire-cli`.
+    /// The command; build it with `cargo build --release --package anywire-cli --features swarm`.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/anywire"))]
     command: PathBuf,
     /// These cases alone, by their names.
@@ -86,7 +86,7 @@ pub fn run(options: &Options, core: usize, seconds: u64) -> Result<Results> {
     }
     ensure!(
         options.command.exists(),
-        "{} is not there: build it with `cargo build --release --package anywire-cli`, or name another \
+        "{} is not there: build it with `cargo build --release --package anywire-cli --features swarm`, or name another \
          (--command)",
         options.command.display()
     );

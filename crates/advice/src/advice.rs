@@ -99,6 +99,10 @@ thread_local! {
     static READER: RefCell<Option<Reader>> = const { RefCell::new(None) };
 }
 
+/// What helps where the system has no local port left: of a dialler, a listener at port 0, or a datagram socket.
+pub const MORE_PORTS: &str = "open fewer connections at a time, use more addresses, or widen \
+                              net.ipv4.ip_local_port_range (`ss -s` counts the connections of now)";
+
 #[cfg(test)]
 mod tests {
     use std::fmt::from_fn as message;

@@ -39,6 +39,6 @@ mod advice;
 mod chain;
 mod message;
 
-pub use advice::{Advice, OrRaise};
+pub use advice::{Advice, MORE_PORTS, OrRaise};
 pub use chain::{Chain, Help};
 pub use message::Message;

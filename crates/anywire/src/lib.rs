@@ -26,7 +26,8 @@
 //! ```
 //!
 //! A standalone service ends at a signal: `Server::new(router).listen("tcp:0.0.0.0:8080").run()?`. A standalone
-//! client is `Client::new()`; its calls may be awaited on any runtime.
+//! client is `Client::new()`; its calls may be awaited on any runtime. What there is to log goes to `tracing`, and is seen
+//! once the program has installed a subscriber.
 //!
 //! | module | feature | holds |
 //! | --- | --- | --- |

@@ -6,21 +6,27 @@ use tracing::level_filters::LevelFilter;
 
 use crate::call::{Get, Post};
 use crate::compare::Compare;
+#[cfg(feature = "completions")]
 use crate::completions::Completions;
 use crate::failure::Failure;
+#[cfg(feature = "ipc")]
 use crate::ipc::Ipc;
 use crate::ladder::Ladder;
 use crate::load::Load;
+#[cfg(feature = "man")]
 use crate::man::Man;
 use crate::serve::Serve;
+#[cfg(feature = "swarm")]
 use crate::swarm::Swarm;
+#[cfg(feature = "udp")]
 use crate::udp::Udp;
+use crate::usage;
 
 /// One service, any wire: serve, call, load and compare
 ///
 /// An address names the wire: WIRE:WHERE, such as tcp:127.0.0.1:8080 or unix:/run/app.sock. URLs stay as usual.
 #[derive(Debug, Parser)]
-#[command(name = "anywire", version, after_help = format!("{EXAMPLES}\n\n{}", wires()), max_term_width = 100)]
+#[command(name = "anywire", version, after_help = format!("{EXAMPLES}\n\n{}{}", wires(), usage::absent_commands()), max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -38,10 +44,15 @@ pub(crate) enum Command {
     Load(Load),
     Compare(Compare),
     Ladder(Ladder),
+    #[cfg(feature = "swarm")]
     Swarm(Swarm),
+    #[cfg(feature = "ipc")]
     Ipc(Ipc),
+    #[cfg(feature = "udp")]
     Udp(Udp),
+    #[cfg(feature = "completions")]
     Completions(Completions),
+    #[cfg(feature = "man")]
     Man(Man),
 }
 
@@ -55,10 +66,15 @@ impl Command {
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
             Self::Ladder(ladder) => ladder.run(),
+            #[cfg(feature = "swarm")]
             Self::Swarm(swarm) => swarm.run(),
+            #[cfg(feature = "ipc")]
             Self::Ipc(ipc) => ipc.run(),
+            #[cfg(feature = "udp")]
             Self::Udp(udp) => udp.run(),
+            #[cfg(feature = "completions")]
             Self::Completions(completions) => completions.run(),
+            #[cfg(feature = "man")]
             Self::Man(man) => man.run(),
         }
     }
@@ -68,6 +84,7 @@ impl Command {
     pub(crate) fn log_level(&self, verbose: u8) -> LevelFilter {
         match (self, verbose) {
             (Self::Serve(_), 0) => LevelFilter::INFO,
+            #[cfg(feature = "udp")]
             (Self::Udp(udp), 0) if udp.serves() => LevelFilter::INFO,
             (_, 0) | (Self::Get(_) | Self::Post(_), 1) => LevelFilter::WARN,
             (_, 1) | (Self::Get(_) | Self::Post(_), 2) => LevelFilter::DEBUG,

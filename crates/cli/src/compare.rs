@@ -97,7 +97,8 @@ pub(crate) fn measure(candidates: &[Candidate], options: &Options) -> Result<Com
     let progress = Progress::start(steps);
     let seconds = options.time(candidates.len()).as_secs().max(1);
     let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
-    progress.say(&format!("comparing {} in {} rounds, about {seconds} s", names.join(", "), options.rounds));
+    let rounds = text::counted(options.rounds as u64, "round");
+    progress.say(&format!("comparing {} in {rounds}, about {seconds} s", names.join(", ")));
     let mut done = 0;
     let mut round = 0;
     let comparison = compare(candidates, options, |step: &Step<'_>| {

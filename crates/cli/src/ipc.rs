@@ -1,6 +1,7 @@
 //! `anywire ipc`: what messages between two ends on this machine cost.
 
 use anywire::load::Stop;
+use anywire::load::text::counted;
 use anywire_ipc::{Error, Outcome, Plan};
 use clap::Args;
 
@@ -30,7 +31,7 @@ impl Ipc {
         let (stop, progress) = (Stop::new(), Progress::start(rows));
         let signals = Signals::stop(stop.clone())?;
         let seconds = self.plan.duration.as_secs_f64() * rows as f64;
-        progress.say(&format!("measuring {rows} rows, about {seconds:.0} s"));
+        progress.say(&format!("measuring {}, about {seconds:.0} s", counted(rows, "row")));
         let mut done = 0;
         let outcome = anywire_ipc::run(&self.plan, &stop, |row| {
             done += 1;

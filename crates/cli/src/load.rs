@@ -240,6 +240,6 @@ Examples:
 
 Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not
 run, or not one answer was good. 2 bad arguments. 18 the run fell short of what was asked: it
-ended before its time or its requests, or connections were given up; the result so far is
-printed. 23 result not written. 26 data not read. 130 and 143 ended by SIGINT and SIGTERM, with
+ended before its time or its requests, or connections were given up or never open; the result
+so far is printed. 23 result not written. 26 data not read. 130 and 143 ended by SIGINT and SIGTERM, with
 the result so far.";

@@ -1,8 +1,9 @@
 //! Results on stdout: nothing else goes there, and a reader that goes away (`| head`) is no panic.
 
 use std::fmt::Display;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -47,21 +48,45 @@ fn write(path: &Path, result: &str) -> Result<(), Failure> {
 /// Opens the file that a result will be written to, so that a measurement of minutes is not lost for want of a place. A file
 /// that was not there is removed again.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    let found = fs::metadata(path);
-    // Opening a pipe would wait for its reader, and closing it would end the reader's input.
-    let is_special = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
-    if path == Path::new("-") || is_special {
-        return Ok(());
+    Tried::open(path).map(drop)
+}
+
+/// A file that was opened to see whether it can be.
+struct Tried {
+    file: File,
+    /// It was made for that. What a link names, and not the link.
+    made: Option<PathBuf>,
+}
+
+impl Tried {
+    /// `None` for stdout and for what is no file: opening a pipe would wait for its reader, and closing it would end the reader's
+    /// input.
+    fn open(path: &Path) -> Result<Option<Self>, Failure> {
+        let found = fs::metadata(path);
+        let is_special = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if path == Path::new("-") || is_special {
+            return Ok(None);
+        }
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        let file = opened.map_err(|cause| unwritten(&path.display().to_string(), &cause))?;
+        let made = if found.is_err() { fs::canonicalize(path).ok() } else { None };
+        Ok(Some(Self { file, made }))
     }
-    let opened = OpenOptions::new().create(true).append(true).open(path);
-    opened.map_err(|cause| unwritten(&path.display().to_string(), &cause))?;
-    if found.is_err()
-        && let Ok(made) = fs::canonicalize(path)
-    {
-        // What a link names, and not the link. A result takes its place soon.
-        let _ = fs::remove_file(made);
+
+    /// By whatever path each was opened.
+    fn is_the_same(&self, other: &Self) -> bool {
+        let number = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
+        number(&self.file).is_some_and(|own| number(&other.file) == Some(own))
     }
-    Ok(())
+}
+
+impl Drop for Tried {
+    fn drop(&mut self) {
+        if let Some(made) = &self.made {
+            // A result takes its place soon.
+            let _ = fs::remove_file(made);
+        }
+    }
 }
 
 /// Where a result goes beside the table.
@@ -78,13 +103,16 @@ pub(crate) struct Results {
 impl Results {
     /// Looks before a measurement whether its results can be written, each to a place of its own.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if let (Some(json), Some(html)) = (&self.json, &self.html)
-            && json == html
-        {
-            let message = format!("writing {}: both --json and --html name it", json.display());
-            return Err(Failure::new(Code::Usage, message).help("give each a file of its own"));
+        let tried = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), Tried::open);
+        let (json, html) = (tried(&self.json)?, tried(&self.html)?);
+        let is_one_file = json.as_ref().zip(html.as_ref()).is_some_and(|(json, html)| json.is_the_same(html));
+        match (&self.json, &self.html) {
+            (Some(json), Some(html)) if is_one_file || json == html => {
+                let message = format!("writing {}: both --json and --html name it", json.display());
+                Err(Failure::new(Code::Usage, message).help("give each a file of its own"))
+            }
+            _ => Ok(()),
         }
-        self.json.iter().chain(&self.html).try_for_each(|path| check(path))
     }
 
     /// Prints a result as a table, and writes its JSON and its page if they were asked for.

@@ -1,36 +1,28 @@
-//! Progress on stderr: a bar on a terminal, plain lines elsewhere, and never anything on stdout.
+//! Progress on stderr: a bar on a terminal, plain lines elsewhere and without the feature `progress`, and never anything on
+//! stdout.
 
-use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use self::bar::Bar;
 
 /// What a person sees while something runs.
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    bar: Option<Bar>,
 }
 
 impl Progress {
     /// A bar of so many steps.
     pub(crate) fn start(steps: u64) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(10));
-            // A template of ours is right, or the first run of any test shows it.
-            let style = ProgressStyle::with_template("{bar:24.green/dim} {elapsed}/{duration} {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
-            // The time goes on where the steps are long.
-            bar.enable_steady_tick(Duration::from_millis(200));
-            bar
-        });
+        let bar = Bar::start(steps);
         Self { bar }
     }
 
     /// Announces a step: as the bar's text on a terminal, else as a line.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(text.to_owned()),
+            Some(bar) => bar.say(text.to_owned()),
             None => eprintln!("{text}"),
         }
     }
@@ -38,8 +30,7 @@ impl Progress {
     /// Says how it goes; off a terminal nothing.
     pub(crate) fn show(&self, done: u64, text: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
-            bar.set_position(done);
-            bar.set_message(text());
+            bar.show(done, text());
         }
     }
 
@@ -51,7 +42,7 @@ impl Progress {
     /// Takes the bar away: the result stands for itself.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+            bar.finish();
         }
     }
 }
@@ -79,3 +70,66 @@ pub(crate) fn during<T>(mut show: impl FnMut() + Send, work: impl FnOnce() -> T)
 
 /// How often the progress is drawn anew: as often as the figures of a load change.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
+
+#[cfg(feature = "progress")]
+mod bar {
+    use std::io::IsTerminal;
+    use std::time::Duration;
+
+    use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+    pub(super) struct Bar(ProgressBar);
+
+    impl Bar {
+        /// `None` off a terminal.
+        pub(super) fn start(steps: u64) -> Option<Self> {
+            std::io::stderr().is_terminal().then(|| {
+                let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(10));
+                // A template of ours is right, or the first run of any test shows it.
+                let style =
+                    ProgressStyle::with_template("{bar:24.green/dim} {elapsed}/{duration} {wide_msg}");
+                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
+                // The time goes on where the steps are long.
+                bar.enable_steady_tick(Duration::from_millis(200));
+                Self(bar)
+            })
+        }
+
+        pub(super) fn say(&self, text: String) {
+            self.0.set_message(text);
+        }
+
+        pub(super) fn show(&self, done: u64, text: String) {
+            self.0.set_position(done);
+            self.0.set_message(text);
+        }
+
+        pub(super) fn finish(&self) {
+            self.0.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(not(feature = "progress"))]
+mod bar {
+    /// There is none.
+    pub(super) enum Bar {}
+
+    impl Bar {
+        pub(super) fn start(_steps: u64) -> Option<Self> {
+            None
+        }
+
+        pub(super) fn say(&self, _text: String) {
+            match *self {}
+        }
+
+        pub(super) fn show(&self, _done: u64, _text: String) {
+            match *self {}
+        }
+
+        pub(super) fn finish(&self) {
+            match *self {}
+        }
+    }
+}

@@ -13,6 +13,7 @@ use crate::output;
 pub(crate) fn report(mut error: clap::Error) -> u8 {
     if error.use_stderr() {
         name_ours(&mut error);
+        name_feature(&mut error);
         // If stderr is closed, the exit code still tells.
         let _ = error.print();
         return Code::Usage as u8;
@@ -36,6 +37,39 @@ fn name_ours(error: &mut clap::Error) {
     error.remove(ContextKind::TrailingArg);
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*tip)]));
 }
+
+/// Says of a command that this program was built without how to have it.
+fn name_feature(error: &mut clap::Error) {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return;
+    }
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let Some((feature, _)) = OPTIONAL.iter().find(|(feature, _)| feature == name) else { return };
+    let tip = format!(
+        "'{feature}' is a feature that this program was built without; build it with '--features full', or '--features \
+         {feature}'"
+    );
+    error.remove(ContextKind::SuggestedSubcommand);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+}
+
+/// A line for the help that names the commands which this program was built without; empty if it has all.
+pub(crate) fn absent_commands() -> String {
+    let absent: Vec<_> = OPTIONAL.iter().filter(|(_, built)| !built).map(|(name, _)| *name).collect();
+    if absent.is_empty() {
+        return String::new();
+    }
+    format!("\nCommands that '--features full' adds when this program is built: {}", absent.join(", "))
+}
+
+/// The commands that are features, by one name, and whether this program has them.
+const OPTIONAL: [(&str, bool); 5] = [
+    ("swarm", cfg!(feature = "swarm")),
+    ("ipc", cfg!(feature = "ipc")),
+    ("udp", cfg!(feature = "udp")),
+    ("completions", cfg!(feature = "completions")),
+    ("man", cfg!(feature = "man")),
+];
 
 /// Flags of wrk, hey, oha, ab and h2load, and what says the same here.
 const OF_LOADS: &[(&[&str], &str)] = &[
@@ -101,6 +135,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Each feature that adds a command is listed, and its command has its name.
+    #[test]
+    fn commands_that_are_features_are_known() {
+        let cli = Cli::command();
+        for (name, built) in OPTIONAL {
+            assert_eq!(cli.find_subcommand(name).is_some(), built, "{name}");
+        }
+        assert_eq!(absent_commands(), "", "the tests are for the whole command");
     }
 
     /// The flags that the tips name are there.

@@ -60,6 +60,9 @@ counters! {
     too_many_origins,
     /// Calls that ended because of [`Limits::interim_responses`](crate::Limits::interim_responses).
     too_many_interim,
+    /// Calls that ended because a peer had refused them unprocessed, and more of their body than
+    /// [`Limits::replay_bytes`](crate::Limits::replay_bytes) had been sent.
+    replays_lost,
     /// Calls that ended because of [`Timeouts::acquire`](crate::Timeouts::acquire).
     acquire_timeouts,
     /// Calls that ended because of [`Timeouts::connect`](crate::Timeouts::connect).

@@ -332,6 +332,18 @@ pub enum Error {
         /// The limit.
         limit_bytes: usize,
     },
+    /// The response's body was to be read as text or JSON, and is coded, such as by gzip. The client undoes no coding. Fault of
+    /// the peer, unless the call asked for the coding.
+    #[error(
+        "cannot read the response of {url} as text: its body is coded ({coding}){help}",
+        help = Advice("ask for no `accept-encoding`, or read it with bytes() and decode it")
+    )]
+    Coded {
+        /// The URL that was called.
+        url: String,
+        /// The codings, in the order in which they were applied.
+        coding: String,
+    },
     /// The response's body is not the JSON that the caller wants. Fault of the peer, or of the type.
     #[error(
         "cannot read the response of {url} as JSON: its status is {status}, and it starts with {start:?}"
@@ -402,6 +414,7 @@ impl Error {
             | Self::Stream { .. }
             | Self::GoAway { .. }
             | Self::Response { .. }
+            | Self::Coded { .. }
             | Self::JsonResponse { .. } => Fault::Peer,
         }
     }
@@ -485,6 +498,7 @@ impl Error {
             | Self::BodyTooLarge { .. }
             | Self::Switched { .. }
             | Self::Status { .. }
+            | Self::Coded { .. }
             | Self::JsonResponse { .. } => true,
             _ => false,
         }
@@ -507,7 +521,7 @@ impl Error {
             Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {
                 Some(Phase::Read)
             }
-            Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
+            Self::Body(_) | Self::BodyTooLarge { .. } | Self::Coded { .. } => Some(Phase::Body),
             _ => None,
         }
     }

@@ -160,6 +160,7 @@ mod tests {
             (502, status(200)),
             (502, Error::Body(BodyError::Incomplete)),
             (502, Error::BodyTooLarge { limit_bytes: 1 }),
+            (502, Error::Coded { url: origin(), coding: "gzip".to_owned() }),
             (
                 502,
                 Error::JsonResponse {

@@ -169,6 +169,11 @@ impl Contained {
         &self.0
     }
 
+    /// The same body with these bytes before it.
+    pub(crate) fn preceded_by(mut self, bytes: Bytes) -> Self {
+        Self(mem::take(&mut self.0).preceded_by(bytes))
+    }
+
     /// The next piece. A panic is an error of the body, which must not be polled again.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         catch_unwind(AssertUnwindSafe(|| self.0.poll_chunk(cx))).unwrap_or_else(|payload| {

@@ -36,7 +36,8 @@
 //!
 //! Not here: redirects, cookies, proxies and compression. A request is sent
 //! once more in two cases only: a connection died while it was idle, and the peer has not seen the request or repeating
-//! it does no harm; or an HTTP/2 peer says that it has not processed it.
+//! it does no harm; or an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a streamed
+//! body are kept.
 
 mod budget;
 mod builder;

@@ -41,6 +41,10 @@ pub struct Limits {
     /// Bytes of one streamed response that are read ahead of the caller. Default 64 KiB: a few reads' worth, so that
     /// caller and loop overlap while a slow reader still stops the peer.
     pub body_ahead_bytes: usize,
+    /// Bytes of a streamed request body that are kept until the response begins, over HTTP/2: if the peer refuses the request
+    /// unprocessed, such as by a GOAWAY, it goes out again with them (RFC 9113 section 8.7). Default 16 KiB, a copy of most
+    /// bodies that a proxy sends on. Beyond that such a refusal is [`Stream`](crate::Error::Stream), and counted.
+    pub replay_bytes: usize,
     /// Limits of the head and the trailers of a response. Default: [`HeadLimits::default`].
     pub head: HeadLimits,
     /// What only HTTP/2 has. `streams` are the calls on one connection at a time, if the peer allows as many: 256, twice what
@@ -61,6 +65,7 @@ impl Default for Limits {
             interim_responses: 16,
             body_bytes: 16 << 20,
             body_ahead_bytes: 64 << 10,
+            replay_bytes: 16 << 10,
             head: HeadLimits::default(),
             http2: h2::Limits {
                 streams: 256,

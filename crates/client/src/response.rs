@@ -171,21 +171,26 @@ impl Response {
     /// The rest of the body as UTF-8, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`Body`](Error::Body) if it is not UTF-8, and the errors of [`bytes`](Self::bytes).
+    /// [`Coded`](Error::Coded) if it is coded, such as by gzip, [`Body`](Error::Body) if it is not UTF-8, and the errors of
+    /// [`bytes`](Self::bytes).
     pub async fn text(mut self) -> Result<String, Error> {
-        self.begin_collecting()?;
-        let text = self.body.text(self.collect_bytes).await;
-        text.map_err(|error| self.explain(error))
+        let bytes = self.collect().await?;
+        self.check_coding(&bytes)?;
+        String::from_utf8(bytes.into()).map_err(|invalid| Error::Body(BodyError::Text(invalid.utf8_error())))
     }
 
     /// The rest of the body read as JSON, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`JsonResponse`](Error::JsonResponse), which names the URL and the status, and the errors of
-    /// [`bytes`](Self::bytes).
+    /// [`JsonResponse`](Error::JsonResponse), which names the URL and the status, [`Coded`](Error::Coded) if it is coded, and the
+    /// errors of [`bytes`](Self::bytes).
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T, Error> {
         let bytes = self.collect().await?;
         serde_json::from_slice(&bytes).map_err(|source| {
+            // What is coded is no JSON.
+            if let Err(coded) = self.check_coding(&bytes) {
+                return coded;
+            }
             let start = bytes.get(..JSON_START_BYTES).unwrap_or(&bytes);
             let (url, status) = (self.url().to_owned(), self.status());
             Error::JsonResponse { url, status, source, start: String::from_utf8_lossy(start).into_owned() }
@@ -205,6 +210,14 @@ impl Response {
         self.begin_collecting()?;
         let bytes = self.body.bytes(self.collect_bytes).await;
         bytes.map_err(|error| self.explain(error))
+    }
+
+    /// Whether these bytes of the body are what the peer means, and not a coding of it.
+    fn check_coding(&self, bytes: &Bytes) -> Result<(), Error> {
+        match self.headers().content_coding() {
+            Some(coding) if !bytes.is_empty() => Err(Error::Coded { url: self.url().to_owned(), coding }),
+            _ => Ok(()),
+        }
     }
 
     fn begin_collecting(&self) -> Result<(), Error> {

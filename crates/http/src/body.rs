@@ -5,6 +5,7 @@
 
 mod channel;
 mod error;
+mod preceded;
 
 use std::any::Any;
 use std::fmt;
@@ -144,6 +145,21 @@ impl Body {
             coming.declared = Some(length);
         }
         self
+    }
+
+    /// The same body with these bytes before what is still to come.
+    ///
+    /// ```
+    /// use anywire_http::Body;
+    ///
+    /// assert_eq!(Body::from("lo").preceded_by("hel".into()).length(), Some(5));
+    /// ```
+    #[must_use]
+    pub fn preceded_by(self, bytes: Bytes) -> Self {
+        if bytes.is_empty() {
+            return self;
+        }
+        Self::wrap(preceded::Preceded::new(bytes, self))
     }
 
     /// How many bytes are still to come, if that is known: the length of a whole body, or the declared length minus the

@@ -210,6 +210,28 @@ impl Headers {
         lines.fields.iter().filter(move |field| field.kind == kind).map(move |field| lines.value(field))
     }
 
+    /// How the content is coded, such as `gzip`: the list of `content-encoding`, unless it holds nothing but `identity`, which
+    /// is no coding (RFC 9110 section 8.4). Nothing in anywire undoes a coding.
+    ///
+    /// ```
+    /// use anywire_http::Headers;
+    ///
+    /// let mut headers = Headers::new();
+    /// assert_eq!(headers.content_coding(), None);
+    /// headers.append("content-encoding", "gzip")?;
+    /// assert_eq!(headers.content_coding().as_deref(), Some("gzip"));
+    /// # Ok::<(), anywire_http::InvalidHeader>(())
+    /// ```
+    pub fn content_coding(&self) -> Option<String> {
+        let mut values = self.get_all("content-encoding").peekable();
+        values.peek()?;
+        let list = values.map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
+        let codings = list.split(',').map(str::trim);
+        let codings = codings.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"));
+        let codings = codings.collect::<Vec<_>>().join(", ");
+        Some(codings).filter(|codings| !codings.is_empty())
+    }
+
     /// The number that `Content-Length` states, if it is one.
     pub fn stated_length(&self) -> Option<u64> {
         crate::h1::decimal(self.value_of(Kind::ContentLength)?)

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use anywire_advice::{MORE_PORTS, Message};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
 use crate::plan::Way;
@@ -21,8 +22,8 @@ pub(crate) trait End: Send {
 pub(crate) fn pair(way: Way) -> io::Result<[Box<dyn End>; 2]> {
     Ok(match way {
         Way::Tcp => {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            let here = TcpStream::connect(listener.local_addr()?)?;
+            let listener = TcpListener::bind("127.0.0.1:0").map_err(without_port)?;
+            let here = TcpStream::connect(listener.local_addr()?).map_err(without_port)?;
             let (there, _) = listener.accept()?;
             here.set_nodelay(true)?;
             there.set_nodelay(true)?;
@@ -44,6 +45,16 @@ pub(crate) fn pair(way: Way) -> io::Result<[Box<dyn End>; 2]> {
             [Box::new(Stream(one)), Box::new(Stream(other))]
         }
     })
+}
+
+/// The error of a socket for which the system had no port.
+fn without_port(cause: io::Error) -> io::Error {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable => {
+            io::Error::other(Message::new("no port is free").with_help(MORE_PORTS))
+        }
+        _ => cause,
+    }
 }
 
 struct Stream<S>(S);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anywire_load::report::chart::{self, Line};
-use anywire_load::report::palette::SERIES;
+use anywire_load::report::palette::style;
 use anywire_load::report::{Chart, Page};
 use anywire_load::text::{Columns, counted, digits, known, time, whole};
 
@@ -50,14 +50,14 @@ impl Outcome {
 
     /// A page with charts, the tables and the whole result as JSON.
     pub fn page(&self) -> String {
-        let json = serde_json::to_string(self).expect("it holds only strings and numbers");
+        let json = serde_json::to_string_pretty(self).expect("it holds only strings and numbers");
         let mut page = Page::new("anywire ipc: what a message costs on one machine");
         self.remarks().iter().for_each(|remark| page.paragraph(remark));
         let round_trip = |found: &Found| found.round_trip_us.as_ref().map(|latency| latency.p50);
         let rate = |found: &Found| Some(found.bytes_per_second / 1e6);
         page.charts(vec![
             self.chart("Round trip by size, median (less is better)", Pattern::PingPong, round_trip, time),
-            self.chart("Stream by size, MB/s (more is better)", Pattern::Stream, rate, whole),
+            self.chart("Stream by size, MB/s (more is better)", Pattern::Stream, rate, chart::power),
         ]);
         for (pattern, caption) in CAPTIONS {
             let rows: Vec<_> = self.rows_of(pattern).map(cells).collect();
@@ -80,13 +80,13 @@ impl Outcome {
         ways.retain(|way| *way != Way::Line);
         let (mut legend, mut lines) = (Vec::new(), Vec::new());
         for (index, way) in ways.into_iter().enumerate() {
-            let colour = SERIES[index % SERIES.len()];
-            legend.push((colour, format!("{} ({})", way.name(), way.waits())));
+            let style = style(index);
+            legend.push((style.into(), format!("{} ({})", way.name(), way.waits())));
             let points = self
                 .rows_of(pattern)
                 .filter(|row| row.way == way)
                 .filter_map(|row| Some((row.size_bytes as f64, value(row.found.as_ref()?)?)));
-            lines.push(Line { points: points.collect(), colour });
+            lines.push(Line { points: points.collect(), style });
         }
         Chart { title: title.to_owned(), legend, svg: chart::lines(title, &lines, size, name) }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use anywire_advice::Advice;
+use anywire_advice::{Advice, MORE_PORTS, Message};
 use anywire_sys::cpu;
 use anywire_sys::select::BeyondSet;
 use anywire_sys::uring::UringError;
@@ -162,11 +162,15 @@ pub enum StartError {
 /// A listener whose accept queue holds the burst of connects at the start of a load run. The 128 places of the standard
 /// library are too few, and each dropped connect costs its client a second.
 fn listen() -> io::Result<TcpListener> {
+    use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(|errno| match errno {
+        Errno::ADDRINUSE => io::Error::other(Message::new("no port is free").with_help(MORE_PORTS)),
+        errno => errno.into(),
+    })?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }

@@ -101,6 +101,8 @@ pub enum LoadError {
 pub enum ErrorKind {
     /// This process has no file descriptor left for a connection: a limit of the generator, not of the server.
     Descriptors,
+    /// This machine has no local port left for a connection: a limit of the generator, not of the server.
+    Ports,
     /// No connection: refused, unreachable, no such name or file, not in time.
     Connect,
     /// The connection stood, the TLS handshake failed.
@@ -129,8 +131,9 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of their declaration, in which an exchange can meet them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Descriptors,
+        Self::Ports,
         Self::Connect,
         Self::Tls,
         Self::Write,
@@ -227,12 +230,13 @@ impl fmt::Display for ErrorSample {
     }
 }
 
-/// Whether a connection was not made for want of a descriptor, or for something on the way to the server.
+/// Whether a connection was not made for want of a descriptor or a port, or for something on the way to the server.
 pub(crate) fn dial_kind(error: &DialError) -> ErrorKind {
     // The resolver needs descriptors too, and its error passes on what the system said.
     let code = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
     match error {
         DialError::Descriptors { .. } => ErrorKind::Descriptors,
+        DialError::NoLocalPort { .. } => ErrorKind::Ports,
         _ if matches!(code, Some(EMFILE | ENFILE)) => ErrorKind::Descriptors,
         DialError::Handshake { .. } => ErrorKind::Tls,
         _ => ErrorKind::Connect,
@@ -276,6 +280,7 @@ mod tests {
             (resolve(io::Error::from_raw_os_error(ENFILE)), ErrorKind::Descriptors),
             (resolve(io::Error::other("no such name")), ErrorKind::Connect),
             (refused, ErrorKind::Connect),
+            (DialError::NoLocalPort { address: address.clone() }, ErrorKind::Ports),
             (
                 DialError::Handshake { address: address.clone(), cause: io::ErrorKind::TimedOut.into() },
                 ErrorKind::Tls,
@@ -303,10 +308,10 @@ mod tests {
         for (times, kind) in ErrorKind::ALL.into_iter().enumerate() {
             assert_eq!(counts.of(kind), times as u64 + 1, "{kind}");
         }
-        assert_eq!(counts.total(), 91);
+        assert_eq!(counts.total(), 105);
         let mut twice = counts;
         twice.merge(&counts);
-        assert_eq!(twice.total(), 182);
+        assert_eq!(twice.total(), 210);
     }
 
     #[test]

@@ -117,6 +117,7 @@ impl Totals {
         all.lost += of_loop.lost;
         all.finished += of_loop.finished;
         all.given_up += of_loop.given_up;
+        all.never_open += of_loop.never_open;
         all.open_at_start += of_loop.open_at_start;
         all.open_at_end += of_loop.open_at_end;
         all.streams_allowed = all.streams_allowed.into_iter().chain(of_loop.streams_allowed).min();
@@ -215,6 +216,9 @@ pub struct Connections {
     pub finished: u64,
     /// Given up after too many failures in a row.
     pub given_up: u64,
+    /// Connections of the plan that were not open at any time, whether they were given up or not.
+    #[serde(default)]
+    pub never_open: u64,
     /// Really open when the measured part began.
     pub open_at_start: u64,
     /// Really open when it ended.

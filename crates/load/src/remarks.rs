@@ -3,7 +3,7 @@
 
 use anywire_advice::Message;
 
-use crate::errors::{ErrorKind, MORE_DESCRIPTORS};
+use crate::errors::{ErrorKind, ErrorSample, MORE_DESCRIPTORS};
 use crate::outcome::Outcome;
 use crate::text::{digits, grouped, time};
 
@@ -106,10 +106,21 @@ impl Outcome {
             );
             return Some(Message::new(found).with_help(MORE_DESCRIPTORS));
         }
+        let asked = self.plan.connections;
+        if connections.never_open > 0 && !self.rate.given_up && !self.rate.interrupted {
+            // The first reason why a connection did not come about, of those that only dialling has.
+            let is_of_dialling =
+                |kind| matches!(kind, ErrorKind::Ports | ErrorKind::Connect | ErrorKind::Tls);
+            let why = self.totals.measured.error_samples.iter().find(|sample| is_of_dialling(sample.kind));
+            let Message { found, help } =
+                why.map_or_else(|| "no attempt has ended".into(), ErrorSample::message);
+            let found = format!("{} of {asked} connections were never open: {found}", connections.never_open);
+            return Some(Message { found, help });
+        }
         if connections.given_up > 0 && !self.rate.given_up {
             let found = format!(
                 "{} of {} connections were given up before the end: the others carried the load alone",
-                connections.given_up, self.plan.connections,
+                connections.given_up, asked,
             );
             return Some(found.into());
         }

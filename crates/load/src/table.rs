@@ -65,12 +65,14 @@ impl Outcome {
         for sample in &measured.error_samples {
             row("", format!("first {sample}"));
         }
-        let Connections { opened, open_at_start, open_at_end, lost, finished, given_up, .. } = connections;
+        let Connections { opened, open_at_start, open_at_end, lost, finished, given_up, never_open, .. } =
+            connections;
+        let never_open = if *never_open > 0 { format!(", {never_open} never open") } else { String::new() };
         row(
             "connections",
             format!(
                 "{opened} opened, {open_at_start} open at the start, {open_at_end} at the end, {finished} finished, \
-                 {lost} lost, {given_up} given up"
+                 {lost} lost, {given_up} given up{never_open}"
             ),
         );
         row("bytes", format!("{} out, {} in", grouped(*bytes_out), grouped(*bytes_in)));

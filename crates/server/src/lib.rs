@@ -16,6 +16,9 @@
 //! A connection lives on one loop, and so do its handlers: no lock and no thread switch on the way of a request.
 //! Everything has a limit ([`Limits`]) and a counter ([`Counters`]), and a refused request gets its reason as text.
 //!
+//! The log is that of `tracing`: the program installs a subscriber, such as by `tracing_subscriber::fmt().init()`, or nothing
+//! is shown. Handlers that fail are logged at level error with their route and all causes, requests that are refused at debug.
+//!
 //! # What is not here (yet)
 //!
 //! | not here | until then |

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use anywire_advice::Advice;
+use anywire_advice::{Advice, MORE_PORTS};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
@@ -93,6 +93,12 @@ pub enum ListenError {
         /// The address.
         address: Address,
     },
+    /// The system was to choose a port (port 0), and none is free.
+    #[error("cannot listen on {address}: no port is free for the system to choose{help}", help = Advice(MORE_PORTS))]
+    NoFreePort {
+        /// The address.
+        address: Address,
+    },
     /// The wire speaks TLS, and the options have no [`ListenOptions::tls`](crate::ListenOptions::tls).
     #[error(
         "cannot listen on {address}: TLS needs a certificate and its key, and none was given{help}",
@@ -133,6 +139,7 @@ impl ListenError {
             return Self::Claimed { address, name: name.clone(), pid: *pid, uid: *uid };
         }
         match cause.kind() {
+            io::ErrorKind::AddrInUse if address.location().ends_with(":0") => Self::NoFreePort { address },
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             io::ErrorKind::NotFound => Self::NoFolder { address },
@@ -165,6 +172,7 @@ impl ListenError {
             | Self::Resolve { address, .. }
             | Self::NotHere { address }
             | Self::NoInterface { address }
+            | Self::NoFreePort { address }
             | Self::NoCertificate { address }
             | Self::Descriptors { address }
             | Self::System { address, .. } => *address = outer.clone(),
@@ -266,6 +274,12 @@ pub enum DialError {
         /// The address.
         address: Address,
     },
+    /// This machine has no local port left for a connection to that address: all are in use, or were until a minute ago.
+    #[error("cannot reach {address}: this machine has no local port left for it{help}", help = Advice(MORE_PORTS))]
+    NoLocalPort {
+        /// The address.
+        address: Address,
+    },
     /// The connection was made, and its handshake failed or took too long.
     #[error("cannot reach {address}: its {}", Shaking { address, cause })]
     Handshake {
@@ -303,6 +317,7 @@ impl DialError {
             }
             _ if no_such_family(&cause) => Self::Unreachable { address, cause },
             _ if place::is_of_zone(address.location(), &cause) => Self::NoInterface { address },
+            io::ErrorKind::AddrNotAvailable => Self::NoLocalPort { address },
             _ => Self::System { address, cause },
         }
     }
@@ -331,6 +346,7 @@ impl DialError {
             | Self::NoSuchFile { address }
             | Self::Permission { address }
             | Self::Descriptors { address }
+            | Self::NoLocalPort { address }
             | Self::Handshake { address, .. }
             | Self::System { address, .. } => *address = outer.clone(),
         }

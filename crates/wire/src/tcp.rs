@@ -209,11 +209,26 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
 }
 
 async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
-    let stream = TcpStream::connect(target).await?;
+    let connected = TcpStream::connect(target).await;
+    let stream = connected.map_err(|cause| match cause.kind() {
+        io::ErrorKind::AddrNotAvailable if !can_be_sent_to(target) => {
+            io::Error::new(io::ErrorKind::NetworkUnreachable, "this machine has no address on the way")
+        }
+        _ => cause,
+    })?;
     if meets_itself(&stream, target) {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(TcpTransport::new(stream, target))
+}
+
+/// Whether this machine has an address from which it can reach that one. The error of a TCP socket is the same if it has none as if
+/// it has no port left, and that of a datagram socket, which sends nothing here, is not.
+#[cold]
+fn can_be_sent_to(target: SocketAddr) -> bool {
+    let connected = Socket::new(Domain::for_address(target), Type::DGRAM, None)
+        .and_then(|socket| socket.connect(&target.into()));
+    connected.err().is_none_or(|cause| cause.kind() != io::ErrorKind::AddrNotAvailable)
 }
 
 /// Whether no server listens there, and the system chose the same port for this end: then the socket has connected to itself

@@ -2,7 +2,7 @@
 
 use anywire::load::compare::{Comparison, Figures, Row};
 use anywire::load::report::chart::{self, Bar, Group, Line};
-use anywire::load::report::palette::{CLIENT, Colour, SERIES, SERVER, TAIL, USUAL};
+use anywire::load::report::palette::{CLIENT, Colour, SERVER, TAIL, USUAL, style};
 use anywire::load::report::{Chart, Page};
 use anywire::load::text::{digits, time, whole};
 use anywire_ladder::hand_over::{HandOver, HandOvers, Way};
@@ -31,7 +31,7 @@ fn rungs(page: &mut Page, comparison: &Comparison) {
     let rows = &comparison.candidates;
     let chart = |title: &str, write: fn(f64) -> String, figures: &[(Figure, Colour, &str)]| Chart {
         title: title.to_owned(),
-        legend: figures.iter().map(|(_, colour, name)| (*colour, (*name).to_owned())).collect(),
+        legend: figures.iter().map(|(_, colour, name)| ((*colour).into(), (*name).to_owned())).collect(),
         svg: chart::bars(title, &groups(rows, write, figures)),
     };
     page.charts(vec![
@@ -105,15 +105,15 @@ fn hand_overs(page: &mut Page, all: &HandOvers) {
     }
     page.paragraph(&format!("Two threads pass jobs back and forth{}.", outcome::between(all)));
     let chart = |title: &str, write: fn(f64) -> String, figure: fn(&HandOver) -> f64| {
-        let ways = || Way::ALL.into_iter().zip(SERIES);
+        let ways = || Way::ALL.into_iter().enumerate().map(|(index, way)| (way, style(index)));
         let points = |way: Way| {
             let of_way = all.rows.iter().filter(move |row| row.way == way);
             of_way.map(|row| (row.in_flight as f64, figure(row))).collect()
         };
-        let lines: Vec<_> = ways().map(|(way, colour)| Line { points: points(way), colour }).collect();
+        let lines: Vec<_> = ways().map(|(way, style)| Line { points: points(way), style }).collect();
         Chart {
             title: title.to_owned(),
-            legend: ways().map(|(way, colour)| (colour, way.to_string())).collect(),
+            legend: ways().map(|(way, style)| (style.into(), way.to_string())).collect(),
             svg: chart::lines(title, &lines, whole, write),
         }
     };

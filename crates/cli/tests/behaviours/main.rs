@@ -1,10 +1,16 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[path = "../../../wire/tests/behaviours/again/mod.rs"]
+mod again;
 mod common;
+#[path = "common/figures.rs"]
+mod figures;
 #[path = "common/peer.rs"]
 mod peer;
 #[path = "common/pki.rs"]
 mod pki;
+#[path = "../../../loops/tests/behaviours/common/random.rs"]
+mod random;
 #[path = "common/secured.rs"]
 mod secured;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
@@ -18,6 +24,7 @@ mod an_answer_that_fails_says_how;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
 mod errors_say_what_would_help;
+mod figures_add_up;
 mod files_have_dates_and_conditions;
 mod get_and_post_are_like_curl;
 mod help_and_readme_name_every_wire;
@@ -29,7 +36,9 @@ mod ladder_climbs_from_threads_to_io_uring;
 mod limits_on_heads_are_options;
 mod load_measures_nginx;
 mod load_says_how_it_went;
+mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
+mod pages_fit_every_window;
 mod serve_answers_curl_on_every_wire;
 mod serve_dir_never_leaves_it;
 mod serve_speaks_tls;

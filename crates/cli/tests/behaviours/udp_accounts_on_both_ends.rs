@@ -7,16 +7,16 @@ use crate::common::{anywire, assert_refused, command, stderr, stdout, text};
 use serde_json::Value;
 
 /// `udp serve` under way.
-struct Service {
+pub(crate) struct Service {
     child: std::process::Child,
     stdout: BufReader<std::process::ChildStdout>,
     /// Held open, and where the address stands if stdout is for JSON.
     _stderr: BufReader<std::process::ChildStderr>,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Service {
-    fn on(address: &str, args: &[&str]) -> Self {
+    pub(crate) fn on(address: &str, args: &[&str]) -> Self {
         let mut child = command()
             .args(["udp", "serve", "--listen", address])
             .args(args)

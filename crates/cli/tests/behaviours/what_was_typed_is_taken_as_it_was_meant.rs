@@ -94,13 +94,16 @@ fn each_result_has_a_place_of_its_own() {
     let (url, listener) = silent();
     let dir = tempfile::tempdir().expect("a directory for results");
     let place = dir.path().join("result");
-    for place in [text(&place), "-"] {
-        let output = anywire(&["load", &url, "--json", place, "--html", place]);
-        assert_refused(&output, 2, "both --json and --html name it");
-    }
     // A link to what is not there yet stays a link.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&place, &link).expect("a link");
+    let again = format!("{}/./result", text(dir.path()));
+    let results = text(&place);
+    for (json, html) in [(results, results), ("-", "-"), (results, text(&link)), (&again, results)] {
+        let output = anywire(&["load", &url, "--json", json, "--html", html]);
+        assert_refused(&output, 2, "both --json and --html name it");
+        assert!(!place.exists());
+    }
     drop(listener);
     let output = anywire(&["load", &url, "-n", "1", "-c", "1", "--json", text(&link)]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

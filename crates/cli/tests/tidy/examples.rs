@@ -11,7 +11,7 @@ use crate::{expect_none, tree};
 const FOLDER: &str = "crates/anywire/examples";
 
 /// How long one example may run. Far above what any needs: it only ends a run that hangs.
-const DEADLINE_SECONDS: u32 = 60;
+pub(crate) const DEADLINE_SECONDS: u32 = 60;
 
 /// How long one may take that Cargo has to build first.
 const DEADLINE_SECONDS_WITH_BUILD: u32 = 900;
@@ -73,7 +73,7 @@ fn built_example(name: &str) -> PathBuf {
 }
 
 /// Runs a program to its end, or to the deadline.
-fn finish(seconds: u32, program: &Path, arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn finish(seconds: u32, program: &Path, arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new("timeout");
     command.arg("--kill-after=5").arg(seconds.to_string()).arg(program).args(arguments);
     let output = command.current_dir(tree::root()).stdin(Stdio::null()).output();

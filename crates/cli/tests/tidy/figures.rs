@@ -1,9 +1,10 @@
-//! The tables of measured figures in the documents are what `bench figures` writes from `bench/results`.
+//! The tables of measured figures in the documents are what `bench figures` writes from `bench/results`, and no other
+//! sentence states one.
+
+use crate::{expect_none, links, tree};
 
 #[path = "../../../../bench/src/figures/mod.rs"]
 mod tables;
-
-use crate::{expect_none, tree};
 
 #[test]
 fn tables_are_as_the_results_have_them() {
@@ -20,4 +21,45 @@ fn tables_are_as_the_results_have_them() {
         })
         .collect();
     expect_none("each table of figures is written from bench/results", &complaints);
+}
+
+#[test]
+fn no_figure_is_typed_by_hand() {
+    let pages = tree::files_ending_in("md").into_iter().filter(|file| file.path != "CHANGELOG.md");
+    let complaints: Vec<_> = pages
+        .flat_map(|file| typed(&file.text).into_iter().map(move |figure| format!("{}: {figure}", file.path)))
+        .collect();
+    expect_none("a measured figure stands in a table that is written from bench/results", &complaints);
+}
+
+/// Numbers with a fraction and a unit of measurements, outside code and outside the tables that are written.
+fn typed(page: &str) -> Vec<String> {
+    const UNITS: [&str; 8] = ["us", "ns", "times", "GB/s", "MB/s", "Gbit/s", "echo/s", "requests/s"];
+    let parts = page.split("<!-- figures:").enumerate();
+    // Behind an opening mark stands a table, and behind a closing one the page goes on.
+    let outside = parts.filter(|(index, part)| *index == 0 || part.starts_with("end"));
+    let mut found = Vec::new();
+    for (_, part) in outside {
+        let prose = links::without_code(part);
+        let words: Vec<_> = prose.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let number = pair[0].trim_start_matches(|first: char| !first.is_ascii_digit());
+            let is_fraction = number.contains('.') && number.parse::<f64>().is_ok();
+            let unit = pair[1].trim_end_matches(|last: char| !last.is_ascii_alphabetic());
+            if is_fraction && UNITS.contains(&unit) {
+                found.push(pair.join(" "));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_typed_figure_is_caught() {
+    assert_eq!(typed("It takes 6.18 us, and `0.5 us` less."), ["6.18 us,"]);
+    assert_eq!(
+        typed("a\n<!-- figures:x -->\n| 1.5 us |\n<!-- figures:end -->\n2.5 times.\n"),
+        ["2.5 times."]
+    );
+    assert!(typed("spin for 20 us, by version 1.95 of Rust, RFC 9293 3.10.7.4 times").is_empty());
 }

@@ -64,7 +64,7 @@ fn anchor_of(heading: &str) -> String {
     kept.map(|char| if char == ' ' { '-' } else { char }).collect()
 }
 
-fn without_code(text: &str) -> String {
+pub(crate) fn without_code(text: &str) -> String {
     let outside = without_fences(text);
     let lines = outside.lines().map(|line| {
         let spans = line.split('`').enumerate();

@@ -7,7 +7,7 @@
 //! | module | the rule |
 //! | --- | --- |
 //! | `arrows` | a crate depends only on the crates below it |
-//! | `packages` | the library brings few packages, none of them only for the command |
+//! | `packages` | the library brings few packages, none of them only for the command; each feature is in the README |
 //! | `pages` | a program on anywire is no longer than its counterpart on another library |
 //! | `sans_io` | HTTP and TCP are bytes in, bytes out: no clock, no socket, no runtime |
 //! | `lints` | every crate obeys the lints of the workspace, which forbid `unsafe` outside `crates/sys` |
@@ -16,8 +16,8 @@
 //! | `links` | a relative link in a document leads somewhere |
 //! | `chain` | the pages of the guide lead from one to the next |
 //! | `evidence` | a test that a page names as evidence exists |
-//! | `figures` | the tables of measured figures are those of `bench/results` |
-//! | `programs` | a program of the README or the guide needs the dependencies that its page lists, and no others |
+//! | `figures` | measured figures in documents are those of `bench/results` |
+//! | `programs` | a program of the README or the guide builds and runs with the dependencies that its page lists |
 //! | `examples` | the README lists every example, and every example runs |
 
 mod arrows;

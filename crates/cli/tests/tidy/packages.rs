@@ -1,4 +1,5 @@
-//! A program that depends on `anywire` compiles little, and nothing that only the command needs.
+//! A program that depends on `anywire` compiles little, and nothing that only the command needs. The README says what each
+//! feature adds.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -31,6 +32,21 @@ fn the_library_brings_few_packages() {
         .collect();
     expect_none("the library depends on nothing that only the command needs", &unwanted);
     assert!(packages.len() <= PACKAGES_MAX, "{} packages, at most {PACKAGES_MAX}", packages.len());
+}
+
+#[test]
+fn the_readme_lists_every_feature() {
+    let manifest = tree::parse_manifest("its manifest", &tree::read_from_root("crates/anywire/Cargo.toml"));
+    let features = manifest["features"].as_table().expect("anywire has features");
+    let readme = tree::read_from_root("README.md");
+    let missing: Vec<_> = features
+        .keys()
+        .filter(|name| {
+            *name != "default" && !readme.lines().any(|row| row.starts_with(&format!("| `{name}`")))
+        })
+        .cloned()
+        .collect();
+    expect_none("the README says what each feature adds", &missing);
 }
 
 /// The packages that a program compiles that depends on this one, as Cargo resolves them.

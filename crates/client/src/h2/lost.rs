@@ -114,6 +114,9 @@ impl Session {
             stream.job.refusals += 1;
             return self.turns.push_back(Turn::Again(stream.into_job()));
         }
+        if !stream.upload.is_repeatable() {
+            context.cells.replays_lost.add(1);
+        }
         let error = self.reset_of(&stream, code, None);
         self.end(stream, error, context);
     }

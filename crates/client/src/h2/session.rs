@@ -405,7 +405,7 @@ impl Session {
             return self.complete(place, context);
         }
         if stream.upload.is_streaming() {
-            let next = stream.upload.next(cx);
+            let next = stream.upload.next(context.config().limits.replay_bytes, cx);
             self.send(place, Bytes::new(), next, context);
         }
     }
@@ -422,7 +422,8 @@ impl Session {
             let upload = &mut self.streams[place].upload;
             let piece = upload.take(room);
             // Looked at before, so that the last piece says that it is.
-            let next = upload.next(&mut Context::from_waker(&self.wakers[place]));
+            let kept_max = context.config().limits.replay_bytes;
+            let next = upload.next(kept_max, &mut Context::from_waker(&self.wakers[place]));
             self.send(place, piece, next, context);
         }
     }

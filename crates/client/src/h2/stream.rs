@@ -59,6 +59,7 @@ impl Stream {
     /// The peer has sent a frame of it.
     fn hear(&mut self) {
         self.heard = true;
+        self.upload.settle();
         self.watchdog.peer_gave();
     }
 

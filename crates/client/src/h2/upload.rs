@@ -4,7 +4,7 @@ use std::mem;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::Framing;
-use anywire_http::{BodyError, Headers};
+use anywire_http::{Body, BodyError, Headers};
 use bytes::Bytes;
 
 use crate::job::{Contained, Draft, wrong_length};
@@ -14,8 +14,8 @@ use crate::job::{Contained, Draft, wrong_length};
 pub(super) enum Upload {
     /// Nothing. The caller still has the body, if there is one, to be sent once more.
     Done,
-    /// Nothing. The caller's code has given all of it, so that it cannot be sent again.
-    Given,
+    /// Nothing. The caller's code has given all of it. Kept in case it is to be sent once more.
+    Given(Kept, Option<Headers>),
     /// A body that was whole from the start.
     Whole(Bytes),
     /// A body that comes in pieces.
@@ -24,9 +24,35 @@ pub(super) enum Upload {
         piece: Bytes,
         /// What is still to come of a declared length.
         left: Option<u64>,
-        /// The caller's code has given something already, so that it cannot be sent again.
-        is_begun: bool,
+        /// What the caller's code has given already.
+        kept: Kept,
     },
+}
+
+/// What a body has given, in case the peer refuses the request unprocessed.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    bytes: Vec<u8>,
+    /// More than may be kept.
+    is_lost: bool,
+}
+
+impl Kept {
+    /// Copied: pieces would hold the buffers that they are a part of.
+    fn keep(&mut self, piece: &[u8], bytes_max: usize) {
+        if self.is_lost {
+            return;
+        }
+        if piece.len() <= bytes_max.saturating_sub(self.bytes.len()) {
+            self.bytes.extend_from_slice(piece);
+        } else {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        *self = Self { bytes: Vec::new(), is_lost: true };
+    }
 }
 
 /// What follows of a request. Only data needs a window (RFC 9113 section 6.9.1).
@@ -55,29 +81,46 @@ impl Upload {
                 body: mem::take(&mut draft.body),
                 piece: Bytes::new(),
                 left: framing.length(),
-                is_begun: false,
+                kept: Kept::default(),
             },
         };
         (upload, length)
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self, Self::Done | Self::Given)
+        matches!(self, Self::Done | Self::Given(..))
     }
 
     /// Whether the request can be sent from its start.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             Self::Done | Self::Whole(_) => true,
-            Self::Body { is_begun, .. } => !is_begun,
-            Self::Given => false,
+            Self::Body { kept, .. } | Self::Given(kept, _) => !kept.is_lost,
         }
     }
 
-    /// Puts what was [taken](Self::start) back into the request.
+    /// The peer works on the request: it will not be sent once more.
+    pub(super) fn settle(&mut self) {
+        if let Self::Body { kept, .. } | Self::Given(kept, _) = self {
+            kept.forget();
+        }
+    }
+
+    /// Puts what was [taken](Self::start) back into the request, which must be [repeatable](Self::is_repeatable).
     pub(super) fn give_back(self, draft: &mut Draft) {
-        if let Self::Body { body, .. } = self {
-            draft.body = body;
+        match self {
+            Self::Done | Self::Whole(_) => {}
+            Self::Body { body, kept, .. } if kept.bytes.is_empty() => draft.body = body,
+            Self::Body { body, kept, .. } => draft.body = body.preceded_by(kept.bytes.into()),
+            Self::Given(kept, None) => draft.body = Contained::from(kept.bytes),
+            Self::Given(kept, Some(trailers)) => {
+                let (mut sender, body) = Body::channel(kept.bytes.len());
+                // The channel is new, and its reader is here.
+                let _ = sender.try_send(kept.bytes);
+                sender.trailers(trailers);
+                sender.finish();
+                draft.body = Contained::from(body);
+            }
         }
     }
 
@@ -89,21 +132,21 @@ impl Upload {
     /// Takes at most `room` bytes.
     pub(super) fn take(&mut self, room: usize) -> Bytes {
         match self {
-            Self::Done | Self::Given => Bytes::new(),
+            Self::Done | Self::Given(..) => Bytes::new(),
             Self::Whole(piece) | Self::Body { piece, .. } => piece.split_to(room.min(piece.len())),
         }
     }
 
-    /// Looks what follows. The end comes once.
-    pub(super) fn next(&mut self, cx: &mut Context<'_>) -> Next {
+    /// Looks what follows. The end comes once. At most `kept_max` bytes of a body are kept.
+    pub(super) fn next(&mut self, kept_max: usize, cx: &mut Context<'_>) -> Next {
         let (trailers, ended) = match self {
-            Self::Done | Self::Given => return Next::Later,
+            Self::Done | Self::Given(..) => return Next::Later,
             Self::Whole(piece) | Self::Body { piece, .. } if !piece.is_empty() => return Next::Data,
             Self::Whole(_) => (None, Self::Done),
-            Self::Body { body, piece, left, is_begun } => match body.poll_chunk(cx) {
+            Self::Body { body, piece, left, kept } => match body.poll_chunk(cx) {
                 Poll::Pending => return Next::Later,
                 Poll::Ready(Ok(Some(chunk))) => {
-                    *is_begun = true;
+                    kept.keep(&chunk, kept_max);
                     if let Some(left) = left {
                         let len = chunk.len() as u64;
                         let Some(rest) = left.checked_sub(len) else {
@@ -117,7 +160,10 @@ impl Upload {
                 Poll::Ready(Ok(None)) if let Some(left @ 1..) = *left => {
                     return Next::Broken(wrong_length("shorter", left));
                 }
-                Poll::Ready(Ok(None)) => (body.get().trailers().cloned(), Self::Given),
+                Poll::Ready(Ok(None)) => {
+                    let trailers = body.get().trailers().cloned();
+                    (trailers.clone(), Self::Given(mem::take(kept), trailers))
+                }
                 Poll::Ready(Err(error)) => return Next::Broken(error),
             },
         };

@@ -55,6 +55,39 @@ fn a_body_that_is_no_json_is_shown_with_status_and_url() {
 }
 
 #[test]
+fn a_body_that_is_coded_is_no_text_and_no_json() {
+    on_each_wire(|wire| {
+        for (fields, coding) in [
+            ("content-encoding: gzip", "gzip"),
+            ("content-encoding: identity, br\r\ncontent-encoding: GZip", "br, GZip"),
+        ] {
+            let answer =
+                format!("HTTP/1.1 200 OK\r\n{fields}\r\ncontent-length: 3\r\n\r\n\u{1f}\u{8b}").leak();
+            let peer = Peer::answering(wire, answer);
+            let (_loops, client) = client(1, |builder| builder);
+            let ask = || block_on(client.get(peer.url("/z")).via(peer.via()).send()).expect("an answer");
+            for error in [
+                block_on(ask().text()).expect_err("no text"),
+                block_on(ask().json::<u8>()).expect_err("no JSON"),
+            ] {
+                assert!(matches!(&error, Error::Coded { coding: found, .. } if found == coding), "{error:?}");
+                let text = error.to_string();
+                assert!(text.contains(&peer.url("/z")) && text.contains("bytes()"), "{text}");
+            }
+            assert_eq!(block_on(ask().bytes()).expect("bytes").len(), 3);
+        }
+        let identity = "HTTP/1.1 200 OK\r\ncontent-encoding: identity\r\ncontent-length: 1\r\n\r\n7";
+        let empty = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 0\r\n\r\n";
+        for (answer, text) in [(identity, "7"), (empty, "")] {
+            let peer = Peer::answering(wire, answer);
+            let (_loops, client) = client(1, |builder| builder);
+            let response = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+            assert_eq!(block_on(response.text()).expect("not coded"), text);
+        }
+    });
+}
+
+#[test]
 fn a_body_that_is_no_text_is_the_fault_of_the_peer() {
     on_each_wire(|wire| {
         // The larger one comes as a stream.

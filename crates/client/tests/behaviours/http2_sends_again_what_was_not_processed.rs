@@ -6,9 +6,9 @@ use std::thread;
 
 use crate::support::bytes_of_http2::{DATA, GOAWAY, HEADERS, RST_STREAM};
 use crate::support::{AnyWire, Frames, Peer, block_on, client_of_http2, eventually, on_each_wire, poll_once};
-use anywire_client::Error;
-use anywire_http::Body;
+use anywire_client::{Error, Limits};
 use anywire_http::h2::Code;
+use anywire_http::{Body, Headers};
 
 fn refuse(frames: &Frames, stream: u32) {
     frames.say(RST_STREAM, 0, stream, &Code::REFUSED_STREAM.0.to_be_bytes());
@@ -59,22 +59,109 @@ fn a_request_that_is_always_refused_fails_and_was_not_processed() {
     });
 }
 
+const REFUSALS: [fn(&Frames, u32); 2] = [refuse, |frames, _| go_away(frames, 0)];
+
+/// Refuses the first request at its first byte, and answers each other one with its body.
+fn refusing_the_first(wire: AnyWire, refuse: fn(&Frames, u32)) -> (Peer, mpsc::Receiver<()>) {
+    let (tell, is_refused) = mpsc::channel();
+    let peer = Peer::of_http2(wire, move |mut frames, number| {
+        let (mut body, mut is_first) = (Vec::new(), number == 0);
+        while let Some(frame) = frames.until(DATA) {
+            if (number, frame.stream) != (0, 1) {
+                body.extend(&frame.payload);
+                if frame.ends_stream() {
+                    frames.head(frame.stream, false);
+                    frames.say(DATA, 1, frame.stream, &body);
+                }
+            } else if std::mem::take(&mut is_first) {
+                refuse(&frames, frame.stream);
+                let _ = tell.send(());
+            }
+        }
+    });
+    (peer, is_refused)
+}
+
+/// As long as little enough of it was sent, a body that comes piece by piece is kept for a second time.
 #[test]
-fn a_refused_body_that_has_begun_is_not_sent_again() {
+fn a_refused_body_that_has_begun_goes_out_again_from_its_start() {
+    for refuse in REFUSALS {
+        on_each_wire(|wire| {
+            let (peer, is_refused) = refusing_the_first(wire, refuse);
+            let (_loops, client) = client_of_http2(|builder| builder);
+            let (mut sender, body) = Body::channel(100);
+            sender.try_send("so").expect("room");
+            let gives = thread::spawn(move || {
+                is_refused.recv().expect("it is refused");
+                sender.try_send("me").expect("it is still read");
+                sender.finish();
+            });
+            let call = client.post(peer.url("/")).via(peer.via()).body(body.with_length(4));
+            assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "some");
+            assert_eq!(client.counters().total().resent, 1);
+            gives.join().expect("the body was taken");
+        });
+    }
+}
+
+#[test]
+fn a_refused_body_that_was_given_to_its_end_goes_out_again() {
+    for refuse in REFUSALS {
+        on_each_wire(|wire| {
+            let (peer, _is_refused) = refusing_the_first(wire, refuse);
+            let (_loops, client) = client_of_http2(|builder| builder);
+            let (mut sender, body) = Body::channel(100);
+            sender.try_send("some").expect("room");
+            sender.finish();
+            let call = client.post(peer.url("/")).via(peer.via()).body(body);
+            assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "some");
+            assert_eq!(client.counters().total().resent, 1);
+        });
+    }
+}
+
+#[test]
+fn trailers_go_out_again_with_their_body() {
     on_each_wire(|wire| {
         let peer = Peer::of_http2(wire, |mut frames, _| {
-            while let Some(frame) = frames.until(DATA) {
-                refuse(&frames, frame.stream);
+            while let Some(frame) = frames.next() {
+                // The trailers.
+                if frame.kind == HEADERS && frame.ends_stream() {
+                    if frame.stream == 1 { refuse(&frames, 1) } else { frames.answer(frame.stream) }
+                }
             }
         });
         let (_loops, client) = client_of_http2(|builder| builder);
         let (mut sender, body) = Body::channel(100);
         sender.try_send("some").expect("room");
-        let error =
-            block_on(client.put(peer.url("/")).via(peer.via()).body(body).send()).expect_err("refused");
-        assert!(matches!(error, Error::Stream { code: Code::REFUSED_STREAM, sent: false, .. }), "{error:?}");
-        assert_eq!(client.counters().total().resent, 0);
+        let mut trailers = Headers::new();
+        trailers.append("x-sum", "7").expect("a field");
+        sender.trailers(trailers);
+        sender.finish();
+        let call = client.post(peer.url("/")).via(peer.via()).body(body);
+        assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "ok");
+        assert_eq!(client.counters().total().resent, 1);
     });
+}
+
+#[test]
+fn a_refused_body_of_which_too_much_was_sent_is_not_sent_again() {
+    for refuse in REFUSALS {
+        on_each_wire(|wire| {
+            let (peer, _is_refused) = refusing_the_first(wire, refuse);
+            let limits = Limits { replay_bytes: 3, ..Limits::default() };
+            let (_loops, client) = client_of_http2(|builder| builder.limits(limits));
+            let (mut sender, body) = Body::channel(100);
+            sender.try_send("some").expect("room");
+            let call = client.put(peer.url("/")).via(peer.via()).body(body);
+            let error = block_on(call.send()).expect_err("refused");
+            assert!(!error.may_have_been_processed(), "{error:?}");
+            let is_refusal = matches!(error, Error::Stream { code: Code::REFUSED_STREAM, .. });
+            assert!(is_refusal || matches!(error, Error::GoAway { .. }), "{error:?}");
+            let counters = client.counters().total();
+            assert_eq!((counters.resent, counters.replays_lost), (0, 1));
+        });
+    }
 }
 
 #[test]
@@ -116,33 +203,6 @@ fn read_whole(frames: &mut Frames) -> Option<u32> {
 }
 
 #[test]
-fn a_body_that_a_stream_has_given_to_its_end_is_not_sent_again() {
-    type Refusal = (fn(&Frames, u32), fn(&Error) -> bool);
-    let refusals: [Refusal; 2] = [
-        (refuse, |error| matches!(error, Error::Stream { code: Code::REFUSED_STREAM, sent: false, .. })),
-        (|frames, _| go_away(frames, 0), |error| matches!(error, Error::GoAway { sent: false, .. })),
-    ];
-    for (refuse, is_right) in refusals {
-        on_each_wire(|wire| {
-            // Would answer a second request, which could have no body.
-            let peer = Peer::of_http2(wire, move |mut frames, number| {
-                while let Some(stream) = read_whole(&mut frames) {
-                    if (number, stream) == (0, 1) { refuse(&frames, stream) } else { frames.answer(stream) }
-                }
-            });
-            let (_loops, client) = client_of_http2(|builder| builder);
-            let (mut sender, body) = Body::channel(100);
-            sender.try_send("some").expect("room");
-            sender.finish();
-            let call = client.post(peer.url("/")).via(peer.via()).body(body);
-            let error = block_on(call.send()).expect_err("refused");
-            assert!(is_right(&error), "{error:?}");
-            assert_eq!(client.counters().total().resent, 0);
-        });
-    }
-}
-
-#[test]
 fn a_body_that_a_stream_has_given_dies_with_its_connection() {
     on_each_wire(|wire| {
         let peer = Peer::of_http2(wire, |mut frames, number| {
@@ -159,7 +219,8 @@ fn a_body_that_a_stream_has_given_dies_with_its_connection() {
         let (mut sender, body) = Body::channel(100);
         sender.try_send("some").expect("room");
         sender.finish();
-        let call = client.put(peer.url("/")).via(peer.via()).body(body);
+        // A method that may be repeated would go out again.
+        let call = client.post(peer.url("/")).via(peer.via()).body(body);
         let error = block_on(call.send()).expect_err("the connection has ended");
         assert!(error.may_have_been_processed(), "{error:?}");
         assert_eq!((client.counters().total().resent, peer.accepted()), (0, 1));

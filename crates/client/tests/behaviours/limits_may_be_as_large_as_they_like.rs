@@ -27,6 +27,7 @@ fn calls_are_answered_whichever_limit_is_the_largest() {
             interim_responses: MAX,
             body_bytes: MAX,
             body_ahead_bytes: MAX,
+            replay_bytes: MAX,
             head: unlimited(),
             http2: endless_http2(),
         },

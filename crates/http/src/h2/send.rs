@@ -492,3 +492,30 @@ const BYTES_THAT_EARN: usize = 512;
 /// Frames that move nothing which a piece of a body makes up for: its two windows, and a PING to measure them. gRPC's core
 /// opens both windows for each message.
 const EARNED_BY_PIECE: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h2::Limits;
+
+    /// RFC 9113 section 5.1.1. A connection has as many streams as there are numbers.
+    #[test]
+    fn numbers_of_streams_run_out() {
+        #[allow(clippy::disallowed_methods, reason = "only differences count")]
+        let now = std::time::Instant::now();
+        let (mut out, mut input) = (Vec::new(), crate::Buffer::new());
+        let mut client = Engine::client(Limits::default(), now, &mut out);
+        input.fill_from(&[0, 0, 0, kind::SETTINGS, 0, 0, 0, 0, 0]);
+        assert!(matches!(client.receive(now, &mut input, &mut out), Ok(None)));
+        client.next_of_ours = STREAM_ID_MAX - 2;
+        let mut head = RequestHead::new(Method::GET, "/").expect("a target");
+        head.set_origin("http", "a").expect("an origin");
+        for last in [STREAM_ID_MAX - 2, STREAM_ID_MAX] {
+            assert!(client.slots() > 0);
+            assert_eq!(client.open(&head, None, true, &mut out), Ok(StreamId(last)));
+        }
+        out.clear();
+        assert_eq!((client.slots(), client.open(&head, None, true, &mut out)), (0, Err(Refused::Slots)));
+        assert!(out.is_empty() && client.streams.contains_key(&StreamId(STREAM_ID_MAX)));
+    }
+}

@@ -1,8 +1,8 @@
 //! Each number that RFC 9113 bounds: the last value within the bound is taken, and the first one beyond it ends what the RFC
 //! says. Sizes are tried where nothing but the size is wrong.
 
-use anywire_http::h2::{Code, Limits};
-use anywire_http::{Method, RequestHead};
+use anywire_http::h2::{Code, Limits, ResponseParts};
+use anywire_http::{Headers, Method, RequestHead, StatusCode};
 
 use crate::support::h2::*;
 
@@ -131,6 +131,77 @@ fn of_windows() {
     }
 }
 
+/// Sections 4.2 and 6.9.1: what we send fits a frame, which every peer takes, and both windows.
+#[test]
+fn of_what_is_sent() {
+    let frame_bytes = 16_384;
+    let body = |bytes: &[u8]| {
+        let mut server = server();
+        server.events(bytes).expect("good");
+        let headers = Headers::new();
+        let id = server.newest.expect("open");
+        server
+            .engine
+            .respond(id, &ResponseParts::new(StatusCode::OK, &headers), false, &mut server.out)
+            .expect("open");
+        (server, id)
+    };
+    let windows = |of_stream: u32, of_connection: u32| {
+        [opens(1, of_stream - FIRST_WINDOW), opens(0, of_connection - FIRST_WINDOW)].concat()
+    };
+    // However long the frames are that a peer takes: it has no use of longer ones, and other streams wait meanwhile.
+    for settings in [vec![], setting(5, 1 << 14), setting(5, (1 << 24) - 1)] {
+        let (mut server, id) = body(&[windows(1 << 20, 1 << 20), settings].concat());
+        assert!(
+            server.engine.may_send_at_once(id, frame_bytes)
+                && !server.engine.may_send_at_once(id, frame_bytes + 1)
+        );
+        server.engine.wants_to_send(id, true);
+        assert_eq!(server.engine.next_to_send(), Some((id, frame_bytes)));
+        server.engine.data_head(id, frame_bytes, false, &mut server.out);
+    }
+    // All but so many bytes of both windows, or of one of them.
+    for (of_stream, of_connection, left) in [
+        (100_000, 100_000, 0),
+        (100_000, 100_000, 1),
+        (100_000, 100_000, 100),
+        (200_000, 100_000, 100),
+        (100_000, 200_000, 100),
+    ] {
+        let (mut server, id) = body(&windows(of_stream, of_connection));
+        let mut sent = 0;
+        let whole = of_stream.min(of_connection) as usize - left;
+        while sent < whole {
+            server.engine.wants_to_send(id, true);
+            let (_, most) = server.engine.next_to_send().expect("a window is open");
+            server.engine.data_head(id, most.min(whole - sent), false, &mut server.out);
+            sent += most.min(whole - sent);
+        }
+        server.engine.wants_to_send(id, true);
+        let most = server.engine.next_to_send();
+        assert_eq!(most, (left > 0).then_some((id, left)), "{of_stream} and {of_connection}");
+        assert!(server.engine.may_send_at_once(id, left), "{of_stream} and {of_connection}");
+        assert!(!server.engine.may_send_at_once(id, left + 1), "{of_stream} and {of_connection}");
+    }
+}
+
+/// Section 6.8: the last stream of a GOAWAY has 31 bits, as all numbers of streams have.
+#[test]
+fn of_a_goaway() {
+    let go_away = |last: u32| frame(GOAWAY, 0, 0, &[last.to_be_bytes(), [0; 4]].concat());
+    for (last, told) in [(0, 0), (1, 1), (MAX, MAX), (MAX + 1, 0), (MAX + 2, 1), (u32::MAX, MAX)] {
+        let events = client().events(&go_away(last)).expect("good");
+        assert_eq!(events[0], format!("goaway {told} NO_ERROR"));
+        assert_eq!(events[1..], if told == 0 { vec!["1 reset REFUSED_STREAM".to_owned()] } else { vec![] });
+    }
+    // A later one may say the same or less, and no more.
+    for (first, second, expected) in
+        [(5, 5, Taken), (5, 3, Taken), (5, 7, Connection(Code::PROTOCOL_ERROR)), (5, MAX + 5, Taken)]
+    {
+        assert_eq!(fate(client(), &[go_away(first), go_away(second)].concat()), expected);
+    }
+}
+
 #[test]
 fn of_the_sizes_of_frames() {
     let of_size = Connection(Code::FRAME_SIZE_ERROR);
@@ -175,11 +246,14 @@ fn of_the_sizes_of_frames() {
         ("WINDOW_UPDATE", &|size| frame(WINDOW_UPDATE, 0, 1, &[1; 8][..size]), &[4], &[0, 3, 5, 8], &of_size),
     ];
     for (name, make, within, beyond, refused) in cases {
-        for size in within {
-            assert_eq!(fate(server(), &make(*size)), Taken, "{name} of {size} bytes");
-        }
-        for size in beyond {
-            assert_eq!(fate(server(), &make(*size)), *refused, "{name} of {size} bytes");
+        // A client takes no DATA before a response.
+        for end in [server, client].into_iter().take(if name == "DATA" { 1 } else { 2 }) {
+            for size in within {
+                assert_eq!(fate(end(), &make(*size)), Taken, "{name} of {size} bytes");
+            }
+            for size in beyond {
+                assert_eq!(fate(end(), &make(*size)), *refused, "{name} of {size} bytes");
+            }
         }
     }
 }

@@ -64,6 +64,35 @@ fn a_server_that_leaves_says_what_it_took() {
     assert_eq!(frames(&server.out), [], "it has said so");
 }
 
+/// Section 6.8: the last stream that was taken, also in the GOAWAY of a fault. Without it the peer would send again what was
+/// processed.
+#[test]
+fn a_connection_that_fails_says_what_it_took() {
+    let last = |end: &mut End| {
+        end.events(&frame(PING, 0, 1, &[0; 8])).expect_err("a PING on a stream");
+        let (kind, _, _, payload) = frames(&end.out).pop().expect("a GOAWAY");
+        assert_eq!((kind, &payload[4..]), (GOAWAY, &Code::PROTOCOL_ERROR.0.to_be_bytes()[..]));
+        u32::from_be_bytes([payload[0], payload[1], payload[2], payload[3]])
+    };
+    let mut server = End::server(Limits::default());
+    assert_eq!(last(&mut server), 0);
+    let taken = || {
+        let mut server = End::server(Limits::default());
+        server.events(&[request(1, true), request(5, true)].concat()).expect("good");
+        server
+    };
+    assert_eq!(last(&mut taken()), 5);
+    // What came behind an earlier GOAWAY was not taken, and the number does not rise.
+    let mut leaves = taken();
+    leaves.engine.leave(&mut leaves.out);
+    leaves.events(&request(7, true)).expect("good");
+    assert_eq!(last(&mut leaves), 5);
+    // A server opens no stream.
+    let mut client = End::client(Limits::default());
+    assert_eq!(open(&mut client), Ok(1));
+    assert_eq!(last(&mut client), 0);
+}
+
 #[test]
 fn a_client_opens_few_streams_before_it_knows_the_limit() {
     for (settings, slots) in [(&[][..], usize::MAX), (&[0, 3, 0, 0, 0, 3], 3), (&[0, 3, 0, 0, 4, 0], 1024)] {

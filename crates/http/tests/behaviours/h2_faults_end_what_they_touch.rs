@@ -311,6 +311,22 @@ fn a_frame_in_the_wrong_place_ends_the_connection() {
     }
 }
 
+/// Section 4.3: neither does a frame of the same stream, which its number does not give away.
+#[test]
+fn nothing_stands_within_a_block() {
+    for kind in (DATA..CONTINUATION).chain([PRIORITY_UPDATE, 77]) {
+        for stream in [0, 3, 5] {
+            let mut server = End::server(Limits::default());
+            server.events(&request(3, false)).expect("good");
+            let block = frame(HEADERS, END_STREAM, 5, REQUEST);
+            let within = frame(kind, 0, stream, &[0; 8]);
+            let error = server.events(&[block, within].concat()).expect_err("a frame within a block");
+            let reason = "another frame stands within a header block";
+            assert_eq!(error, Error::Frame { code: Code::PROTOCOL_ERROR, reason }, "{kind} on {stream}");
+        }
+    }
+}
+
 #[test]
 fn a_stream_that_has_ended_takes_nothing() {
     let mut server = End::server(Limits::default());
@@ -413,8 +429,16 @@ fn a_bad_start_is_no_http2() {
     }
     let ping = frame(PING, 0, 0, &[0; 8]);
     let no_settings = Error::Frame { code: Code::PROTOCOL_ERROR, reason: "the first frame is not SETTINGS" };
+    // Which acknowledges some, and says none.
+    let acknowledgement = frame(SETTINGS, ACK, 0, &[]);
+    let mut server = anywire_http::h2::Engine::server(Limits::default(), now, &mut Vec::new());
+    let mut input = anywire_http::Buffer::new();
+    input.fill_from(&[PREFACE, &acknowledgement].concat());
+    let error = server.receive(now, &mut input, &mut Vec::new()).expect_err("no SETTINGS");
+    assert_eq!(error, no_settings);
     for (start, expected) in [
         (&ping[..], no_settings),
+        (&acknowledgement, no_settings),
         (b"HTTP/1", Error::SpeaksHttp1),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", Error::SpeaksHttp1),
     ] {

@@ -149,6 +149,17 @@ fn of_a_server_that_has_reset_or_leaves() {
     let mut reset = fits(reset, "trailers of a stream that we have reset", trailers);
     assert_eq!(next(&mut reset, &headers(3, END_STREAM, &[ASK, NEWEST].concat())).as_deref(), Some("1"));
 
+    // Too large for a stream whose response has begun, which cannot be answered any more.
+    let large = literals(&[("y", &"v".repeat(100))]);
+    let mut begun = End::server(limits());
+    begun.events(&headers(1, 0, ASK)).expect("good");
+    let fields = Headers::new();
+    let parts = ResponseParts::new(StatusCode::OK, &fields);
+    begun.engine.respond(begun.newest.expect("open"), &parts, false, &mut begun.out).expect("open");
+    let events = begun.events(&headers(1, END_STREAM, &[&large, INSERT].concat()));
+    assert_eq!(events, Ok(vec!["1 reset ENHANCE_YOUR_CALM".into()]));
+    assert_eq!(next(&mut begun, &headers(3, END_STREAM, &[ASK, NEWEST].concat())).as_deref(), Some("1"));
+
     // Streams behind a GOAWAY are not taken, and those before it are, so that only trailers can follow.
     let mut leaves = End::server(limits());
     leaves.events(&headers(1, 0, ASK)).expect("good");

@@ -41,13 +41,7 @@ impl Comparison {
     /// Of how many of its rounds the figures are, if it was ended early.
     pub fn interruption(&self) -> Option<String> {
         let rounds = self.candidates.iter().map(|row| row.rounds.len()).max().unwrap_or(0) as u64;
-        let found = || {
-            format!(
-                "interrupted: the figures are of {} of {}",
-                counted(rounds, "whole round"),
-                self.plan.rounds
-            )
-        };
+        let found = || format!("interrupted: {} of {}", counted(rounds, "whole round"), self.plan.rounds);
         self.interrupted.then(found)
     }
 

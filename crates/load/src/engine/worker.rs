@@ -16,16 +16,16 @@ use crate::request::Request;
 /// Runs one connection of the plan until the requests are spent or the connection is given up; the end of the run
 /// drops it.
 pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
-    let mut first_attempt = FirstAttempt { tally: Rc::clone(&tally), attempted: false };
+    let mut life = Life { tally: Rc::clone(&tally), attempted: false, opened: false };
     let limits = &tally.plan.limits;
     let mut failures = 0;
-    let mut opened_before = false;
     loop {
         // A connection that is not open when all requests have been sent has nothing to do: the end need not wait for it.
         let Some(dialled) = unless_spent(&tally, dial(&tally, &dialer)).await else { return };
         match dialled {
             Ok(opened) => {
-                first_attempt.finish();
+                life.opened = true;
+                life.attempt_ended();
                 wait_for_start(&tally).await;
                 let (ending, answers) = opened.run().await;
                 if matches!(ending, Ending::Spent) {
@@ -33,7 +33,6 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                     return;
                 }
                 tally.counts().connections.lost += 1;
-                opened_before = true;
                 if answers > 0 {
                     failures = 0;
                 }
@@ -48,14 +47,14 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                 tally.error(true, dial_kind(&error), message);
             }
         }
-        first_attempt.finish();
+        life.attempt_ended();
         if tally.is_spent() {
             return;
         }
         failures += 1;
         if failures >= limits.failures_in_a_row {
             tally.counts().connections.given_up += 1;
-            let after = if opened_before { "after it had been open" } else { "without ever being open" };
+            let after = if life.opened { "after it had been open" } else { "without ever being open" };
             tracing::debug!(address = %tally.prepared.address, failures, "connection given up {after}");
             return;
         }
@@ -120,15 +119,18 @@ async fn wait_for_start(tally: &Tally) {
     }
 }
 
-/// Reports that the first attempt has its result. Dropping it does so too, since the run waits for each worker, even for
-/// one that panicked.
-struct FirstAttempt {
+/// What the run has to know of a worker: that its first attempt has its result, and at its end whether it was open. Dropping it
+/// tells both, since the run waits for each worker, even for one that panicked.
+struct Life {
     tally: Rc<Tally>,
     attempted: bool,
+    /// Whether it has been open.
+    opened: bool,
 }
 
-impl FirstAttempt {
-    fn finish(&mut self) {
+impl Life {
+    /// An attempt has its result.
+    fn attempt_ended(&mut self) {
         if !self.attempted {
             self.attempted = true;
             self.tally.unattempted.set(self.tally.unattempted.get() - 1);
@@ -137,9 +139,10 @@ impl FirstAttempt {
     }
 }
 
-impl Drop for FirstAttempt {
+impl Drop for Life {
     fn drop(&mut self) {
-        self.finish();
+        self.attempt_ended();
+        self.tally.counts().connections.never_open += u64::from(!self.opened);
         self.tally.working.set(self.tally.working.get() - 1);
         self.tally.changed.notify_one();
     }

@@ -22,7 +22,7 @@ pub fn comparison(comparison: &Comparison) -> String {
     page.charts(vec![
         Chart {
             title: "CPU per request, us (less is better)".to_owned(),
-            legend: vec![(SERVER, "server".to_owned()), (CLIENT, "client".to_owned())],
+            legend: vec![(SERVER.into(), "server".to_owned()), (CLIENT.into(), "client".to_owned())],
             svg: chart::bars(
                 "CPU per request",
                 &groups(
@@ -37,7 +37,7 @@ pub fn comparison(comparison: &Comparison) -> String {
         },
         Chart {
             title: "Requests per second (more is better)".to_owned(),
-            legend: vec![(SERVER, "answers per second".to_owned())],
+            legend: vec![(SERVER.into(), "answers per second".to_owned())],
             svg: chart::bars(
                 "Requests per second",
                 &groups(rows, whole, &[(|all| all.requests_per_second, SERVER)]),
@@ -45,7 +45,7 @@ pub fn comparison(comparison: &Comparison) -> String {
         },
         Chart {
             title: "Latency (less is better)".to_owned(),
-            legend: vec![(USUAL, "p50".to_owned()), (TAIL, "p99".to_owned())],
+            legend: vec![(USUAL.into(), "p50".to_owned()), (TAIL.into(), "p99".to_owned())],
             svg: chart::bars(
                 "Latency",
                 &groups(rows, time, &[(|all| all.p50_us, USUAL), (|all| all.p99_us, TAIL)]),
@@ -53,7 +53,7 @@ pub fn comparison(comparison: &Comparison) -> String {
         },
         Chart {
             title: "Server CPU per request in each round, us".to_owned(),
-            legend: vec![(SERVER, "a dot a round, a stroke at the median".to_owned())],
+            legend: vec![(SERVER.into(), "a dot a round, a stroke at the median".to_owned())],
             svg: chart::strips("Spread over the rounds", &strips(rows), SERVER),
         },
     ]);
@@ -104,7 +104,7 @@ fn medians(page: &mut Page, comparison: &Comparison) {
         let figure =
             |Column { write, value, spread, .. }: &Column| match (value(&row.medians), spread(&row.spread)) {
                 (Some(value), Some(Spread { min, max })) => {
-                    format!("{} ({} \u{2013} {})", write(value), write(min), write(max))
+                    format!("{}\n{} \u{2013} {}", write(value), write(min), write(max))
                 }
                 _ => "unknown".to_owned(),
             };

@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 use crate::report::chart::{self, Bar, Group};
 use crate::report::page::{Chart, Page};
-use crate::report::palette::{SERVER, USUAL};
+use crate::report::palette::{SERVER, Style, USUAL};
 use crate::text::{counted, digits, grouped, known, time, whole};
 
 /// A page with the percentile curve and the share of each loop.
@@ -29,10 +29,11 @@ pub fn outcome(outcome: &Outcome) -> String {
     page.paragraph(&format!("{}.", outcome.host.line()));
     let mut charts = Vec::new();
     if let Some(latency) = &outcome.latency.send {
+        let line = Style::solid(USUAL);
         charts.push(Chart {
             title: "Latency by percentile".to_owned(),
-            legend: vec![(USUAL, "from send to the whole answer".to_owned())],
-            svg: chart::curve("Latency by percentile", &latency.curve, latency.count, USUAL),
+            legend: vec![(line.into(), "from send to the whole answer".to_owned())],
+            svg: chart::curve("Latency by percentile", &[(latency, line)]),
         });
     }
     let groups: Vec<Group> = outcome
@@ -48,7 +49,7 @@ pub fn outcome(outcome: &Outcome) -> String {
         .collect();
     charts.push(Chart {
         title: "Answers by loop".to_owned(),
-        legend: vec![(SERVER, "answers".to_owned())],
+        legend: vec![(SERVER.into(), "answers".to_owned())],
         svg: chart::bars("Answers by loop", &groups),
     });
     page.charts(charts);

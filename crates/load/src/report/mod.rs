@@ -17,6 +17,6 @@ mod udp;
 
 pub use compare::comparison;
 pub use load::outcome;
-pub use page::{Chart, Page};
+pub use page::{Chart, Key, Page};
 #[cfg(feature = "udp")]
 pub use udp::{udp, udp_search};

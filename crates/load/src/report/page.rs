@@ -1,6 +1,7 @@
 //! The frame of a page: head, style, sections, tables, the embedded JSON, and the escaping of all that is put in.
 
-use crate::report::palette::{self, Colour};
+use crate::report::chart::sample;
+use crate::report::palette::{self, Colour, Style};
 
 /// A page under construction: one file of HTML that needs nothing beside itself.
 ///
@@ -17,7 +18,7 @@ use crate::report::palette::{self, Colour};
 /// page.paragraph("64 connections.");
 /// page.charts(vec![Chart {
 ///     title: "CPU per request, us".to_owned(),
-///     legend: vec![(SERVER, "server".to_owned())],
+///     legend: vec![(SERVER.into(), "server".to_owned())],
 ///     svg: chart::bars("CPU per request", &groups),
 /// }]);
 /// page.table("Medians", &["wire", "us"], &[vec!["tcp".to_owned(), "4.9".to_owned()]]);
@@ -67,10 +68,7 @@ impl Page {
             let legend: String = chart
                 .legend
                 .iter()
-                .map(|(colour, name)| {
-                    let colour = colour.paint();
-                    format!("<span><i style=\"background:{colour}\"></i>{}</span> ", escaped(name))
-                })
+                .map(|(key, name)| format!("<span>{}{}</span> ", key.html(), escaped(name)))
                 .collect();
             self.body.push_str(&format!(
                 "<figure><figcaption><h2>{}</h2><p class=\"legend\">{legend}</p></figcaption>\n{}</figure>\n",
@@ -81,7 +79,11 @@ impl Page {
         self.body.push_str("</div>\n");
     }
 
-    /// A table whose first column names the row. It scrolls sideways where it is too wide.
+    /// A table whose first column names the row. What stands behind a line feed in a cell is a remark on it. The last cell of a
+    /// row that is short takes the rest of its columns.
+    ///
+    /// A table that is too wide scrolls sideways. On a phone each row is a block instead, with the heading above each cell,
+    /// unless there are two columns, which fit.
     pub fn table(&mut self, caption: &str, headings: &[&str], rows: &[Vec<String>]) {
         let heads: String =
             headings.iter().map(|heading| format!("<th scope=\"col\">{}</th>", escaped(heading))).collect();
@@ -89,19 +91,28 @@ impl Page {
         for row in rows {
             lines.push_str("<tr>");
             for (column, cell) in row.iter().enumerate() {
-                let cell = escaped(cell);
-                lines.push_str(&if column == 0 {
-                    format!("<th scope=\"row\">{cell}</th>")
-                } else {
-                    format!("<td>{cell}</td>")
+                let spanned = headings.len().saturating_sub(column);
+                let heading = escaped(headings.get(column).copied().unwrap_or_default());
+                lines.push_str(&match headings.get(column) {
+                    _ if column == 0 => {
+                        format!("<th scope=\"row\" data-heading=\"{heading}\">{}</th>", remarked(cell))
+                    }
+                    Some(_) if column + 1 == row.len() && spanned > 1 => {
+                        format!("<td class=\"rest\" colspan=\"{spanned}\">{}</td>", remarked(cell))
+                    }
+                    _ => {
+                        let kind = if cell.len() > FIGURE_BYTES_MAX { " class=\"text\"" } else { "" };
+                        format!("<td data-heading=\"{heading}\"{kind}>{}</td>", remarked(cell))
+                    }
                 });
             }
             lines.push_str("</tr>\n");
         }
+        let kind = if headings.len() > 2 { "many" } else { "pairs" };
+        let caption = escaped(caption);
         self.body.push_str(&format!(
-            "<h2>{}</h2>\n<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>{heads}</tr></thead>\n\
-             <tbody>\n{lines}</tbody></table></div>\n",
-            escaped(caption)
+            "<h2>{caption}</h2>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\
+             <table class=\"{kind}\">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n",
         ));
     }
 
@@ -116,7 +127,8 @@ impl Page {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}\
-             <details><summary>JSON</summary><pre>{shown}</pre></details>\n</main>\n\
+             <details><summary>JSON</summary>\
+             <pre tabindex=\"0\" role=\"region\" aria-label=\"JSON\">{shown}</pre></details>\n</main>\n\
              <script type=\"application/json\" id=\"result\">\n{data}\n</script>\n</body>\n</html>\n"
         )
     }
@@ -127,10 +139,48 @@ impl Page {
 pub struct Chart {
     /// Its heading, with the unit of its figures.
     pub title: String,
-    /// What each colour stands for.
-    pub legend: Vec<(Colour, String)>,
+    /// What each colour or line stands for.
+    pub legend: Vec<(Key, String)>,
     /// The drawing, from the functions of [`chart`](super::chart).
     pub svg: String,
+}
+
+/// What a legend shows beside a name.
+#[derive(Debug, Clone, Copy)]
+pub enum Key {
+    /// A colour, of bars or dots.
+    Area(Colour),
+    /// A line.
+    Line(Style),
+}
+
+impl Key {
+    fn html(self) -> String {
+        match self {
+            Self::Area(colour) => format!("<i style=\"background:{}\"></i>", colour.paint()),
+            Self::Line(style) => sample(style),
+        }
+    }
+}
+
+impl From<Colour> for Key {
+    fn from(colour: Colour) -> Self {
+        Self::Area(colour)
+    }
+}
+
+impl From<Style> for Key {
+    fn from(style: Style) -> Self {
+        Self::Line(style)
+    }
+}
+
+/// A cell, in which a remark follows behind a line feed.
+fn remarked(cell: &str) -> String {
+    match cell.split_once('\n') {
+        Some((figure, remark)) => format!("{}<br><small>{}</small>", escaped(figure), escaped(remark)),
+        None => escaped(cell),
+    }
 }
 
 pub(crate) fn escaped(text: &str) -> String {
@@ -154,31 +204,57 @@ fn json_in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
+/// A longer cell is text, which breaks into lines.
+const FIGURE_BYTES_MAX: usize = 40;
+
 const STYLE: &str = "\
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:1120px;margin:0 auto;padding:16px}
+main{max-width:1800px;margin:0 auto;padding:16px}
 h1{font-size:1.5rem;line-height:1.25;margin:8px 0 12px;overflow-wrap:anywhere}
-h2{font-size:1.05rem;margin:24px 0 6px}
-p,li{overflow-wrap:anywhere;margin:4px 0}
+h2{font-size:1.05rem;margin:24px 0 6px;overflow-wrap:anywhere}
+p,li{overflow-wrap:anywhere;margin:4px 0;max-width:80ch}
 ul{padding-left:20px;color:var(--faint)}
 .warning{border-left:4px solid var(--tail);padding-left:10px;font-weight:600}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:8px 40px}
-figure{margin:0;min-width:0;max-width:600px}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,400px),1fr));gap:8px 40px}
+figure{margin:0;min-width:0;max-width:520px}
 figcaption h2{margin:16px 0 0}
-svg{display:block;width:100%;height:auto}
+figure>svg{display:block;width:100%;height:auto}
 svg text{font-family:system-ui,sans-serif}
 .legend{color:var(--faint);font-size:.9rem;margin:0 0 6px;display:flex;flex-wrap:wrap;gap:2px 14px}
-.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
-.wide{overflow-x:auto}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap;font-size:.9rem}
-th,td{text-align:right;padding:4px 12px;border-bottom:1px solid var(--grid);font-weight:400}
-th:first-child{text-align:left;padding-left:0;font-weight:600;position:sticky;left:0;background:var(--paper)}
-tbody th:first-child{white-space:normal;overflow-wrap:anywhere;min-width:8em;max-width:40vw}
+.legend span{display:inline-flex;align-items:center;gap:.4em}
+.legend i{flex:none;width:.8em;height:.8em;border-radius:2px}
+.legend svg{flex:none}
+.wide,pre{overflow-x:auto}
+.wide:focus-visible,pre:focus-visible,summary:focus-visible{outline:2px solid var(--server);outline-offset:2px}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}
+th,td{text-align:right;padding:4px 10px;border-bottom:1px solid var(--grid);font-weight:400;vertical-align:top}
+th,td{white-space:nowrap}
+th:first-child{text-align:left;padding-left:0;font-weight:600;background:var(--paper)}
+tbody th:first-child{white-space:normal;overflow-wrap:anywhere;min-width:8em;max-width:24em}
 thead th{color:var(--faint)}
+small{color:var(--faint);font-size:.8rem}
+.rest,.text,.pairs td{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.pairs thead th{text-align:left}
+.text{min-width:16em;max-width:40em}
 details{margin:24px 0}
 summary{cursor:pointer;color:var(--faint)}
-pre{overflow-x:auto;font-size:.8rem;border:1px solid var(--grid);border-radius:6px;padding:12px}
+pre{font-size:.8rem;border:1px solid var(--grid);border-radius:6px;padding:12px}
+@media (min-width:641px){
+.many th:first-child{position:sticky;left:0}
+}
+@media (max-width:640px){
+.many,.many tbody{display:block}
+.many thead{display:none}
+.many tr{display:grid;grid-template-columns:repeat(auto-fill,minmax(6.5rem,1fr));gap:4px 12px;padding:8px 0}
+.many tr{border-bottom:1px solid var(--grid)}
+.many th,.many td{border:0;padding:0;min-width:0;text-align:left;white-space:normal;overflow-wrap:anywhere}
+.many tbody th:first-child{grid-column:1/-1;max-width:none}
+.many .rest,.many .text{grid-column:1/-1;max-width:none}
+.many td::before{content:attr(data-heading);display:block;color:var(--faint);font-size:.8rem}
+.many th::before{content:attr(data-heading) \" \";color:var(--faint);font-weight:400}
+.pairs tbody th:first-child{max-width:40vw}
+}
 ";
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::report::chart::{self, Bar, Group};
 use crate::report::page::{Chart, Page};
-use crate::report::palette::{CLIENT, Colour, SERVER, TAIL, USUAL};
+use crate::report::palette::{CLIENT, Colour, SERVER, Style, TAIL, USUAL};
 use crate::text::{digits, grouped, known, time, whole};
-use crate::udp::{SearchOutcome, UdpOutcome};
+use crate::udp::{SearchOutcome, TRIAL_HEADINGS, Trial, UdpOutcome};
 
 /// A page with the round trips, the losses by layer and the parts of the loops.
 pub fn udp(outcome: &UdpOutcome) -> String {
@@ -22,17 +22,13 @@ pub fn udp_search(search: &SearchOutcome) -> String {
         None => format!("No rate was found with at most {loss} % lost."),
     });
     if search.interrupted {
-        page.warning("The search was ended early, so higher rates may hold.");
+        page.warning("The search was ended early: higher rates may hold.");
     }
     if search.limited_by_sender {
         page.warning("This end could send no faster, so the service may stand more.");
     }
-    let row = |trial: &crate::udp::Trial| {
-        let ([held, kept], rate) = (trial.shown(), whole(trial.datagrams_per_second));
-        vec![rate, grouped(trial.sent), grouped(trial.lost), held, kept]
-    };
-    let rows: Vec<_> = search.trials.iter().map(row).collect();
-    page.table("Runs", &["datagrams/s", "sent", "lost", "held", "rate kept"], &rows);
+    let rows: Vec<_> = search.trials.iter().map(Trial::cells).collect();
+    page.table("Runs", &TRIAL_HEADINGS, &rows);
     fill(&mut page, &search.outcome);
     page.finish(
         &serde_json::to_string_pretty(search).expect("a search holds only strings and finite numbers"),
@@ -53,11 +49,18 @@ fn fill(page: &mut Page, outcome: &UdpOutcome) {
     ));
     page.paragraph(&format!("{}.", outcome.host.line()));
     let mut charts = Vec::new();
-    if let Some(latency) = &outcome.latency.sent {
+    let latencies = [
+        (INTENDED, &outcome.latency.intended, Style::solid(USUAL)),
+        (SENT, &outcome.latency.sent, Style::dashed(CLIENT)),
+    ];
+    let known_ones =
+        || latencies.iter().filter_map(|(name, latency, style)| Some((*name, latency.as_ref()?, *style)));
+    let lines: Vec<_> = known_ones().map(|(_, latency, style)| (latency, style)).collect();
+    if !lines.is_empty() {
         charts.push(Chart {
             title: "Round trip by percentile".to_owned(),
-            legend: vec![(USUAL, "from send".to_owned())],
-            svg: chart::curve("Round trip by percentile", &latency.curve, latency.count, USUAL),
+            legend: known_ones().map(|(name, _, style)| (style.into(), format!("from {name}"))).collect(),
+            svg: chart::curve("Round trip by percentile", &lines),
         });
     }
     let layers = &outcome.loss_by_layer;
@@ -75,7 +78,7 @@ fn fill(page: &mut Page, outcome: &UdpOutcome) {
     ];
     charts.push(Chart {
         title: "Lost datagrams by layer".to_owned(),
-        legend: vec![(TAIL, "lost".to_owned())],
+        legend: vec![(TAIL.into(), "lost".to_owned())],
         svg: chart::bars("Lost datagrams by layer", &lost),
     });
     let part = |share: &crate::udp::UdpLoopShare| Group {
@@ -84,14 +87,13 @@ fn fill(page: &mut Page, outcome: &UdpOutcome) {
     };
     charts.push(Chart {
         title: "Datagrams by loop".to_owned(),
-        legend: vec![(CLIENT, "sent".to_owned()), (SERVER, "received".to_owned())],
+        legend: vec![(CLIENT.into(), "sent".to_owned()), (SERVER.into(), "received".to_owned())],
         svg: chart::bars("Datagrams by loop", &outcome.loops.iter().map(part).collect::<Vec<_>>()),
     });
     page.charts(charts);
-    let latencies = [("intended time", &outcome.latency.intended), ("send", &outcome.latency.sent)];
     let rows: Vec<_> = latencies
         .iter()
-        .map(|(name, latency)| {
+        .map(|(name, latency, _)| {
             let of = |figure: fn(&crate::LatencySummary) -> f64| known(latency.as_ref().map(figure), time);
             let figures = [
                 of(|one| one.p50),
@@ -110,3 +112,8 @@ fn fill(page: &mut Page, outcome: &UdpOutcome) {
 fn bar(count: u64, colour: Colour) -> Bar {
     Bar { value: count as f64, label: grouped(count), colour }
 }
+
+/// From when a round trip counts. The first is what a caller waits who does not know that the sender is behind, so it is drawn
+/// and listed first.
+const INTENDED: &str = "the intended time";
+const SENT: &str = "the send";

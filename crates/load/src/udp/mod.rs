@@ -44,3 +44,4 @@ pub use outcome::{
 pub use plan::{UdpLoadError, UdpPlan};
 pub use run::run;
 pub use search::{Search, SearchOutcome, Trial, search};
+pub(crate) use table::TRIAL_HEADINGS;

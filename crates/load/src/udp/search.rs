@@ -40,14 +40,15 @@ impl Default for Search {
 pub struct SearchOutcome {
     /// The share of datagrams that may be lost.
     pub loss_max: f64,
-    /// The highest rate at which no more was lost, in datagrams a second; `null` if the first one was too high already.
+    /// The highest rate at which no more was lost, in datagrams a second; `null` if none held.
     pub highest_rate: Option<f64>,
-    /// Whether it was ended early, so that higher rates may hold.
-    pub interrupted: bool,
     /// Whether the search ended because this end could send no faster, so that the service may stand more.
     pub limited_by_sender: bool,
     /// All runs, in their order.
     pub trials: Vec<Trial>,
+    /// Whether it was ended early: higher rates may hold that were not tried.
+    #[serde(default)]
+    pub interrupted: bool,
     /// The whole account of the best run, or of the last one if none held.
     pub outcome: UdpOutcome,
 }
@@ -61,23 +62,10 @@ pub struct Trial {
     pub sent: u64,
     /// Datagrams that were lost.
     pub lost: u64,
-    /// Whether it lost no more than may be.
-    pub held: bool,
-    /// Whether this end kept its rate.
-    pub kept: bool,
-    /// Whether it was ended early, and so shows neither.
-    pub interrupted: bool,
-}
-
-impl Trial {
-    /// What it has shown, in the words of tables: whether it held, and whether this end kept its rate.
-    pub(crate) fn shown(&self) -> [String; 2] {
-        [self.held, self.kept].map(|is_so| match is_so {
-            _ if self.interrupted => "ended early".to_owned(),
-            true => "yes".to_owned(),
-            false => "no".to_owned(),
-        })
-    }
+    /// Whether it lost no more than may be; `null` if it was ended early, which shows nothing of its rate.
+    pub held: Option<bool>,
+    /// Whether this end kept its rate; `null` as above.
+    pub kept: Option<bool>,
 }
 
 /// Doubles the plan's rate until too much is lost or this end cannot send so fast, and then halves the distance until it is
@@ -106,7 +94,9 @@ pub fn search(
             let held = outcome.loss.is_none_or(|loss| loss <= search.loss_max);
             let (sent, lost) = (outcome.sent, outcome.lost);
             let interrupted = outcome.rate.interrupted;
-            let trial = Trial { datagrams_per_second: rate, sent, lost, held, kept, interrupted };
+            let shown = |is_so: bool| (!interrupted).then_some(is_so);
+            let (datagrams_per_second, is_held, is_kept) = (rate, shown(held), shown(kept));
+            let trial = Trial { datagrams_per_second, sent, lost, held: is_held, kept: is_kept };
             told(&trial);
             trials.push(trial);
             verdict = Verdict::of(held, kept);
@@ -136,7 +126,7 @@ pub fn search(
     let outcome = best.expect("each rate has at least one run, and the first one is kept");
     let Bounds { held_at: highest_rate, limited_by_sender, .. } = bounds;
     let loss_max = search.loss_max;
-    Ok(SearchOutcome { loss_max, highest_rate, interrupted, limited_by_sender, trials, outcome })
+    Ok(SearchOutcome { loss_max, highest_rate, limited_by_sender, trials, interrupted, outcome })
 }
 
 /// What the runs at a rate have shown.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::outcome::UdpOutcome;
-use super::search::SearchOutcome;
+use super::search::{SearchOutcome, Trial};
 use crate::text::{Columns, digits, grouped, known, time, whole};
 
 impl fmt::Display for UdpOutcome {
@@ -94,13 +94,25 @@ impl UdpOutcome {
     }
 }
 
+impl Trial {
+    /// Its line in the table and on the page.
+    pub(crate) fn cells(&self) -> Vec<String> {
+        let yes = |is_so: Option<bool>| match is_so {
+            Some(true) => "yes".to_owned(),
+            Some(false) => "no".to_owned(),
+            None => "-".to_owned(),
+        };
+        let rate = whole(self.datagrams_per_second);
+        vec![rate, grouped(self.sent), grouped(self.lost), yes(self.held), yes(self.kept)]
+    }
+}
+
+pub(crate) const TRIAL_HEADINGS: [&str; 5] = ["datagrams/s", "sent", "lost", "held", "rate kept"];
+
 impl fmt::Display for SearchOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut columns = Columns::new(0, &["datagrams/s", "sent", "lost", "held", "rate kept"]);
-        for trial in &self.trials {
-            let ([held, kept], rate) = (trial.shown(), whole(trial.datagrams_per_second));
-            columns.row(vec![rate, grouped(trial.sent), grouped(trial.lost), held, kept]);
-        }
+        let mut columns = Columns::new(0, &TRIAL_HEADINGS);
+        self.trials.iter().for_each(|trial| columns.row(trial.cells()));
         f.write_str(&columns.render())?;
         let loss = digits(self.loss_max * 100.0);
         match self.highest_rate {
@@ -110,7 +122,7 @@ impl fmt::Display for SearchOutcome {
             None => writeln!(f, "\nno rate was found with at most {loss} % lost")?,
         }
         if self.interrupted {
-            writeln!(f, "the search was ended early, so higher rates may hold")?;
+            writeln!(f, "the search was ended early: higher rates may hold")?;
         }
         if self.limited_by_sender {
             writeln!(f, "this end could send no faster, so the service may stand more")?;

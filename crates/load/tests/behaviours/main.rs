@@ -15,6 +15,8 @@ mod http2_counts_match_exactly;
 mod http2_faults_are_counted_under_their_kinds;
 mod limits_hold;
 mod nothing_holds_up_the_end;
+mod report_draws_what_the_text_says;
+mod report_fits_every_window;
 mod report_needs_no_network;
 mod report_opens_in_chromium;
 #[cfg(feature = "udp")]

@@ -184,11 +184,10 @@ fn a_search_that_is_ended_early_says_so() {
             (true, Some(plan.datagrams_per_second)),
             "{found}"
         );
-        let ended_early: Vec<_> = found.trials.iter().map(|trial| trial.interrupted).collect();
+        let ended_early: Vec<_> = found.trials.iter().map(|trial| trial.held.is_none()).collect();
         assert_eq!(ended_early, if within { vec![false, true] } else { vec![false] });
         let said = found.to_string();
-        assert!(said.contains("the search was ended early, so higher rates may hold"), "{said}");
-        assert_eq!(said.contains("ended early  ended early"), within, "{said}");
+        assert!(said.contains("the search was ended early: higher rates may hold"), "{said}");
         assert!(!found.outcome.rate.interrupted, "{said}");
     }
 }

@@ -13,7 +13,7 @@ use crate::request::Request;
 ///
 /// As an argument it must be the last one. A request gets 415 unless its content type is `application/json` or
 /// `application/*+json`, 413 if its body is larger than [`Limits::body_bytes`](crate::Limits::body_bytes), 400 if the text
-/// is not JSON, and 422 if the JSON has another shape than `T`.
+/// is not JSON, and 422 if the JSON has another shape than `T`. A body that is coded, such as by gzip, is a 415, too.
 ///
 /// ```
 /// use anywire_server::{Json, Router};
@@ -35,8 +35,16 @@ impl<T: DeserializeOwned> FromRequest for Json<T> {
         if !is_json(found) {
             return Err(Rejection::ContentType { found: found.to_owned() });
         }
-        let body = collect(request).await?;
-        serde_json::from_slice(&body).map(Self).map_err(Rejection::Json)
+        let limit = request.body_limit_bytes();
+        let (parts, mut body) = request.into_parts();
+        let bytes = body.bytes(limit).await.map_err(Rejection::Body)?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|cause| {
+            // What is coded is no JSON.
+            parts
+                .headers()
+                .content_coding()
+                .map_or(Rejection::Json(cause), |coding| Rejection::Coded { coding })
+        })
     }
 }
 
@@ -64,6 +72,11 @@ impl FromRequest for String {
     type Rejection = Rejection;
 
     async fn from_request(request: Request) -> Result<Self, Rejection> {
+        if let Some(coding) = request.headers().content_coding()
+            && request.has_body()
+        {
+            return Err(Rejection::Coded { coding });
+        }
         let limit = request.body_limit_bytes();
         request.into_body().text(limit).await.map_err(Rejection::Body)
     }

@@ -24,6 +24,12 @@ pub enum Rejection {
         /// What the request said.
         found: String,
     },
+    /// 415, the peer's fault: the body was to be text or JSON, and is coded, such as by gzip, which a server does not undo.
+    #[error("the body is coded ({coding}){help}", help = Advice("send it as it is"))]
+    Coded {
+        /// The codings, in the order in which they were applied.
+        coding: String,
+    },
     /// 400 (not JSON) or 422 (JSON of another shape), the peer's fault.
     #[error("the JSON body does not fit")]
     Json(#[source] serde_json::Error),
@@ -48,7 +54,7 @@ impl Rejection {
         match self {
             Self::Path(_) | Self::Query(_) => StatusCode::BAD_REQUEST,
             Self::ClearText => StatusCode::FORBIDDEN,
-            Self::ContentType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::ContentType { .. } | Self::Coded { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Json(_) => StatusCode::BAD_REQUEST,
             Self::Body(cause) => status_of(cause),
@@ -64,6 +70,11 @@ impl IntoResponse for Rejection {
             true => (status, "this route is not set up right; its owner finds the reason in the log")
                 .into_response(),
             false => (status, Chain(&self).for_peer().to_string()).into_response(),
+        };
+        let response = match self {
+            // What would have been taken (RFC 9110 section 15.5.16).
+            Self::Coded { .. } => response.header("accept-encoding", "identity"),
+            _ => response,
         };
         response.caused_by(&self)
     }

@@ -123,3 +123,26 @@ fn json_is_decoded_or_refused() {
     assert_eq!(post("application/json", "{\"thing\":1}").status, 422);
     assert_eq!(post("text/plain", "{\"item\":\"tea\"}").status, 415);
 }
+
+#[test]
+fn a_coded_body_is_415_if_it_is_wanted_as_text() {
+    let router = Router::new()
+        .post("/json", async |_: Json<u8>| "json")
+        .post("/text", async |text: String| text)
+        .post("/bytes", async |bytes: Bytes| bytes.len().to_string());
+    let served = crate::support::serve(router);
+    let post = |path: &str, fields: &str, body: &str| {
+        let length = body.len();
+        served.ask(&format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{fields}content-length: {length}\r\n\r\n{body}"
+        ))
+    };
+    for path in ["/json", "/text"] {
+        let refused = post(path, "content-encoding: gzip\r\n", "\u{1f}\u{8b}x");
+        assert_eq!((refused.status, refused.header("accept-encoding")), (415, Some("identity")), "{path}");
+        assert!(refused.text().contains("gzip"), "{}", refused.text());
+        assert_eq!(post(path, "content-encoding: Identity\r\n", "7").status, 200, "{path}");
+    }
+    assert_eq!(post("/bytes", "content-encoding: gzip\r\n", "abc").text(), "3");
+    assert_eq!(post("/text", "content-encoding: gzip\r\n", "").status, 200, "nothing is coded");
+}

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anywire_advice::Advice;
+use anywire_advice::{Advice, MORE_PORTS};
 
 use super::address::DatagramAddress;
 use crate::address::AddressError;
@@ -101,6 +101,12 @@ pub enum UdpError {
         /// The address.
         address: DatagramAddress,
     },
+    /// The system was to choose a port, and none is free.
+    #[error("cannot use {address}: this machine has no local port left for it{help}", help = Advice(MORE_PORTS))]
+    NoLocalPort {
+        /// The address.
+        address: DatagramAddress,
+    },
     /// The kernel refused the program that steers datagrams.
     #[error(
         "cannot steer the datagrams of {address}: {cause}{help}",
@@ -143,6 +149,9 @@ impl UdpError {
             return Self::Claimed { address, name: name.clone(), pid: *pid, uid: *uid };
         }
         match cause.kind() {
+            // What the system says of datagrams without a port.
+            io::ErrorKind::WouldBlock if address.port().is_some() => Self::NoLocalPort { address },
+            io::ErrorKind::AddrInUse if address.port() == Some(0) => Self::NoLocalPort { address },
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             _ if not_here(&cause) => Self::NotHere { address },

@@ -43,6 +43,7 @@ mod half_close_leaves_the_other_direction_open;
 #[cfg(feature = "tls")]
 mod handshakes_are_limited;
 mod idle_connections_wait_without_a_buffer;
+mod local_ports_that_run_out_are_said;
 mod low_ports_are_the_systems;
 mod messages_arrive_whole;
 mod not_permitted_is_said;

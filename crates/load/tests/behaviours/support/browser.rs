@@ -1,10 +1,9 @@
 //! Chromium without a window: the page as it is after loading, and what went to its console.
 
-#[path = "../../../../sys/tests/behaviours/skipped/mod.rs"]
-mod skipped;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use super::skipped;
 
 /// The browser, if it is installed. Where tests must be complete (`CI` is set) its absence is a failure.
 pub(crate) fn installed() -> Option<PathBuf> {

@@ -4,8 +4,11 @@
 
 pub(crate) mod browser;
 pub(crate) mod h2_server;
+pub(crate) mod layout;
 pub(crate) mod sample;
 pub(crate) mod server;
+#[path = "../../../../sys/tests/behaviours/skipped/mod.rs"]
+mod skipped;
 /// A certificate for the servers.
 #[cfg(feature = "tls")]
 #[path = "../../../../wire/tests/behaviours/support/trial.rs"]

@@ -122,6 +122,45 @@ pub(crate) fn outcome() -> Outcome {
     }
 }
 
+/// A load of datagrams whose sender was behind: from the intended time the round trips are five times as long as from the send.
+#[cfg(feature = "udp")]
+pub(crate) fn udp() -> anywire_load::udp::UdpOutcome {
+    let trips = |factor: u64| {
+        let mut latency = Latency::new();
+        for index in 1..=10_000_u64 {
+            latency.record(Duration::from_micros(factor * (200 + index % 97)));
+        }
+        latency.summary()
+    };
+    let outcome = serde_json::json!({
+        "schema": "anywire.udp/1", "tool": Tool::this(), "host": host(), "target": "udp:127.0.0.1:9000",
+        "plan": {
+            "datagrams_per_second": 1e4, "duration_seconds": 1.0, "bytes": 200, "flows": 64, "sockets": 64,
+            "wait_seconds": 1.0, "offload": false,
+        },
+        "intended": 10_000, "sent": 10_000, "refused": 0, "refused_because": null, "received": 9_990, "lost": 10,
+        "loss": 0.001,
+        "loss_by_layer": {
+            "socket": 7, "socket_here": 3, "socket_there": 4, "namespace": 0, "device": 2, "send_queue": null,
+            "unexplained": 1, "unread": ["send_queue: it is not there"],
+        },
+        "late": 0, "duplicated": 0, "reordered": 0, "reorder_extent_max": 0, "corrupt": 0, "foreign": 0,
+        "unreachable": 0,
+        "rate": {
+            "sent": 1e4, "received": 9_990.0, "kept": 0.9, "lag_us_max": 900.0, "seconds": 1.0, "interrupted": false,
+        },
+        "latency": { "intended": trips(5), "sent": trips(1) },
+        "calls": {
+            "send": 100, "receive": 100, "datagrams_per_send": 100.0, "datagrams_per_receive": 99.9,
+            "datagrams_per_message": 1.0,
+        },
+        "receive_buffer": { "asked_bytes": 1 << 20, "given_bytes": 1 << 19 },
+        "loops": [{ "id": 0, "core": 0, "sent": 10_000, "received": 9_990, "cpu_seconds": 0.1 }],
+        "balance": { "received_max_to_mean": 1.0, "cpu_max_to_mean": 1.0 },
+    });
+    serde_json::from_value(outcome).unwrap()
+}
+
 fn host() -> Host {
     Host {
         cpu: Some("A Processor 9000 64-Core".to_owned()),

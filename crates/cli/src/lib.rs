@@ -1,0 +1,75 @@
+//! The command `anywire`: serve, call, load and compare over any wire.
+//!
+//! Each command has a file with its arguments and its code. This file only starts it and reports its end. Some of them are
+//! features, so that the first build is a short one.
+
+mod blocks;
+mod call;
+mod candidates;
+mod certificates;
+mod cli;
+mod compare;
+#[cfg(feature = "completions")]
+mod completions;
+mod conditions;
+mod demo;
+mod explain;
+mod failure;
+mod files;
+mod heads;
+#[cfg(feature = "ipc")]
+mod ipc;
+mod ladder;
+mod load;
+#[cfg(feature = "man")]
+mod man;
+mod output;
+mod progress;
+mod serve;
+mod signals;
+#[cfg(feature = "swarm")]
+mod swarm;
+mod trust;
+#[cfg(feature = "udp")]
+mod udp;
+mod usage;
+mod values;
+mod versions;
+
+use std::io;
+use std::process::ExitCode;
+
+use anywire_sys::descriptors;
+use clap::Parser;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
+
+use crate::cli::Cli;
+
+/// The program: takes its arguments from the environment, and gives its exit code.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(usage::report(error)),
+    };
+    start_log(&cli);
+    // A service that holds many connections needs as many descriptors as it may have; one that may not goes on.
+    if let Err(cause) = descriptors::raise_limit() {
+        tracing::warn!(%cause, "the limit on open files could not be raised; 'ulimit -n' shows it");
+    }
+    match cli.command.run(cli.verbose) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ExitCode::from(failure.report()),
+    }
+}
+
+/// Logs to stderr: stdout carries results only.
+fn start_log(cli: &Cli) {
+    let level = cli.command.log_level(cli.verbose);
+    let chosen =
+        std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
+    let filter = chosen.unwrap_or_else(|| Targets::new().with_default(level));
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
+    let lines = lines.with_ansi(output::is_coloured(&io::stderr()));
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
+}

@@ -1,0 +1,165 @@
+//! Pages with long names and large figures fit the window of a phone, a laptop and a large screen, in light and dark.
+
+use anywire_load::report::chart::{self, Bar, Group, Line, Strip};
+use anywire_load::report::palette::{SERVER, style};
+use anywire_load::report::{Chart, Page};
+use anywire_load::text::{time, whole};
+
+use crate::support::{browser, layout, sample};
+
+#[test]
+fn of_a_result() {
+    let Some(browser) = browser::installed() else { return };
+    let mut pages = vec![
+        ("comparison", anywire_load::report::comparison(&large_comparison())),
+        ("load", anywire_load::report::outcome(&large_outcome())),
+    ];
+    #[cfg(feature = "udp")]
+    pages.extend(udp_pages());
+    assert_eq!(layout::faults(&browser, &pages), Vec::<String>::new());
+}
+
+#[test]
+fn of_charts_with_any_figures() {
+    let Some(browser) = browser::installed() else { return };
+    let mut page = Page::new("charts");
+    let mut charts = Vec::new();
+    for (name, most) in [("small", 1e-3), ("usual", 123.4), ("large", 1.8e19)] {
+        let long = [name, "wide", &"W".repeat(90)].join("-");
+        let bar = |value: f64| Bar { value, label: whole(value), colour: SERVER };
+        let groups = [
+            Group { name: long.clone(), bars: vec![bar(most), bar(most / 3.0)] },
+            Group { name: long.clone(), bars: vec![] },
+        ];
+        let values = vec![most, most * 0.983, most * 1.013];
+        let strips: Vec<_> = [long, "short".to_owned()]
+            .map(|name| Strip { name, values: values.clone(), median: most })
+            .into_iter()
+            .collect();
+        let lines: Vec<_> = (0..15)
+            .map(|index| Line {
+                points: (0..24).map(|step| (2_f64.powi(step), most / f64::from(index + step + 1))).collect(),
+                style: style(index as usize),
+            })
+            .collect();
+        let legend = || (0..15).map(|index| (style(index).into(), format!("line {index}"))).collect();
+        let chart = |title: &str, svg| Chart { title: title.to_owned(), legend: legend(), svg };
+        charts.extend([
+            chart("bars", chart::bars("bars", &groups)),
+            chart("strips", chart::strips("strips", &strips, SERVER)),
+            chart("lines", chart::lines("lines", &lines, whole, whole)),
+            chart("lines of times", chart::lines("lines of times", &lines, whole, time)),
+            chart("lines of powers", chart::lines("lines of powers", &lines, whole, chart::power)),
+        ]);
+    }
+    page.charts(charts);
+    assert_eq!(layout::faults(&browser, &[("charts", page.finish("{}"))]), Vec::<String>::new());
+}
+
+#[test]
+fn a_page_that_does_not_fit_would_be_seen() {
+    let Some(browser) = browser::installed() else { return };
+    let html = anywire_load::report::outcome(&sample::outcome());
+    let faults = [
+        ("the page is wider", "<main>", "<main><p style='width:3000px;max-width:none'>a</p>"),
+        ("wider than the window", "<main>", "<main style='margin-left:-200px'>"),
+        (
+            "no keyboard scrolls it",
+            "<main>",
+            "<main><div style='overflow-x:auto'><p style='width:3000px;max-width:none'>a</p></div>",
+        ),
+        (
+            "figures are off the screen",
+            "</style>",
+            ".many,.many tbody{display:table!important}.many tr{display:table-row!important}\
+             .many td{display:table-cell;white-space:nowrap!important}</style>",
+        ),
+        ("one text on another", "<main>", "<main><p>first</p><p style='margin-top:-24px'>second</p>"),
+        ("cut", "text-anchor=\"end\"", "text-anchor=\"end\" transform=\"translate(-50)\""),
+        ("too pale", "--faint:", "--faint:#aaaaaa;--other:"),
+        ("too small", "figure{", "figure{width:200px;"),
+    ];
+    let pages: Vec<_> = faults
+        .map(|(fault, instead_of, put_in)| {
+            assert!(html.contains(instead_of), "{instead_of}");
+            (fault, html.replacen(instead_of, put_in, 9))
+        })
+        .into_iter()
+        .collect();
+    let found = layout::faults(&browser, &pages);
+    for (fault, ..) in faults {
+        let told = |line: &String| {
+            line.contains(&format!(": {fault} at ")) && line.contains(&format!(": {fault}: "))
+        };
+        assert!(found.iter().any(told), "{fault} is not in {found:?}");
+    }
+}
+
+/// Letters as wide as can be, and no place to break the line.
+fn long_name(first: &str) -> String {
+    format!("{first}-{}", "WM".repeat(60))
+}
+
+fn large_comparison() -> anywire_load::compare::Comparison {
+    let mut all = sample::comparison();
+    for (index, row) in all.candidates.iter_mut().enumerate() {
+        row.name = long_name(&format!("candidate{index}"));
+        row.protocol = "http/2 by prior knowledge".to_owned();
+        let large = |figures: &mut anywire_load::compare::Figures<f64>| {
+            figures.requests_per_second = figures.requests_per_second.map(|value| value * 1e9);
+            figures.server_cpu_us_per_request = figures.server_cpu_us_per_request.map(|value| value * 1e7);
+            figures.max_us = Some(86_400e6);
+            figures.syscalls_per_request = Some(123_456.7);
+        };
+        large(&mut row.medians);
+        row.rounds.iter_mut().for_each(|round| {
+            large(&mut round.figures);
+            round.answered = u64::MAX;
+        });
+        row.error_messages.push(long_name("starting failed:").into());
+    }
+    all.notes.push(long_name("note"));
+    all.host.cpu = Some(long_name("cpu"));
+    all
+}
+
+fn large_outcome() -> anywire_load::Outcome {
+    let mut outcome = sample::outcome();
+    outcome.target.url = format!("http://localhost:8080/{}", "W".repeat(300));
+    outcome.target.address = format!("unix:/{}", "w".repeat(107));
+    outcome.rate.achieved = Some(123_456_789_012.0);
+    outcome.totals.bytes_in = u64::MAX;
+    outcome.totals.measured.sent = u64::MAX;
+    outcome.totals.measured.error_samples[0].message = long_name("the peer");
+    for share in &mut outcome.loops {
+        share.requests = u64::MAX / 2;
+    }
+    outcome.totals.statuses = (100..600).map(|status| (status, u64::from(status) << 40)).collect();
+    outcome
+}
+
+#[cfg(feature = "udp")]
+fn udp_pages() -> [(&'static str, String); 2] {
+    let mut outcome = sample::udp();
+    outcome.target = format!("unixgram:/{}", "w".repeat(107));
+    outcome.plan.datagrams_per_second = 1e12;
+    outcome.sent = u64::MAX;
+    outcome.refused_because = Some(long_name("because"));
+    outcome.loss_by_layer.socket_there = Some(u64::MAX);
+    let trial = anywire_load::udp::Trial {
+        datagrams_per_second: 1e15,
+        sent: u64::MAX,
+        lost: u64::MAX,
+        held: Some(false),
+        kept: Some(true),
+    };
+    let search = anywire_load::udp::SearchOutcome {
+        loss_max: 0.001,
+        highest_rate: Some(1e15),
+        limited_by_sender: true,
+        interrupted: false,
+        trials: vec![trial; 3],
+        outcome: outcome.clone(),
+    };
+    [("udp", anywire_load::report::udp(&outcome)), ("search", anywire_load::report::udp_search(&search))]
+}
