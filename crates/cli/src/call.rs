@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -126,7 +127,9 @@ impl Call {
             let method = self.method.clone().unwrap_or(method);
             let exchange = self.exchange(&client, &url, method, verbose, &so_far);
             let Some(limit) = self.timeout else { return exchange.await };
-            tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+            // It is there until the phase is known, which ends with it.
+            let mut exchange = pin!(exchange);
+            tokio::time::timeout(limit, exchange.as_mut()).await.unwrap_or_else(|_| {
                 let phase = so_far.phase(&client);
                 let message = format!(
                     "calling {url}: the answer was not whole after {limit:?}, which ended while {phase}"

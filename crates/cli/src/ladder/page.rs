@@ -23,8 +23,8 @@ pub(super) fn page(outcome: &Outcome) -> String {
 }
 
 fn rungs(page: &mut Page, comparison: &Comparison) {
-    if comparison.interrupted {
-        page.warning("This run was ended early: it holds the whole rounds until then.");
+    if let Some(interruption) = comparison.interruption() {
+        page.warning(&interruption);
     }
     page.paragraph(&format!("{}.", outcome::plan(comparison)));
     page.paragraph(&format!("{}.", comparison.host.line()));
