@@ -1,22 +1,22 @@
 //! `anywire get` and `anywire post`: one call, in the manner of curl, over any wire.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
 use std::time::Duration;
 
 use anywire::client::{Client, Limits, Phase, Response, Timeouts};
 use anywire::http::h1::{Framing, encode};
 use anywire::http::{Body, Headers, Method, Url, Version};
 use anywire::load::text;
-use anywire::loops::Loops;
+use anywire::loops::{Loops, block_on};
 use anywire::wire::Address;
-use bytes::Bytes;
 use clap::Args;
 
 use crate::blocks::Blocks;
@@ -107,9 +107,10 @@ struct Call {
 }
 
 impl Call {
-    fn run(&self, method: Method, verbose: bool) -> Result<(), Failure> {
+    fn run(self, method: Method, verbose: bool) -> Result<(), Failure> {
         let failed = |error: &dyn std::error::Error| Failure::of(Code::Failed, error);
         let url = values::url(&self.url, self.via.as_ref())?;
+        self.check_output()?;
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let mut client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts());
@@ -120,23 +121,45 @@ impl Call {
             client = client.server_name(name);
         }
         let client = self.versions.apply(client).build();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let runtime = runtime.map_err(|error| failed(&error))?;
-        runtime.block_on(async {
-            let so_far = SoFar::default();
-            let method = self.method.clone().unwrap_or(method);
-            let exchange = self.exchange(&client, &url, method, verbose, &so_far);
-            let Some(limit) = self.timeout else { return exchange.await };
-            // It is there until the phase is known, which ends with it.
-            let mut exchange = pin!(exchange);
-            tokio::time::timeout(limit, exchange.as_mut()).await.unwrap_or_else(|_| {
-                let phase = so_far.phase(&client);
-                let message = format!(
-                    "calling {url}: the answer was not whole after {limit:?}, which ended while {phase}"
-                );
-                Err(Failure::new(Code::Timeout, message).help("see what the server does, or raise --timeout"))
-            })
-        })
+        let method = self.method.clone().unwrap_or(method);
+        let Some(limit) = self.timeout else {
+            return block_on(self.exchange(&client, &url, method, verbose, &SoFar::default()));
+        };
+        let so_far = Arc::new(SoFar::default());
+        let (watched, called) = (so_far.clone(), (client.clone(), url.clone()));
+        // The call has a thread of its own, because opening and writing may block: a pipe waits for its other end, and no
+        // timer of that thread would fire. The process ends with the other one.
+        let (running, ended) = mpsc::channel::<()>();
+        let call = thread::Builder::new().name("call".to_owned()).spawn(move || {
+            let _held = (loops, running);
+            let (client, url) = called;
+            block_on(self.exchange(&client, &url, method, verbose, &so_far))
+        });
+        let call = call.map_err(|error| failed(&error))?;
+        match ended.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) => Err(watched.late(&url, limit, &client)),
+            _ => call.join().unwrap_or_else(|panic| resume_unwind(panic)),
+        }
+    }
+
+    /// Looks before the call whether its answer can be written: the server acts on a request only once, and the data are read
+    /// while the answer comes.
+    fn check_output(&self) -> Result<(), Failure> {
+        let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else { return Ok(()) };
+        let data = match self.data.as_deref().and_then(|data| data.strip_prefix('@')) {
+            Some("-") => {
+                io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata())
+            }
+            Some(name) => fs::metadata(name),
+            None => return output::check(path),
+        };
+        // Whether the data can be read is said later.
+        let (Ok(data), Ok(output)) = (data, fs::metadata(path)) else { return output::check(path) };
+        if data.is_file() && output::is_one_file(&data, &output) {
+            let message = format!("writing {}: the data are read from it", path.display());
+            return Err(Failure::new(Code::Usage, message).help("give the answer a file of its own"));
+        }
+        output::check(path)
     }
 
     /// A person waits as long as the person likes: only connecting has a limit of its own.
@@ -166,6 +189,7 @@ impl Call {
             }
             None => Body::empty(),
         };
+        so_far.reaches(Stage::Call);
         let sent = request_head(&method, url, &headers, &body).filter(|_| verbose);
         let show_sent =
             |version: &str| sent.iter().try_for_each(|sent| show(b"> ", &in_version(sent, version)));
@@ -183,7 +207,7 @@ impl Call {
             show_sent(self.versions.name())?;
         }
         let answer = call.send().await.map_err(failed)?;
-        so_far.has_answer.set(true);
+        so_far.reaches(Stage::Answer);
         if verbose {
             if let Some(tls) = answer.tls() {
                 show(b"* ", trust::lines(tls).as_bytes())?;
@@ -194,43 +218,96 @@ impl Call {
             show(b"< ", &head(&answer))?;
         }
         let status = answer.status();
-        if self.fail && status.as_u16() >= 400 {
-            let found = format!("calling {url}: the status of the answer is {status}");
-            return Err(
-                Failure::new(Code::Status, found).help("leave out --fail to see what the server says")
-            );
+        let is_failure = self.fail && status.as_u16() >= 400;
+        if !is_failure || self.include {
+            self.print(url, answer, !is_failure, so_far).await?;
         }
-        self.print(url, answer).await
+        if is_failure {
+            let found = format!("calling {url}: the status of the answer is {status}");
+            let failure = Failure::new(Code::Status, found);
+            return Err(failure.help("leave out --fail to see what the server says"));
+        }
+        Ok(())
     }
 
-    /// Writes the answer while it comes.
-    async fn print(&self, url: &str, mut answer: Response) -> Result<(), Failure> {
+    /// Writes the answer while it comes, its body only if that is wanted.
+    async fn print(
+        &self,
+        url: &str,
+        mut answer: Response,
+        wants_body: bool,
+        so_far: &SoFar,
+    ) -> Result<(), Failure> {
+        so_far.reaches(Stage::Output);
         let (mut to, place) = destination(self.output.as_deref())?;
         let is_terminal = to.is_terminal();
-        let mut write = |bytes: &[u8]| to.write_all(bytes).map_err(|cause| output::unwritten(&place, &cause));
+        let mut write = |bytes: &[u8]| {
+            so_far.reaches(Stage::Output);
+            to.write_all(bytes).map_err(|cause| output::unwritten(&place, &cause))?;
+            so_far.reaches(Stage::Answer);
+            Ok(())
+        };
         if self.include {
             let head = head(&answer);
             write(if is_terminal { for_terminal(&head) } else { head.into() }.as_ref())?;
         }
-        relay(async || answer.chunk().await.map_err(|error| explain::call(url, &error)), &mut write).await?;
+        so_far.reaches(Stage::Answer);
+        while wants_body
+            && let Some(chunk) = answer.chunk().await.map_err(|error| explain::call(url, &error))?
+        {
+            write(&chunk)?;
+        }
         to.flush().map_err(|cause| output::unwritten(&place, &cause))
     }
 }
 
-/// How far a call has come.
+/// How far a call has come, for the thread that watches its time.
 #[derive(Default)]
 struct SoFar {
+    stage: Mutex<Stage>,
     /// Ends with the last block of a body that is read while it is sent.
-    unsent: RefCell<Weak<()>>,
-    has_answer: Cell<bool>,
+    unsent: Mutex<Weak<()>>,
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, Default)]
+enum Stage {
+    /// Its data are opened.
+    #[default]
+    Data,
+    /// The client calls.
+    Call,
+    /// There is an answer, and more of its body is awaited.
+    Answer,
+    /// What has come of it is written.
+    Output,
 }
 
 impl SoFar {
+    fn reaches(&self, stage: Stage) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    }
+
+    /// What is said of a call that took too long.
+    fn late(&self, url: &str, limit: Duration, client: &Client) -> Failure {
+        let stage = *self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let (doing, help) = match stage {
+            Stage::Data => ("opening the data".to_owned(), "see that something writes to what --data names"),
+            Stage::Call => (self.phase(client).to_string(), "see what the server does"),
+            Stage::Answer => (Phase::Body.to_string(), "see what the server does"),
+            Stage::Output => ("writing it".to_owned(), "see that something takes what is written"),
+        };
+        let message =
+            format!("calling {url}: the answer was not whole after {limit:?}, which ended while {doing}");
+        Failure::new(Code::Timeout, message).help(format_args!("{help}, or raise --timeout"))
+    }
+
+    /// The phase of a call that has no answer yet.
     fn phase(&self, client: &Client) -> Phase {
+        let unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
         match client.counters().total().active {
-            _ if self.has_answer.get() => Phase::Body,
             0 => Phase::Connect,
-            _ if self.unsent.borrow().strong_count() > 0 => Phase::Write,
+            _ if unsent.strong_count() > 0 => Phase::Write,
             _ => Phase::Read,
         }
     }
@@ -238,22 +315,9 @@ impl SoFar {
     /// A body whose end is noticed.
     fn sends(&self, blocks: Blocks) -> Body {
         let unsent = Arc::new(());
-        self.unsent.replace(Arc::downgrade(&unsent));
+        *self.unsent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&unsent);
         blocks.holding(unsent).into_body()
     }
-}
-
-/// Writes chunks until there are no more. It yields now and then: while chunks keep coming, the timer of a timeout would
-/// never be polled.
-async fn relay(
-    mut next: impl AsyncFnMut() -> Result<Option<Bytes>, Failure>,
-    mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    while let Some(chunk) = next().await? {
-        write(&chunk)?;
-        tokio::task::coop::consume_budget().await;
-    }
-    Ok(())
 }
 
 /// Where the answer goes, and what that is called.
@@ -389,23 +453,5 @@ mod tests {
         );
         // The start of an escape sequence, in Latin-1 and in UTF-8.
         assert_eq!(shown(b"HTTP/1.1 200 \x9b2J\xc2\x9b2J\r\n"), "HTTP/1.1 200 \u{fffd}2J\\u{9b}2J\r\n");
-    }
-
-    #[test]
-    fn a_timeout_has_its_turn_while_chunks_keep_coming() {
-        let (mut left, mut written) = (1_000_000, 0);
-        let chunks = async || {
-            left -= 1;
-            Ok((left > 0).then(|| Bytes::from_static(b"x")))
-        };
-        let relayed = relay(chunks, |chunk| {
-            written += chunk.len();
-            Ok(())
-        });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let in_time = runtime
-            .expect("a runtime")
-            .block_on(async { tokio::time::timeout(Duration::ZERO, relayed).await });
-        assert!(in_time.is_err() && written < 999_999, "{written} chunks went by first");
     }
 }

@@ -38,7 +38,8 @@ async fn serve(root: State<Root>, request: Request) -> Result<Response, Error> {
     match found {
         Ok(Found::File(file)) => Ok(file.answer(request.headers(), SystemTime::now())),
         Ok(Found::Elsewhere(location)) => {
-            Ok(Response::new(StatusCode::PERMANENT_REDIRECT).header("location", location))
+            // Not a permanent one: a browser would keep that for good, for whatever is there later, or on this port.
+            Ok(Response::new(StatusCode::TEMPORARY_REDIRECT).header("location", location))
         }
         Err(cause) => refused(&cause),
     }

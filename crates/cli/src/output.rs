@@ -1,7 +1,7 @@
 //! Results on stdout: nothing else goes there, and a reader that goes away (`| head`) is no panic.
 
 use std::fmt::Display;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -45,11 +45,16 @@ fn write(path: &Path, result: &str) -> Result<(), Failure> {
     fs::write(path, result).map_err(|cause| unwritten(&path.display().to_string(), &cause))
 }
 
-/// Opens the file that a result will be written to, so that a measurement of minutes is not lost for want of a place. A file
+/// Opens the file that a result will be written to, so that a measurement of minutes, or an answer, is not lost for want of a place. A file
 /// that was not there is removed again.
 #[cfg(any(feature = "swarm", feature = "udp"))]
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     Tried::open(path).map(drop)
+}
+
+/// Whether both are of one file, by whatever path each was found.
+pub(crate) fn is_one_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// A file that was opened to see whether it can be.
@@ -76,8 +81,8 @@ impl Tried {
 
     /// By whatever path each was opened.
     fn is_the_same(&self, other: &Self) -> bool {
-        let number = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
-        number(&self.file).is_some_and(|own| number(&other.file) == Some(own))
+        let found = self.file.metadata().and_then(|own| Ok((own, other.file.metadata()?)));
+        found.is_ok_and(|(own, other)| is_one_file(&own, &other))
     }
 }
 

@@ -169,8 +169,9 @@ impl Router {
         self
     }
 
-    /// Answers unknown paths instead of the 404. The fallback of a nested router answers the unknown paths below its prefix. A
-    /// nested router without a fallback uses that of the outer router. Fallbacks get no path parameters.
+    /// Answers unknown paths instead of the 404. The fallback of a nested router answers the unknown paths below its prefix, and
+    /// there comes before routes of an outer router that have a variable in place of the prefix, such as `/{*rest}`. A nested
+    /// router without a fallback uses that of the outer router. Fallbacks get no path parameters.
     #[track_caller]
     pub fn fallback<H: Handler<Args>, Args: 'static>(mut self, handler: H) -> Self {
         let entry = Entry::new(handler, Location::caller());

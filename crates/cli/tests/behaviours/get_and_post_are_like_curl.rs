@@ -137,6 +137,40 @@ fn a_timeout_holds_while_chunks_keep_coming() {
 }
 
 #[test]
+fn a_timeout_holds_while_the_other_end_of_a_pipe_does_nothing() {
+    let served = Served::demo();
+    let dir = tempfile::tempdir().expect("a directory for a pipe");
+    let pipe = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let (pipe, large) = (text(&pipe), served.url("/bytes/3000000"));
+    let data = format!("@{pipe}");
+    for (args, doing) in [
+        // Nobody opens the other end.
+        (&["post", &served.url("/echo"), "-d", &data][..], "opening the data"),
+        (&["get", &large, "-o", pipe], "writing it"),
+        // Nobody reads it.
+        (&["get", &large], "writing it"),
+        (&["get", "-i", &large, "-o", "-"], "writing it"),
+    ] {
+        let mut command = command();
+        let command = command.args(args).args(["-m", "300ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the built command starts");
+        let unread = child.stdout.take();
+        let (ended, end) = std::sync::mpsc::channel();
+        let pid = rustix::process::Pid::from_child(&child);
+        std::thread::spawn(move || ended.send(child.wait_with_output().expect("it was started")));
+        let output = end.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| {
+            // It would wait for ever.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            panic!("{args:?} did not end")
+        });
+        drop(unread);
+        assert_refused(&output, 28, &format!("not whole after 300ms, which ended while {doing}"));
+    }
+}
+
+#[test]
 fn data_is_text_a_file_or_stdin() {
     let served = Served::demo();
     let echo = served.url("/echo");
@@ -163,6 +197,33 @@ fn data_is_text_a_file_or_stdin() {
 }
 
 #[test]
+fn an_answer_without_a_place_is_not_asked_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let dir = tempfile::tempdir().expect("a directory for the data");
+    let (data, link) = (dir.path().join("data"), dir.path().join("link"));
+    std::fs::write(&data, "the only copy").expect("the data can be written");
+    std::os::unix::fs::symlink(&data, &link).expect("a link can be made");
+    let (named, missing) = (format!("@{}", text(&data)), dir.path().join("missing/answer"));
+    assert_refused(&anywire(&["post", &url, "-d", "x", "-o", text(&missing)]), 23, "missing/answer");
+    assert_refused(&anywire(&["get", &url, "-o", text(dir.path())]), 23, "directory");
+    for output in [&data, &link] {
+        assert_refused(&anywire(&["post", &url, "-d", &named, "-o", text(output)]), 2, "are read from it");
+        let mut command = command();
+        command.args(["post", &url, "-d", "@-", "-o", text(output)]);
+        command.stdin(std::fs::File::open(&data).expect("it is there"));
+        assert_refused(&command.output().expect("the built command starts"), 2, "are read from it");
+    }
+    assert_eq!(std::fs::read_to_string(&data).expect("it is there"), "the only copy");
+    listener.set_nonblocking(true).expect("a socket");
+    let asked = listener.accept().map(drop).map_err(|cause| cause.kind());
+    assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "nobody has called");
+    let nobody = anywire(&["get", "http://127.0.0.1:1/", "-o", text(&data)]);
+    assert_refused(&nobody, 7, "nobody listens there");
+    assert_eq!(std::fs::read_to_string(&data).expect("it is there"), "the only copy");
+}
+
+#[test]
 fn a_bad_status_is_a_failure_only_where_it_is_said_so() {
     let served = Served::demo();
     let lenient = anywire(&["get", &served.url("/nowhere")]);
@@ -171,6 +232,18 @@ fn a_bad_status_is_a_failure_only_where_it_is_said_so() {
     let strict = anywire(&["get", "--fail", &served.url("/nowhere")]);
     assert_refused(&strict, 22, "404 Not Found");
     assert!(strict.stdout.is_empty());
+    // Fields such as Retry-After say what to do about it.
+    for args in [&["get", "-f", "-i"][..], &["get", "-f", "-I"], &["post", "-f", "-i", "-d", "x"]] {
+        let strict = anywire(&[args, &[&served.url("/nowhere")]].concat());
+        assert_refused(&strict, 22, "404 Not Found");
+        let head = stdout(&strict);
+        assert!(head.starts_with("HTTP/1.1 404 Not Found\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+    let dir = tempfile::tempdir().expect("a directory for the answer");
+    let file = dir.path().join("answer");
+    let strict = anywire(&["get", "-f", &served.url("/nowhere"), "-o", text(&file)]);
+    assert_refused(&strict, 22, "404 Not Found");
+    assert!(!file.exists(), "there is nothing to write");
     for (answer, code) in [
         (&b"HTTP/1.1 399 Odd\r\ncontent-length: 0\r\n\r\n"[..], 0),
         (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", 22),

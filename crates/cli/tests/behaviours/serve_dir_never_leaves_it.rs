@@ -34,7 +34,7 @@ fn files_are_served_with_their_type_and_length() {
 
     assert_eq!(ask(&served, "GET", "/sub/", "").1, b"<p>sub");
     let (head, _) = ask(&served, "GET", "/sub", "");
-    assert!(head.starts_with("HTTP/1.1 308 ") && head.contains("location: /sub/\r\n"), "{head}");
+    assert!(head.starts_with("HTTP/1.1 307 ") && head.contains("location: /sub/\r\n"), "{head}");
     let (head, _) = ask(&served, "GET", "//sub", "");
     assert!(head.contains("location: /sub/\r\n"), "{head}");
     assert_eq!(status(&served, "POST", "/"), "405");

@@ -14,6 +14,8 @@ pub(super) struct Leaf {
     pub(super) get: Option<EndpointId>,
     allow: String,
     pub(super) params: Vec<Box<str>>,
+    /// The fallbacks of nested routers that come before it.
+    pub(super) yields_to: Box<[EndpointId]>,
 }
 
 impl Leaf {
@@ -47,7 +49,8 @@ impl Leaf {
             let name = RouteName { method: method.as_str().into(), path: path.as_str().into() };
             methods.push((method.clone(), endpoints.add(name, entry)?));
         }
-        let mut leaf = Self { methods, get: None, allow, params: param_names(normal) };
+        let mut leaf =
+            Self { methods, get: None, allow, params: param_names(normal), yields_to: Box::default() };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }

@@ -60,6 +60,28 @@ pub(super) fn in_original(path: &str, ranges: impl Iterator<Item = Range<usize>>
     ranges.map(|range| original(range.start)..original(range.end)).collect()
 }
 
+/// Whether a prefix names a path below it more closely than a route does: at the first part in which they differ, the route
+/// is less definite. All routes at or below the prefix are as close. Both are in normal form.
+pub(super) fn is_closer(prefix: &str, route: &str) -> bool {
+    let parts = prefix.split('/').zip(route.split('/'));
+    let definite = parts.map(|(prefix, route)| (how_definite(prefix), how_definite(route)));
+    definite
+        .filter(|(prefix, route)| prefix != route)
+        .map(|(prefix, route)| prefix > route)
+        .next()
+        .unwrap_or(false)
+}
+
+/// How much a part of a route says of what it matches, as the tree weighs it.
+fn how_definite(part: &str) -> u8 {
+    match part {
+        _ if !part.contains('{') => 3,
+        _ if part.starts_with("{*") => 0,
+        _ if part.starts_with('{') && part.ends_with('}') => 1,
+        _ => 2,
+    }
+}
+
 fn push(normal: &mut String, mut rest: &[u8]) {
     while let Some((octet, after)) = next(rest) {
         match octet {
@@ -182,6 +204,20 @@ mod tests {
         ] {
             assert_eq!(of_route(route), normal, "{route}");
         }
+    }
+
+    #[test]
+    fn a_prefix_is_closer_than_a_route_with_a_variable_in_its_place() {
+        for route in ["/{*all}", "/{a}", "/{a}/users", "/{a}/{b}", "/x{a}/y"] {
+            assert!(is_closer("/api", route), "{route}");
+        }
+        for route in ["/api", "/api/{*all}", "/api/{a}", "/apis/{a}", "/", "/api/{a}/b"] {
+            assert!(!is_closer("/api", route), "{route}");
+        }
+        assert!(is_closer("/of/{tenant}/api", "/of/{id}/{*all}"));
+        assert!(!is_closer("/of/{tenant}", "/of/{id}/{*all}"));
+        assert!(!is_closer("/of/{tenant}", "/of/all/{*all}"));
+        assert!(!is_closer("/{tenant}", "/x{a}/{b}"));
     }
 
     #[test]

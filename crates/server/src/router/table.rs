@@ -21,7 +21,7 @@ impl Router {
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
         let mut tree = Tree::new();
-        let mut leaves = Vec::new();
+        let (mut leaves, mut normals) = (Vec::new(), Vec::new());
         let mut endpoints = Endpoints::new(&self.scopes);
         let mut literals = Vec::new();
         for (normal, routes) in self.by_path()? {
@@ -29,10 +29,14 @@ impl Router {
             if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
                 literals.push(Literal { path: normal.as_str().into(), get: leaf.get, leaf: leaves.len() });
             }
-            tree.insert(normal, leaves.len(), &routes[0].path, routes[0].entry.place)?;
+            tree.insert(normal.clone(), leaves.len(), &routes[0].path, routes[0].entry.place)?;
             leaves.push(leaf);
+            normals.push(normal);
         }
         let fallbacks = Fallbacks::new(&self.fallbacks, &mut endpoints)?;
+        for (leaf, normal) in leaves.iter_mut().zip(&normals) {
+            leaf.yields_to = fallbacks.closer_than(normal).collect();
+        }
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
         let endpoints = endpoints.into_served();
         Ok(Table { tree: tree.build(), literals, leaves, endpoints, fallbacks, states })
@@ -135,7 +139,7 @@ impl Table {
             // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that
             // another route has this text.
             Ok(found) if found.params.iter().all(|(_, value)| path::is_plain(value)) => {
-                self.leaves[*found.value].matched(head.method(), || {
+                self.matched(*found.value, head, path, || {
                     if found.params.is_empty() {
                         return Params::default();
                     }
@@ -156,13 +160,31 @@ impl Table {
         let path = head.path();
         let normal = path::of_request(path);
         let Ok(found) = self.tree.at(&normal) else { return self.unknown_path(head, &normal) };
-        self.leaves[*found.value].matched(head.method(), || {
+        self.matched(*found.value, head, &normal, || {
             if found.params.is_empty() {
                 return Params::default();
             }
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
             Params::new(Rc::clone(&names[*found.value]), path::in_original(path, ranges))
         })
+    }
+
+    /// The answer of a leaf, unless the path, which is in normal form, is an unknown one of a nested router.
+    fn matched(
+        &self,
+        leaf: usize,
+        head: &RequestHead,
+        normal: &str,
+        params: impl FnOnce() -> Params,
+    ) -> Matched {
+        let leaf = &self.leaves[leaf];
+        if !leaf.yields_to.is_empty()
+            && let Some(fallback) = self.fallbacks.nested(normal)
+            && leaf.yields_to.contains(&fallback)
+        {
+            return self.unknown_path(head, normal);
+        }
+        leaf.matched(head.method(), params)
     }
 
     fn unknown_path(&self, head: &RequestHead, normal: &str) -> Matched {
@@ -191,12 +213,14 @@ impl<R: IntoResponse> From<R> for Matched {
 struct Fallbacks {
     /// By the prefix of a nested router.
     nested: matchit::Router<EndpointId>,
+    /// Those of nested routers with their prefix in normal form.
+    prefixes: Vec<(String, EndpointId)>,
     outermost: Option<EndpointId>,
 }
 
 impl Fallbacks {
     fn new(given: &[Fallback], endpoints: &mut Endpoints<'_>) -> Result<Self, RouteError> {
-        let mut nested = Tree::new();
+        let (mut nested, mut prefixes) = (Tree::new(), Vec::new());
         let mut outermost = None;
         let mut seen: Vec<(String, &Fallback)> = Vec::with_capacity(given.len());
         for fallback in given {
@@ -213,15 +237,27 @@ impl Fallbacks {
                 for below in ["", "/", "/{*rest}"] {
                     nested.insert(format!("{normal}{below}"), endpoint, prefix, entry.place)?;
                 }
+                prefixes.push((normal.clone(), endpoint));
             }
             seen.push((normal, fallback));
         }
-        Ok(Self { nested: nested.build(), outermost })
+        Ok(Self { nested: nested.build(), prefixes, outermost })
+    }
+
+    /// The fallbacks that come before this route: it has a variable where their prefix has text, and is no route of theirs.
+    fn closer_than(&self, route: &str) -> impl Iterator<Item = EndpointId> {
+        let closer = self.prefixes.iter().filter(|(prefix, _)| path::is_closer(prefix, route));
+        closer.map(|(_, fallback)| *fallback)
     }
 
     /// The fallback of the innermost nested router that contains the path, which is in normal form.
     fn find(&self, normal: &str) -> Option<EndpointId> {
-        self.nested.at(normal).ok().map(|found| *found.value).or(self.outermost)
+        self.nested(normal).or(self.outermost)
+    }
+
+    /// The same, of nested routers alone.
+    fn nested(&self, normal: &str) -> Option<EndpointId> {
+        self.nested.at(normal).ok().map(|found| *found.value)
     }
 }
 

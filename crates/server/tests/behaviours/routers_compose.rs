@@ -78,6 +78,67 @@ fn each_router_has_its_own_fallback() {
 }
 
 #[test]
+fn a_nested_fallback_comes_before_variables_of_the_outer_router() {
+    let api = || Router::new().get("/users", async || "users").get("/users/{id}", async || "user");
+    let tenant = Router::new().get("/{*rest}", async || "below").fallback(async || "tenant");
+    let router = Router::new()
+        .nest("/api", api().fallback(async || "no such call"))
+        .nest("/without", api())
+        .nest("/of/{tenant}", tenant)
+        .nest("/\u{e4}", Router::new().fallback(async || "no such letter"))
+        .get("/api/health", async || "healthy")
+        .get("/api/{version}/health", async || "healthy too")
+        .get("/of/all/{what}", async || "all")
+        .get("/{name}", async || "page")
+        .get("/{name}/{version}", async || "page of a version");
+    let served = crate::support::serve(router);
+    for (target, expected) in [
+        ("/api", "no such call"),
+        ("/api/", "no such call"),
+        ("/api/nope", "no such call"),
+        ("/%61pi/nope", "no such call"),
+        ("/api/nope/at/all", "no such call"),
+        ("/%c3%a4/x", "no such letter"),
+        ("/api/users", "users"),
+        ("/api/users/7", "user"),
+        ("/api/health", "healthy"),
+        ("/api/2/health", "healthy too"),
+        ("/of/7", "tenant"),
+        ("/of/7/x", "below"),
+        ("/of/all/x", "all"),
+        ("/of/all/x/y", "below"),
+        ("/apis", "page"),
+        ("/a/b", "page of a version"),
+        ("/without/nope", "page of a version"),
+    ] {
+        assert_eq!(get(&served, target), text(200, expected), "{target}");
+    }
+}
+
+#[test]
+fn a_nested_fallback_comes_before_a_rest_of_the_outer_router_whatever_the_method() {
+    let api = Router::new().get("/users", async || "users").fallback(async || "no such call");
+    let page = async || "the page";
+    let served = crate::support::serve(Router::new().nest("/api", api).get("/", page).get("/{*rest}", page));
+    for (target, expected) in [
+        ("/api", "no such call"),
+        ("/api/nope", "no such call"),
+        ("/api/users", "users"),
+        ("/", "the page"),
+        ("/apis/nope", "the page"),
+    ] {
+        assert_eq!(get(&served, target), text(200, expected), "{target}");
+    }
+    let post =
+        |target| served.ask(&format!("POST {target} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"));
+    assert_eq!(post("/api/nope").text(), "no such call");
+    assert_eq!(post("/api/users").status, 405);
+    assert_eq!(post("/apis/nope").status, 405);
+    let tunnel = served.ask("CONNECT /api/nope HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert!(tunnel.status >= 400, "no fallback may answer it");
+}
+
+#[test]
 fn a_merged_fallback_is_that_of_both() {
     let merged = Router::new().get("/merged", async || "merged").fallback(async || "nothing here");
     let served = crate::support::serve(Router::new().get("/", async || "own").merge(merged));
@@ -89,7 +150,7 @@ fn a_merged_fallback_is_that_of_both() {
 #[test]
 fn a_path_of_several_routers_answers_the_methods_of_all() {
     let reads = Router::new().get("/orders", async || "read").fallback(async || "fallback");
-    let writes = Router::new().post("/orders", async || "written");
+    let writes = Router::new().post("/orders", async || "written").head("/orders", async || "");
     let served = crate::support::serve(Router::new().nest("/api", reads.merge(writes)));
     assert_eq!(
         served.ask("POST /api/orders HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").text(),
@@ -97,5 +158,5 @@ fn a_path_of_several_routers_answers_the_methods_of_all() {
     );
     let refused = served.ask(&format!("{} /api/orders HTTP/1.1\r\nhost: x\r\n\r\n", Method::DELETE));
     assert_eq!(refused.status, 405, "the path is there: the fallback is not asked");
-    assert_eq!(refused.header("allow"), Some("GET, POST, HEAD, OPTIONS"));
+    assert_eq!(refused.header("allow"), Some("GET, POST, HEAD, OPTIONS"), "each once");
 }
