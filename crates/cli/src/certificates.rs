@@ -172,13 +172,31 @@ impl Certificates {
 }
 
 impl Loaded {
-    /// How to trust a certificate that was made for a trial, once it is known where the service listens.
-    pub(crate) fn how_to_trust(&self, url: &str) -> Option<String> {
+    /// How to trust a certificate that was made for a trial, once it is known where the service listens: by the first address
+    /// that curl reaches, else by the first with TLS.
+    pub(crate) fn how_to_trust(&self, addresses: &[&Address]) -> Option<String> {
         let file = self.made.as_ref()?.file.display();
+        let get = format!("anywire get --cacert {file}");
+        let curl = format!("curl --cacert {file}");
+        let by_url = |address: &&Address| {
+            let url = url(address)?;
+            Some(format!("one of\n  {get} {url}\n  {curl} {url}"))
+        };
+        let by_path = |address: &&Address| {
+            let path = address.location();
+            let is_path = address.scheme() == "tls+unix" && path.starts_with('/');
+            is_path.then(|| {
+                format!("one of\n  {get} --via {address} {SELF}\n  {curl} --unix-socket {path} {SELF}",)
+            })
+        };
+        let by_wire =
+            |address: &&Address| speaks_tls(address).then(|| format!("\n  {get} --via {address} {SELF}"));
+        let all = addresses.iter();
+        let ways = all.clone().find_map(by_url).or_else(|| all.clone().find_map(by_path));
+        let ways = ways.or_else(|| all.clone().find_map(by_wire))?;
+        let days = VALID_FOR.as_secs() / (24 * 3600);
         Some(format!(
-            "for {} days and as long as this runs, its certificate is in {file}; trust it with one of\n  \
-             anywire get --cacert {file} {url}\n  curl --cacert {file} {url}",
-            VALID_FOR.as_secs() / (24 * 3600),
+            "for {days} days and as long as this runs, its certificate is in {file}; trust it with {ways}"
         ))
     }
 }
@@ -220,6 +238,9 @@ impl Drop for Made {
 pub(crate) fn speaks_tls(address: &Address) -> bool {
     address.scheme().split('+').next() == Some("tls")
 }
+
+/// The URL of a service on a wire without hosts: a name that its certificate has.
+const SELF: &str = "https://localhost/";
 
 /// The URL at which a service on an address with TLS is called from this machine, on wires that have hosts and ports.
 pub(crate) fn url(address: &Address) -> Option<String> {

@@ -76,8 +76,8 @@ impl Serve {
                 None => output::print_line(format_args!("listening on {address}"))?,
             }
         }
-        let url = running.addresses().find_map(certificates::url);
-        if let Some(advice) = loaded.as_ref().zip(url).and_then(|(loaded, url)| loaded.how_to_trust(&url)) {
+        let addresses: Vec<_> = running.addresses().collect();
+        if let Some(advice) = loaded.as_ref().and_then(|loaded| loaded.how_to_trust(&addresses)) {
             tracing::info!("{advice}");
         }
         let ended = running.wait_for_signal().map_err(|error| Failure::of(Code::Failed, &error))?;

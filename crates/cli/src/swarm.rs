@@ -1,5 +1,6 @@
 //! `anywire swarm`: very many connections over user-space TCP in this process, and how fast they go.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,11 @@ impl Swarm {
         let outcome = progress::during(show, || anywire_swarm_load::run(plan, &stop, &monitor));
         progress.finish();
         let outcome = match outcome {
-            Err(Error::Stopped) => return signals.check(),
+            Err(stopped @ Error::Stopped) => {
+                // There is no result so far, and a script that waits for one should know. Whoever closed stderr reads nothing.
+                let _ = writeln!(io::stderr(), "{stopped}");
+                return signals.check();
+            }
             outcome => outcome.map_err(|error| failure(&error))?,
         };
         output::table_or_json(&outcome, self.json.as_deref())?;

@@ -473,6 +473,21 @@ mod tests {
     }
 
     #[test]
+    fn hosts_beyond_ascii_become_what_dns_knows() {
+        for (url, host) in [
+            ("http://bücher.example/", "xn--bcher-kva.example"),
+            ("http://B\u{dc}CHER.example/", "xn--bcher-kva.example"),
+            ("http://faß.example/", "xn--fa-hia.example"),
+            ("http://例え.テスト/", "xn--r8jz45g.xn--zckzah"),
+            ("http://ｅxample\u{3002}com/", "example.com"),
+        ] {
+            assert_eq!(Url::parse(url).expect(url).host(), host);
+        }
+        // Right to left and left to right in one label (RFC 5893).
+        assert!(Url::parse("http://\u{5d0}a.example/").is_err());
+    }
+
+    #[test]
     fn bad_urls_name_what_is_wrong() {
         let fault = |url: &str| Url::parse(url).expect_err(url);
         assert!(matches!(fault("/path"), UrlError::Syntax(_)));

@@ -25,8 +25,8 @@ fn every_way_is_measured_and_makes_its_own_calls() {
     let ways = if all.cores.is_some() { 4 } else { 3 };
     assert_eq!(rows.len(), 2 * ways, "{:?}", all.notes);
     for row in &all.rows {
-        assert!(row.hand_overs_per_second > 0.0 && row.cpu_us_per_hand_over > 0.0, "{row:?}");
-        assert!(row.p50_us <= row.p99_us && row.p99_us <= row.max_us, "{row:?}");
+        assert!(row.hand_overs_per_second > 0.0 && row.cpu_us_per_hand_over > Some(0.0), "{row:?}");
+        assert!(row.p50_us.is_some() && row.p50_us <= row.p99_us && row.p99_us <= row.max_us, "{row:?}");
     }
     if let Some(why_not) = all.notes.iter().find(|note| note.contains("cannot count")) {
         assert!(std::env::var_os("CI").is_none(), "{why_not}");

@@ -99,10 +99,11 @@ fn loop_share(id: usize, core: Option<usize>, share: &LoopResult) -> LoopShare {
 }
 
 fn generator(results: &[LoopResult], shares: &[LoopShare], answered: u64) -> Generator {
-    // One loop that cannot tell its time makes the sum unknown.
-    let Some(cpu) = results.iter().map(|one| one.cpu).collect::<Option<Vec<_>>>() else {
-        return Generator::default();
-    };
+    // A loop without connections may see the end of a short run before its beginning, and has used nothing in it. One that
+    // cannot tell its time makes the sum unknown.
+    let measured = results.iter().filter(|one| !one.measured.is_zero());
+    let cpu = measured.map(|one| one.cpu).collect::<Option<Vec<_>>>();
+    let Some(cpu) = cpu.filter(|cpu| !cpu.is_empty()) else { return Generator::default() };
     let user_us: f64 = cpu.iter().map(|cpu| cpu.user.as_nanos() as f64 / 1000.0).sum();
     let system_us: f64 = cpu.iter().map(|cpu| cpu.system.as_nanos() as f64 / 1000.0).sum();
     let full = shares.iter().any(|share| share.busy.is_some_and(|busy| busy > FULL));
@@ -152,5 +153,13 @@ mod tests {
     fn cpu_that_is_unknown_limits_nothing() {
         let unknown = LoopResult { cpu: None, ..second(0) };
         assert_eq!(limited_by(&[second(990), unknown]), None);
+    }
+
+    #[test]
+    fn a_loop_that_saw_no_measured_part_has_used_nothing() {
+        let unseen = || LoopResult { cpu: None, measured: Duration::ZERO, ..second(0) };
+        let used = |results: &[LoopResult]| generator(results, &[], 1000).cpu_us_per_request;
+        assert_eq!(used(&[second(200), unseen()]), Some(200.0));
+        assert_eq!(used(&[unseen(), unseen()]), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use anywire_load::text::{Columns, grouped, known, time, whole};
+use anywire_load::text::{Columns, digits, grouped, known, time, whole};
 use anywire_load::{Latency, LatencySummary};
 use anywire_sys::memory;
 use serde::Serialize;
@@ -300,7 +300,8 @@ impl Outcome {
         let mut note = |text| row("note", text);
         let rounds = self.measured.echoes as f64 / f64::from(self.plan.connections);
         if self.measured.interrupted {
-            note("interrupted: the figures are of a part".to_owned());
+            let seconds = digits(self.measured.seconds);
+            note(format!("interrupted: the figures are of the {seconds} s that were measured"));
         }
         if self.completions.is_some() && rounds < ROUNDS_MIN {
             note(format!("{rounds:.1} rounds were measured: for fairness, measure {ROUNDS_MIN} or more"));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use anywire::load::compare::{ComparePlan, Comparison, Figures, Placement, Row};
-use anywire::load::text::{Columns, counted, digits, known, whole};
+use anywire::load::text::{Columns, digits, known, whole};
 use anywire::load::{Host, Tool};
 use anywire_ladder::hand_over::{HandOver, HandOvers};
 use serde::{Serialize, Serializer};
@@ -66,7 +66,11 @@ impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(comparison) = &self.comparison {
             writeln!(formatter, "{}", comparison.host.line())?;
-            writeln!(formatter, "{}\n", plan(comparison))?;
+            writeln!(formatter, "{}", plan(comparison))?;
+            if let Some(interruption) = comparison.interruption() {
+                writeln!(formatter, "{interruption}")?;
+            }
+            writeln!(formatter)?;
             let rows: Vec<_> = comparison.candidates.iter().map(cells).collect();
             for (range, what_they_are) in TABLES {
                 let headings = COLUMNS[range.clone()].iter().map(|column| column.heading);
@@ -123,13 +127,8 @@ pub(super) fn plan(comparison: &Comparison) -> String {
         (Some(server), Some(client)) => format!("; server on core {server}, client on core {client}"),
         _ => String::new(),
     };
-    let rounds = comparison.candidates.iter().map(|row| row.rounds.len()).max().unwrap_or_default();
-    let interrupted = match comparison.interrupted {
-        true => format!("; interrupted: {}", counted(rounds as u64, "whole round")),
-        false => String::new(),
-    };
     format!(
-        "{} connections{}, depth {}, {}-byte body, {} rounds of {} s, medians{placement}{interrupted}",
+        "{} connections{}, depth {}, {}-byte body, {} rounds of {} s, medians{placement}",
         plan.connections,
         if idle > 0 { format!(", {idle} of them idle") } else { String::new() },
         plan.depth,
@@ -165,10 +164,10 @@ pub(super) fn calls(by_name: Option<&BTreeMap<String, f64>>) -> String {
 pub(super) fn of_hand_over(row: &HandOver) -> Vec<String> {
     vec![
         whole(row.hand_overs_per_second),
-        digits(row.cpu_us_per_hand_over),
+        known(row.cpu_us_per_hand_over, digits),
         known(row.syscalls_per_hand_over, digits),
-        digits(row.p50_us),
-        digits(row.p99_us),
+        known(row.p50_us, digits),
+        known(row.p99_us, digits),
     ]
 }
 

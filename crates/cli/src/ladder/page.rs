@@ -23,8 +23,8 @@ pub(super) fn page(outcome: &Outcome) -> String {
 }
 
 fn rungs(page: &mut Page, comparison: &Comparison) {
-    if comparison.interrupted {
-        page.warning("This run was ended early: it holds the whole rounds until then.");
+    if let Some(interruption) = comparison.interruption() {
+        page.warning(&interruption);
     }
     page.paragraph(&format!("{}.", outcome::plan(comparison)));
     page.paragraph(&format!("{}.", comparison.host.line()));
@@ -104,11 +104,11 @@ fn hand_overs(page: &mut Page, all: &HandOvers) {
         page.warning("This run was ended early: these are the rows until then.");
     }
     page.paragraph(&format!("Two threads pass jobs back and forth{}.", outcome::between(all)));
-    let chart = |title: &str, write: fn(f64) -> String, figure: fn(&HandOver) -> f64| {
+    let chart = |title: &str, write: fn(f64) -> String, figure: fn(&HandOver) -> Option<f64>| {
         let ways = || Way::ALL.into_iter().enumerate().map(|(index, way)| (way, style(index)));
         let points = |way: Way| {
             let of_way = all.rows.iter().filter(move |row| row.way == way);
-            of_way.map(|row| (row.in_flight as f64, figure(row))).collect()
+            of_way.filter_map(|row| Some((row.in_flight as f64, figure(row)?))).collect()
         };
         let lines: Vec<_> = ways().map(|(way, style)| Line { points: points(way), style }).collect();
         Chart {

@@ -98,7 +98,8 @@ impl UdpLoad {
                 let options = Search { loss_max, repeats: self.repeats, ..Search::default() };
                 let told = |trial: &Trial| {
                     let rate = text::whole(trial.datagrams_per_second);
-                    progress.say(&format!("{rate}/s: {} of {} lost", trial.lost, trial.sent));
+                    let early = if trial.held.is_none() { ", ended early" } else { "" };
+                    progress.say(&format!("{rate}/s: {} of {} lost{early}", trial.lost, trial.sent));
                 };
                 let found = search(&loops, &plan, &options, told).map_err(|error| failure(&error))?;
                 progress.finish();

@@ -53,26 +53,32 @@ fn a_trial_needs_no_files() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut serve = command();
-    serve
-        .args(["serve", "--tls-self-signed", "--loops", "1", "--listen", TLS[0]])
-        .env("TMPDIR", folder.path());
-    let mut child =
-        Running(serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is built"));
-    let mut said = BufReader::new(child.0.stderr.take().expect("it was asked for")).lines();
-    let mut commands =
-        said.by_ref().map(|line| line.expect("text")).skip_while(|line| !line.starts_with("  "));
-    let [anywire_get, curl] = [commands.next(), commands.next()].map(|line| line.expect("two ways"));
-    assert!(anywire_get.starts_with("  anywire get --cacert "), "{anywire_get}");
-    // As a user would: what is printed is run.
-    let words: Vec<_> = curl.split_whitespace().collect();
-    assert!(words[3].starts_with("https://localhost:"), "{curl}");
-    assert_eq!(run(words[0], &[&["-sS"], &words[1..]].concat()), "Hello, World!");
-    let certificate = PathBuf::from(words[2]);
-    assert!(certificate.starts_with(folder.path()), "{curl}");
-    kill_process(pid(&child.0), Signal::TERM).expect("it runs");
-    assert!(child.0.wait().expect("a child").success());
-    assert!(!certificate.exists(), "it goes with the service");
+    let path = folder.path().join("trial.sock");
+    let on_a_path = format!("tls+unix:{}", text(&path));
+    for (address, url) in [(TLS[0], "https://localhost:"), (&on_a_path, "https://localhost/")] {
+        let mut serve = command();
+        serve
+            .args(["serve", "--tls-self-signed", "--loops", "1", "--listen", address])
+            .env("TMPDIR", folder.path());
+        let mut child =
+            Running(serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is built"));
+        let mut said = BufReader::new(child.0.stderr.take().expect("it was asked for")).lines();
+        let mut commands =
+            said.by_ref().map(|line| line.expect("text")).skip_while(|line| !line.starts_with("  "));
+        let [anywire_get, curl] = [commands.next(), commands.next()].map(|line| line.expect("two ways"));
+        // As a user would: what is printed is run.
+        let words: Vec<_> = anywire_get.split_whitespace().collect();
+        assert_eq!(words[..3], ["anywire", "get", "--cacert"], "{anywire_get}");
+        assert_eq!(run(env!("CARGO_BIN_EXE_anywire"), &words[1..]), "Hello, World!");
+        let words: Vec<_> = curl.split_whitespace().collect();
+        assert!(words.last().is_some_and(|last| last.starts_with(url)), "{curl}");
+        assert_eq!(run(words[0], &[&["-sS"], &words[1..]].concat()), "Hello, World!");
+        let certificate = PathBuf::from(words[2]);
+        assert!(certificate.starts_with(folder.path()), "{curl}");
+        kill_process(pid(&child.0), Signal::TERM).expect("it runs");
+        assert!(child.0.wait().expect("a child").success());
+        assert!(!certificate.exists(), "it goes with the service");
+    }
 }
 
 #[test]

@@ -74,6 +74,14 @@ fn what_measures_row_by_row_says_that_it_was_ended() {
     }
 }
 
+#[test]
+fn a_swarm_that_has_measured_nothing_says_so() {
+    let args = ["swarm", "-c", "10", "--warm-up", "1h"];
+    let output = ended_at_its_first_word(&args, Signal::INT);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(130), String::new()));
+    assert!(stderr(&output).contains("stopped before anything was measured"), "{}", stderr(&output));
+}
+
 fn ended(args: &[&str], signal: Signal, code: i32) -> Value {
     let output = ended_at_its_first_word(args, signal);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));

@@ -297,6 +297,13 @@ fn of_the_numbers_of_streams() {
         let taken = server.events(&request(second, true));
         assert_eq!(taken.is_ok_and(|events| events.len() == 1), is_taken, "{first}, then {second}");
     }
+    // One that was refused is used up.
+    let mut server = End::server(Limits { streams: 1, ..Limits::default() });
+    let events = server.events(&[request(1, false), request(3, true)].concat());
+    assert_eq!(events.expect("good").last().map(String::as_str), Some("3 reset REFUSED_STREAM"));
+    server.events(&frame(RST_STREAM, 0, 1, &[0; 4])).expect("good");
+    assert_eq!(server.events(&request(3, true)), Ok(vec![]));
+    assert_eq!(server.events(&request(5, true)), Ok(vec!["5 GET http://a/ end".into()]));
     // The bit before it has no meaning.
     let mut reserved = request(3, true);
     reserved[5] |= 0x80;

@@ -199,11 +199,13 @@ fn a_body_has_the_length_that_its_head_states() {
         (5, body(5, END_STREAM, b"ab")),
         (7, body(7, 0, b"abcd")),
         (9, [body(9, 0, b"ab"), trailers(9)].concat()),
-        (11, frame(HEADERS, END_HEADERS, 11, &literals(&[("x", "1")]))),
-        (13, trailers_of(13, (":path", "/"))),
+        (11, [body(11, 0, b"abc"), frame(HEADERS, END_HEADERS, 11, &literals(&[("x", "1")]))].concat()),
+        (13, [body(13, 0, b"abc"), trailers_of(13, (":path", "/"))].concat()),
         // RFC 9110 section 6.5.1, as over HTTP/1.
         (15, [body(15, 0, b"abc"), trailers_of(15, ("content-length", "3"))].concat()),
         (17, [body(17, 0, b"abc"), trailers_of(17, ("host", "a"))].concat()),
+        (19, [body(19, 0, b"abc"), trailers_of(19, (":status", "200"))].concat()),
+        (21, [body(21, 0, b"abc"), trailers_of(21, (":unknown", "1"))].concat()),
     ] {
         let events = server.events(&[head(stream), rest].concat()).expect("other streams live");
         assert_eq!(events.last(), Some(&format!("{stream} reset PROTOCOL_ERROR")));
@@ -426,6 +428,20 @@ fn a_bad_start_is_no_http2() {
         let mut engine = anywire_http::h2::Engine::server(Limits::default(), now, &mut out);
         input.fill_from(start);
         assert_eq!(engine.receive(now, &mut input, &mut out).expect_err("no preface"), Error::Preface);
+    }
+    // Each byte of it counts, whole and one by one.
+    for wrong in 0..PREFACE.len() {
+        let mut start = PREFACE.to_vec();
+        start[wrong] ^= 1;
+        for piece in [start.len(), 1] {
+            let mut engine = anywire_http::h2::Engine::server(Limits::default(), now, &mut Vec::new());
+            let (mut input, mut found) = (anywire_http::Buffer::new(), Ok(()));
+            for bytes in start.chunks(piece) {
+                input.fill_from(bytes);
+                found = found.and(engine.receive(now, &mut input, &mut Vec::new()).map(|_| ()));
+            }
+            assert_eq!(found, Err(Error::Preface), "{wrong}, in pieces of {piece}");
+        }
     }
     let ping = frame(PING, 0, 0, &[0; 8]);
     let no_settings = Error::Frame { code: Code::PROTOCOL_ERROR, reason: "the first frame is not SETTINGS" };

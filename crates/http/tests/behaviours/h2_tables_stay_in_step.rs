@@ -219,6 +219,11 @@ fn of_a_client() {
         ("trailers", headers(3, whole, INSERT), "3 trailers {\"x\": \"1\"}"),
         ("trailers without an end", headers(3, 0, INSERT), "3 reset PROTOCOL_ERROR"),
         (
+            "trailers with a pseudo-header field",
+            headers(3, whole, &[ok, INSERT].concat()),
+            "3 reset PROTOCOL_ERROR",
+        ),
+        (
             "trailers of too many bytes",
             headers(3, whole, &[&large[..], INSERT].concat()),
             "3 reset ENHANCE_YOUR_CALM",

@@ -106,6 +106,23 @@ fn a_frame_is_answered_once_and_only_if_it_asks() {
     assert!(server.engine.next_to_send().is_none() && server.out.is_empty());
 }
 
+/// However long they are.
+#[test]
+fn names_are_in_lower_case() {
+    for length in [1, 63, 64, 65, 127, 128, 1000] {
+        let (mut client, mut server) = (End::client(Limits::default()), End::server(Limits::default()));
+        let mut head = RequestHead::new(Method::GET, "/").expect("a target");
+        head.set_origin("http", "a").expect("an origin");
+        let name = "X".repeat(length);
+        head.headers_mut().append(&name, "1").expect("a field");
+        client.engine.open(&head, None, true, &mut client.out).expect("a slot");
+        server.input.fill_from(&client.out);
+        let request = server.engine.receive(server.now, &mut server.input, &mut server.out).expect("good");
+        let Some(Event::Request { head, .. }) = request else { panic!("{request:?}") };
+        assert_eq!(names(head.headers()), [name.to_ascii_lowercase()]);
+    }
+}
+
 #[test]
 fn settings_come_first_and_are_acknowledged() {
     let now = clock();
@@ -116,9 +133,11 @@ fn settings_come_first_and_are_acknowledged() {
     assert_eq!(frames(settings)[0].0, SETTINGS);
     assert_eq!(frames(&from_server)[0].0, SETTINGS);
     // A client refuses push, and a server does not speak of it (section 6.5.2).
-    let has_push =
-        |frames: &[(u8, u8, u32, Vec<u8>)]| frames[0].3.chunks(6).any(|setting| setting[..2] == [0, 2]);
-    assert!(has_push(&frames(settings)) && !has_push(&frames(&from_server)));
+    let push = |frames: &[(u8, u8, u32, Vec<u8>)]| -> Vec<Vec<u8>> {
+        frames[0].3.chunks(6).filter(|setting| setting[..2] == [0, 2]).map(<[u8]>::to_vec).collect()
+    };
+    assert_eq!(push(&frames(settings)), [[0, 2, 0, 0, 0, 0]]);
+    assert_eq!(push(&frames(&from_server)), Vec::<Vec<u8>>::new());
     for (engine, bytes) in [(&mut client, &from_server), (&mut server, &from_client)] {
         let (mut input, mut out) = (Buffer::new(), Vec::new());
         input.fill_from(bytes);

@@ -54,7 +54,8 @@ pub struct HandOvers {
     pub interrupted: bool,
 }
 
-/// One way, with one number of jobs. Figures are of one hand-over, in one direction; `null` where they are unknown.
+/// One way, with one number of jobs. Figures are of one hand-over, in one direction; `null` where they are unknown, or nothing was handed
+/// over.
 #[derive(Clone, Debug, Serialize)]
 pub struct HandOver {
     /// The way.
@@ -64,17 +65,17 @@ pub struct HandOver {
     /// Hand-overs a second, both directions together.
     pub hand_overs_per_second: f64,
     /// CPU time of both threads, in microseconds.
-    pub cpu_us_per_hand_over: f64,
+    pub cpu_us_per_hand_over: Option<f64>,
     /// System calls of both threads.
     pub syscalls_per_hand_over: Option<f64>,
     /// The same, by the names of the calls.
     pub syscalls_by_name: Option<BTreeMap<String, f64>>,
     /// From giving to taking: half took this long at most, in microseconds.
-    pub p50_us: f64,
+    pub p50_us: Option<f64>,
     /// 99 % took this long at most.
-    pub p99_us: f64,
+    pub p99_us: Option<f64>,
     /// The longest.
-    pub max_us: f64,
+    pub max_us: Option<f64>,
 }
 
 /// Why nothing could be measured.
@@ -101,7 +102,7 @@ pub enum Error {
 ///
 /// let options = Options { in_flight: vec![1], duration: Duration::from_millis(5), ..Options::default() };
 /// for row in measure(&options, || false, |_, _| {})?.rows {
-///     println!("{:<16} {:.2} us of CPU", row.way, row.cpu_us_per_hand_over);
+///     println!("{:<16} {:.2?} us of CPU", row.way, row.cpu_us_per_hand_over);
 /// }
 /// # Ok::<(), anywire_ladder::hand_over::Error>(())
 /// ```
@@ -143,7 +144,7 @@ pub fn measure(
         if !options.syscall_duration.is_zero() {
             let Some(counted) = run(options.syscall_duration, Counting::Calls)? else { break };
             match &counted.calls {
-                Ok(named) => calls = Some(counted.per_hand_over(named)),
+                Ok(named) => calls = counted.per_hand_over(named),
                 Err(why_not) if !notes.contains(why_not) => notes.push(why_not.clone()),
                 Err(_) => {}
             }
@@ -182,25 +183,32 @@ struct Figures {
 }
 
 impl Figures {
-    fn per_hand_over(&self, calls: &BTreeMap<&'static str, u64>) -> BTreeMap<String, f64> {
-        let handed = self.handed.max(1) as f64;
-        calls.iter().map(|(name, count)| ((*name).to_owned(), *count as f64 / handed)).collect()
+    fn per_hand_over(&self, calls: &BTreeMap<&'static str, u64>) -> Option<BTreeMap<String, f64>> {
+        let each = calls.iter().map(|(name, count)| Some(((*name).to_owned(), self.of_each(*count as f64)?)));
+        each.collect()
+    }
+
+    /// The part of one hand-over.
+    fn of_each(&self, all: f64) -> Option<f64> {
+        (self.handed > 0).then(|| all / self.handed as f64)
     }
 
     fn row(&self, way: Way, in_flight: usize, calls: Option<BTreeMap<String, f64>>) -> HandOver {
-        let us = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
+        let latency = |share: f64| {
+            (!self.latency.is_empty()).then(|| self.latency.value_at_quantile(share) as f64 / 1000.0)
+        };
         HandOver {
             way,
             in_flight,
             hand_overs_per_second: self.handed as f64 / self.seconds,
-            cpu_us_per_hand_over: self.cpu.as_nanos() as f64 / 1000.0 / self.handed.max(1) as f64,
+            cpu_us_per_hand_over: self.of_each(self.cpu.as_nanos() as f64 / 1000.0),
             syscalls_per_hand_over: calls
                 .as_ref()
                 .map(|calls| calls.values().fold(0.0, |sum, count| sum + count)),
             syscalls_by_name: calls,
-            p50_us: us(self.latency.value_at_quantile(0.5)),
-            p99_us: us(self.latency.value_at_quantile(0.99)),
-            max_us: us(self.latency.max()),
+            p50_us: latency(0.5),
+            p99_us: latency(0.99),
+            max_us: latency(1.0),
         }
     }
 }

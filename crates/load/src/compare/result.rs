@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::errors::ErrorCounts;
 use crate::host::{Host, Tool};
+use crate::text::counted;
 
 /// All that a comparison found out. `Display` prints it as a table with bars.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,13 @@ impl Comparison {
 }
 
 impl Comparison {
+    /// Of how many of its rounds the figures are, if it was ended early.
+    pub fn interruption(&self) -> Option<String> {
+        let rounds = self.candidates.iter().map(|row| row.rounds.len()).max().unwrap_or(0) as u64;
+        let found = || format!("interrupted: {} of {}", counted(rounds, "whole round"), self.plan.rounds);
+        self.interrupted.then(found)
+    }
+
     /// All that is to be said beside the figures, one line each; what holds for several rows is said once.
     pub fn remarks(&self) -> Vec<String> {
         let mut said: Vec<(Vec<&str>, String)> = Vec::new();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::compare::result::{Comparison, Figures, Row, Spread};
-use crate::text::{Columns, bar, counted, digits, known, whole};
+use crate::text::{Columns, bar, digits, known, whole};
 
 impl fmt::Display for Comparison {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,9 +22,8 @@ impl fmt::Display for Comparison {
                 _ => String::new(),
             },
         )?;
-        if self.interrupted {
-            let rounds = self.candidates.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
-            writeln!(formatter, "interrupted: {}", counted(rounds as u64, "whole round"))?;
+        if let Some(interruption) = self.interruption() {
+            writeln!(formatter, "{interruption}")?;
         }
         writeln!(formatter)?;
         formatter.write_str(&figures(self))?;

@@ -10,8 +10,8 @@ use crate::text::{digits, grouped, known, time, whole};
 pub fn comparison(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let mut page = Page::new("anywire compare: what a request costs");
-    if comparison.interrupted {
-        page.warning("This comparison was ended early: it holds the whole rounds until then.");
+    if let Some(interruption) = comparison.interruption() {
+        page.warning(&interruption);
     }
     page.paragraph(&format!(
         "{} connections, depth {}, {}-byte body, {} rounds of {} s; medians.",

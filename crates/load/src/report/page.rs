@@ -226,6 +226,7 @@ svg text{font-family:system-ui,sans-serif}
 .legend i{flex:none;width:.8em;height:.8em;border-radius:2px}
 .legend svg{flex:none}
 .wide,pre{overflow-x:auto}
+.wide{margin-bottom:12px}
 .wide:focus-visible,pre:focus-visible,summary:focus-visible{outline:2px solid var(--server);outline-offset:2px}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}
 th,td{text-align:right;padding:4px 10px;border-bottom:1px solid var(--grid);font-weight:400;vertical-align:top}

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::layers::LossByLayer;
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
+use crate::text::digits;
 
 /// What became of each datagram. `sent` is `received`, `late`, `lost`, `corrupt` and `on_their_way` together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -171,7 +172,8 @@ impl UdpOutcome {
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.rate.interrupted {
-            remarks.push("The run was ended early.".to_owned());
+            let (ran, planned) = (digits(self.rate.seconds), digits(self.plan.duration_seconds));
+            remarks.push(format!("The run was ended early: the figures are of {ran} of {planned} s."));
         }
         if let Some(kept) = self.rate.kept.filter(|kept| *kept < RATE_KEPT) {
             remarks.push(format!(

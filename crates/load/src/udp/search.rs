@@ -84,28 +84,29 @@ pub fn search(
     let (mut best, mut trials) = (None, Vec::new());
     let at = |rate| UdpPlan { datagrams_per_second: rate, ..plan.clone() };
     let mut rate = plan.datagrams_per_second;
-    loop {
+    let interrupted = loop {
         let mut verdict = Verdict::Held;
-        let mut last = None;
+        let (mut last, mut is_shown) = (None, true);
         let had_held = bounds.held_at.is_some();
-        for _ in 0..search.repeats {
+        for left in (0..search.repeats).rev() {
             let outcome = run(loops, at(rate))?;
             let kept = outcome.kept_its_rate();
             let held = outcome.loss.is_none_or(|loss| loss <= search.loss_max);
             let (sent, lost) = (outcome.sent, outcome.lost);
-            let shown = |is_so: bool| (!outcome.rate.interrupted).then_some(is_so);
+            let interrupted = outcome.rate.interrupted;
+            let shown = |is_so: bool| (!interrupted).then_some(is_so);
             let (datagrams_per_second, is_held, is_kept) = (rate, shown(held), shown(kept));
             let trial = Trial { datagrams_per_second, sent, lost, held: is_held, kept: is_kept };
             told(&trial);
             trials.push(trial);
             verdict = Verdict::of(held, kept);
             last = Some(outcome);
-            if verdict != Verdict::Held {
+            // A run that was ended early has shown nothing. Nor has a rate that was not repeated as often as it was to be.
+            is_shown = !interrupted && (verdict != Verdict::Held || left == 0 || !plan.stop.is_stopped());
+            if verdict != Verdict::Held || !is_shown {
                 break;
             }
         }
-        // A run that was ended early has shown nothing.
-        let is_shown = !plan.stop.is_stopped();
         if is_shown {
             bounds.take(rate, verdict);
         }
@@ -116,14 +117,15 @@ pub fn search(
         let is_nobody_there = best.as_ref().is_some_and(|best| best.received == 0 && best.unreachable > 0);
         // A rate at which the plan has no datagram, or too many, is no result that could be had.
         let next = bounds.next_rate(search.precision).filter(|rate| at(*rate).check().is_ok());
-        match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped() && !is_nobody_there) {
+        match next.filter(|_| trials.len() < TRIALS_MAX && !is_nobody_there) {
+            Some(_) if plan.stop.is_stopped() => break true,
             Some(next) => rate = next,
-            None => break,
+            None => break !is_shown,
         }
-    }
+    };
     let outcome = best.expect("each rate has at least one run, and the first one is kept");
     let Bounds { held_at: highest_rate, limited_by_sender, .. } = bounds;
-    let (loss_max, interrupted) = (search.loss_max, plan.stop.is_stopped());
+    let loss_max = search.loss_max;
     Ok(SearchOutcome { loss_max, highest_rate, limited_by_sender, trials, interrupted, outcome })
 }
 

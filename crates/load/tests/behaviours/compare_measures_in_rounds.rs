@@ -270,6 +270,9 @@ fn a_stop_gives_the_whole_rounds_until_then() {
     .unwrap();
     assert!(comparison.interrupted);
     assert!(comparison.candidates.iter().all(|row| row.rounds.len() == 1));
+    let says = format!("interrupted: 1 whole round of {}", options.rounds);
+    let table = comparison.to_string();
+    assert!(table.contains(&says), "{says:?} was expected in: {table}");
 }
 
 #[test]

@@ -143,3 +143,51 @@ fn a_search_that_comes_to_no_datagram_ends_without_a_rate() {
 fn the_account_of_a_search_is_that_of_the_last_run_if_none_held() {
     nothing_holds(4.0, Duration::from_millis(500));
 }
+
+/// An echo that stops the run behind so many datagrams.
+fn echo_until(stops_behind: u64, stop: Stop) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        for number in 0.. {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            let _ = socket.send_to(&buffer[..length], from);
+            if number == stops_behind {
+                stop.stop();
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn a_search_that_is_ended_early_says_so() {
+    let loops = Loops::start(1).expect("a thread");
+    // Between two runs, and within the second one.
+    for within in [false, true] {
+        let stop = Stop::new();
+        // Ample for the echo to see the second run begin.
+        let duration = Duration::from_secs(2);
+        let target = echo_until(if within { 400 } else { u64::MAX }, stop.clone());
+        let plan = UdpPlan { wait: HANG, duration, stop: stop.clone(), ..plan(target) };
+        let lenient = Search { loss_max: 0.5, ..Search::default() };
+        let found = search(&loops, &plan, &lenient, |_| {
+            if !within {
+                stop.stop()
+            }
+        })
+        .expect("it can run");
+        // What the first one has shown counts; what the second one has not does not.
+        assert_eq!(
+            (found.interrupted, found.highest_rate),
+            (true, Some(plan.datagrams_per_second)),
+            "{found}"
+        );
+        let ended_early: Vec<_> = found.trials.iter().map(|trial| trial.held.is_none()).collect();
+        assert_eq!(ended_early, if within { vec![false, true] } else { vec![false] });
+        let said = found.to_string();
+        assert!(said.contains("the search was ended early: higher rates may hold"), "{said}");
+        assert!(!found.outcome.rate.interrupted, "{said}");
+    }
+}

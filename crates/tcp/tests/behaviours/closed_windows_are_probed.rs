@@ -292,6 +292,60 @@ fn a_little_window_is_not_filled_at_once_by_a_sender_with_more() {
     assert!(sent.iter().all(|segment| segment.payload.len() >= 948), "{sent:?}");
 }
 
+/// Both bounds of a sender (RFC 9293 3.8.6.2.1): a window takes a segment, or half of the largest one that the peer has offered.
+#[test]
+fn a_segment_or_half_of_the_peers_buffer_is_worth_sending() {
+    for (largest, window, sent) in [(8000, 1448, 1448), (8000, 1447, 0), (1024, 512, 512), (1024, 511, 0)] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept(Peer { window: largest, ..Peer::new() });
+        host.engine.send(id, &vec![1; usize::from(largest)]);
+        let first = host.sent();
+        peer.heard_all(&first);
+        host.give(&[peer.acks()]);
+        let rest = host.sent();
+        peer.heard_all(&rest);
+        peer.window = window;
+        host.give(&[peer.acks()]);
+        assert_eq!((host.sent(), host.engine.send(id, &[1; 30_000])), (vec![], 30_000));
+        let lengths: Vec<_> = host.sent().iter().map(|segment| segment.payload.len()).collect();
+        assert_eq!(lengths, if sent > 0 { vec![sent] } else { vec![] }, "{window} of {largest}");
+    }
+}
+
+/// Both bounds of a receiver (RFC 9293 3.8.6.2.2): the edge moves on by a segment, or by half of the buffer.
+#[test]
+fn the_edge_moves_on_by_a_segment_or_half_of_the_buffer() {
+    // The buffer, what lies in it, what is read of it; whether the edge moves, and whether that is said at once.
+    for (buffer, unread, read, moves, says) in [
+        (16_000, 15_000, 2896, true, true),
+        (16_000, 15_000, 2895, true, false),
+        (16_000, 15_000, 1448, true, false),
+        (16_000, 15_000, 1447, false, false),
+        (2000, 1500, 1000, true, true),
+        (2000, 1500, 999, false, false),
+    ] {
+        let mut settings = settings();
+        settings.receive_window = buffer;
+        let mut host = Host::with(settings, small_limits());
+        let (id, mut peer) = host.accept(Peer::new());
+        let mut left = unread;
+        while left > 0 {
+            let data = peer.data(&vec![1; left.min(1400)]);
+            host.give(&[data]);
+            left -= left.min(1400);
+        }
+        host.wait_millis(100);
+        assert_eq!(host.read_some(id, read), read);
+        assert_eq!(host.sent().len(), usize::from(says), "{read} of {unread} in {buffer}");
+        // An old byte asks for an ACK at once.
+        let ack = host.answers(&peer.data_at(-1, &[1])).pop().expect("an ACK");
+        let edge =
+            ack.ack.wrapping_add(u32::from(ack.window)).wrapping_sub(peer.seq.wrapping_sub(unread as u32));
+        let expected = buffer + if moves { read as u32 } else { 0 };
+        assert_eq!(edge, expected, "{read} of {unread} in {buffer}");
+    }
+}
+
 #[test]
 fn a_fin_waits_behind_data_that_has_no_window() {
     let mut host = Host::new();

@@ -2,7 +2,7 @@
 //! of option bytes.
 
 use crate::common::host::{Host, Peer, settings, small_limits};
-use crate::common::wire::{ACK, RST, SYN, Segment};
+use crate::common::wire::{ACK, FIN, PSH, RST, SYN, Segment};
 
 #[test]
 fn a_syn_offers_what_the_settings_allow() {
@@ -134,6 +134,30 @@ fn options_are_understood_in_any_segment() {
     data.raw_options = vec![1, 1, 253, 4, 7, 7, 2, 4, 5, 0xb4, 0];
     host.give(&[data]);
     assert_eq!(host.read(id), b"with options");
+}
+
+/// Also where they are at other places than usual: the timestamp of each is echoed.
+#[test]
+fn timestamps_are_understood_in_any_segment_and_at_any_place() {
+    for bits in [ACK, ACK | PSH, FIN | ACK] {
+        for front in [vec![], vec![1], vec![253, 4, 7, 7]] {
+            let mut host = Host::new();
+            let (id, mut peer) = host.accept(Peer::new());
+            peer.later(7);
+            let (stamp, echo) = peer.timestamps.expect("agreed on");
+            let mut options = front;
+            options.extend([8, 10]);
+            options.extend(stamp.to_be_bytes());
+            options.extend(echo.to_be_bytes());
+            options.resize(options.len().next_multiple_of(4), 1);
+            let payload = if bits == ACK | PSH { b"text".to_vec() } else { vec![] };
+            let segment = Segment { raw_options: options, timestamps: None, payload, ..peer.segment(bits) };
+            host.give(&[segment]);
+            host.engine.send(id, b"answer");
+            let answer = host.sent().pop().expect("data");
+            assert_eq!(answer.timestamps.map(|(_, echo)| echo), Some(stamp), "{bits:?}");
+        }
+    }
 }
 
 #[test]

@@ -64,7 +64,10 @@ fn frames_from(from: IpAddr, to: IpAddr) -> Vec<(String, Vec<u8>)> {
             let (usual, plain) = (of(Peer::new()), of(Peer::plain()));
             let text = |peer: &Peer| Segment { payload: b"text".to_vec(), ..peer.segment(ACK | PSH) };
             let odd = Segment { raw_options: vec![1, 1, 1, 1], ..plain.segment(ACK) };
-            let all = [usual.syn(), plain.syn(), usual.segment(ACK), plain.segment(ACK), odd];
+            // The options of a SYN as Linux orders them, which is read in one go.
+            let options = vec![2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7];
+            let as_linux = Segment { raw_options: options, ..plain.segment(SYN) };
+            let all = [as_linux, usual.syn(), plain.syn(), usual.segment(ACK), plain.segment(ACK), odd];
             let more = [text(&usual), text(&plain), usual.segment(FIN | ACK), usual.segment(SYN | ACK)];
             let named = |segment: &Segment| (format!("{segment:?}"), segment.frame());
             frames.extend(all.iter().chain(&more).map(named));
@@ -89,7 +92,10 @@ fn echo_request(from: IpAddr, to: IpAddr) -> Vec<u8> {
 
 /// What of these frames is answered or kept, each given to a host of its own.
 fn answered(from: IpAddr, to: IpAddr) -> Vec<String> {
-    let frames = frames_from(from, to);
+    answered_of(&frames_from(from, to))
+}
+
+fn answered_of(frames: &[(String, Vec<u8>)]) -> Vec<String> {
     let tries = frames.iter().flat_map(|(name, frame)| [(name, frame, 64), (name, frame, 0)]);
     let is_answered = |frame: &[u8], half_open: usize| {
         let mut host = host(half_open, false);
@@ -115,10 +121,31 @@ fn what_they_send_is_dropped() {
     }
     for martian in MARTIANS.into_iter().chain([BROADCAST]).map(ip) {
         assert_eq!(answered(martian, here_for(martian)), Vec::<String>::new(), "from {martian}");
-        if martian != ip(BROADCAST) {
-            let there = ip(if martian.is_ipv4() { THERE } else { THERE_V6 });
-            assert_eq!(answered(there, martian), Vec::<String>::new(), "to {martian}");
+        let there = ip(if martian.is_ipv4() { THERE } else { THERE_V6 });
+        assert_eq!(answered(there, martian), Vec::<String>::new(), "to {martian}");
+    }
+}
+
+/// What several interfaces got is for no connection, whatever its IP addresses are (RFC 1122 3.3.6, 4.2.3.10).
+#[test]
+fn what_a_group_of_interfaces_gets_is_dropped() {
+    for there in [THERE, THERE_V6].map(ip) {
+        for first in [[0x01, 0x00, 0x5e], [0x33, 0x33, 0x00], [0xff; 3]] {
+            let mut frames = frames_from(there, here_for(there));
+            frames.iter_mut().for_each(|(_, frame)| frame[..3].copy_from_slice(&first));
+            assert_eq!(answered_of(&frames), Vec::<String>::new(), "to {first:02x?}");
         }
+    }
+    for peer in [Peer::new(), Peer::plain(), Peer::v6()] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept(peer);
+        let text = peer.data(b"text").frame();
+        let mut to_all = text.clone();
+        to_all[..6].fill(0xff);
+        host.give_frame(&to_all);
+        assert_eq!((host.read(id), host.sent()), (vec![], vec![]));
+        host.give_frame(&text);
+        assert_eq!(host.read(id), b"text");
     }
 }
 

@@ -184,6 +184,8 @@ const KNOWN: &[&str] = &[
     "datagrams_per_receive if datagrams",
     "requests_per_second if answered",
     "p50_us if answered",
+    "p50_us if hand_overs_per_second",
+    "cpu_us_per_hand_over if hand_overs_per_second",
     "p50_us if echoes",
     "segments_per_echo if echoes",
     "longest_gap_ratio if echoes",
