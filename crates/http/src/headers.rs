@@ -178,6 +178,40 @@ impl Headers {
         }
     }
 
+    /// Removes the fields that `connection` names, and their names from it. What is set from here on stays, whatever the sender
+    /// has named (RFC 9110 section 7.6.1). What HTTP itself defines for one connection stays too: `upgrade`, `te` and others.
+    ///
+    /// ```
+    /// use anywire_http::Headers;
+    ///
+    /// let mut headers = Headers::new();
+    /// headers.append("connection", "upgrade, X-User")?;
+    /// headers.append("x-user", "mallory")?;
+    /// headers.remove_connection_options();
+    /// headers.insert("x-user", "alice")?;
+    /// assert_eq!(headers.wire_bytes(), b"connection: upgrade\r\nx-user: alice\r\n");
+    /// # Ok::<(), anywire_http::InvalidHeader>(())
+    /// ```
+    pub fn remove_connection_options(&mut self) {
+        let of_http = |option: &&str| OPTIONS_OF_HTTP.iter().any(|known| known.eq_ignore_ascii_case(option));
+        let lists = self.values_of(Kind::Connection).map(String::from_utf8_lossy);
+        let lists: Vec<String> = lists.map(|list| list.into_owned()).collect();
+        let options = lists.iter().flat_map(|list| list.split(',')).map(str::trim);
+        let (kept, named): (Vec<&str>, Vec<&str>) =
+            options.filter(|option| !option.is_empty()).partition(of_http);
+        if named.is_empty() {
+            return;
+        }
+        for name in named {
+            self.remove(name);
+        }
+        self.remove("connection");
+        if !kept.is_empty() {
+            // They are names that HTTP defines.
+            let _ = self.append("connection", kept.join(", "));
+        }
+    }
+
     /// All lines as they travel, each ended by CR LF, without the empty line.
     #[inline]
     pub fn wire_bytes(&self) -> &[u8] {
@@ -349,6 +383,10 @@ impl FromIterator<(HeaderName, HeaderValue)> for Headers {
         headers
     }
 }
+
+/// The connection options that HTTP defines: `close`, and the fields that every intermediary takes out.
+const OPTIONS_OF_HTTP: [&str; 6] =
+    ["close", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
 
 static TE_TRAILERS: StaticHeader = StaticHeader::new("te: trailers");
 

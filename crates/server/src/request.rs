@@ -133,8 +133,14 @@ impl Parts {
 
     /// The header fields, to be changed, such as before the request is sent on. The host of the request is what
     /// [`host`](Self::host) says, also if the field `host` is changed and the target names an authority.
+    ///
+    /// The fields that the peer's `connection` names go first
+    /// ([`Headers::remove_connection_options`](anywire_http::Headers::remove_connection_options)): else a peer who names a field
+    /// that is set here, such as `x-forwarded-for`, would take it out of what is sent on.
     pub fn headers_mut(&mut self) -> &mut Headers {
-        self.head.headers_mut()
+        let headers = self.head.headers_mut();
+        headers.remove_connection_options();
+        headers
     }
 
     /// Replaces the method.

@@ -1,5 +1,8 @@
 //! A handler changes head and body of a request before it sends it on. The request still knows its peer and its parameters.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use anywire::client::{Error, Response};
 use anywire::{Body, Client, Request, Router, Server, State, loops};
 
@@ -54,6 +57,27 @@ fn path_fields_method_and_body() {
         text.expect("a text"),
         "REPORT /v2/a%2fb?c=d x-forwarded-for=127.0.0.1 x-rest=a%2fb content-length=5 QUIET"
     );
+}
+
+/// A caller names as its connection's what a handler sets (RFC 9110 section 7.6.1).
+#[test]
+fn what_a_handler_sets_is_not_taken_out_by_its_caller() {
+    let behind = Server::new(Router::new().fallback(show)).listen("tcp:127.0.0.1:0").loops(1).start();
+    let behind = behind.expect("a free port");
+    let place = |server: &anywire::server::ServerHandle| {
+        server.addresses().next().expect("one address").location().to_owned()
+    };
+    let backend = Backend { url: format!("http://{}", place(&behind)), client: Client::new() };
+    let router = Router::new().post("/api/{*rest}", forward).state(backend);
+    let front = Server::new(router).listen("tcp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let mut peer = TcpStream::connect(place(&front)).expect("it listens");
+    let request = "POST /api/x?c=d HTTP/1.1\r\nhost: h\r\nx-forwarded-for: 6.6.6.6\r\ncontent-length: 1\r\n\
+                   connection: X-Forwarded-For, close ,x-rest\r\n\r\na";
+    peer.write_all(request.as_bytes()).expect("it is read");
+    let mut response = String::new();
+    peer.read_to_string(&mut response).expect("it ends, as the caller asked");
+    let line = "REPORT /v2/x?c=d x-forwarded-for=127.0.0.1 x-rest=x content-length=1 A";
+    assert!(response.ends_with(line), "{response}");
 }
 
 #[test]
