@@ -81,7 +81,11 @@ const OF_LOADS: &[(&[&str], &str)] = &[
         "there is no rate: each connection sends its next request when an answer has come; -c and --depth limit what is under way",
     ),
     (&["-p"], "what is under way on a connection is --streams with --http2, else --depth"),
-    (&["-T", "-A", "-U"], "a header field is -H, such as -H 'Content-Type: application/json'"),
+    (
+        &["-T"],
+        "the longest wait for an answer is --timeout; a content type is -H 'Content-Type: application/json'",
+    ),
+    (&["-A", "-U"], "a header field is -H, such as -H 'Accept: text/html'"),
     (&["-b", "--body", "--data-binary", "--data-raw"], "a body is --data TEXT, or --data @FILE"),
     (&["-X", "--request"], "the method is -m or --method"),
     (

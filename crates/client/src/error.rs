@@ -469,7 +469,7 @@ impl Error {
         )
     }
 
-    /// The status of the response, if the call failed because of it or after it.
+    /// The status of the response, if the call failed because of it, or because its JSON does not fit.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Status { status, .. } | Self::JsonResponse { status, .. } => Some(*status),

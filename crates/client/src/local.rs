@@ -13,11 +13,11 @@ use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
 use tokio::sync::Notify;
 
-use crate::Error;
 use crate::context::{LoopContext, LoopHold};
 use crate::inner::Inner;
 use crate::job::{Draft, Job};
 use crate::pool::Pool;
+use crate::{Error, Phase};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
 pub(crate) struct Local {
@@ -110,6 +110,12 @@ impl Local {
         if !self.inner().runs(self.index()) {
             // From the destructor of a task: a connection that is idle still would never get to it.
             return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
+        }
+        // As a loop of retries asks whose time is over: nothing is sent whose response cannot be awaited.
+        if job.draft.total_timeout.is_zero() {
+            self.context.cells.count_timeout(Phase::Total);
+            let (origin, limit) = (job.draft.origin(), Duration::ZERO);
+            return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent: false });
         }
         let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.draft)).cloned();
         let pool = match recent {

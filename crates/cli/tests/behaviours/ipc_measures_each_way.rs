@@ -5,7 +5,8 @@ use serde_json::Value;
 
 /// The rows of a run.
 fn rows(args: &[&str]) -> Vec<Value> {
-    let args = [&["ipc", "--duration", "5ms", "--json", "-"], args].concat();
+    // Long enough for both ends to have their turns on a busy machine.
+    let args = [&["ipc", "--duration", "60ms", "--json", "-"], args].concat();
     let outcome: Value = serde_json::from_str(&stdout(&anywire(&args))).expect("JSON");
     assert_eq!(outcome["schema"], "anywire.ipc/1");
     assert!(outcome["host"]["cores"].is_u64());

@@ -5,7 +5,7 @@ use anywire_sys::cpu;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::Value;
 
-const SHORT: [&str; 5] = ["ladder", "--rounds", "1", "--duration", "100ms"];
+const SHORT: [&str; 5] = ["ladder", "--rounds", "1", "--duration", "300ms"];
 
 fn ladder(args: &[&str]) -> Value {
     let output = anywire(&[&SHORT[..], args, &["--json", "-"]].concat());

@@ -53,3 +53,23 @@ fn the_total_deadline_ends_a_body_of_chunks_of_a_byte() {
         assert_eq!(client.counters().total().total_timeouts, 1);
     });
 }
+
+/// As a loop of retries asks whose time is over.
+#[test]
+fn a_call_without_time_is_not_sent() {
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            talk.request_head();
+            talk.say("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            talk.wait_for_end();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let call = |limit| block_on(client.post(peer.url("/")).via(peer.via()).total_timeout(limit).send());
+        let error = call(Duration::ZERO).expect_err("no time");
+        assert!(matches!(error, Error::Timeout { phase: Phase::Total, sent: false, .. }), "{error:?}");
+        assert!(!error.may_have_been_processed());
+        assert_eq!(client.counters().total().total_timeouts, 1);
+        assert_eq!(peer.accepted(), 0);
+        assert_eq!(call(Duration::MAX).expect("a response").status().as_u16(), 200);
+    });
+}
