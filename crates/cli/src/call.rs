@@ -179,6 +179,9 @@ impl Call {
     ) -> Result<(), Failure> {
         let failed = |error: anywire::client::Error| explain::call(url, &error);
         let mut headers = values::headers(&self.headers)?;
+        if !headers.contains("user-agent") {
+            headers.append("user-agent", AGENT).map_err(|error| Failure::of(Code::Usage, &error))?;
+        }
         let body = match &self.data {
             Some(data) => {
                 // What a form sends, as with curl, unless a field says otherwise.
@@ -354,6 +357,9 @@ fn body(data: &str, so_far: &SoFar) -> Result<Body, Failure> {
     let size = Some(metadata.len()).filter(|size| metadata.is_file() && *size > 0);
     Ok(so_far.sends(Blocks::of(file, size, name)))
 }
+
+/// Who asks, unless the user says so (RFC 9110 section 10.1.5).
+const AGENT: &str = concat!("anywire/", env!("CARGO_PKG_VERSION"));
 
 /// The head of the request as the client's encoder writes it; `None` where the URL or a field is wrong, which the call
 /// itself then says.

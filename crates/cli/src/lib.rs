@@ -70,6 +70,7 @@ fn start_log(cli: &Cli) {
         std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
     let filter = chosen.unwrap_or_else(|| Targets::new().with_default(level));
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
-    let lines = lines.with_ansi(output::is_coloured(&io::stderr()));
+    // A line that cannot be written is no reason to end.
+    let lines = lines.with_ansi(output::is_coloured(&io::stderr())).log_internal_errors(false);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

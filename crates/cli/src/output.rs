@@ -1,5 +1,6 @@
 //! Results on stdout: nothing else goes there, and a reader that goes away (`| head`) is no panic.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -11,9 +12,28 @@ use serde::Serialize;
 
 use crate::failure::{Code, Failure};
 
-/// Whether what is written there may be coloured: it is a terminal, and NO_COLOR is not set, or empty (no-color.org).
+/// Whether what is written there is coloured: the one decision for errors, help, the log and progress.
 pub(crate) fn is_coloured(to: &impl IsTerminal) -> bool {
-    to.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    colours(to.is_terminal(), |name| std::env::var_os(name).filter(|value| !value.is_empty()))
+}
+
+/// The decision by what is set to a value that is not empty: NO_COLOR (no-color.org), then CLICOLOR_FORCE and CLICOLOR
+/// (bixense.com/clicolors). Else a terminal has colours, unless it is one that knows none.
+fn colours(terminal: bool, set: impl Fn(&str) -> Option<OsString>) -> bool {
+    if set("NO_COLOR").is_some() {
+        return false;
+    }
+    if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        return true;
+    }
+    terminal
+        && set("CLICOLOR").is_none_or(|value| value != "0")
+        && set("TERM").is_some_and(|value| value != "dumb")
+}
+
+/// Says something beside the result, on stderr. Where that cannot be written the result matters more.
+pub(crate) fn say(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Prints a result.
@@ -145,4 +165,30 @@ pub(crate) fn unwritten(place: &str, cause: &io::Error) -> Failure {
         _ => "choose another place",
     };
     Failure::new(Code::Write, format_args!("writing {place} failed: {cause}")).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_decision_about_colour() {
+        let decided = |terminal, set: &[(&str, &str)]| {
+            colours(terminal, |name| {
+                set.iter().find(|(other, _)| *other == name).map(|(_, value)| OsString::from(value))
+            })
+        };
+        let term = ("TERM", "xterm");
+        assert!(decided(true, &[term]));
+        assert!(!decided(false, &[term]), "a pipe or a file");
+        assert!(!decided(true, &[]), "a terminal of which nothing is known");
+        assert!(!decided(true, &[("TERM", "dumb")]));
+        assert!(!decided(true, &[term, ("NO_COLOR", "1")]));
+        assert!(!decided(true, &[term, ("CLICOLOR", "0")]));
+        assert!(decided(true, &[term, ("CLICOLOR", "1")]));
+        assert!(!decided(false, &[term, ("CLICOLOR", "1")]));
+        assert!(decided(false, &[("CLICOLOR_FORCE", "1")]));
+        assert!(!decided(false, &[("CLICOLOR_FORCE", "0")]));
+        assert!(!decided(true, &[term, ("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]));
+    }
 }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use self::bar::Bar;
+use crate::output;
 
 /// What a person sees while something runs.
 pub(crate) struct Progress {
@@ -23,7 +24,7 @@ impl Progress {
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.say(text.to_owned()),
-            None => eprintln!("{text}"),
+            None => output::say(text),
         }
     }
 
@@ -73,21 +74,26 @@ const SHOW_EVERY: Duration = Duration::from_millis(100);
 
 #[cfg(feature = "progress")]
 mod bar {
-    use std::io::IsTerminal;
+    use std::io::{self, IsTerminal};
     use std::time::Duration;
 
     use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+    use crate::output;
 
     pub(super) struct Bar(ProgressBar);
 
     impl Bar {
         /// `None` off a terminal.
         pub(super) fn start(steps: u64) -> Option<Self> {
-            std::io::stderr().is_terminal().then(|| {
+            io::stderr().is_terminal().then(|| {
                 let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(10));
                 // A template of ours is right, or the first run of any test shows it.
-                let style =
-                    ProgressStyle::with_template("{bar:24.green/dim} {elapsed}/{duration} {wide_msg}");
+                let style = ProgressStyle::with_template(if output::is_coloured(&io::stderr()) {
+                    "{bar:24.green/dim} {elapsed}/{duration} {wide_msg}"
+                } else {
+                    "{bar:24} {elapsed}/{duration} {wide_msg}"
+                });
                 bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
                 // The time goes on where the steps are long.
                 bar.enable_steady_tick(Duration::from_millis(200));

@@ -13,6 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use clap::{Args, ValueEnum};
 
 use crate::failure::{Code, Failure};
+use crate::output;
 
 /// How TLS is spoken with `https` URLs, and over wires with TLS.
 #[derive(Debug, Args)]
@@ -73,8 +74,8 @@ impl Trust {
     /// How a client speaks TLS; `None` if it is to be as the platform has it.
     pub(crate) fn client_tls(&self) -> Result<Option<ClientTls>, Failure> {
         if self.insecure {
-            eprintln!(
-                "warning: --insecure: whoever answers is believed, and could read and alter everything"
+            output::say(
+                "warning: --insecure: whoever answers is believed, and could read and alter everything",
             );
         }
         if self.ssl_key_log && std::env::var_os("SSLKEYLOGFILE").is_none_or(|name| name.is_empty()) {

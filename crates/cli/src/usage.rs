@@ -3,6 +3,8 @@
 //! Who comes from curl, wrk, hey, oha or h2load types the flags of those. The nearest name of ours, which clap would offer,
 //! misleads then, so the flag that does the same is named instead.
 
+use std::io::{self, IsTerminal, Write};
+
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -15,13 +17,16 @@ pub(crate) fn report(mut error: clap::Error) -> u8 {
         name_ours(&mut error);
         name_feature(&mut error);
         // If stderr is closed, the exit code still tells.
-        let _ = error.print();
+        let _ = io::stderr().write_all(rendered(&error, &io::stderr()).as_bytes());
         return Code::Usage as u8;
     }
     // It was asked for, so it is a result.
-    let (text, coloured) = (error.render(), output::is_coloured(&std::io::stdout()));
-    let text = if coloured { text.ansi().to_string() } else { text.to_string() };
-    output::print(text.as_bytes()).map_or_else(|failure| failure.report(), |()| 0)
+    output::print(rendered(&error, &io::stdout()).as_bytes()).map_or_else(|failure| failure.report(), |()| 0)
+}
+
+fn rendered(error: &clap::Error, to: &impl IsTerminal) -> String {
+    let text = error.render();
+    if output::is_coloured(to) { text.ansi().to_string() } else { text.to_string() }
 }
 
 /// Offers the flag of this command for one of another.

@@ -1,6 +1,8 @@
 //! What is wrong with an answer is named, with who ended it and in which phase, over each version of HTTP, by a call and by a
 //! load; a limit of ours is said with the option that raises it.
 
+use std::net::{TcpListener, TcpStream};
+
 use crate::common::{anywire, assert_refused, stderr};
 use crate::peer::{DATA, GOAWAY, Peer, RST_STREAM, frame, head, say, wait_for_end};
 
@@ -48,6 +50,28 @@ fn a_goaway_is_shown_with_its_code_and_its_text() {
         "closed with 1 request unanswered, having said GOAWAY: NO_ERROR (\"max_age\")",
     );
 }
+
+/// A peer that leaves at once throws away what is on its way to it, and that resets the connection.
+#[test]
+fn a_goaway_is_shown_though_a_reset_follows() {
+    let bytes = [head(&[]), frame(DATA, 0, 1, b"half"), go_away(2, "disk on fire")].concat();
+    let peer = Peer::of_http2(move |stream| {
+        say(stream, &bytes);
+        leave_at_once(stream);
+    });
+    let said = "INTERNAL_ERROR (\"disk on fire\")";
+    assert_says(&peer, "--http2", &[], said, said);
+}
+
+/// Closes with bytes that nobody has read, once there are some.
+fn leave_at_once(stream: &mut TcpStream) {
+    say(stream, frame(PING, 0, 0, b"12345678"));
+    let _ = stream.peek(&mut [0]);
+    let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    *stream = TcpStream::connect(other.local_addr().expect("it is bound")).expect("a connection");
+}
+
+const PING: u8 = 6;
 
 #[test]
 fn an_end_has_its_phase() {

@@ -92,6 +92,17 @@ fn http2_is_spoken_if_it_is_asked_for() {
 }
 
 #[test]
+fn a_call_says_who_asks_unless_a_field_does() {
+    let served = Served::demo();
+    for version in ["--http1", "--http2"] {
+        let said = stderr(&anywire(&["get", "-v", version, &served.url("/")]));
+        assert!(said.contains(concat!("> user-agent: anywire/", env!("CARGO_PKG_VERSION"), "\n")), "{said}");
+        let said = stderr(&anywire(&["get", "-v", version, &served.url("/"), "-H", "User-Agent: me"]));
+        assert!(said.contains("me\n") && !said.contains("anywire/"), "{said}");
+    }
+}
+
+#[test]
 fn head_prints_the_head_alone() {
     let (url, peer) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
     let output = anywire(&["get", "-I", &url]);

@@ -7,6 +7,9 @@ use std::process::Stdio;
 
 use crate::common::{Served, anywire, assert_refused, command, has, run, stderr, stdout, text};
 
+/// It shows how it goes.
+const BAR: &str = "swarm -c 1 --duration 500ms --warm-up 0s > /dev/null";
+
 /// A URL at which nothing may arrive.
 fn silent() -> (String, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -126,7 +129,24 @@ fn help_that_cannot_be_written_is_a_failure() {
     }
 }
 
-/// A terminal that wants no colour gets none: in errors, in help, in the log (no-color.org).
+/// The result matters more than what is said beside it.
+#[test]
+fn words_that_stderr_does_not_take_cost_no_result() {
+    let served = Served::demo();
+    for args in [
+        &["load", "-n", "1", "-c", "1", &served.url("/"), "--json", "-"][..],
+        &["get", &served.url("/json")],
+        &["udp", "load", "udp:127.0.0.1:9", "--rate", "100", "--duration", "10ms", "--json", "-"],
+        &["swarm", "-c", "1", "--duration", "10ms", "--warm-up", "0s", "--json", "-"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let output = command().args(args).stderr(full).output().expect("the built command starts");
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{args:?}: {:?}", output.status);
+        assert!(stdout(&output).starts_with('{'), "{args:?}: {}", stdout(&output));
+    }
+}
+
+/// A terminal that wants no colour gets none: in errors, in help, in the log, in progress (no-color.org).
 #[test]
 fn no_color_holds_for_all_that_is_printed() {
     if !has("script") {
@@ -135,14 +155,15 @@ fn no_color_holds_for_all_that_is_printed() {
     let binary = env!("CARGO_BIN_EXE_anywire");
     let dir = tempfile::tempdir().expect("a directory for what is printed");
     for typed in
-        ["get 'http://a b/'", "--help", "load --nonsense", "serve --listen tcp:127.0.0.1:0 --loops 1"]
+        ["get 'http://a b/'", "--help", "load --nonsense", "serve --listen tcp:127.0.0.1:0 --loops 1", BAR]
     {
         let coloured = |set: &str| {
             let line = format!("{set} {binary} {typed}");
             let line = match typed.starts_with("serve") {
                 // It logs its end, too.
                 true => {
-                    let printed = dir.path().join(set);
+                    let printed = dir.path().join("printed");
+                    let _ = std::fs::remove_file(&printed);
                     let printed = text(&printed);
                     format!(
                         "{line} > {printed} & until grep -q listening {printed}; do :; done; kill -INT $!; wait"
@@ -150,10 +171,18 @@ fn no_color_holds_for_all_that_is_printed() {
                 }
                 false => line,
             };
-            run("script", &["-qc", &line, "/dev/null"]).contains('\u{1b}')
+            // The bar moves the cursor, too; a colour is a sequence that ends in `m`.
+            run("script", &["-qc", &line, "/dev/null"]).split("\u{1b}[").skip(1).any(|sequence| {
+                sequence
+                    .trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ';')
+                    .starts_with('m')
+            })
         };
-        assert!(!coloured("NO_COLOR=1"), "{typed}");
-        // An empty value counts as none.
-        assert!(coloured("NO_COLOR="), "{typed}");
+        for set in ["NO_COLOR=1", "NO_COLOR=1 CLICOLOR_FORCE=1", "CLICOLOR=0"] {
+            assert!(!coloured(&format!("TERM=xterm {set}")), "{set} {typed}");
+        }
+        assert!(!coloured("TERM=dumb"), "{typed}");
+        // An empty value counts as none. What draws the bar takes it for one.
+        assert!(typed == BAR || coloured("TERM=xterm NO_COLOR="), "{typed}");
     }
 }

@@ -12,7 +12,7 @@ pub enum DecodeError {
     /// The start line is not a request line or status line (RFC 9112 sections 3 and 4). Fault of the peer.
     #[error(
         "reading the start line: found no `METHOD target HTTP/1.1` or `HTTP/1.1 status reason`{help}",
-        help = Advice("does the peer speak HTTP/1, without TLS?")
+        help = Advice("end a request line with the version, which has one digit a part; or does the peer speak TLS, or no HTTP/1?")
     )]
     StartLine,
     /// The version is not one of HTTP/1. One later than 1.1 is read as 1.1 (RFC 9110 section 2.5). Fault of the peer.

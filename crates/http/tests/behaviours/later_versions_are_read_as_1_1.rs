@@ -70,3 +70,15 @@ fn their_faults_are_the_same() {
         assert_eq!(of(2), of(1), "{rest:?}");
     }
 }
+
+/// A version of more digits, or one with something behind it, is none. The error says what it has to look like.
+#[test]
+fn what_is_no_version_is_explained() {
+    for line in ["GET / HTTP/1.10", "GET / HTTP/1.1 ", "GET / HTTP/1."] {
+        for (_, error) in of_requests(format!("{line}\r\nHost: a\r\n\r\n").as_bytes()) {
+            assert_eq!(error, Some(DecodeError::StartLine), "{line}");
+        }
+    }
+    let said = DecodeError::StartLine.to_string();
+    assert!(said.contains("end a request line with the version, which has one digit a part"), "{said}");
+}

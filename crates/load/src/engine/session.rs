@@ -422,6 +422,10 @@ impl Session {
     /// The connection breaks.
     #[cold]
     fn breaks(&mut self, error: &std::io::Error) -> Ending {
+        if self.goes.as_ref().is_some_and(|said| said.code != Code::NO_ERROR) {
+            // That is the fault, and has been counted: what the peer throws away then breaks the connection.
+            return self.over();
+        }
         self.fail(ErrorKind::Read, broke(self.is_within_answer(), error))
     }
 
