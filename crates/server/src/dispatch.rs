@@ -51,8 +51,8 @@ impl Dispatch {
         }
     }
 
-    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response to
-    /// `answered`, with the endpoint unless the router answers, or returns the run of a handler that waits.
+    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response and whose it
+    /// is to `answered`, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `origin` says where the request comes from.
@@ -64,20 +64,14 @@ impl Dispatch {
         body: Option<Body>,
         context: &mut Option<FreeContext>,
         origin: impl FnOnce() -> Origin,
-        answered: impl FnOnce(&mut Response, Option<EndpointId>),
+        answered: impl FnOnce(&mut Response, EndpointId),
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
         let is_head = *head.method() == Method::HEAD;
-        let (endpoint, params) = match self.table.find_literal(&head) {
-            Some(endpoint) => (endpoint, Params::default()),
-            None => match self.table.find(&head, &self.param_names) {
-                Matched::Endpoint(endpoint, params) => (endpoint, params),
-                Matched::Response(mut response) => {
-                    answered(&mut response, None);
-                    return None;
-                }
-            },
+        let Matched { endpoint, params } = match self.table.find_literal(&head) {
+            Some(endpoint) => Matched { endpoint, params: Params::default() },
+            None => self.table.find(&head, &self.param_names),
         };
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
@@ -85,7 +79,7 @@ impl Dispatch {
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                    answered(&mut self.panicked(endpoint, panic), endpoint);
                     return None;
                 }
             },
@@ -101,7 +95,7 @@ impl Dispatch {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
                 self.vet(endpoint, response, is_head);
-                answered(response, Some(endpoint));
+                answered(response, endpoint);
                 self.release(Some(endpoint), response);
                 None
             }
@@ -115,7 +109,7 @@ impl Dispatch {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
                 let panic = std::mem::replace(panic, Box::new(()));
-                answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                answered(&mut self.panicked(endpoint, panic), endpoint);
                 None
             }
         }

@@ -4,6 +4,7 @@ mod call;
 mod endpoints;
 mod error;
 mod leaf;
+mod own;
 mod path;
 mod table;
 mod tree;

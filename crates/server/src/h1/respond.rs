@@ -17,7 +17,7 @@ use crate::upgrade::Continuation;
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestFacts {
-    /// The handler that answers; `None` for the router and the connection itself.
+    /// What answers; `None` for the connection itself.
     pub(super) endpoint: Option<EndpointId>,
     version: Version,
     is_head: bool,

@@ -24,9 +24,18 @@ impl<'r> Endpoints<'r> {
         {
             return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
         }
-        self.served.push(Served { endpoint: Arc::clone(&entry.endpoint), name, scope: entry.scope });
+        Ok(self.push(Served { endpoint: Arc::clone(&entry.endpoint), name, scope: entry.scope }))
+    }
+
+    /// Adds an endpoint of the router itself.
+    pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>) -> EndpointId {
+        self.push(Served { endpoint, name: RouteName::router(), scope: 0 })
+    }
+
+    fn push(&mut self, served: Served) -> EndpointId {
+        self.served.push(served);
         // Each route is some hundred bytes of a program.
-        Ok(EndpointId(self.served.len() as u32 - 1))
+        EndpointId(self.served.len() as u32 - 1)
     }
 
     /// By their [`EndpointId`].
@@ -53,6 +62,11 @@ pub(crate) struct RouteName {
 }
 
 impl RouteName {
+    /// Of what no handler answers.
+    pub(super) fn router() -> Self {
+        Self { method: "*".into(), path: "(the router)".into() }
+    }
+
     pub(super) fn fallback(prefix: &str) -> Self {
         let path = if prefix.is_empty() {
             "(the fallback)".into()
