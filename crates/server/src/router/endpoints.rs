@@ -17,7 +17,16 @@ impl<'r> Endpoints<'r> {
         Self { served: Vec::new(), scopes }
     }
 
-    pub(super) fn add(&mut self, name: RouteName, entry: &Entry) -> Result<EndpointId, RouteError> {
+    /// Adds a handler whose path has this many parameters.
+    pub(super) fn add(
+        &mut self,
+        name: RouteName,
+        entry: &Entry,
+        params: usize,
+    ) -> Result<EndpointId, RouteError> {
+        if params == 0 && entry.needs.takes_params() {
+            return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
+        }
         let scopes = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
         if let Some(type_name) =
             entry.needs.missing(|id| scopes.clone().any(|scope| self.scopes[scope].states.contains(id)))

@@ -33,7 +33,9 @@ impl Leaf {
                 });
             }
         }
-        let mut allow: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+        let params = param_names(normal);
+        let named = routes.iter().filter_map(|route| route.method.as_ref());
+        let mut allow: Vec<&str> = named.map(Method::as_str).collect();
         if allow.contains(&"GET") && !allow.contains(&"HEAD") {
             allow.push("HEAD");
         }
@@ -41,12 +43,18 @@ impl Leaf {
             allow.push("OPTIONS");
         }
         let mut methods = Vec::with_capacity(routes.len());
+        let mut any = None;
         for Route { path, method, entry } in routes {
-            let name = RouteName { method: method.as_str().into(), path: path.as_str().into() };
-            methods.push((method.clone(), endpoints.add(name, entry)?));
+            let name = method.as_ref().map_or("*", Method::as_str);
+            let name = RouteName { method: name.into(), path: path.as_str().into() };
+            let endpoint = endpoints.add(name, entry, params.len())?;
+            match method {
+                Some(method) => methods.push((method.clone(), endpoint)),
+                None => any = Some(endpoint),
+            }
         }
-        let other = endpoints.add_own(own::other_method(allow.join(", ")));
-        let mut leaf = Self { methods, get: other, other, params: param_names(normal) };
+        let other = any.unwrap_or_else(|| endpoints.add_own(own::other_method(allow.join(", "))));
+        let mut leaf = Self { methods, get: other, other, params };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }
