@@ -20,7 +20,7 @@ use crate::h1::{End, Env, Session};
 use crate::h2;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
-use crate::upgrade::Continuation;
+use crate::upgrade::{Continuation, Running};
 
 /// The task of one connection. It is written by hand rather than as an `async fn` to keep idle connections small: buffers,
 /// decoder and handler live in a [`Session`], which an idle connection does not have.
@@ -34,7 +34,7 @@ pub(crate) struct ConnectionTask {
 enum State {
     Http(Http),
     /// The handler's continuation has the connection.
-    Upgraded(Pin<Box<dyn Future<Output = ()>>>, Option<EndpointId>),
+    Upgraded(Running, Option<EndpointId>),
     Closed,
 }
 
@@ -74,7 +74,7 @@ impl Future for ConnectionTask {
             if let State::Http(http) = std::mem::replace(&mut this.state, State::Closed) {
                 this.service.counters.upgrades.increment();
                 this.state =
-                    State::Upgraded(continuation(Upgraded::new(http.connection, received)), endpoint);
+                    State::Upgraded(continuation.run(Upgraded::new(http.connection, received)), endpoint);
             }
         }
         this.poll_upgraded(cx)

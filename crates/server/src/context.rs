@@ -15,7 +15,6 @@ use anywire_wire::{Address, Connection, Credentials, Negotiated};
 use tokio::sync::Notify;
 
 use crate::extract::States;
-use crate::upgrade::Continuation;
 
 /// Where requests come from.
 #[derive(Debug)]
@@ -70,9 +69,6 @@ pub(crate) struct Contexts {
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
     gone: RefCell<HashMap<ContextId, Weak<Told>>>,
-    /// Where handlers that have not answered yet leave their continuations: next to none.
-    upgrades: RefCell<Vec<(ContextId, PendingUpgrade)>>,
-    has_upgrades: Cell<bool>,
     /// Whether the server has begun to shut down.
     pub(crate) stopping: Rc<Told>,
 }
@@ -98,22 +94,6 @@ impl Contexts {
     /// own keeps its context, and the connection makes another one.
     pub(crate) fn take_back(&self, id: ContextId) -> Option<FreeContext> {
         self.returned.take().filter(|free| free.id == id)
-    }
-
-    /// Whether any handler has left a continuation.
-    #[inline]
-    pub(crate) fn has_upgrades(&self) -> bool {
-        self.has_upgrades.get()
-    }
-
-    /// The continuations that the handler of this request has left: one, unless it took more than one upgrade. What it leaves
-    /// later is dropped.
-    pub(crate) fn take_upgrades(&self, id: ContextId) -> impl Iterator<Item = Continuation> {
-        let (mine, others): (Vec<_>, Vec<_>) =
-            self.upgrades.take().into_iter().partition(|(of, _)| *of == id);
-        self.has_upgrades.set(!others.is_empty());
-        self.upgrades.replace(others);
-        mine.into_iter().filter_map(|(_, pending)| pending.0.take())
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.
@@ -170,14 +150,6 @@ impl RequestContext {
         Rc::clone(&self.contexts.stopping)
     }
 
-    /// Where the handler leaves a continuation.
-    pub(crate) fn pending_upgrade(&self) -> PendingUpgrade {
-        let pending = PendingUpgrade::default();
-        self.contexts.upgrades.borrow_mut().push((self.held().id, pending.clone()));
-        self.contexts.has_upgrades.set(true);
-        pending
-    }
-
     /// What all requests of this loop share.
     pub(crate) fn server(&self) -> &Contexts {
         &self.contexts
@@ -205,22 +177,6 @@ impl fmt::Debug for RequestContext {
 impl Drop for RequestContext {
     fn drop(&mut self) {
         self.contexts.returned.set(self.held.take());
-    }
-}
-
-/// Where a handler leaves the continuation for its connection.
-#[derive(Clone, Default)]
-pub(crate) struct PendingUpgrade(Rc<Cell<Option<Continuation>>>);
-
-impl PendingUpgrade {
-    pub(crate) fn set(self, continuation: Continuation) {
-        self.0.set(Some(continuation));
-    }
-}
-
-impl fmt::Debug for PendingUpgrade {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PendingUpgrade")
     }
 }
 

@@ -7,14 +7,13 @@
 
 mod faults;
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Body, Method, RequestHead, Response, StatusCode};
+use anywire_http::{Body, Method, RequestHead, Response};
 use anywire_loops::{Label, Work};
 
 use crate::contained::drop_each;
@@ -23,7 +22,6 @@ use crate::counters::Live;
 use crate::handler::{Slot, Slots};
 use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Table};
-use crate::upgrade::Continuation;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
@@ -32,8 +30,6 @@ pub(crate) struct Dispatch {
     /// By endpoint: memory in which its handler has run before.
     slots: Vec<Slots>,
     contexts: Rc<Contexts>,
-    /// The continuation of the handler whose 101 was returned last.
-    upgrade: Cell<Option<Continuation>>,
     counters: Arc<Live>,
     /// Where the loop is told whose handler it runs, in case that blocks it.
     work: Work,
@@ -50,14 +46,13 @@ impl Dispatch {
                 .collect(),
             contexts: Rc::new(Contexts::new(table.states(), body_limit_bytes)),
             table,
-            upgrade: Cell::default(),
             counters,
             work: Work::here(),
         }
     }
 
-    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response to
-    /// `answered`, with the endpoint unless the router answers, or returns the run of a handler that waits.
+    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response and whose it
+    /// is to `answered`, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `origin` says where the request comes from.
@@ -69,20 +64,14 @@ impl Dispatch {
         body: Option<Body>,
         context: &mut Option<FreeContext>,
         origin: impl FnOnce() -> Origin,
-        answered: impl FnOnce(&mut Response, Option<EndpointId>),
+        answered: impl FnOnce(&mut Response, EndpointId),
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
         let is_head = *head.method() == Method::HEAD;
-        let (endpoint, params) = match self.table.find_literal(&head) {
-            Some(endpoint) => (endpoint, Params::default()),
-            None => match self.table.find(&head, &self.param_names) {
-                Matched::Endpoint(endpoint, params) => (endpoint, params),
-                Matched::Response(mut response) => {
-                    answered(&mut response, None);
-                    return None;
-                }
-            },
+        let Matched { endpoint, params } = match self.table.find_literal(&head) {
+            Some(endpoint) => Matched { endpoint, params: Params::default() },
+            None => self.table.find(&head, &self.param_names),
         };
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
@@ -90,7 +79,7 @@ impl Dispatch {
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                    answered(&mut self.panicked(endpoint, panic), endpoint);
                     return None;
                 }
             },
@@ -105,9 +94,8 @@ impl Dispatch {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                self.ended(endpoint, id, Some(response));
                 self.vet(endpoint, response, is_head);
-                answered(response, Some(endpoint));
+                answered(response, endpoint);
                 self.release(Some(endpoint), response);
                 None
             }
@@ -120,9 +108,8 @@ impl Dispatch {
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
-                self.ended(endpoint, id, None);
                 let panic = std::mem::replace(panic, Box::new(()));
-                answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                answered(&mut self.panicked(endpoint, panic), endpoint);
                 None
             }
         }
@@ -147,12 +134,6 @@ impl Dispatch {
         self.contexts.stopping.tell();
     }
 
-    /// The continuation of the handler that has answered last. A handler that has answered 101 always left one.
-    #[cold]
-    pub(crate) fn take_upgrade(&self) -> Option<Continuation> {
-        self.upgrade.take()
-    }
-
     /// Keeps the memory of a run that has ended, unless there is enough.
     #[inline]
     fn put_slot(&self, endpoint: EndpointId, slot: Slot) {
@@ -170,23 +151,6 @@ impl Dispatch {
         self.drop_contained(Some(endpoint), slot);
     }
 
-    /// Keeps the continuation of a handler that has answered 101, and drops that of any other.
-    #[inline]
-    fn ended(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
-        if self.contexts.has_upgrades() {
-            self.take_upgrades(endpoint, id, response);
-        }
-    }
-
-    #[cold]
-    fn take_upgrades(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
-        let switches = response.is_some_and(|response| response.status == StatusCode::SWITCHING_PROTOCOLS);
-        for continuation in self.contexts.take_upgrades(id) {
-            let others = if switches { self.upgrade.replace(Some(continuation)) } else { Some(continuation) };
-            self.drop_contained(Some(endpoint), others);
-        }
-    }
-
     /// Memory for a run of a handler. It holds a clone of the handler, which may panic.
     #[cold]
     fn new_slot(&self, endpoint: EndpointId) -> thread::Result<Slot> {
@@ -197,7 +161,6 @@ impl Dispatch {
 impl Drop for Dispatch {
     fn drop(&mut self) {
         drop_each(self.slots.drain(..).flat_map(Slots::into_all));
-        drop_each(self.upgrade.take());
     }
 }
 
@@ -242,13 +205,11 @@ impl Run {
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
-                dispatch.ended(self.endpoint, self.context, Some(&response));
                 dispatch.vet(self.endpoint, &mut response, self.is_head);
                 Poll::Ready(response)
             }
             Err(panic) => {
                 dispatch.drop_slot(self.endpoint, slot);
-                dispatch.ended(self.endpoint, self.context, None);
                 Poll::Ready(dispatch.panicked(self.endpoint, panic))
             }
         }
@@ -275,7 +236,6 @@ impl Drop for Run {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             self.dispatch.drop_slot(self.endpoint, slot);
-            self.dispatch.ended(self.endpoint, self.context, None);
         }
     }
 }

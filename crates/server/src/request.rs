@@ -166,10 +166,6 @@ impl Parts {
         &self.head
     }
 
-    pub(crate) fn context(&self) -> &RequestContext {
-        &self.context
-    }
-
     /// Values that travel with the request and are not sent: what one extractor leaves for another, or for the handler.
     pub fn extensions(&self) -> &Extensions {
         self.head.extensions()

@@ -4,6 +4,7 @@ mod call;
 mod endpoints;
 mod error;
 mod leaf;
+mod own;
 mod path;
 mod table;
 mod tree;
@@ -30,7 +31,7 @@ pub(crate) use self::table::{Matched, Table};
 /// are not removed. Parameters are decoded by [`Path`](crate::Path).
 ///
 /// An unknown path is a 404, an unknown method of a known path a 405 with `Allow`. `HEAD` gets the response of `GET`
-/// without its body, and `OPTIONS` the list of methods, unless they have handlers of their own. `CONNECT` is a 501: this
+/// without its body, and `OPTIONS` the list of methods, unless [`any`](Self::any) or handlers of their own answer. `CONNECT` is a 501: this
 /// server makes no tunnels.
 ///
 /// Routers compose: [`nest`](Self::nest) puts one behind a prefix, [`merge`](Self::merge) beside another. Each keeps its
@@ -38,7 +39,7 @@ pub(crate) use self::table::{Matched, Table};
 ///
 /// [`Server::start`](crate::Server::start) reports mistakes as [`RouteError`]s, which name the route and the line of code:
 /// two handlers for one path and method, conflicting paths, path syntax of another framework, a missing state, two
-/// states of one type.
+/// states of one type, path parameters that a route does not have.
 ///
 /// ```
 /// use anywire_server::{Path, Router, State};
@@ -65,7 +66,8 @@ pub struct Router {
 struct Route {
     /// As it was given, with its prefix.
     path: String,
-    method: Method,
+    /// `None` for all that have no handler of their own.
+    method: Option<Method>,
     entry: Entry,
 }
 
@@ -161,10 +163,28 @@ impl Router {
         self.route(Method::OPTIONS, path, handler)
     }
 
+    /// Answers all methods on this path that have no handler of their own, extension methods and `OPTIONS` as well.
+    ///
+    /// ```
+    /// use anywire_http::Method;
+    /// use anywire_server::Router;
+    ///
+    /// let echo = async |method: Method| method.to_string();
+    /// let router = Router::new().get("/echo", async || "what is to be echoed?").any("/echo", echo);
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    pub fn any<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.add(None, path, Entry::new(handler, Location::caller()))
+    }
+
     /// Answers this method, which may be an extension method, on this path.
     #[track_caller]
-    pub fn route<H: Handler<Args>, Args: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
-        let entry = Entry::new(handler, Location::caller());
+    pub fn route<H: Handler<Args>, Args: 'static>(self, method: Method, path: &str, handler: H) -> Self {
+        self.add(Some(method), path, Entry::new(handler, Location::caller()))
+    }
+
+    fn add(mut self, method: Option<Method>, path: &str, entry: Entry) -> Self {
         self.routes.push(Route { path: path.to_owned(), method, entry });
         self
     }

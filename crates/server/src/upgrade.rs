@@ -1,11 +1,13 @@
 //! Leaving HTTP: a handler answers 101, and the connection goes to its continuation (RFC 9110 section 7.8).
 
+use std::cell::RefCell;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use anywire_http::{IntoResponse, Method, Response, StatusCode, Version};
+use anywire_sys::thread_bound::ThreadBound;
 use anywire_wire::Upgraded;
 
-use crate::context::PendingUpgrade;
 use crate::extract::{FromRequestParts, OptionalFromRequestParts};
 use crate::request::Parts;
 use crate::respond::Error;
@@ -38,7 +40,6 @@ use crate::respond::Error;
 #[derive(Debug)]
 pub struct Upgrade {
     offered: Vec<String>,
-    pending: PendingUpgrade,
 }
 
 impl Upgrade {
@@ -50,8 +51,9 @@ impl Upgrade {
     /// Answers 101, and runs `continuation` with the connection once the response has left. The names of protocols are
     /// compared without their case. Add the fields that the protocol needs to the response.
     ///
-    /// Answers 426 if the peer does not offer this protocol. A response of another status drops the continuation, and so
-    /// does an `accept` after the handler has answered.
+    /// Answers 426 if the peer does not offer this protocol. The response carries the continuation, which goes with it: another
+    /// response, or another status, leaves the connection with HTTP. Dropped on another thread than the handler's, it is
+    /// leaked.
     pub fn accept<C, F>(self, protocol: &str, continuation: C) -> Response
     where
         C: FnOnce(Upgraded) -> F + 'static,
@@ -62,8 +64,13 @@ impl Upgrade {
             return (StatusCode::UPGRADE_REQUIRED, message).into_response().header("upgrade", protocol);
         }
         // Called within the future, so that a panic of the continuation is caught with the others.
-        self.pending.set(Box::new(|connection| Box::pin(async move { continuation(connection).await })));
-        Response::new(StatusCode::SWITCHING_PROTOCOLS).header("upgrade", protocol)
+        let continuation =
+            Continuation(Box::new(|connection| Box::pin(async move { continuation(connection).await })));
+        let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS).header("upgrade", protocol);
+        response
+            .extensions_mut()
+            .insert(Accepted(Arc::new(ThreadBound::new(RefCell::new(Some(continuation))))));
+        response
     }
 }
 
@@ -77,7 +84,7 @@ impl FromRequestParts for Upgrade {
                 "this path answers requests to upgrade; send `connection: upgrade` and `upgrade: PROTOCOL`";
             return Err(Error::new(StatusCode::BAD_REQUEST, message));
         }
-        Ok(Self { offered, pending: parts.context().pending_upgrade() })
+        Ok(Self { offered })
     }
 }
 
@@ -97,4 +104,29 @@ fn tokens<'p>(parts: &'p Parts, field: &str) -> impl Iterator<Item = &'p str> {
 }
 
 /// What a handler goes on with once its 101 has left.
-pub(crate) type Continuation = Box<dyn FnOnce(Upgraded) -> Pin<Box<dyn Future<Output = ()>>>>;
+pub(crate) struct Continuation(Box<dyn FnOnce(Upgraded) -> Running>);
+
+/// A continuation at work.
+pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+/// How a 101 carries its continuation. A response may go to any thread, a continuation stays on its loop.
+#[derive(Clone)]
+struct Accepted(Arc<ThreadBound<RefCell<Option<Continuation>>>>);
+
+impl Continuation {
+    /// Whether a response carries one.
+    pub(crate) fn is_in(response: &Response) -> bool {
+        let accepted = response.extensions().get::<Accepted>().and_then(|accepted| accepted.0.get());
+        accepted.is_some_and(|accepted| accepted.borrow().is_some())
+    }
+
+    /// Takes it from the response that carries it.
+    pub(crate) fn take_from(response: &Response) -> Option<Self> {
+        response.extensions().get::<Accepted>()?.0.get()?.take()
+    }
+
+    /// Goes on with the connection.
+    pub(crate) fn run(self, connection: Upgraded) -> Running {
+        (self.0)(connection)
+    }
+}

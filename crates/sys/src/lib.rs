@@ -14,6 +14,7 @@
 //! | [`arena`] | memory for millions of values that never move, in huge pages |
 //! | [`slots`] | places for millions of values that are pinned: the futures of a swarm |
 //! | [`lent`] | how the tasks of a thread reach what they share |
+//! | [`thread_bound`] | how a value stays with its thread, though what holds it goes anywhere |
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`shm`] | how bytes go from one process to another through memory, without trust |
@@ -49,6 +50,7 @@ pub mod slots;
 pub mod syscalls;
 pub mod tags;
 pub mod tcp_info;
+pub mod thread_bound;
 pub mod udp_limit;
 pub mod uring;
 pub mod waker;

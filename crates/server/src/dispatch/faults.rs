@@ -13,6 +13,7 @@ use super::Dispatch;
 use crate::contained::{Payload, dispose, drop_caught, text};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
+use crate::upgrade::Continuation;
 
 impl Dispatch {
     /// Looks at a response before it is sent.
@@ -41,12 +42,6 @@ impl Dispatch {
         self.drop_contained(endpoint, std::mem::replace(response, by));
     }
 
-    /// Drops the continuation of a handler whose 101 is not sent.
-    #[cold]
-    pub(crate) fn drop_upgrade(&self, endpoint: Option<EndpointId>) {
-        self.drop_contained(endpoint, self.take_upgrade());
-    }
-
     /// Replaces a response that would break its connection by a 500, and logs one with a cause.
     #[cold]
     fn vet_other(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
@@ -58,10 +53,9 @@ impl Dispatch {
         {
             response.body = Body::withheld(Some(length));
         }
-        if let Some(cause) = self.unsendable(response, answers_head) {
+        if let Some(cause) = unsendable(response, answers_head) {
             let refusal = self.refuse(Some(endpoint), status, &cause);
             self.replace(Some(endpoint), response, refusal);
-            self.drop_upgrade(Some(endpoint));
         } else if let Some(cause) = response.cause() {
             let (method, route) = self.name(Some(endpoint));
             if status >= 500 {
@@ -81,29 +75,6 @@ impl Dispatch {
         self.counters.failures.increment();
         tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
         (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
-    }
-
-    /// Why a response would break its connection, if it would.
-    fn unsendable(&self, response: &Response, answers_head: bool) -> Option<String> {
-        let status = response.status;
-        if let Some(fault) = response.fault() {
-            return Some(fault.to_string());
-        }
-        if status.is_informational() {
-            let upgrade = self.upgrade.take();
-            let switches = upgrade.is_some() && status == StatusCode::SWITCHING_PROTOCOLS;
-            self.upgrade.set(upgrade);
-            let code = status.as_u16();
-            return (!switches).then(|| {
-                format!(
-                    "the status {code} ends no request; send 2xx to 5xx, or 101 by accepting an `Upgrade`"
-                )
-            });
-        }
-        let follows = !answers_head && !encode::forbids_body(status);
-        (follows && response.body.is_withheld()).then(|| {
-            "the body is withheld; that is for answers to HEAD and for 304, so send the body".to_owned()
-        })
     }
 
     /// The response for a handler that panicked. Other requests go on.
@@ -161,4 +132,22 @@ impl Dispatch {
         let name = endpoint.map(|endpoint| self.table.name(endpoint));
         name.map_or(("*", "(the router)"), |name| (&name.method, &name.path))
     }
+}
+
+/// Why a response would break its connection, if it would.
+fn unsendable(response: &Response, answers_head: bool) -> Option<String> {
+    let status = response.status;
+    if let Some(fault) = response.fault() {
+        return Some(fault.to_string());
+    }
+    if status.is_informational() {
+        let switches = status == StatusCode::SWITCHING_PROTOCOLS && Continuation::is_in(response);
+        let code = status.as_u16();
+        return (!switches).then(|| {
+            format!("the status {code} ends no request; send 2xx to 5xx, or 101 by accepting an `Upgrade`")
+        });
+    }
+    let follows = !answers_head && !encode::forbids_body(status);
+    (follows && response.body.is_withheld())
+        .then(|| "the body is withheld; that is for answers to HEAD and for 304, so send the body".to_owned())
 }

@@ -219,6 +219,8 @@ fn the_router_answers_at_once() {
     session.open(4, "/nowhere", Duration::MAX);
     assert_eq!(session.answered, [(4, StatusCode::NOT_FOUND)]);
     assert_eq!(session.streams.len(), 4);
+    let kept = session.dispatch.slots.iter().filter_map(Slots::take).count();
+    assert_eq!(kept, 1, "by an endpoint, as any other");
 }
 
 #[test]

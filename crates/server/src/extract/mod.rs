@@ -58,7 +58,7 @@ pub trait FromRequestParts: Sized {
     /// Extracts the value.
     fn from_request_parts(parts: &mut Parts) -> impl Future<Output = Result<Self, Self::Rejection>>;
 
-    /// Names the states that it needs, so that a missing one is an error at start and not at the first request. An
+    /// Names what it needs, so that what is missing is an error at start and not at the first request. An
     /// extractor that uses another one also calls its `needs`. The default names none.
     fn needs(_needs: &mut Needs) {}
 }
@@ -182,7 +182,7 @@ impl<T: OptionalFromRequestParts> FromRequestParts for Option<T> {
     }
 
     fn needs(needs: &mut Needs) {
-        T::needs(needs);
+        needs.optional(T::needs);
     }
 }
 

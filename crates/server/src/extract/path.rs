@@ -7,14 +7,15 @@ use serde::forward_to_deserialize_any;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::{FromRequestParts, OptionalFromRequestParts, Rejection};
+use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection};
 use crate::request::Parts;
 
 /// The path parameters of the route, percent-decoded after the path was split: `%2F` never splits.
 ///
 /// A single value takes the only parameter. A tuple takes all of them in order, those of a nested router's prefix first. A
 /// struct or a map takes them by name. A value that does not parse is a 400. A handler that takes other parameters than
-/// its route has is a 500; the log explains it.
+/// its route has is a 500; the log explains it. On a route without any it is an error at start, unless the handler takes an
+/// `Option`.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -35,6 +36,10 @@ impl<T: DeserializeOwned> FromRequestParts for Path<T> {
             Wrong::Value(text) => Rejection::Path(text),
             Wrong::Route(text) => Rejection::Parameters(text),
         })
+    }
+
+    fn needs(needs: &mut Needs) {
+        needs.params();
     }
 }
 

@@ -63,16 +63,33 @@ impl<T: 'static> FromRequestParts for State<T> {
     }
 }
 
-/// What the arguments of a handler need from the router.
+/// What the arguments of a handler need from the router and its route.
 #[derive(Debug, Default)]
 pub struct Needs {
     states: Vec<(TypeId, &'static str)>,
+    takes_params: bool,
 }
 
 impl Needs {
     /// A state of this type.
     pub fn state<T: 'static>(&mut self) {
         self.states.push((TypeId::of::<T>(), type_name::<T>()));
+    }
+
+    /// Path parameters, of which the route has at least one.
+    pub fn params(&mut self) {
+        self.takes_params = true;
+    }
+
+    /// The needs of a value that may be absent, as path parameters may be then.
+    pub(crate) fn optional(&mut self, needs: impl FnOnce(&mut Self)) {
+        let takes_params = self.takes_params;
+        needs(self);
+        self.takes_params = takes_params;
+    }
+
+    pub(crate) fn takes_params(&self) -> bool {
+        self.takes_params
     }
 
     /// The first type that is not there.

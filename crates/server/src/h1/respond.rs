@@ -12,11 +12,12 @@ use super::session::{Closing, Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step
 use crate::respond::{FAILED, wrong_length};
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
+use crate::upgrade::Continuation;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestFacts {
-    /// The handler that answers; `None` for the router and the connection itself.
+    /// What answers; `None` for the connection itself.
     pub(super) endpoint: Option<EndpointId>,
     version: Version,
     is_head: bool,
@@ -49,7 +50,6 @@ impl Session {
         if self.upload.is_some() {
             if response.status == StatusCode::SWITCHING_PROTOCOLS {
                 // Its bytes would be taken for the other protocol.
-                service.dispatch.drop_upgrade(request.endpoint);
                 service.counters.refused.increment();
                 let message = "an upgrade takes a body only if the handler reads it; send none";
                 let refusal = (StatusCode::BAD_REQUEST, message).into_response();
@@ -78,7 +78,7 @@ impl Session {
             self.closing = Closing::Gracefully;
         }
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(service);
+            return self.switch(response);
         }
         // Framing of nothing: a body that may not be sent, or an empty one.
         if !commitment.framing.is_empty()
@@ -113,8 +113,8 @@ impl Session {
 
     /// The connection goes to the handler's continuation once its 101 has left.
     #[cold]
-    fn switch(&mut self, service: &Service) {
-        if let Some(continuation) = service.dispatch.take_upgrade() {
+    fn switch(&mut self, response: &Response) {
+        if let Some(continuation) = Continuation::take_from(response) {
             self.stage = Stage::Switching(continuation);
         }
     }

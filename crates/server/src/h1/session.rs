@@ -271,7 +271,7 @@ impl Session {
         let body = self.body(service);
         let connection = &*env.connection;
         let answered = |response: &mut Response, endpoint| {
-            self.request.endpoint = endpoint;
+            self.request.endpoint = Some(endpoint);
             self.respond(response, service);
         };
         let origin = || Origin::of(connection);

@@ -321,8 +321,8 @@ impl Session {
         let parts =
             &mut Parts { engine: &mut self.engine, output: &mut self.output, date: &self.date, service };
         let answered = |response: &mut Response, endpoint| {
-            answered_by = endpoint;
-            stage = Self::respond(parts, id, response, is_head, endpoint);
+            answered_by = Some(endpoint);
+            stage = Self::respond(parts, id, response, is_head, answered_by);
         };
         let connection = &*env.connection;
         let origin = || Origin::of(connection);

@@ -150,7 +150,6 @@ impl Session {
         endpoint: Option<EndpointId>,
     ) -> Stage {
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            parts.service.dispatch.drop_upgrade(endpoint);
             let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
             parts.service.dispatch.replace(endpoint, response, refusal);
         }

@@ -17,16 +17,34 @@ impl<'r> Endpoints<'r> {
         Self { served: Vec::new(), scopes }
     }
 
-    pub(super) fn add(&mut self, name: RouteName, entry: &Entry) -> Result<EndpointId, RouteError> {
+    /// Adds a handler whose path has this many parameters.
+    pub(super) fn add(
+        &mut self,
+        name: RouteName,
+        entry: &Entry,
+        params: usize,
+    ) -> Result<EndpointId, RouteError> {
+        if params == 0 && entry.needs.takes_params() {
+            return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
+        }
         let scopes = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
         if let Some(type_name) =
             entry.needs.missing(|id| scopes.clone().any(|scope| self.scopes[scope].states.contains(id)))
         {
             return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
         }
-        self.served.push(Served { endpoint: Arc::clone(&entry.endpoint), name, scope: entry.scope });
+        Ok(self.push(Served { endpoint: Arc::clone(&entry.endpoint), name, scope: entry.scope }))
+    }
+
+    /// Adds an endpoint of the router itself.
+    pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>) -> EndpointId {
+        self.push(Served { endpoint, name: RouteName::router(), scope: 0 })
+    }
+
+    fn push(&mut self, served: Served) -> EndpointId {
+        self.served.push(served);
         // Each route is some hundred bytes of a program.
-        Ok(EndpointId(self.served.len() as u32 - 1))
+        EndpointId(self.served.len() as u32 - 1)
     }
 
     /// By their [`EndpointId`].
@@ -53,6 +71,11 @@ pub(crate) struct RouteName {
 }
 
 impl RouteName {
+    /// Of what no handler answers.
+    pub(super) fn router() -> Self {
+        Self { method: "*".into(), path: "(the router)".into() }
+    }
+
     pub(super) fn fallback(prefix: &str) -> Self {
         let path = if prefix.is_empty() {
             "(the fallback)".into()

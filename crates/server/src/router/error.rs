@@ -79,12 +79,13 @@ pub enum RouteError {
     /// Two handlers for the same method and path.
     #[error(
         "{method} {path} has two handlers, given at {first} and at {second}{also}{help}",
+        method = method.as_ref().map_or("any method of", Method::as_str),
         also = other_spelling(path, other_path),
         help = Advice("remove one of them")
     )]
     Twice {
-        /// The method.
-        method: Method,
+        /// The method; `None` for two handlers by [`Router::any`](crate::Router::any).
+        method: Option<Method>,
         /// The path as it was given first.
         path: String,
         /// Where the first handler was given.
@@ -120,6 +121,17 @@ pub enum RouteError {
         place: &'static Location<'static>,
         /// The type that is missing.
         type_name: &'static str,
+    },
+    /// A handler takes path parameters, and its path has none.
+    #[error(
+        "the handler of {route}, given at {place}, takes path parameters, and its path has none{help}",
+        help = Advice("add them to the path, such as /{id}, or take an Option<Path<_>>")
+    )]
+    Parameters {
+        /// Method and path.
+        route: String,
+        /// Where the handler was given.
+        place: &'static Location<'static>,
     },
     /// Two states of one type in one router: a handler could get only one of them.
     #[error(

@@ -1,18 +1,17 @@
-//! All methods of one path, and the answers to those it does not have.
+//! All methods of one path, and who answers those it does not have.
 
-use anywire_http::{IntoResponse, Method, Response, StatusCode};
+use anywire_http::Method;
 
 use super::endpoints::{EndpointId, Endpoints, RouteName};
-use super::table::Matched;
-use super::{Route, RouteError};
-use crate::request::Params;
+use super::{Route, RouteError, own};
 
 /// All methods of one path.
 pub(super) struct Leaf {
     methods: Vec<(Method, EndpointId)>,
-    /// The `GET` handler: most requests are `GET`.
-    pub(super) get: Option<EndpointId>,
-    allow: String,
+    /// What answers `GET`: most requests are that.
+    pub(super) get: EndpointId,
+    /// What answers the methods that are not among these.
+    other: EndpointId,
     pub(super) params: Vec<Box<str>>,
     /// The fallbacks of nested routers that come before it.
     pub(super) yields_to: Box<[EndpointId]>,
@@ -36,54 +35,42 @@ impl Leaf {
                 });
             }
         }
-        let mut allow: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+        let params = param_names(normal);
+        let named = routes.iter().filter_map(|route| route.method.as_ref());
+        let mut allow: Vec<&str> = named.map(Method::as_str).collect();
         if allow.contains(&"GET") && !allow.contains(&"HEAD") {
             allow.push("HEAD");
         }
         if !allow.contains(&"OPTIONS") {
             allow.push("OPTIONS");
         }
-        let allow = allow.join(", ");
         let mut methods = Vec::with_capacity(routes.len());
+        let mut any = None;
         for Route { path, method, entry } in routes {
-            let name = RouteName { method: method.as_str().into(), path: path.as_str().into() };
-            methods.push((method.clone(), endpoints.add(name, entry)?));
+            let name = method.as_ref().map_or("*", Method::as_str);
+            let name = RouteName { method: name.into(), path: path.as_str().into() };
+            let endpoint = endpoints.add(name, entry, params.len())?;
+            match method {
+                Some(method) => methods.push((method.clone(), endpoint)),
+                None => any = Some(endpoint),
+            }
         }
-        let mut leaf =
-            Self { methods, get: None, allow, params: param_names(normal), yields_to: Box::default() };
+        let other = any.unwrap_or_else(|| endpoints.add_own(own::other_method(allow.join(", "))));
+        let mut leaf = Self { methods, get: other, other, params, yields_to: Box::default() };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }
 
-    pub(super) fn matched(&self, method: &Method, params: impl FnOnce() -> Params) -> Matched {
-        match self.endpoint(method) {
-            Some(endpoint) => Matched::Endpoint(endpoint, params()),
-            None => Matched::Response(self.other_method(method)),
-        }
-    }
-
     #[inline]
-    pub(super) fn endpoint(&self, method: &Method) -> Option<EndpointId> {
+    pub(super) fn endpoint(&self, method: &Method) -> EndpointId {
         if *method == Method::GET { self.get } else { self.endpoint_of(method) }
     }
 
     #[inline(never)]
-    fn endpoint_of(&self, method: &Method) -> Option<EndpointId> {
-        let own = self.methods.iter().find(|(own, _)| own == method).map(|(_, endpoint)| *endpoint);
-        own.or_else(|| self.get.filter(|_| *method == Method::HEAD))
-    }
-
-    #[cold]
-    fn other_method(&self, method: &Method) -> Box<Response> {
-        let mut response = if method == Method::OPTIONS {
-            Response::new(StatusCode::NO_CONTENT)
-        } else {
-            let message = format!("this path does not answer {method}, it answers {}", self.allow);
-            (StatusCode::METHOD_NOT_ALLOWED, message).into_response()
-        };
-        let set = response.headers.append("allow", &self.allow);
-        debug_assert!(set.is_ok(), "methods are tokens");
-        Box::new(response)
+    fn endpoint_of(&self, method: &Method) -> EndpointId {
+        let own = self.methods.iter().find(|(own, _)| own == method);
+        let otherwise = if *method == Method::HEAD { self.get } else { self.other };
+        own.map_or(otherwise, |(_, endpoint)| *endpoint)
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use anywire_http::{IntoResponse, Method, RequestHead, Response, StatusCode};
+use anywire_http::{Method, RequestHead};
 
 use super::endpoints::{EndpointId, Endpoints, RouteName, Served};
 use super::leaf::Leaf;
 use super::tree::Tree;
-use super::{Fallback, Route, RouteError, Router, path};
+use super::{Fallback, Route, RouteError, Router, own, path};
 use crate::contained::drop_each;
 use crate::extract::{StateFactories, States};
 use crate::handler::Slot;
@@ -37,9 +37,10 @@ impl Router {
         for (leaf, normal) in leaves.iter_mut().zip(&normals) {
             leaf.yields_to = fallbacks.closer_than(normal).collect();
         }
+        let no_tunnel = endpoints.add_own(own::no_tunnel());
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
         let endpoints = endpoints.into_served();
-        Ok(Table { tree: tree.build(), literals, leaves, endpoints, fallbacks, states })
+        Ok(Table { tree: tree.build(), literals, leaves, endpoints, fallbacks, no_tunnel, states })
     }
 
     /// The routes by the normal form of their path, in the order of each path's first route.
@@ -67,6 +68,7 @@ pub(crate) struct Table {
     leaves: Vec<Leaf>,
     endpoints: Vec<Served>,
     fallbacks: Fallbacks,
+    no_tunnel: EndpointId,
     /// Of each router, and the router around it.
     states: Vec<(StateFactories, Option<usize>)>,
 }
@@ -83,17 +85,15 @@ impl Drop for Table {
 struct Literal {
     /// In normal form.
     path: Box<str>,
-    /// The `GET` handler, here to save a look at the leaf.
-    get: Option<EndpointId>,
+    /// What answers `GET`, here to save a look at the leaf.
+    get: EndpointId,
     leaf: usize,
 }
 
-/// The result of a search.
-pub(crate) enum Matched {
-    /// This handler answers, with these parameters.
-    Endpoint(EndpointId, Params),
-    /// The router itself answers: 404, 405, or the list of methods. Boxed, because it is rare and the other one is hot.
-    Response(Box<Response>),
+/// Who answers a request, with which parameters.
+pub(crate) struct Matched {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) params: Params,
 }
 
 impl Table {
@@ -122,16 +122,16 @@ impl Table {
         self.leaves.iter().map(|leaf| leaf.params.iter().cloned().collect()).collect()
     }
 
-    /// The handler of a request whose path is one of the literals. [`Table::find`] finds the others.
+    /// Who answers a request whose path is one of the literals. [`Table::find`] finds the others.
     #[inline]
     pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
         let (method, target) = (head.method(), head.path_and_query());
         let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
-        if *method == Method::GET { literal.get } else { self.leaves[literal.leaf].endpoint(method) }
+        Some(if *method == Method::GET { literal.get } else { self.leaves[literal.leaf].endpoint(method) })
     }
 
-    /// Finds the handler of a request. Its path is matched as it came, and in its normal form if that may differ.
+    /// Finds who answers a request. Its path is matched as it came, and in its normal form if that may differ.
     #[inline(never)]
     pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
@@ -154,7 +154,7 @@ impl Table {
         }
     }
 
-    /// Finds the handler by the normal form of the path. Parameters are those of the path as it came.
+    /// Finds who answers by the normal form of the path. Parameters are those of the path as it came.
     #[cold]
     fn find_normal(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
@@ -169,7 +169,7 @@ impl Table {
         })
     }
 
-    /// The answer of a leaf, unless the path, which is in normal form, is an unknown one of a nested router.
+    /// What answers at a leaf, unless the path, which is in normal form, is an unknown one of a nested router.
     fn matched(
         &self,
         leaf: usize,
@@ -184,28 +184,13 @@ impl Table {
         {
             return self.unknown_path(head, normal);
         }
-        leaf.matched(head.method(), params)
+        Matched { endpoint: leaf.endpoint(head.method()), params: params() }
     }
 
     fn unknown_path(&self, head: &RequestHead, normal: &str) -> Matched {
-        if *head.method() == Method::CONNECT {
-            // Not even the fallback may answer: a 2xx would promise a tunnel (RFC 9110 section 9.3.6).
-            return (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels").into();
-        }
-        if let Some(endpoint) = self.fallbacks.find(normal) {
-            return Matched::Endpoint(endpoint, Params::default());
-        }
-        if *head.method() == Method::OPTIONS && normal == "*" {
-            // A question about the server as a whole (RFC 9110 section 9.3.7).
-            return StatusCode::NO_CONTENT.into();
-        }
-        (StatusCode::NOT_FOUND, "nothing is here").into()
-    }
-}
-
-impl<R: IntoResponse> From<R> for Matched {
-    fn from(response: R) -> Self {
-        Self::Response(Box::new(response.into_response()))
+        let is_connect = *head.method() == Method::CONNECT;
+        let endpoint = if is_connect { self.no_tunnel } else { self.fallbacks.find(normal) };
+        Matched { endpoint, params: Params::default() }
     }
 }
 
@@ -215,7 +200,7 @@ struct Fallbacks {
     nested: matchit::Router<EndpointId>,
     /// Those of nested routers with their prefix in normal form.
     prefixes: Vec<(String, EndpointId)>,
-    outermost: Option<EndpointId>,
+    outermost: EndpointId,
 }
 
 impl Fallbacks {
@@ -230,7 +215,7 @@ impl Fallbacks {
                 let (prefix, first) = (prefix.clone(), first.entry.place);
                 return Err(RouteError::FallbackTwice { prefix, first, second: entry.place });
             }
-            let endpoint = endpoints.add(RouteName::fallback(prefix), entry)?;
+            let endpoint = endpoints.add(RouteName::fallback(prefix), entry, 0)?;
             if prefix.is_empty() {
                 outermost = Some(endpoint);
             } else {
@@ -241,6 +226,7 @@ impl Fallbacks {
             }
             seen.push((normal, fallback));
         }
+        let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path()));
         Ok(Self { nested: nested.build(), prefixes, outermost })
     }
 
@@ -251,8 +237,8 @@ impl Fallbacks {
     }
 
     /// The fallback of the innermost nested router that contains the path, which is in normal form.
-    fn find(&self, normal: &str) -> Option<EndpointId> {
-        self.nested(normal).or(self.outermost)
+    fn find(&self, normal: &str) -> EndpointId {
+        self.nested(normal).unwrap_or(self.outermost)
     }
 
     /// The same, of nested routers alone.
@@ -276,38 +262,32 @@ mod tests {
 
     async fn nothing() {}
 
-    fn find(table: &Table, method: &Method, target: &str) -> Matched {
-        let head = RequestHead::new(method.clone(), target).expect("a target");
-        let found = table.find(&head, &table.param_names());
+    /// The route that answers; `None` for the router itself.
+    fn find(table: &Table, method: Method, target: &str) -> Option<String> {
+        let head = RequestHead::new(method, target).expect("a target");
+        let endpoint = table.find(&head, &table.param_names()).endpoint;
         if let Some(literal) = table.find_literal(&head) {
-            assert!(matches!(found, Matched::Endpoint(endpoint, _) if endpoint == literal), "{target}");
+            assert_eq!(endpoint, literal, "{target}");
         }
-        found
-    }
-
-    fn status(table: &Table, method: &Method, target: &str) -> Option<StatusCode> {
-        match find(table, method, target) {
-            Matched::Endpoint(..) => None,
-            Matched::Response(response) => Some(response.status),
-        }
+        Some(table.name(endpoint).to_string()).filter(|name| *name != RouteName::router().to_string())
     }
 
     #[test]
     fn finds_by_method_and_path() {
         let inner = Router::new().get("/", nothing).post("/{id}", nothing);
         let table = Router::new().get("/", nothing).nest("/a", inner).build().expect("routes are right");
-        assert_eq!(status(&table, &Method::GET, "/"), None);
-        assert_eq!(status(&table, &Method::HEAD, "/"), None);
-        assert_eq!(status(&table, &Method::GET, "/?page=2"), None);
-        assert_eq!(status(&table, &Method::GET, "http://example.com/a?page=2"), None);
-        assert_eq!(status(&table, &Method::GET, "/a"), None);
-        assert_eq!(status(&table, &Method::POST, "/a/7"), None);
-        assert_eq!(status(&table, &Method::GET, "/a/7"), Some(StatusCode::METHOD_NOT_ALLOWED));
-        assert_eq!(status(&table, &Method::OPTIONS, "/a/7"), Some(StatusCode::NO_CONTENT));
-        assert_eq!(status(&table, &Method::GET, "/b"), Some(StatusCode::NOT_FOUND));
+        assert_eq!(find(&table, Method::GET, "/").as_deref(), Some("GET /"));
+        assert_eq!(find(&table, Method::HEAD, "/").as_deref(), Some("GET /"));
+        assert_eq!(find(&table, Method::GET, "/?page=2").as_deref(), Some("GET /"));
+        assert_eq!(find(&table, Method::GET, "http://example.com/a?page=2").as_deref(), Some("GET /a"));
+        assert_eq!(find(&table, Method::GET, "/a").as_deref(), Some("GET /a"));
+        assert_eq!(find(&table, Method::POST, "/a/7").as_deref(), Some("POST /a/{id}"));
+        assert_eq!(find(&table, Method::GET, "/a/7"), None);
+        assert_eq!(find(&table, Method::OPTIONS, "/a/7"), None);
+        assert_eq!(find(&table, Method::GET, "/b"), None);
         let table =
             Router::new().nest("/c/", Router::new().get("/d", nothing)).build().expect("routes are right");
-        assert_eq!(status(&table, &Method::GET, "/c/d"), None);
+        assert_eq!(find(&table, Method::GET, "/c/d").as_deref(), Some("GET /c/d"));
     }
 
     #[test]
@@ -320,18 +300,9 @@ mod tests {
         assert_eq!(literal(Method::GET, "/a"), Some(0));
         assert_eq!(literal(Method::HEAD, "/a"), Some(0));
         assert_eq!(literal(Method::POST, "/a"), Some(1));
-        assert_eq!(literal(Method::PUT, "/a"), None);
+        assert_eq!(literal(Method::PUT, "/a"), Some(2), "the router answers");
         assert_eq!(literal(Method::GET, "/a?b"), None);
         assert_eq!(literal(Method::GET, "/b"), None);
-    }
-
-    #[test]
-    fn allow_names_what_the_path_answers() {
-        let table = Router::new().get("/", nothing).put("/", nothing).build().expect("routes are right");
-        let Matched::Response(response) = find(&table, &Method::DELETE, "/") else {
-            panic!("DELETE has no handler")
-        };
-        assert_eq!(response.headers.get("allow"), Some("GET, PUT, HEAD, OPTIONS"));
     }
 
     #[test]
@@ -342,7 +313,9 @@ mod tests {
     #[test]
     fn mistakes_name_their_route() {
         let twice = Router::new().get("/a", nothing).get("/a", nothing).build();
-        assert!(matches!(twice, Err(RouteError::Twice { method: Method::GET, path, .. }) if path == "/a"));
+        assert!(
+            matches!(twice, Err(RouteError::Twice { method: Some(Method::GET), path, .. }) if path == "/a")
+        );
         let clash = Router::new().get("/{a}", nothing).get("/{b}", nothing).build();
         assert!(matches!(clash, Err(RouteError::Conflict { path, .. }) if path == "/{b}"));
         let relative = Router::new().get("a", nothing).build();

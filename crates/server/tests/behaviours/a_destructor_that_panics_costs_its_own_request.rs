@@ -183,8 +183,9 @@ fn router(armed: &Arc<AtomicBool>) -> Router {
         })
         .get("/refused", async move |upgrade: Upgrade| {
             let bomb = refused.bomb();
-            let _unsent = upgrade.accept("odd", async move |_| drop(bomb));
-            "not now"
+            let mut response = upgrade.accept("odd", async move |_| drop(bomb));
+            response.status = StatusCode::OK;
+            response
         })
         .get("/unsendable-upgrade", async move |upgrade: Upgrade| {
             let bomb = accepted.bomb();

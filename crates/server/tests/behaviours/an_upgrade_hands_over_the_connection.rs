@@ -37,6 +37,16 @@ fn router() -> Router {
             "no toys today"
         })
         .get("/by-hand", async || Response::new(StatusCode::SWITCHING_PROTOCOLS))
+        .get("/beside", async |upgrade: Upgrade| {
+            let _accepted = upgrade.accept("toy", toy);
+            Response::new(StatusCode::SWITCHING_PROTOCOLS)
+        })
+        .get("/over-a-thread", async |upgrade: Upgrade| {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let response = upgrade.accept("toy", toy);
+            std::thread::spawn(move || sender.send(response));
+            receiver.await.expect("the thread sends it back")
+        })
 }
 
 #[test]
@@ -98,12 +108,23 @@ fn the_connection_stays_with_http_unless_the_response_is_101() {
     peer.send(ASK.replace("/toy", "/changes-its-mind"));
     assert_eq!(peer.answer(false).text(), "no toys today");
     peer.send("GET /by-hand HTTP/1.1\r\nhost: x\r\n\r\n");
-    assert_eq!(peer.answer(false).status, 500, "the continuation was dropped with its response");
+    assert_eq!(peer.answer(false).status, 500, "there is no continuation");
+    peer.send(ASK.replace("/toy", "/beside"));
+    assert_eq!(peer.answer(false).status, 500, "the continuation goes with its own response");
     // A body that the handler leaves unread would be taken for the other protocol. It is the peer who sent it.
     peer.send(ASK.replace("GET", "POST").replace("host", "content-length: 5\r\nhost"));
     assert_eq!(peer.answer(false).status, 400);
     let Counters { upgrades, failures, refused, .. } = served.running.counters();
-    assert_eq!((upgrades, failures, refused), (0, 1, 1));
+    assert_eq!((upgrades, failures, refused), (0, 2, 1));
+}
+
+#[test]
+fn the_response_carries_it_from_thread_to_thread() {
+    let served = crate::support::serve(router());
+    let mut peer = served.connect();
+    peer.send(format!("{}a", ASK.replace("/toy", "/over-a-thread")));
+    assert_eq!(peer.head().status, 101);
+    assert_eq!(peer.read_exactly(1), b"b");
 }
 
 #[test]

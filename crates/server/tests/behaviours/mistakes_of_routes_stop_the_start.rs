@@ -97,14 +97,33 @@ fn needs_of_extractors_from_elsewhere_count() {
 }
 
 #[test]
+fn parameters_that_the_path_does_not_have() {
+    let takes = async |_: Path<u32>| ();
+    let lacks = |router: Router, whose: &str| {
+        let error = refused(router);
+        assert!(matches!(&error, RouteError::Parameters { route, .. } if route == whose), "{error}");
+        assert!(error.to_string().contains("takes path parameters, and its path has none"), "{error}");
+    };
+    lacks(Router::new().get("/a", takes), "GET /a");
+    lacks(Router::new().any("/a", takes), "* /a");
+    lacks(Router::new().get("/a", async |_: Result<Path<u32>, Rejection>| ()), "GET /a");
+    lacks(Router::new().get("/a", async |_: Path<u32>, _: Option<Path<u32>>| ()), "GET /a");
+    lacks(Router::new().nest("/a", Router::new().fallback(takes)), "* /a/(the fallback)");
+    accepted("of-a-prefix", Router::new().nest("/{id}", Router::new().get("/", takes)));
+    accepted("one-that-may-be-absent", Router::new().get("/a", async |_: Option<Path<u32>>| ()));
+}
+
+#[test]
 fn two_handlers_and_two_fallbacks() {
     let error = refused(Router::new().get("/a", nothing).post("/a", nothing).get("/a", nothing));
     let RouteError::Twice { method, path, first, second, .. } = &error else {
         panic!("another error: {error}")
     };
-    assert_eq!((method, path.as_str()), (&Method::GET, "/a"));
+    assert_eq!((method.as_ref(), path.as_str()), (Some(&Method::GET), "/a"));
     assert!(first.column() < second.column());
     assert!(error.to_string().contains(&second.to_string()), "{error}");
+    let error = refused(Router::new().any("/a", nothing).get("/a", nothing).any("/a", nothing));
+    assert!(error.to_string().starts_with("any method of /a has two handlers, "), "{error}");
     let error = refused(Router::new().fallback(nothing).fallback(nothing));
     let RouteError::FallbackTwice { first, second, .. } = &error else { panic!("another error: {error}") };
     assert!(first.column() < second.column());

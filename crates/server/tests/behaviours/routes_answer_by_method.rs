@@ -1,5 +1,6 @@
 //! 404, 405 with `Allow`, HEAD from GET, OPTIONS.
 
+use anywire_http::Method;
 use anywire_server::{Path, Router};
 
 fn served() -> crate::support::Served {
@@ -40,6 +41,29 @@ fn head_is_get_without_its_body() {
 fn options_lists_methods() {
     let answer = ask(&served(), "OPTIONS /");
     assert_eq!((answer.status, answer.header("allow")), (204, Some("GET, HEAD, OPTIONS")));
+}
+
+#[test]
+fn any_answers_the_methods_without_a_handler_of_their_own() {
+    let method = async |method: Method| method.to_string();
+    let router = Router::new()
+        .any("/all", method)
+        .any("/orders/{id}", async |Path(id): Path<u32>| format!("any {id}"))
+        .get("/orders/{id}", async |Path(id): Path<u32>| format!("get {id}"));
+    let served = crate::support::serve(router);
+    for method in ["GET", "POST", "OPTIONS", "PROPFIND"] {
+        assert_eq!(ask(&served, &format!("{method} /all")).text(), method);
+        // Not by the literal path.
+        assert_eq!(ask(&served, &format!("{method} /all?x")).text(), method);
+        let whose = if method == "GET" { "get 7" } else { "any 7" };
+        assert_eq!(ask(&served, &format!("{method} /orders/7")).text(), whose);
+    }
+    let mut peer = served.connect();
+    for (path, length) in [("/all", "4"), ("/orders/7", "5")] {
+        peer.send(format!("HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        let head = peer.answer(true);
+        assert_eq!((head.status, head.header("content-length")), (200, Some(length)));
+    }
 }
 
 #[test]
