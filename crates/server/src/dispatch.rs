@@ -226,9 +226,9 @@ impl Run {
     /// Cancels a handler whose deadline has passed. Returns the response for its peer.
     #[cold]
     pub(crate) fn time_out(self) -> Response {
-        let dispatch = Rc::clone(&self.dispatch);
+        let (dispatch, endpoint) = (Rc::clone(&self.dispatch), self.endpoint);
         drop(self);
-        dispatch.timed_out()
+        dispatch.timed_out(endpoint)
     }
 }
 

@@ -5,9 +5,10 @@
 mod support;
 
 use std::io;
+use std::time::Duration;
 
 use anywire_http::{Body, BodyError, Response, StatusCode};
-use anywire_server::{Error, FromRequest, Json, Path, Request, Router};
+use anywire_server::{Error, FromRequest, Json, Limits, Path, Request, Router};
 use support::log;
 use tracing::Level;
 
@@ -72,6 +73,21 @@ fn an_error_with_a_status_of_its_own_keeps_its_cause() {
     assert!(level == Level::ERROR && text.contains(" status=503 cause=reading order 7: asking"), "{text}");
     assert_eq!(served.ask("GET /gone HTTP/1.1\r\nhost: x\r\n\r\n").status, 410);
     assert_eq!(only_line("/gone").0, Level::DEBUG);
+}
+
+#[test]
+fn a_handler_that_takes_too_long() {
+    log::keep();
+    let router = Router::new().get("/for/ever", async || -> &'static str { std::future::pending().await });
+    let limits = Limits { handler_timeout: Duration::from_millis(20), ..Limits::default() };
+    let served = support::Scene::tcp().serve_with(router, limits);
+    assert_eq!(served.ask("GET /for/ever HTTP/1.1\r\nhost: x\r\n\r\n").status, 503);
+    let (level, text) = only_line("/for/ever");
+    assert!(
+        level == Level::ERROR && text.contains(" status=503") && text.contains("took too long"),
+        "{text}"
+    );
+    assert_eq!(served.running.counters().handler_timeouts, 1);
 }
 
 #[test]

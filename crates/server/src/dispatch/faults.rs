@@ -85,8 +85,10 @@ impl Dispatch {
     }
 
     /// The response for a handler whose deadline has passed.
-    pub(super) fn timed_out(&self) -> Response {
+    pub(super) fn timed_out(&self, endpoint: EndpointId) -> Response {
+        let (method, route) = self.name(Some(endpoint));
         self.counters.handler_timeouts.increment();
+        tracing::error!(method, route, status = 503, "a handler took too long and was cancelled");
         (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long").into_response()
     }
 
