@@ -63,6 +63,8 @@ impl FreeContext {
 #[derive(Default)]
 pub(crate) struct Contexts {
     pub(crate) states: States,
+    /// By endpoint: the path of its route.
+    pub(crate) paths: Vec<Option<Rc<str>>>,
     /// An extractor collects at most so much of a body.
     pub(crate) body_limit_bytes: usize,
     returned: Cell<Option<FreeContext>>,
@@ -74,8 +76,8 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    pub(crate) fn new(states: States, body_limit_bytes: usize) -> Self {
-        Self { states, body_limit_bytes, ..Self::default() }
+    pub(crate) fn new(states: States, paths: Vec<Option<Rc<str>>>, body_limit_bytes: usize) -> Self {
+        Self { states, paths, body_limit_bytes, ..Self::default() }
     }
 
     /// A new one.

@@ -59,8 +59,8 @@ pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
-    FromRequest, FromRequestParts, Json, Needs, OptionalFromRequest, OptionalFromRequestParts, Path, Query,
-    Rejection, State,
+    FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
+    Path, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};

@@ -247,6 +247,11 @@ impl Parts {
         async move { stopping.told().await }
     }
 
+    /// The path of the route; `None` in a fallback.
+    pub(crate) fn matched_path(&self) -> Option<&Rc<str>> {
+        self.context.server().paths.get(self.endpoint.index())?.as_ref()
+    }
+
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
         self.context.server().states.find(self.endpoint)
     }

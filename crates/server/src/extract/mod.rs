@@ -1,6 +1,7 @@
 //! Extractors: a handler's arguments, taken out of the request.
 
 mod body;
+mod matched_path;
 mod path;
 mod query;
 mod rejection;
@@ -16,6 +17,7 @@ use crate::request::{Parts, Request};
 use anywire_http::IntoResponse;
 
 pub use body::Json;
+pub use matched_path::MatchedPath;
 pub use path::Path;
 pub use query::Query;
 pub use rejection::Rejection;

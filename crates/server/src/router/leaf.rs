@@ -61,6 +61,11 @@ impl Leaf {
         Ok(leaf)
     }
 
+    /// All that answer this path.
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
+        self.methods.iter().map(|(_, endpoint)| *endpoint).chain([self.other])
+    }
+
     #[inline]
     pub(super) fn endpoint(&self, method: &Method) -> EndpointId {
         if *method == Method::GET { self.get } else { self.endpoint_of(method) }

@@ -117,6 +117,15 @@ impl Table {
         States::new(&self.states, self.endpoints.iter().map(|served| served.scope))
     }
 
+    /// The path of each handler's route, for one loop. A fallback has none.
+    pub(crate) fn paths(&self) -> Vec<Option<Rc<str>>> {
+        let mut paths = vec![None; self.endpoints.len()];
+        for endpoint in self.leaves.iter().flat_map(Leaf::endpoints) {
+            paths[endpoint.index()] = Some((*self.name(endpoint).path).into());
+        }
+        paths
+    }
+
     /// The names of each route's parameters, for one loop: reference-counted without atomics.
     pub(crate) fn param_names(&self) -> Vec<Rc<[Box<str>]>> {
         self.leaves.iter().map(|leaf| leaf.params.iter().cloned().collect()).collect()

@@ -1,7 +1,7 @@
 //! Nested and merged routers keep their own states and their own fallback, and see those of the router around them.
 
 use anywire_http::Method;
-use anywire_server::{Path, Router, State};
+use anywire_server::{MatchedPath, Path, Router, State};
 
 /// A name that several routers have, each its own.
 #[derive(Clone)]
@@ -159,4 +159,17 @@ fn a_path_of_several_routers_answers_the_methods_of_all() {
     let refused = served.ask(&format!("{} /api/orders HTTP/1.1\r\nhost: x\r\n\r\n", Method::DELETE));
     assert_eq!(refused.status, 405, "the path is there: the fallback is not asked");
     assert_eq!(refused.header("allow"), Some("GET, POST, HEAD, OPTIONS"), "each once");
+}
+
+#[test]
+fn the_matched_path_is_the_routes_with_its_prefixes() {
+    let shown = async |path: Option<MatchedPath>| path.map_or("none".to_owned(), |path| path.to_string());
+    let orders = Router::new().get("/", shown).get("/{id}", shown).any("/{id}/{*rest}", shown);
+    let served = crate::support::serve(Router::new().get("/", shown).nest("/orders", orders).fallback(shown));
+    let matched = |target: &str| get(&served, target).1;
+    assert_eq!(matched("/"), "/");
+    assert_eq!(matched("/orders"), "/orders");
+    assert_eq!(matched("/orders/%37?page=2"), "/orders/{id}");
+    assert_eq!(matched("/orders/7/lines/8"), "/orders/{id}/{*rest}");
+    assert_eq!(matched("/nowhere"), "none");
 }
