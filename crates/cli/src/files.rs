@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,8 @@ enum Found {
 /// A regular file, open, with what its head needs.
 struct OpenFile {
     file: File,
-    length: u64,
+    /// `None` if it has more than a block and the system does not say how much, as files of the kernel.
+    length: Option<u64>,
     modified: Option<SystemTime>,
     content_type: String,
     /// Below the directory, for the log.
@@ -158,17 +159,22 @@ impl OpenFile {
         }
         let mut open = Self {
             file,
-            length: metadata.len(),
+            length: Some(metadata.len()).filter(|&length| length > 0),
             modified: metadata.modified().ok(),
             content_type: content_type(path),
             name: path.display().to_string(),
             contents: None,
         };
-        if open.length <= BLOCK_BYTES as u64 {
-            let mut contents = Vec::with_capacity(open.length as usize);
-            (&open.file).take(open.length).read_to_end(&mut contents)?;
-            open.length = contents.len() as u64;
-            open.contents = Some(contents.into());
+        let block = BLOCK_BYTES as u64;
+        if open.length.is_none_or(|length| length <= block) {
+            let mut contents = Vec::with_capacity(open.length.unwrap_or_default() as usize);
+            (&open.file).take(open.length.unwrap_or(block + 1)).read_to_end(&mut contents)?;
+            if contents.len() <= BLOCK_BYTES {
+                open.length = Some(contents.len() as u64);
+                open.contents = Some(contents.into());
+            } else {
+                open.file.rewind()?;
+            }
         }
         Ok(open)
     }
@@ -195,7 +201,7 @@ impl OpenFile {
         }
         let body = match self.contents {
             Some(contents) => contents.into(),
-            None => Blocks::of(self.file, Some(self.length), self.name).into_body(),
+            None => Blocks::of(self.file, self.length, self.name).into_body(),
         };
         response.header("content-type", self.content_type).body(body)
     }

@@ -69,6 +69,19 @@ fn a_file_is_sent_whatever_size_it_is_said_to_have() {
     assert_eq!((answer.status.code(), stdout(&answer)), (Some(0), String::new()));
 }
 
+#[test]
+fn a_file_is_served_whatever_size_it_is_said_to_have() {
+    let served = Served::on(&["tcp:127.0.0.1:0"], &["--dir", "/proc"]);
+    for name in ["version", "kallsyms"] {
+        // Less than a block, and much more.
+        let Ok(contents) = std::fs::read(format!("/proc/{name}")) else { continue };
+        for version in ["--http1", "--http2"] {
+            let got = anywire(&["get", version, &served.url(&format!("/{name}"))]);
+            assert!(got.status.success() && got.stdout == contents, "{name} by {version}");
+        }
+    }
+}
+
 /// Whoever names a number means all that are sent.
 #[test]
 fn a_number_of_requests_is_all_that_are_sent() {
