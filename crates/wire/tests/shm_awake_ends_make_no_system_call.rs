@@ -14,6 +14,13 @@ use anywire_wire::{Address, ListenOptions};
 /// One test alone in its process, because the counters are the process's.
 #[test]
 fn while_both_are_awake() {
+    // Ends that do not spin, first, because an end of an earlier connection may still spin while it closes. Now and then a loop
+    // that is busy looks, too.
+    let all = play("0us", |_| support::loops(1));
+    assert!(all.turns == 0 && all.spins < ROUND_TRIPS / 10, "{all:?}");
+    let total = counters();
+    assert!(total.wakes <= total.parks, "{total:?}");
+
     // On one loop, which is awake whenever either end is: so it is the same on a busy machine.
     let all = play("1ms", Loops::clone);
     assert_eq!((all.parks, all.wakes), (0, 0), "{all:?}");
@@ -26,12 +33,9 @@ fn while_both_are_awake() {
 
     // On two loops an end is woken only if it had announced that it sleeps. Counted since the start of the process: an end that
     // was asleep when the round trips began had announced that before.
-    for spin in ["1ms", "0us"] {
-        let all = play(spin, |_| support::loops(1));
-        let total = counters();
-        assert!(total.wakes <= total.parks, "{spin}: {total:?}");
-        assert!(spin != "0us" || (all.spins, all.turns) == (0, 0), "{all:?}");
-    }
+    let all = play("1ms", |_| support::loops(1));
+    let total = counters();
+    assert!(total.wakes <= total.parks, "{total:?}, in them {all:?}");
 }
 
 /// What some round trips took.
