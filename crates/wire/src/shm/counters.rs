@@ -19,7 +19,7 @@ pub struct ShmCounters {
     pub bytes_read: u64,
     /// How often a reader or a writer announced that it sleeps, so that its peer has to wake it.
     pub parks: u64,
-    /// How often a loop that spins, or is too busy to sleep, found bytes or room for an end, which then did not sleep.
+    /// How often a spinning loop found bytes or room for an end, which then did not sleep.
     pub spins: u64,
     /// How often a peer was woken: one system call each. None is made while both ends are awake.
     pub wakes: u64,

@@ -99,7 +99,10 @@ impl Source for Waiting {
             waiter.is_listed.set(false);
             if waiter.state.get() == State::Waits {
                 has_found = true;
-                self.counts.spins.increment();
+                // A loop that is too busy to sleep looks, too, though no end wants it to spin.
+                if self.spinners.get() > 0 {
+                    self.counts.spins.increment();
+                }
                 waiter.wake();
             }
         }
