@@ -8,7 +8,8 @@ use anywire_http::gateway::status_of_call;
 use anywire_http::h1::{Framing, HeadInfo, encode};
 use anywire_http::{BodyError, Fault, IntoResponse, Method, RequestHead, Response, StatusCode, Version};
 
-use super::session::{Closing, Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
+use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
+use crate::connection::Env;
 use crate::respond::{FAILED, wrong_length};
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};

@@ -15,10 +15,10 @@ use anywire_wire::{Connection, Output};
 use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
 use super::upload::Upload;
 use super::waker::{StreamWaker, Woken};
-use crate::connection::is_cut;
+use crate::connection::{End, Env, is_cut};
 use crate::context::{FreeContext, Origin, Told};
-use crate::h1::{End, Env, Timers};
 use crate::service::{Date, Ending, Service};
+use crate::timers::Timers;
 
 /// The state of a connection that speaks HTTP/2.
 pub(crate) struct Session {

@@ -16,10 +16,10 @@ use super::upload::Upload;
 use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
-use crate::h1::Timers;
 use crate::respond::wrong_length;
 use crate::router::EndpointId;
 use crate::service::Service;
+use crate::timers::Timers;
 
 /// A stream that is not answered yet, or not to its end.
 pub(super) struct Stream {
