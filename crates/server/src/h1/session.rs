@@ -90,7 +90,7 @@ pub(super) enum Stage {
     /// Its handler runs.
     Handling(Run),
     /// The body of its response streams.
-    Streaming { body: Body, framing: Framing, left: u64 },
+    Streaming { body: Body, framing: Framing },
     /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
     Discarding(u64),
     /// Its response is 101. Once that has left, the connection goes to the continuation.
