@@ -49,6 +49,7 @@ mod router;
 mod server;
 mod service;
 mod signals;
+mod timers;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;
