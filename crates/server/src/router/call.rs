@@ -74,7 +74,7 @@ async fn run(dispatch: &Rc<Dispatch>, request: Request) -> Response {
         let outer = work.label();
         if let Some((head, body)) = begins.take() {
             let mut answer = None;
-            let answered = |response: &mut Response, _| {
+            let answered = |response: &mut Response, _, _| {
                 answer = Some(std::mem::replace(response, Response::new(StatusCode::OK)));
             };
             runs = dispatch.start(head, body, &mut context, origin, answered, cx);
