@@ -44,7 +44,7 @@ impl Dispatch {
                 .names()
                 .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
-            contexts: Rc::new(Contexts::new(table.states(), table.paths(), body_limit_bytes)),
+            contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes),
             table,
             counters,
             work: Work::here(),

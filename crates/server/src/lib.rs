@@ -35,6 +35,7 @@
 mod connection;
 mod contained;
 mod context;
+mod convert;
 mod counters;
 mod dispatch;
 mod extract;

@@ -18,6 +18,7 @@ mod a_head_may_state_a_length;
 mod a_late_refusal_has_its_own_date;
 mod a_panic_is_500_and_the_connection_stays;
 mod a_reader_elsewhere_may_take_its_time;
+mod a_request_is_taken_apart_and_put_together;
 mod a_reset_under_way_is_counted;
 mod a_router_answers_without_a_server;
 mod a_server_runs_within_another_runtime;
