@@ -4,6 +4,7 @@
 //! that value has left the cache by then, and the miss was an eighth of the server's own time. So the pointer moves into
 //! the request and comes back when the request is dropped, without a look at the value.
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anywire_wire::{Address, Connection, Credentials, Negotiated};
 use tokio::sync::Notify;
 
+use crate::contained::drop_each;
+use crate::counters::Live;
 use crate::extract::States;
 use crate::limits::Limits;
 
@@ -77,6 +80,9 @@ pub(crate) struct Contexts {
     pub(crate) paths: Vec<Option<Rc<str>>>,
     /// An extractor collects at most so much of a body.
     pub(crate) body_limit_bytes: usize,
+    pub(crate) counters: Arc<Live>,
+    /// What handlers keep on this loop, by a number of their own.
+    kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
     returned: Cell<Option<FreeContext>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
@@ -86,20 +92,32 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    pub(crate) fn new(states: States, paths: Vec<Option<Rc<str>>>, body_limit_bytes: usize) -> Rc<Self> {
-        let contexts =
-            Rc::new(Self::with(NEXT_ID.fetch_add(1, Ordering::Relaxed), states, paths, body_limit_bytes));
+    pub(crate) fn new(
+        states: States,
+        paths: Vec<Option<Rc<str>>>,
+        body_limit_bytes: usize,
+        counters: Arc<Live>,
+    ) -> Rc<Self> {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let mut contexts = Self::empty(id);
+        contexts.states = states;
+        contexts.paths = paths;
+        contexts.body_limit_bytes = body_limit_bytes;
+        contexts.counters = counters;
+        let contexts = Rc::new(contexts);
         // Not if the thread is ending: then no request is put together on it either.
         let _ = HERE.try_with(|here| here.borrow_mut().insert(contexts.id, Rc::downgrade(&contexts)));
         contexts
     }
 
-    fn with(id: u64, states: States, paths: Vec<Option<Rc<str>>>, body_limit_bytes: usize) -> Self {
+    fn empty(id: u64) -> Self {
         Self {
             id,
-            states,
-            paths,
-            body_limit_bytes,
+            states: States::default(),
+            paths: Vec::new(),
+            body_limit_bytes: Limits::default().body_bytes,
+            counters: Arc::default(),
+            kept: RefCell::default(),
             returned: Cell::default(),
             made: Cell::default(),
             gone: RefCell::default(),
@@ -114,8 +132,26 @@ impl Contexts {
 
     /// For requests that no server of this thread has taken: without states and routes.
     fn of_no_server() -> Rc<Self> {
-        let make = || Rc::new(Self::with(0, States::default(), Vec::new(), Limits::default().body_bytes));
+        let make = || Rc::new(Self::empty(OF_NO_SERVER));
         NO_SERVER.try_with(|none| Rc::clone(none.get_or_init(make))).unwrap_or_else(|_| make())
+    }
+
+    /// What the handler of this number keeps on this loop, until the server ends. Without a server nothing is kept.
+    #[cfg(feature = "tower")]
+    pub(crate) fn keep<T: 'static>(&self, number: u64, make: impl FnOnce() -> T) -> Rc<T> {
+        let find = || {
+            let kept = self.kept.borrow();
+            let found = kept.iter().find(|(of, _)| *of == number)?;
+            Rc::clone(&found.1).downcast().ok()
+        };
+        find().unwrap_or_else(|| {
+            // Not within the borrow: this is the code of others.
+            let made = Rc::new(make());
+            if self.id != OF_NO_SERVER {
+                self.kept.borrow_mut().push((number, Rc::clone(&made) as Rc<dyn Any>));
+            }
+            made
+        })
     }
 
     /// A new one.
@@ -159,6 +195,7 @@ impl Contexts {
 impl Drop for Contexts {
     fn drop(&mut self) {
         let _ = HERE.try_with(|here| here.borrow_mut().remove(&self.id));
+        drop_each(self.kept.take());
     }
 }
 
@@ -168,7 +205,8 @@ thread_local! {
     static NO_SERVER: OnceCell<Rc<Contexts>> = const { OnceCell::new() };
 }
 
-/// 0 is for requests of no server.
+const OF_NO_SERVER: u64 = 0;
+
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Whether something has happened, such as the end of a peer's direction, and the tasks to notify.

@@ -44,7 +44,7 @@ impl Dispatch {
                 .names()
                 .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
-            contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes),
+            contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes, Arc::clone(&counters)),
             table,
             counters,
             work: Work::here(),

@@ -50,6 +50,8 @@ mod router;
 mod server;
 mod service;
 mod signals;
+#[cfg(feature = "tower")]
+pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
+#[cfg(feature = "tower")]
+use crate::context::Contexts;
 use crate::context::{Origin, Place, RequestContext};
 use crate::router::EndpointId;
 
@@ -332,6 +334,12 @@ impl Parts {
 
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
         self.context.server().states.find(self.endpoint)
+    }
+
+    /// What all requests of this loop share.
+    #[cfg(feature = "tower")]
+    pub(crate) fn server(&self) -> &Contexts {
+        self.context.server()
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {

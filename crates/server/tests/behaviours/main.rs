@@ -53,6 +53,7 @@ mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
 mod routers_compose;
 mod routes_answer_by_method;
+mod services_of_tower_answer;
 mod shutdown_is_a_deadline;
 mod streams_do_not_harm_each_other;
 mod the_end_follows_the_last_answer;
