@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use anywire_advice::Message;
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode::{self, EncodeError};
 use anywire_http::{Body, BodyError, Headers, Method, ResponseHead, Url, body};
@@ -202,10 +201,4 @@ pub(crate) fn drop_caught<T>(value: T) {
         // The destructor of a payload may panic as well.
         let _ = ManuallyDrop::new(payload);
     }
-}
-
-/// The caller's body does not keep to its length.
-pub(crate) fn wrong_length(how: &str, bytes: u64) -> BodyError {
-    let message = Message::new(format!("the body is {how} than its stated length, by {bytes} bytes"));
-    BodyError::failed(message.with_help("state the true one, or none"))
 }

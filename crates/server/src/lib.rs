@@ -50,6 +50,7 @@ mod router;
 mod server;
 mod service;
 mod signals;
+mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "udp")]

@@ -145,12 +145,6 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 /// The text for the peer if the reason is for the log alone.
-/// A handler's body does not keep to the length that it stated.
-#[cold]
-pub(crate) fn wrong_length(how: &str, bytes: u64) -> BodyError {
-    BodyError::failed(format!("it is {how} than the length that it stated, by {bytes} bytes"))
-}
-
 pub(crate) const FAILED: &str = "the server failed to answer this request";
 
 static HTML: StaticHeader = StaticHeader::new("content-type: text/html; charset=utf-8");

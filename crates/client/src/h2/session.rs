@@ -10,13 +10,13 @@ use anywire_http::h2::{Code, Engine, Event, GoAway, Refused, RequestParts, Strea
 use anywire_http::{BodyError, Buffer};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
+use anywire_mux::{StreamWaker, Woken};
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
 use slab::Slab;
 
 use super::stream::Stream;
 use super::upload::{Next, Upload};
-use super::waker::{PlaceWaker, Woken};
 use crate::Error;
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     pub(super) places: StreamMap<usize>,
     /// One for each place.
     pub(super) wakers: Vec<Waker>,
-    woken: Arc<Woken>,
+    woken: Arc<Woken<usize>>,
     /// Streams to be polled in this turn.
     pub(super) touched: Vec<usize>,
     /// Streams that wait for something else than before this turn.
@@ -308,7 +308,7 @@ impl Session {
         stream.ends_at = self.flushed + self.output.len() as u64;
         let place = self.streams.vacant_key();
         if place == self.wakers.len() {
-            self.wakers.push(PlaceWaker::waker(place, &self.woken));
+            self.wakers.push(StreamWaker::of(place, None, &self.woken).into());
         }
         // Asked only here: this is what wakes the stream when the caller leaves.
         let cx = &mut Context::from_waker(&self.wakers[place]);

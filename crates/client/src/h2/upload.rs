@@ -7,7 +7,7 @@ use anywire_http::h1::Framing;
 use anywire_http::{Body, BodyError, Headers};
 use bytes::Bytes;
 
-use crate::job::{Contained, Draft, wrong_length};
+use crate::job::{Contained, Draft};
 
 /// The part of a request that is still to be given to the engine.
 #[derive(Debug)]
@@ -22,8 +22,6 @@ pub(super) enum Upload {
     Body {
         body: Contained,
         piece: Bytes,
-        /// What is still to come of a declared length.
-        left: Option<u64>,
         /// What the caller's code has given already.
         kept: Kept,
     },
@@ -77,12 +75,9 @@ impl Upload {
             // A reference: the caller's body stays whole, to be sent once more.
             Some(bytes) => Self::Whole(bytes.clone()),
             // Though it be of no bytes: trailers may follow.
-            None => Self::Body {
-                body: mem::take(&mut draft.body),
-                piece: Bytes::new(),
-                left: framing.length(),
-                kept: Kept::default(),
-            },
+            None => {
+                Self::Body { body: mem::take(&mut draft.body), piece: Bytes::new(), kept: Kept::default() }
+            }
         };
         (upload, length)
     }
@@ -143,22 +138,12 @@ impl Upload {
             Self::Done | Self::Given(..) => return Next::Later,
             Self::Whole(piece) | Self::Body { piece, .. } if !piece.is_empty() => return Next::Data,
             Self::Whole(_) => (None, Self::Done),
-            Self::Body { body, piece, left, kept } => match body.poll_chunk(cx) {
+            Self::Body { body, piece, kept } => match body.poll_chunk(cx) {
                 Poll::Pending => return Next::Later,
                 Poll::Ready(Ok(Some(chunk))) => {
                     kept.keep(&chunk, kept_max);
-                    if let Some(left) = left {
-                        let len = chunk.len() as u64;
-                        let Some(rest) = left.checked_sub(len) else {
-                            return Next::Broken(wrong_length("longer", len - *left));
-                        };
-                        *left = rest;
-                    }
                     *piece = chunk;
                     return Next::Data;
-                }
-                Poll::Ready(Ok(None)) if let Some(left @ 1..) = *left => {
-                    return Next::Broken(wrong_length("shorter", left));
                 }
                 Poll::Ready(Ok(None)) => {
                     let trailers = body.get().trailers().cloned();

@@ -11,8 +11,9 @@ use anywire_wire::Connection;
 use super::session::{Parts, Session};
 use super::stream::Stage;
 use super::upload::Upload;
-use crate::h1::{End, Expired, Waits, looked};
+use crate::connection::End;
 use crate::service::Service;
+use crate::timers::{Expired, Waits};
 
 impl Session {
     /// Counts the time since the last poll.
@@ -71,7 +72,7 @@ impl Session {
     /// Acts on deadlines that had passed when the last poll began. One that has passed since waits for the next poll, which
     /// looks first at what has come meanwhile. Returns true if the session is to be polled again.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
-        looked(&mut self.timers, connection, &service.limits);
+        self.timers.look(connection, &service.limits);
         match self.timers.expired(&service.limits) {
             Some(Expired::WriteSilent) => {
                 service.counters.write_timeouts.increment();

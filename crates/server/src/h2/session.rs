@@ -1,24 +1,23 @@
 //! A busy connection: frames come in, streams are answered, and what is ready leaves in as few writes as possible.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use anywire_http::h2::{Abuse, Code, Engine, Error, Event, Limits, StreamId};
+use anywire_http::h2::{Abuse, Code, Engine, Error, Event, Limits, StreamId, StreamMap};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_loops::clock::precise;
+use anywire_mux::{StreamWaker, Woken};
 use anywire_wire::{Connection, Output};
 
 use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
 use super::upload::Upload;
-use super::waker::{StreamWaker, Woken};
-use crate::connection::is_cut;
+use crate::connection::{End, Env, is_cut};
 use crate::context::{FreeContext, Origin, Told};
-use crate::h1::{End, Env, Timers};
 use crate::service::{Date, Ending, Service};
+use crate::timers::Timers;
 
 /// The state of a connection that speaks HTTP/2.
 pub(crate) struct Session {
@@ -26,10 +25,10 @@ pub(crate) struct Session {
     input: Option<Buffer>,
     pub(super) output: Output,
     pub(super) engine: Engine,
-    pub(super) streams: HashMap<StreamId, Box<Stream>>,
-    woken: Arc<Woken>,
+    pub(super) streams: StreamMap<Box<Stream>>,
+    woken: Arc<Woken<StreamId>>,
     /// What has woken an earlier stream, for the next one.
-    spare_waker: Option<Arc<StreamWaker>>,
+    spare_waker: Option<Arc<StreamWaker<StreamId>>>,
     /// Streams to be polled in this turn.
     touched: Vec<StreamId>,
     /// Streams that wait for something else than before this turn.
@@ -89,7 +88,7 @@ impl Session {
             input: Some(input),
             output,
             engine,
-            streams: HashMap::new(),
+            streams: StreamMap::default(),
             woken: Arc::default(),
             spare_waker: None,
             touched: Vec::new(),
@@ -211,7 +210,7 @@ impl Session {
         self.is_resting = true;
         self.input = None;
         service.put_output(std::mem::take(&mut self.output));
-        self.streams = HashMap::new();
+        self.streams = StreamMap::default();
         (self.touched, self.changed) = Default::default();
         self.timers.reset();
         self.earliest = None;

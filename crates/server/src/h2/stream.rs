@@ -16,10 +16,9 @@ use super::upload::Upload;
 use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
-use crate::h1::Timers;
-use crate::respond::wrong_length;
 use crate::router::EndpointId;
 use crate::service::Service;
+use crate::timers::Timers;
 
 /// A stream that is not answered yet, or not to its end.
 pub(super) struct Stream {
@@ -38,7 +37,7 @@ pub(super) enum Stage {
     /// Its handler runs.
     Handling(Run),
     /// Its response has a body: a piece of it, and what follows.
-    Sending { piece: Bytes, rest: Option<Body>, left: Option<u64> },
+    Sending { piece: Bytes, rest: Option<Body> },
     /// All of its response was given to the engine.
     Done,
 }
@@ -77,7 +76,7 @@ impl Stream {
 
     /// Asks the response's body for its next piece, unless there is some of the last one.
     fn poll_body(&mut self, service: &Service) -> Next {
-        let Stage::Sending { piece, rest, left } = &mut self.stage else { return Next::Later };
+        let Stage::Sending { piece, rest } = &mut self.stage else { return Next::Later };
         if !piece.is_empty() {
             return Next::Data;
         }
@@ -96,18 +95,8 @@ impl Stream {
         match polled {
             Poll::Pending => Next::Later,
             Poll::Ready(Ok(Some(chunk))) => {
-                if let Some(left) = left {
-                    let len = chunk.len() as u64;
-                    let Some(rest) = left.checked_sub(len) else {
-                        return Next::Broken(wrong_length("longer", len - *left));
-                    };
-                    *left = rest;
-                }
                 *piece = chunk;
                 Next::Data
-            }
-            Poll::Ready(Ok(None)) if let Some(left @ 1..) = *left => {
-                Next::Broken(wrong_length("shorter", left))
             }
             Poll::Ready(Ok(None)) => Next::End(body.trailers().cloned()),
             Poll::Ready(Err(error)) => Next::Broken(error),
@@ -208,10 +197,9 @@ impl Session {
             }
             return Stage::Done;
         }
-        let left = response.body.length();
         match std::mem::take(&mut response.body).into_full() {
-            Ok(piece) => Stage::Sending { piece, rest: None, left: None },
-            Err(body) => Stage::Sending { piece: Bytes::new(), rest: Some(body), left },
+            Ok(piece) => Stage::Sending { piece, rest: None },
+            Err(body) => Stage::Sending { piece: Bytes::new(), rest: Some(body) },
         }
     }
 
