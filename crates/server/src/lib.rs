@@ -35,6 +35,7 @@
 mod connection;
 mod contained;
 mod context;
+mod convert;
 mod counters;
 mod dispatch;
 mod extract;
@@ -43,6 +44,7 @@ mod h2;
 mod handler;
 mod limits;
 mod loop_choice;
+mod observe;
 mod request;
 mod respond;
 mod router;
@@ -50,6 +52,8 @@ mod server;
 mod service;
 mod signals;
 mod timers;
+#[cfg(feature = "tower")]
+pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;
@@ -69,6 +73,7 @@ pub use handler::Handler;
 #[doc(hidden)]
 pub use handler::{Arguments, Function};
 pub use limits::Limits;
+pub use observe::{Begun, Ended, ExchangeEnd, Observer};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
 pub use router::{PathFault, RouteError, Router};

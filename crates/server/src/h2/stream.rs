@@ -16,6 +16,7 @@ use super::upload::Upload;
 use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
+use crate::observe::{ExchangeEnd, Tracked};
 use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
@@ -27,6 +28,7 @@ pub(super) struct Stream {
     pub(super) context: Option<FreeContext>,
     pub(super) endpoint: Option<EndpointId>,
     pub(super) is_head: bool,
+    pub(super) exchange: Tracked,
     pub(super) waker: Waker,
     pub(super) timers: Timers,
     /// When the first of its deadlines passes.
@@ -90,6 +92,7 @@ impl Stream {
     pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, limits: &Limits) -> bool {
         self.timers.count(now);
         self.timers.received(data.len(), limits);
+        self.exchange.received(data.len());
         self.upload.as_mut().is_some_and(|upload| upload.received(data, end))
     }
 
@@ -120,6 +123,7 @@ impl Session {
         response: &mut Response,
         is_head: bool,
         endpoint: Option<EndpointId>,
+        exchange: &mut Tracked,
     ) -> Stage {
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
             let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
@@ -133,9 +137,15 @@ impl Session {
             sent = Self::send_head(parts, id, response, is_head);
         }
         match sent {
-            Ok(false) => Self::begin_body(parts, id, response),
-            Ok(true) => Stage::Done,
+            Ok(false) => Self::begin_body(parts, id, response, exchange),
+            Ok(true) => {
+                if exchange.is_some() {
+                    exchange.responds(response, false);
+                }
+                Stage::Done
+            }
             Err(_) => {
+                exchange.ends(ExchangeEnd::Failed);
                 // A peer that takes not even that.
                 parts.link.reset(id, Code::INTERNAL_ERROR);
                 Stage::Done
@@ -169,10 +179,19 @@ impl Session {
 
     /// Sends a body that fits behind its head, or begins with it. Returns the stage that the stream is in then.
     #[inline]
-    fn begin_body(parts: &mut Parts<'_>, id: StreamId, response: &mut Response) -> Stage {
+    fn begin_body(
+        parts: &mut Parts<'_>,
+        id: StreamId,
+        response: &mut Response,
+        exchange: &mut Tracked,
+    ) -> Stage {
         if response.body.as_full().is_some_and(|whole| parts.link.send_at_once(id, whole)) {
+            if exchange.is_some() {
+                exchange.responds(response, true);
+            }
             return Stage::Done;
         }
+        exchange.responds(response, false);
         Stage::Sending(match std::mem::take(&mut response.body).into_full() {
             Ok(whole) => Outgoing::whole(whole),
             Err(body) => Outgoing::streamed(body),
@@ -193,8 +212,9 @@ impl Session {
                 Stage::Handling(run) => match run.poll(&mut stream.context, cx) {
                     Poll::Ready(mut response) => {
                         let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
+                        let (is_head, endpoint) = (stream.is_head, stream.endpoint);
                         stream.stage =
-                            Self::respond(parts, id, &mut response, stream.is_head, stream.endpoint);
+                            Self::respond(parts, id, &mut response, is_head, endpoint, &mut stream.exchange);
                         service.dispatch.release(stream.endpoint, &mut response);
                     }
                     Poll::Pending if moved => {}
@@ -236,6 +256,7 @@ impl Session {
                 Stage::Sending(body) => body.take(room),
                 _ => Bytes::new(),
             };
+            stream.exchange.sent(piece.len());
             stream.timers.wrote(piece.len(), &service.limits);
             // Looked at before, so that the last piece says that it is.
             let next = stream.next(id, &mut self.link, service);
@@ -249,7 +270,9 @@ impl Session {
             Sent::Open => {}
             Sent::Ended => self.finish(id, service),
             Sent::Broken(Failure::Body(error)) => self.break_off(id, error, service),
-            Sent::Broken(Failure::Panic) => self.drop_stream(id, Code::INTERNAL_ERROR, service),
+            Sent::Broken(Failure::Panic) => {
+                self.drop_stream(id, Code::INTERNAL_ERROR, ExchangeEnd::Failed, service);
+            }
         }
     }
 
@@ -262,21 +285,23 @@ impl Session {
         let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
         let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
         service.dispatch.body_failed(stream.endpoint, error);
-        self.drop_stream(id, code, service);
+        self.drop_stream(id, code, ExchangeEnd::Failed, service);
     }
 
     /// A stream whose response has left. The rest of its request is not wanted.
     pub(super) fn finish(&mut self, id: StreamId, service: &Service) {
         if let Some(mut stream) = self.streams.remove(&id) {
             self.free_context = stream.context.take().or(self.free_context.take());
+            self.written_whole(stream.exchange.take());
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
         self.link.reset(id, Code::NO_ERROR);
     }
 
     /// Ends a stream in the middle. What its handler's destructor does is contained.
-    pub(super) fn drop_stream(&mut self, id: StreamId, code: Code, service: &Service) {
-        if let Some(stream) = self.streams.remove(&id) {
+    pub(super) fn drop_stream(&mut self, id: StreamId, code: Code, end: ExchangeEnd, service: &Service) {
+        if let Some(mut stream) = self.streams.remove(&id) {
+            stream.exchange.ends(end);
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
         self.link.reset(id, code);
