@@ -9,6 +9,7 @@ use anywire_http::{Body, Extensions, Headers, InvalidTarget, Method, RequestHead
 use anywire_wire::{Address, Credentials, Negotiated};
 
 use crate::context::RequestContext;
+use crate::extract::StatesId;
 use crate::router::EndpointId;
 
 /// One request: its [`Parts`], and its body, which is read only when the handler asks for it.
@@ -38,6 +39,7 @@ pub struct Parts {
     head: RequestHead,
     params: Params,
     endpoint: EndpointId,
+    states: StatesId,
     context: RequestContext,
 }
 
@@ -49,7 +51,8 @@ impl Request {
         params: Params,
         context: RequestContext,
     ) -> Self {
-        Self { parts: Parts { head, params, endpoint, context }, body }
+        let states = StatesId::of_endpoint(endpoint);
+        Self { parts: Parts { head, params, endpoint, states, context }, body }
     }
 
     /// Whether the head announced a body. A length of 0 counts as none. Chunks count as a body, although they may be empty.
@@ -253,7 +256,20 @@ impl Parts {
     }
 
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
-        self.context.server().states.find(self.endpoint)
+        self.context.server().states.find(self.states)
+    }
+
+    /// Goes on to code of another router, which sees other states.
+    #[inline]
+    pub(crate) fn see(&mut self, states: StatesId) {
+        self.states = states;
+    }
+
+    /// The route was looked up.
+    pub(crate) fn set_route(&mut self, endpoint: EndpointId, params: Params) {
+        self.endpoint = endpoint;
+        self.states = StatesId::of_endpoint(endpoint);
+        self.params = params;
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {

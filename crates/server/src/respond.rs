@@ -146,6 +146,11 @@ pub(crate) fn wrong_length(how: &str, bytes: u64) -> BodyError {
     BodyError::failed(format!("it is {how} than the length that it stated, by {bytes} bytes"))
 }
 
+/// The response of a handler or a layer that panicked.
+pub(crate) fn failed() -> Response {
+    (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+}
+
 pub(crate) const FAILED: &str = "the server failed to answer this request";
 
 static HTML: StaticHeader = StaticHeader::new("content-type: text/html; charset=utf-8");
