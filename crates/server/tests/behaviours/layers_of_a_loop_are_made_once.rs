@@ -90,3 +90,45 @@ fn what_a_layer_captures_is_cloned_for_its_runs() {
         assert_eq!(served.get("/").field("x-says"), Some("hello"));
     }
 }
+
+/// Counts its clones.
+struct Counted(Arc<AtomicUsize>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[test]
+fn the_memory_of_a_chain_is_kept_for_the_next_request() {
+    let [outer, inner, handler] = std::array::from_fn(|_| Counted(Arc::default()));
+    let counts = [&outer, &inner, &handler].map(|counted| Arc::clone(&counted.0));
+    let layer = |counted: Counted| {
+        async move |request: Request, next: Next| {
+            let _ = &counted;
+            let response = next.run(request).await;
+            tokio::task::yield_now().await;
+            response
+        }
+    };
+    let handler = async move || {
+        let _ = &handler;
+        tokio::task::yield_now().await;
+        "ok"
+    };
+    let router = Router::new().get("/", handler).layer(layer(outer)).layer(layer(inner));
+    let served = crate::support::Scene::tcp().serve_on(1, router, anywire_server::Limits::default());
+    let mut peer = served.connect();
+    let mut ask = || {
+        peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.answer(false).text(), "ok");
+        counts.each_ref().map(|count| count.load(Ordering::SeqCst))
+    };
+    let first = ask();
+    for request in 1..=10 {
+        // One for the run itself, and none for new memory.
+        assert_eq!(ask(), first.map(|clones| clones + request));
+    }
+}
