@@ -17,6 +17,8 @@ use anywire_http::Method;
 use crate::extract::{Needs, StateFactories};
 use crate::handler::{Endpoint, Handler, endpoint};
 
+#[cfg(feature = "tower")]
+pub(crate) use self::call::run;
 pub(crate) use self::endpoints::EndpointId;
 pub use self::error::{PathFault, RouteError};
 pub(crate) use self::table::{Matched, Table};
