@@ -69,6 +69,7 @@ impl Future for ConnectionTask {
         }
         if let State::Http(http) = &mut this.state {
             let Some((continuation, endpoint, received)) = ready!(http.poll(&this.service, cx)) else {
+                this.close();
                 return Poll::Ready(());
             };
             if let State::Http(http) = std::mem::replace(&mut this.state, State::Closed) {
@@ -82,6 +83,13 @@ impl Future for ConnectionTask {
 }
 
 impl ConnectionTask {
+    /// The connection is over.
+    fn close(&mut self) {
+        if let State::Http(http) = std::mem::replace(&mut self.state, State::Closed) {
+            http.drop_contained(&self.service);
+        }
+    }
+
     #[cold]
     fn poll_upgraded(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let State::Upgraded(running, endpoint) = &mut self.state else { return Poll::Ready(()) };
@@ -102,10 +110,15 @@ impl ConnectionTask {
 
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
-        let service = &self.service;
         match std::mem::replace(&mut self.state, State::Closed) {
-            State::Http(http) => http.drop_contained(service),
-            State::Upgraded(running, endpoint) => service.dispatch.drop_contained(endpoint, running),
+            State::Http(http) => {
+                // The loop ends before the connection.
+                self.service.dispatch.observers().cut();
+                http.drop_contained(&self.service);
+            }
+            State::Upgraded(running, endpoint) => {
+                self.service.dispatch.drop_contained(endpoint, running);
+            }
             State::Closed => {}
         }
         if let Some(key) = self.key {
@@ -246,7 +259,7 @@ impl Http {
                     return Poll::Ready(None);
                 }
                 Exit::Upgrade => return Poll::Ready(session.into_upgrade()),
-                Exit::Http2 if !self.at_start => session.refuse_preface(service),
+                Exit::Http2 if !self.at_start => session.refuse_preface(&self.connection, service),
                 Exit::Http2 => {
                     let session = Box::new(h2::Session::new(session.into_input(), service));
                     return self.run_h2(session, service, cx);
@@ -350,7 +363,7 @@ impl Http {
         match &mut self.driver {
             Driver::H1(session) if self.fresh => {
                 self.fresh = false;
-                session.refuse_late_head(service);
+                session.refuse_late_head(&self.connection, service);
                 Poll::Pending
             }
             // A busy connection checks its deadlines once its session was polled.

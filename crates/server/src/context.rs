@@ -69,6 +69,10 @@ impl FreeContext {
     pub(crate) fn id(&self) -> ContextId {
         self.id
     }
+
+    pub(crate) fn peer(&self) -> &Address {
+        &self.origin.peer
+    }
 }
 
 /// The contexts of one loop: where requests get theirs, and where they return it.

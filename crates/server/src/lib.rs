@@ -44,6 +44,7 @@ mod h2;
 mod handler;
 mod limits;
 mod loop_choice;
+mod observe;
 mod request;
 mod respond;
 mod router;
@@ -72,6 +73,7 @@ pub use handler::Handler;
 #[doc(hidden)]
 pub use handler::{Arguments, Function};
 pub use limits::Limits;
+pub use observe::{Begun, Ended, ExchangeEnd, Observer};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
 pub use router::{PathFault, RouteError, Router};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anywire_http::{BodyError, IntoResponse, StatusCode};
 use anywire_wire::Connection;
 
-use super::respond::RequestFacts;
 use super::session::{Closing, Session, Stage};
 use crate::connection::End;
+use crate::observe::ExchangeEnd;
 use crate::service::Service;
 use crate::timers::{Expired, Waits};
 
@@ -54,7 +54,7 @@ impl Session {
         let counters = &service.counters;
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
         match expired {
-            Expired::Head => self.refuse_late_head(service),
+            Expired::Head => self.refuse_late_head(connection, service),
             Expired::Handler => {
                 self.upload = None;
                 if let Stage::Handling(run) = std::mem::replace(&mut self.stage, Stage::Next) {
@@ -71,10 +71,12 @@ impl Session {
             }
             Expired::WriteSilent => {
                 counters.write_timeouts.increment();
+                self.end_exchanges(ExchangeEnd::PeerSlow);
                 return Break(End::Abort);
             }
             Expired::WriteSlow => {
                 counters.slow_readers.increment();
+                self.end_exchanges(ExchangeEnd::PeerSlow);
                 return Break(End::Abort);
             }
             Expired::HalfClosed => {
@@ -82,6 +84,7 @@ impl Session {
                 // A reset tells the peer that an answer it has begun to read is not whole.
                 let streams = matches!(self.stage, Stage::Streaming { .. });
                 self.closing = if streams { Closing::ByReset } else { Closing::Gracefully };
+                self.exchange.take().end_by(ExchangeEnd::HalfCloseTimeout);
                 self.drop_stage(service);
                 self.upload = None;
             }
@@ -94,10 +97,10 @@ impl Session {
     }
 
     /// Answers a head that is not complete in time.
-    pub(crate) fn refuse_late_head(&mut self, service: &Service) {
+    pub(crate) fn refuse_late_head(&mut self, connection: &Connection, service: &Service) {
         service.counters.head_timeouts.increment();
         let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.request = RequestFacts::UNKNOWN;
+        self.begin_unknown(connection, service);
         self.last_response(response.into_response(), service);
     }
 

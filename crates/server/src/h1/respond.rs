@@ -10,6 +10,7 @@ use anywire_http::{BodyError, Fault, IntoResponse, Method, RequestHead, Response
 
 use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
 use crate::connection::Env;
+use crate::observe::ExchangeEnd;
 use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
@@ -78,6 +79,9 @@ impl Session {
         if !commitment.keep_alive {
             self.closing = Closing::Gracefully;
         }
+        if self.exchange.is_some() {
+            self.exchange.responds(response, !commitment.framing.is_empty());
+        }
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(response);
         }
@@ -117,11 +121,21 @@ impl Session {
         if let Some(continuation) = Continuation::take_from(response) {
             self.stage = Stage::Switching(continuation);
         }
+        self.written_whole();
     }
 
-    /// The response is written: the rest of the request's body is discarded.
+    /// The response is written to its end.
+    #[inline]
+    fn written_whole(&mut self) {
+        if self.exchange.is_some() {
+            self.written.push(self.output.end(), self.exchange.take());
+        }
+    }
+
+    /// The response is written to its end: the rest of the request's body is discarded.
     #[inline]
     fn leave_upload(&mut self, service: &Service) {
+        self.written_whole();
         if self.upload.is_some() {
             self.upload = None;
             if self.closing == Closing::No {
@@ -158,6 +172,9 @@ impl Session {
                     Poll::Pending => Continue(Poll::Pending),
                 };
             };
+            if let Ok(Some(chunk)) = &chunk {
+                self.exchange.sent(chunk.len());
+            }
             match chunk {
                 Ok(Some(chunk)) if *framing == Framing::Chunked => {
                     encode::chunk_head(self.output.buffer(), chunk.len());
@@ -203,6 +220,7 @@ impl Session {
         if !self.output.truncate(self.begins_at) {
             self.upload = None;
             // Without length or chunks, a plain close would make the part look whole.
+            self.exchange.take().end_by(ExchangeEnd::Failed);
             let ends_with_close = framing == Framing::UntilClose;
             self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use anywire_advice::Chain;
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder};
-use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response};
+use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response, Version};
 use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
@@ -21,6 +21,7 @@ use crate::connection::{End, Env, agreed_protocol};
 use crate::context::{Origin, Told};
 use crate::dispatch::Run;
 use crate::limits::Limits;
+use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
 use crate::timers::Timers;
@@ -34,6 +35,10 @@ pub(crate) struct Session {
     /// The `Date` line as of this poll. A copy, because each response would have to borrow the service's.
     pub(super) date: Date,
     pub(super) stage: Stage,
+    /// The exchange of the current request, until its response is written.
+    pub(super) exchange: Tracked,
+    /// The exchanges before it whose responses have not left.
+    pub(super) written: Written,
     /// Of the current request, or of the last one. Here, because moving it with each stage cost 40 instructions a request.
     pub(super) request: RequestFacts,
     /// A request has begun since the connection was accepted or idle.
@@ -108,6 +113,8 @@ impl Session {
             output: Output::new(),
             date: [0; _],
             stage: Stage::Next,
+            exchange: Tracked::default(),
+            written: Written::default(),
             request: RequestFacts::UNKNOWN,
             begun: false,
             upload: None,
@@ -194,7 +201,7 @@ impl Session {
                         return Break(Exit::Http2);
                     }
                     env.service.counters.bad_requests.increment();
-                    self.refuse(&error, env.service);
+                    self.refuse(&error, env.connection, env.service);
                     continue;
                 }
             }
@@ -261,12 +268,14 @@ impl Session {
         self.timers.begin_request();
         let body = self.body(service);
         let connection = &*env.connection;
-        let answered = |response: &mut Response, endpoint| {
+        let answered = |response: &mut Response, endpoint, exchange| {
             self.request.endpoint = Some(endpoint);
+            self.exchange = exchange;
             self.respond(response, service);
         };
         let origin = || Origin::of(connection);
-        if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+        if let Some(mut run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+            self.exchange = run.take_exchange();
             self.request.endpoint = Some(run.endpoint());
             // What an earlier handler was told says nothing to this one.
             self.gone = None;
@@ -281,18 +290,32 @@ impl Session {
 
     /// Refuses the preface of HTTP/2 behind other bytes (RFC 9113 section 3.4).
     #[cold]
-    pub(crate) fn refuse_preface(&mut self, service: &Service) {
+    pub(crate) fn refuse_preface(&mut self, connection: &Connection, service: &Service) {
         service.counters.bad_requests.increment();
-        self.refuse(&DecodeError::Version, service);
+        self.refuse(&DecodeError::Version, connection, service);
     }
 
     /// Answers a request that cannot be understood. Nothing behind it can be understood, either.
-    fn refuse(&mut self, error: &DecodeError, service: &Service) {
+    fn refuse(&mut self, error: &DecodeError, connection: &Connection, service: &Service) {
         let status = error.status();
         tracing::debug!(status = status.as_u16(), cause = %error, "a request cannot be read");
         let response = (status, Chain(error).for_peer().to_string()).into_response();
-        self.request = RequestFacts::UNKNOWN;
+        self.begin_unknown(connection, service);
         self.last_response(response, service);
+    }
+
+    /// What is answered next is no request, or only the beginning of one.
+    #[cold]
+    pub(super) fn begin_unknown(&mut self, connection: &Connection, service: &Service) {
+        self.request = RequestFacts::UNKNOWN;
+        self.exchange = service.dispatch.observers().begin_unknown(Version::HTTP_11, || connection.peer());
+    }
+
+    /// The exchanges under way will not end well.
+    #[cold]
+    pub(super) fn end_exchanges(&mut self, end: ExchangeEnd) {
+        self.written.end_by(end);
+        self.exchange.take().end_by(end);
     }
 
     /// Writes a response after which the connection ends.
@@ -311,6 +334,9 @@ impl Session {
         }
         let unsent = self.output.unsent();
         let flushed = self.output.poll_flush(cx, env.connection);
+        if !self.written.is_empty() {
+            self.written.taken(self.output.taken());
+        }
         if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() {
             self.timers.wrote(unsent.saturating_sub(self.output.unsent()), &env.service.limits);
         }

@@ -93,6 +93,7 @@ impl Session {
             }
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
+                    self.exchange.received(data.len());
                     upload.awaits_continue = false;
                     // There is room, and a reader that has gone meanwhile shows at the next look.
                     let _ = sender.try_send(Bytes::copy_from_slice(data));

@@ -12,6 +12,7 @@ use super::session::{Parts, Session};
 use super::stream::Stage;
 use super::upload::Upload;
 use crate::connection::End;
+use crate::observe::ExchangeEnd;
 use crate::service::Service;
 use crate::timers::{Expired, Waits};
 
@@ -76,10 +77,12 @@ impl Session {
         match self.timers.expired(&service.limits) {
             Some(Expired::WriteSilent) => {
                 service.counters.write_timeouts.increment();
+                self.end_exchanges(ExchangeEnd::PeerSlow);
                 return Break(End::Abort);
             }
             Some(Expired::WriteSlow) => {
                 service.counters.slow_readers.increment();
+                self.end_exchanges(ExchangeEnd::PeerSlow);
                 return Break(End::Abort);
             }
             Some(Expired::Linger) => {
@@ -148,7 +151,8 @@ impl Session {
                 if let Some(upload) = stream.upload.take() {
                     parts.engine.discarded(id, upload.into_unread(), parts.output.buffer());
                 }
-                stream.stage = Self::respond(parts, id, &mut run.time_out(), is_head, endpoint);
+                stream.stage =
+                    Self::respond(parts, id, &mut run.time_out(), is_head, endpoint, &mut stream.exchange);
                 if matches!(stream.stage, Stage::Done) {
                     self.finish(id, service);
                 } else {
@@ -167,15 +171,15 @@ impl Session {
             }
             Some(Expired::HalfClosed) => {
                 counters.half_close_timeouts.increment();
-                self.drop_stream(id, Code::CANCEL, service);
+                self.drop_stream(id, Code::CANCEL, ExchangeEnd::HalfCloseTimeout, service);
             }
             Some(Expired::WriteSilent) => {
                 counters.write_timeouts.increment();
-                self.drop_stream(id, Code::CANCEL, service);
+                self.drop_stream(id, Code::CANCEL, ExchangeEnd::PeerSlow, service);
             }
             Some(Expired::WriteSlow) => {
                 counters.slow_readers.increment();
-                self.drop_stream(id, Code::CANCEL, service);
+                self.drop_stream(id, Code::CANCEL, ExchangeEnd::PeerSlow, service);
             }
             _ => {
                 if let Some(stream) = self.streams.get_mut(&id) {

@@ -16,6 +16,7 @@ use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
 use super::upload::Upload;
 use crate::connection::{End, Env, is_cut};
 use crate::context::{FreeContext, Origin, Told};
+use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::service::{Date, Ending, Service};
 use crate::timers::Timers;
 
@@ -26,6 +27,8 @@ pub(crate) struct Session {
     pub(super) output: Output,
     pub(super) engine: Engine,
     pub(super) streams: StreamMap<Box<Stream>>,
+    /// The exchanges whose responses are written and have not left.
+    pub(super) written: Written,
     woken: Arc<Woken<StreamId>>,
     /// What has woken an earlier stream, for the next one.
     spare_waker: Option<Arc<StreamWaker<StreamId>>>,
@@ -89,6 +92,7 @@ impl Session {
             output,
             engine,
             streams: StreamMap::default(),
+            written: Written::default(),
             woken: Arc::default(),
             spare_waker: None,
             touched: Vec::new(),
@@ -256,7 +260,7 @@ impl Session {
                         self.touched.push(id);
                     }
                 }
-                Ok(Some(Event::Reset { id, code, .. })) => self.lose(id, code, env.service),
+                Ok(Some(Event::Reset { id, code, by_peer, .. })) => self.lose(id, code, by_peer, env.service),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.fail(error, env.service);
@@ -269,11 +273,12 @@ impl Session {
     }
 
     /// A stream is gone, by the peer or by its fault.
-    fn lose(&mut self, id: StreamId, code: Code, service: &Service) {
+    fn lose(&mut self, id: StreamId, code: Code, by_peer: bool, service: &Service) {
         let counters = &service.counters;
         match self.streams.remove(&id) {
-            Some(stream) => {
+            Some(mut stream) => {
                 counters.abandoned.increment();
+                stream.exchange.ends(if by_peer { ExchangeEnd::PeerReset } else { ExchangeEnd::PeerFault });
                 service.dispatch.drop_contained(stream.endpoint, stream);
             }
             None if code == Code::REFUSED_STREAM => counters.refused_streams.increment(),
@@ -295,6 +300,7 @@ impl Session {
         }
         .increment();
         tracing::debug!(%error, "a connection is refused");
+        self.end_exchanges(ExchangeEnd::PeerFault);
         self.abandon(service);
         self.begin_close();
     }
@@ -317,11 +323,12 @@ impl Session {
         };
         let mut stage = Stage::Done;
         let mut answered_by = None;
+        let mut exchange = Tracked::default();
         let parts =
             &mut Parts { engine: &mut self.engine, output: &mut self.output, date: &self.date, service };
-        let answered = |response: &mut Response, endpoint| {
-            answered_by = Some(endpoint);
-            stage = Self::respond(parts, id, response, is_head, answered_by);
+        let answered = |response: &mut Response, endpoint, tracked| {
+            (answered_by, exchange) = (Some(endpoint), tracked);
+            stage = Self::respond(parts, id, response, is_head, answered_by, &mut exchange);
         };
         let connection = &*env.connection;
         let origin = || Origin::of(connection);
@@ -331,7 +338,8 @@ impl Session {
         let mut context = self.free_context.take();
         let run = service.dispatch.start(head, body, &mut context, origin, answered, cx);
         let endpoint = match run {
-            Some(run) => {
+            Some(mut run) => {
+                exchange = run.take_exchange();
                 let endpoint = Some(run.endpoint());
                 stage = Stage::Handling(run);
                 endpoint
@@ -343,6 +351,7 @@ impl Session {
         };
         if matches!(stage, Stage::Done) {
             self.spare_waker = Some(wakes);
+            self.written_whole(exchange);
             if !end {
                 self.finish(id, service);
             }
@@ -351,7 +360,8 @@ impl Session {
         let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending { .. }));
         // Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
         let timers = Timers::default();
-        let stream = Stream { stage, upload, context, endpoint, is_head, waker, timers, deadline: None };
+        let stream =
+            Stream { stage, upload, context, endpoint, is_head, exchange, waker, timers, deadline: None };
         self.streams.insert(id, Box::new(stream));
         self.changed.push(id);
         if uploads {
@@ -378,6 +388,9 @@ impl Session {
         }
         let unsent = self.output.unsent();
         let flushed = self.output.poll_flush(cx, env.connection);
+        if !self.written.is_empty() {
+            self.written.taken(self.output.taken());
+        }
         self.timers.wrote(unsent.saturating_sub(self.output.unsent()), &env.service.limits);
         match flushed {
             Poll::Ready(Ok(())) => Continue(Poll::Ready(())),
@@ -388,6 +401,23 @@ impl Session {
             }
             Poll::Pending => Continue(Poll::Pending),
         }
+    }
+
+    /// The response of this exchange is written to its end.
+    #[inline]
+    pub(super) fn written_whole(&mut self, exchange: Tracked) {
+        if exchange.is_some() {
+            self.written.push(self.output.end(), exchange);
+        }
+    }
+
+    /// The exchanges under way will not end well.
+    #[cold]
+    pub(super) fn end_exchanges(&mut self, end: ExchangeEnd) {
+        for stream in self.streams.values_mut() {
+            stream.exchange.ends(end);
+        }
+        self.written.end_by(end);
     }
 
     /// Ends all streams: their peer is gone, or not to be trusted.

@@ -16,6 +16,7 @@ use super::upload::Upload;
 use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
+use crate::observe::{ExchangeEnd, Tracked};
 use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
@@ -27,6 +28,7 @@ pub(super) struct Stream {
     pub(super) context: Option<FreeContext>,
     pub(super) endpoint: Option<EndpointId>,
     pub(super) is_head: bool,
+    pub(super) exchange: Tracked,
     pub(super) waker: Waker,
     pub(super) timers: Timers,
     /// When the first of its deadlines passes.
@@ -57,7 +59,9 @@ impl Stream {
     /// Takes at most `room` bytes of the response's body.
     fn take(&mut self, room: usize) -> Bytes {
         let Stage::Sending { piece, .. } = &mut self.stage else { return Bytes::new() };
-        piece.split_to(room.min(piece.len()))
+        let piece = piece.split_to(room.min(piece.len()));
+        self.exchange.sent(piece.len());
+        piece
     }
 
     /// Looks what follows. A body that has nothing may wait for more of its request, as an echo does.
@@ -107,6 +111,7 @@ impl Stream {
     pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, limits: &Limits) -> bool {
         self.timers.count(now);
         self.timers.received(data.len(), limits);
+        self.exchange.received(data.len());
         self.upload.as_mut().is_some_and(|upload| upload.received(data, end))
     }
 
@@ -137,6 +142,7 @@ impl Session {
         response: &mut Response,
         is_head: bool,
         endpoint: Option<EndpointId>,
+        exchange: &mut Tracked,
     ) -> Stage {
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
             let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
@@ -150,9 +156,15 @@ impl Session {
             sent = Self::send_head(parts, id, response, is_head);
         }
         match sent {
-            Ok(false) => Self::begin_body(parts, id, response),
-            Ok(true) => Stage::Done,
+            Ok(false) => Self::begin_body(parts, id, response, exchange),
+            Ok(true) => {
+                if exchange.is_some() {
+                    exchange.responds(response, false);
+                }
+                Stage::Done
+            }
             Err(_) => {
+                exchange.ends(ExchangeEnd::Failed);
                 // A peer that takes not even that.
                 parts.engine.reset(id, Code::INTERNAL_ERROR, parts.output.buffer());
                 Stage::Done
@@ -186,7 +198,12 @@ impl Session {
 
     /// Sends a body that fits behind its head, or begins with it. Returns the stage that the stream is in then.
     #[inline]
-    fn begin_body(parts: &mut Parts<'_>, id: StreamId, response: &mut Response) -> Stage {
+    fn begin_body(
+        parts: &mut Parts<'_>,
+        id: StreamId,
+        response: &mut Response,
+        exchange: &mut Tracked,
+    ) -> Stage {
         if let Some(whole) = response.body.as_full()
             && parts.output.len() < OUTPUT_HIGH_WATER_BYTES
             && parts.engine.may_send_at_once(id, whole.len())
@@ -195,8 +212,12 @@ impl Session {
             if !parts.output.push_few(whole) {
                 parts.output.push_bytes(whole.clone());
             }
+            if exchange.is_some() {
+                exchange.responds(response, true);
+            }
             return Stage::Done;
         }
+        exchange.responds(response, false);
         match std::mem::take(&mut response.body).into_full() {
             Ok(piece) => Stage::Sending { piece, rest: None },
             Err(body) => Stage::Sending { piece: Bytes::new(), rest: Some(body) },
@@ -222,8 +243,9 @@ impl Session {
                             date: &self.date,
                             service,
                         };
+                        let (is_head, endpoint) = (stream.is_head, stream.endpoint);
                         stream.stage =
-                            Self::respond(parts, id, &mut response, stream.is_head, stream.endpoint);
+                            Self::respond(parts, id, &mut response, is_head, endpoint, &mut stream.exchange);
                         service.dispatch.release(stream.endpoint, &mut response);
                     }
                     Poll::Pending if moved => {}
@@ -291,7 +313,7 @@ impl Session {
                 self.finish(id, service);
             }
             Next::Broken(error) => self.break_off(id, error, service),
-            Next::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, service),
+            Next::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, ExchangeEnd::Failed, service),
         }
     }
 
@@ -304,21 +326,23 @@ impl Session {
         let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
         let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
         service.dispatch.body_failed(stream.endpoint, error);
-        self.drop_stream(id, code, service);
+        self.drop_stream(id, code, ExchangeEnd::Failed, service);
     }
 
     /// A stream whose response has left. The rest of its request is not wanted.
     pub(super) fn finish(&mut self, id: StreamId, service: &Service) {
         if let Some(mut stream) = self.streams.remove(&id) {
             self.free_context = stream.context.take().or(self.free_context.take());
+            self.written_whole(stream.exchange.take());
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
         self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
     }
 
     /// Ends a stream in the middle. What its handler's destructor does is contained.
-    pub(super) fn drop_stream(&mut self, id: StreamId, code: Code, service: &Service) {
-        if let Some(stream) = self.streams.remove(&id) {
+    pub(super) fn drop_stream(&mut self, id: StreamId, code: Code, end: ExchangeEnd, service: &Service) {
+        if let Some(mut stream) = self.streams.remove(&id) {
+            stream.exchange.ends(end);
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
         self.engine.reset(id, code, self.output.buffer());

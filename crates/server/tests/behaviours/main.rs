@@ -37,6 +37,7 @@ mod continue_goes_before_the_answer;
 mod datagrams_are_answered;
 mod durations_may_be_endless;
 mod each_deadline_fires_for_its_own_phase;
+mod each_exchange_ends_once;
 mod each_request_has_its_own_time;
 mod each_stream_has_its_own_deadlines;
 mod equivalent_paths_reach_one_route;
