@@ -1,5 +1,6 @@
 //! A call on its way: the request as the caller made it, then the submitted job with its deadlines and its caller.
 
+use std::borrow::Borrow;
 use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -159,6 +160,12 @@ pub(crate) struct Contained(Body);
 impl<B: Into<Body>> From<B> for Contained {
     fn from(body: B) -> Self {
         Self(body.into())
+    }
+}
+
+impl Borrow<Body> for Contained {
+    fn borrow(&self) -> &Body {
+        &self.0
     }
 }
 
