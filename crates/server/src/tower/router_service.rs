@@ -23,7 +23,7 @@ use tower_service::Service;
 use crate::contained::{dispose, text};
 use crate::context::Origin;
 use crate::convert::refused;
-use crate::counters::Live;
+use crate::counters::{Counters, Live};
 use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 use crate::respond::FAILED;
@@ -80,6 +80,15 @@ impl Router {
             loops: loops.clone(),
         };
         Ok(RouterService { shared: Arc::new(shared) })
+    }
+}
+
+impl RouterService {
+    /// What the handlers have counted, summed over the loops. What belongs to connections is with the server around it.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.shared.counters.iter().for_each(|live| live.add_to(&mut sum));
+        sum
     }
 }
 

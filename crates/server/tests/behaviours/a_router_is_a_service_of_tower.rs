@@ -192,6 +192,8 @@ fn faults_are_responses() {
     let odd =
         http::Request::builder().method(Method::CONNECT).uri("/").body(Body::empty()).expect("a request");
     assert_eq!(call(&service, odd).status(), 400);
+    let counters = service.counters();
+    assert_eq!((counters.panics, counters.failures, counters.refused), (2, 1, 1));
 }
 
 /// A stream that panics.
