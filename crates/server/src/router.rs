@@ -19,6 +19,8 @@ use crate::extract::StateFactories;
 use crate::handler::{Handler, HandlerParts};
 use crate::layer::{GivenLayer, Layer};
 
+#[cfg(feature = "tower")]
+pub(crate) use self::call::run;
 pub(crate) use self::endpoints::{EndpointId, Serves};
 pub use self::error::{PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;

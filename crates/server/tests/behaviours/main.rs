@@ -22,6 +22,7 @@ mod a_reader_elsewhere_may_take_its_time;
 mod a_request_is_taken_apart_and_put_together;
 mod a_reset_under_way_is_counted;
 mod a_router_answers_without_a_server;
+mod a_router_is_a_service_of_tower;
 mod a_server_runs_within_another_runtime;
 mod an_idle_connection_ends_in_order;
 mod an_upgrade_hands_over_the_connection;
