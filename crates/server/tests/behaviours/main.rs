@@ -49,6 +49,7 @@ mod http2_abuse_costs_only_its_connection;
 mod http2_drains_in_two_steps;
 mod http2_ends_need_no_window;
 mod http2_serves_as_http1_does;
+mod http2_streams_leave_http;
 mod http2_windows_are_shared;
 mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
