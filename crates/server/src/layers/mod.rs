@@ -5,11 +5,14 @@
 //! | [`RequestHeaders`], [`ResponseHeaders`] | set, append and remove fields |
 //! | [`CacheControl`] | says how long a response may be kept |
 //! | [`SecurityHeaders`] | fields that make browsers careful: HSTS, `nosniff`, frames, referrer, content security policy |
+//! | [`RequestIds`] | gives each request a name, for logs and for the peer |
 
 mod cache_control;
 mod headers;
+mod request_id;
 mod security_headers;
 
 pub use self::cache_control::CacheControl;
 pub use self::headers::{RequestHeaders, ResponseHeaders};
+pub use self::request_id::{RequestId, RequestIds};
 pub use self::security_headers::SecurityHeaders;
