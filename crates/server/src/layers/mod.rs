@@ -9,11 +9,16 @@
 //! | [`Timeout`] | 503 for what takes too long |
 //! | [`BodyLimit`] | 413 for bodies that are too large, streamed ones as well |
 //! | [`ConcurrencyLimit`] | 503 while too many requests are under way |
+//! | [`Cors`] | lets pages of other origins call |
+//! | [`Csrf`] | 403 for what pages of other origins make a browser send |
 
 mod body_limit;
 mod cache_control;
 mod concurrency_limit;
+mod cors;
+mod csrf;
 mod headers;
+mod origin;
 mod request_id;
 mod security_headers;
 mod timeout;
@@ -21,6 +26,8 @@ mod timeout;
 pub use self::body_limit::BodyLimit;
 pub use self::cache_control::CacheControl;
 pub use self::concurrency_limit::ConcurrencyLimit;
+pub use self::cors::Cors;
+pub use self::csrf::Csrf;
 pub use self::headers::{RequestHeaders, ResponseHeaders};
 pub use self::request_id::{RequestId, RequestIds};
 pub use self::security_headers::SecurityHeaders;

@@ -51,6 +51,7 @@ mod http2_serves_as_http1_does;
 mod http2_windows_are_shared;
 mod layers_apply_in_their_order;
 mod layers_change_fields;
+mod layers_let_pages_call;
 mod layers_limit_requests;
 mod layers_name_requests;
 mod layers_of_a_loop_are_made_once;
