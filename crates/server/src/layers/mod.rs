@@ -10,8 +10,10 @@
 //! | [`BodyLimit`] | 413 for bodies that are too large, streamed ones as well |
 //! | [`ConcurrencyLimit`] | 503 while too many requests are under way |
 //! | [`Cors`] | lets pages of other origins call |
+//! | [`BasicAuth`], [`BearerAuth`] | 401 without a password or a token |
 //! | [`Csrf`] | 403 for what pages of other origins make a browser send |
 
+mod auth;
 mod body_limit;
 mod cache_control;
 mod concurrency_limit;
@@ -23,6 +25,7 @@ mod request_id;
 mod security_headers;
 mod timeout;
 
+pub use self::auth::{BasicAuth, BearerAuth, same_secret};
 pub use self::body_limit::BodyLimit;
 pub use self::cache_control::CacheControl;
 pub use self::concurrency_limit::ConcurrencyLimit;

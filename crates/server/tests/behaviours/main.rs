@@ -50,6 +50,7 @@ mod http2_ends_need_no_window;
 mod http2_serves_as_http1_does;
 mod http2_windows_are_shared;
 mod layers_apply_in_their_order;
+mod layers_ask_who_it_is;
 mod layers_change_fields;
 mod layers_let_pages_call;
 mod layers_limit_requests;
