@@ -57,6 +57,7 @@ mod layers_limit_requests;
 mod layers_name_requests;
 mod layers_of_a_loop_are_made_once;
 mod layers_replace_what_goes_through_them;
+mod layers_word_errors;
 mod mistakes_of_layers_stop_the_start;
 mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
