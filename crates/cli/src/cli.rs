@@ -30,7 +30,7 @@ use crate::usage;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Print more to stderr: the heads of a call, else the log; repeat it for more (RUST_LOG sets levels by target)
+    /// Print more to stderr: the heads of a call, the requests of a service, else the log; repeat it for more (RUST_LOG sets levels by target)
     #[arg(short, long, global = true, action = ArgAction::Count, display_order = 900)]
     pub(crate) verbose: u8,
 }
@@ -60,7 +60,7 @@ impl Command {
     /// Does it; `verbose` is how often -v was given.
     pub(crate) fn run(self, verbose: u8) -> Result<(), Failure> {
         match self {
-            Self::Serve(serve) => serve.run(),
+            Self::Serve(serve) => serve.run(verbose > 0),
             Self::Get(get) => get.run(verbose > 0),
             Self::Post(post) => post.run(verbose > 0),
             Self::Load(load) => load.run(),

@@ -20,7 +20,7 @@ use crate::{certificates, demo, files, output, values};
 /// begin with a dot, except /.well-known/, and links that lead out of the directory, are not found.
 ///
 /// The addresses are printed to stdout, one a line. SIGTERM or SIGINT ends it: requests under way may finish. SIGHUP reads
-/// the files of certificates again.
+/// the files of certificates again. With -v each request is logged once its response has left, or has ended early.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -43,8 +43,8 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Serves until a signal.
-    pub(crate) fn run(mut self) -> Result<(), Failure> {
+    /// Serves until a signal. Each request is logged if that is asked for.
+    pub(crate) fn run(mut self, logs_requests: bool) -> Result<(), Failure> {
         if self.listen.is_empty() {
             let address =
                 if self.certificates.are_given() { "tls:127.0.0.1:8443" } else { "tcp:127.0.0.1:8080" };
@@ -59,6 +59,9 @@ impl Serve {
         let mut server = Server::new(router).limits(limits).shutdown_deadline(self.shutdown_deadline);
         for address in &self.listen {
             server = server.listen(address);
+        }
+        if logs_requests {
+            server = server.log_requests();
         }
         if let Some(loops) = self.loops {
             server = server.loops(loops);

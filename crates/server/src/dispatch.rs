@@ -25,6 +25,7 @@ use crate::counters::Live;
 use crate::extract::StatesId;
 use crate::handler::{Slot, Slots};
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
+use crate::observe::{Observers, Tracked};
 use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Serves, Table, UsedLayer};
 
@@ -42,6 +43,9 @@ pub(crate) struct Dispatch {
     routed: Cell<Option<EndpointId>>,
     contexts: Rc<Contexts>,
     counters: Arc<Live>,
+    observers: Rc<Observers>,
+    /// Exchanges are observed.
+    is_observed: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
     work: Work,
 }
@@ -49,6 +53,16 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// Routes with a state of each type. An extractor collects at most `body_limit_bytes` of a body.
     pub(crate) fn new(table: Arc<Table>, body_limit_bytes: usize, counters: Arc<Live>) -> Self {
+        Self::observed(table, body_limit_bytes, counters, Rc::default())
+    }
+
+    /// The same, with observers.
+    pub(crate) fn observed(
+        table: Arc<Table>,
+        body_limit_bytes: usize,
+        counters: Arc<Live>,
+        observers: Rc<Observers>,
+    ) -> Self {
         Self {
             param_names: table.param_names(),
             slots: table
@@ -57,15 +71,17 @@ impl Dispatch {
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
             routed: Cell::default(),
-            contexts: Rc::new(Contexts::new(table.states(), table.paths(), body_limit_bytes)),
+            contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes, Arc::clone(&counters)),
             table,
             counters,
+            is_observed: !observers.is_empty(),
+            observers,
             work: Work::here(),
         }
     }
 
-    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response and whose it
-    /// is to `answered`, or returns the run of a handler that waits.
+    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response, whose it is
+    /// and its exchange to `answered`, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `origin` says where the request comes from.
@@ -77,7 +93,7 @@ impl Dispatch {
         body: Option<Body>,
         context: &mut Option<FreeContext>,
         origin: impl FnOnce() -> Origin,
-        answered: impl FnOnce(&mut Response, EndpointId),
+        answered: impl FnOnce(&mut Response, EndpointId, Tracked),
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
@@ -86,18 +102,24 @@ impl Dispatch {
             Some(endpoint) => Matched { endpoint, params: Params::default() },
             None => self.table.find(&head, &self.param_names),
         };
+        let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
+        let mut exchange = if self.is_observed {
+            self.begin_exchange(&head, endpoint, body.as_ref(), &free)
+        } else {
+            Tracked::default()
+        };
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
             Some(slot) => slot,
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    answered(&mut self.panicked(Some(endpoint), None, panic), endpoint);
+                    *context = Some(free);
+                    answered(&mut self.panicked(Some(endpoint), None, panic), endpoint, exchange);
                     return None;
                 }
             },
         };
-        let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
         self.work.begins(slots.label());
@@ -105,12 +127,15 @@ impl Dispatch {
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, endpoint);
+        if answers != endpoint {
+            exchange.set_route(self.contexts.paths[answers.index()].as_ref());
+        }
         match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
                 self.vet(answers, response, asks);
-                answered(response, answers);
+                answered(response, answers, exchange);
                 self.release(Some(answers), response);
                 None
             }
@@ -118,14 +143,15 @@ impl Dispatch {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
-                Some(Run { slot: Some(slot), dispatch, runs: endpoint, endpoint: answers, context: id, asks })
+                let slot = Some(slot);
+                Some(Run { slot, dispatch, runs: endpoint, endpoint: answers, context: id, asks, exchange })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
                 let panic = std::mem::replace(panic, Box::new(()));
                 let layer = self.table.outermost_layer(endpoint);
-                answered(&mut self.panicked(Some(answers), layer, panic), answers);
+                answered(&mut self.panicked(Some(answers), layer, panic), answers, exchange);
                 None
             }
         }
@@ -148,6 +174,26 @@ impl Dispatch {
     /// Tells handlers and continuations that the server shuts down.
     pub(crate) fn tell_stopping(&self) {
         self.contexts.stopping.tell();
+    }
+
+    /// Tells the observers that a request has come.
+    #[cold]
+    fn begin_exchange(
+        &self,
+        head: &RequestHead,
+        endpoint: EndpointId,
+        body: Option<&Body>,
+        context: &FreeContext,
+    ) -> Tracked {
+        let route = self.contexts.paths[endpoint.index()].as_ref();
+        // A body that streams is counted as it comes.
+        let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
+        self.observers.begin(head, route, received, context.peer())
+    }
+
+    /// The observers of this loop.
+    pub(crate) fn observers(&self) -> &Rc<Observers> {
+        &self.observers
     }
 
     /// Keeps the memory of a run that has ended, unless there is enough.
@@ -240,12 +286,30 @@ pub(crate) struct Run {
     endpoint: EndpointId,
     context: ContextId,
     asks: Asks,
+    /// Until its driver takes it.
+    exchange: Tracked,
 }
 
 impl Run {
+    /// The exchange that it works on. It outlives the run, so the driver keeps it.
+    #[inline]
+    pub(crate) fn take_exchange(&mut self) -> Tracked {
+        self.exchange.take()
+    }
+
     /// Whose run it is.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.endpoint
+    }
+
+    /// Whose run it is by now: layers of the server may have waited before they went on to a route.
+    #[inline]
+    pub(crate) fn follow(&self, endpoint: &mut Option<EndpointId>, exchange: &mut Tracked) {
+        if *endpoint != Some(self.endpoint) {
+            cold_path();
+            *endpoint = Some(self.endpoint);
+            exchange.set_route(self.dispatch.contexts.paths[self.endpoint.index()].as_ref());
+        }
     }
 
     /// Goes on with the handler. Ready once; the request's context is in `context` then, unless the request lives on. It is

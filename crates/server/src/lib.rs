@@ -34,6 +34,7 @@
 mod connection;
 mod contained;
 mod context;
+mod convert;
 mod counters;
 mod dispatch;
 mod extract;
@@ -44,12 +45,16 @@ mod layer;
 pub mod layers;
 mod limits;
 mod loop_choice;
+mod observe;
 mod request;
 mod respond;
 mod router;
 mod server;
 mod service;
 mod signals;
+mod timers;
+#[cfg(feature = "tower")]
+pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;
@@ -72,6 +77,7 @@ pub use handler::{Arguments, Function, HandlerParts};
 pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, Within};
 pub use layer::{Layer, LayerFault, Layered, Next};
 pub use limits::Limits;
+pub use observe::{Begun, Ended, ExchangeEnd, Observer};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
 pub use router::{PathFault, RouteError, Router};

@@ -23,6 +23,7 @@ use self::services::Services;
 use crate::layer::{GivenLayer, Layer};
 use crate::limits::Limits;
 use crate::loop_choice::LoopChoice;
+use crate::observe::{self, MakeObserver, Observer, RequestLog};
 use crate::router::{RouteError, Router};
 
 /// A server to be started: its routes, addresses and loops.
@@ -47,6 +48,7 @@ pub struct Server {
     #[cfg(feature = "tls")]
     tls: Option<ServerTls>,
     limits: Limits,
+    observers: Vec<MakeObserver>,
     loops: LoopChoice,
     shutdown_deadline: Duration,
 }
@@ -95,6 +97,7 @@ impl Server {
             #[cfg(feature = "tls")]
             tls: None,
             limits: Limits::default(),
+            observers: Vec::new(),
             loops: LoopChoice::PerCore,
             shutdown_deadline: Duration::from_secs(60),
         }
@@ -178,6 +181,21 @@ impl Server {
         self
     }
 
+    /// Tells this [`Observer`] of each exchange: a request, and how its response ended. Each loop gets a clone. May be called
+    /// again for another one; they are told in this order.
+    #[must_use]
+    pub fn observe<O: Observer + Clone + Send>(mut self, observer: O) -> Self {
+        self.observers.push(observe::cloned(observer));
+        self
+    }
+
+    /// Logs each exchange once it has ended, by one event of `tracing` at level info with the target `anywire::access`: method,
+    /// route, status, bytes of the response's body and of the request's, time, how it ended, request id, peer.
+    #[must_use]
+    pub fn log_requests(self) -> Self {
+        self.observe(RequestLog)
+    }
+
     /// Runs on so many loops of its own instead of one a core.
     #[must_use]
     pub fn loops(mut self, count: usize) -> Self {
@@ -219,7 +237,7 @@ impl Server {
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
             addresses.iter().map(|address| Listener::bind(address, &listen, &loops)).collect();
-        let services = Arc::new(Services::new(table, self.limits, loops.len()));
+        let services = Arc::new(Services::new(table, self.limits, self.observers, loops.len()));
         let listeners = listeners?.into_iter().map(|listener| {
             let serving = Arc::clone(&services);
             listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))

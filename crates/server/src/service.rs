@@ -16,6 +16,7 @@ use crate::counters::Live;
 use crate::dispatch::Dispatch;
 use crate::h1::Session;
 use crate::limits::Limits;
+use crate::observe::{MakeObserver, Observers};
 use crate::router::Table;
 
 /// A server on one loop.
@@ -53,9 +54,15 @@ pub(crate) enum Ending {
 }
 
 impl Service {
-    pub(crate) fn new(table: Arc<Table>, limits: Limits, counters: Arc<Live>) -> Self {
+    pub(crate) fn new(
+        table: Arc<Table>,
+        limits: Limits,
+        counters: Arc<Live>,
+        observers: &[MakeObserver],
+    ) -> Self {
+        let observers = Observers::new(observers, Arc::clone(&counters));
         Self {
-            dispatch: Rc::new(Dispatch::new(table, limits.body_bytes, Arc::clone(&counters))),
+            dispatch: Rc::new(Dispatch::observed(table, limits.body_bytes, Arc::clone(&counters), observers)),
             limits,
             counters,
             date: RefCell::new(DateLine::new()),
@@ -122,6 +129,9 @@ impl Service {
     /// Sets the switch, and wakes every connection to look at it.
     pub(crate) fn end(&self, ending: Ending) {
         self.ending.set(ending);
+        if ending == Ending::Cut {
+            self.dispatch.observers().cut();
+        }
         self.dispatch.tell_stopping();
         let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);

@@ -110,6 +110,22 @@ fn a_panic_at_once_and_a_later_one() {
     }
 }
 
+#[test]
+fn each_request_if_that_is_asked_for() {
+    log::keep();
+    let router = Router::new().get("/logged/{id}", async || "Hello!");
+    let served = support::Scene::tcp().serve_by(anywire_server::Server::new(router).log_requests());
+    let request = "GET /logged/7 HTTP/1.1\r\nhost: x\r\nx-request-id: a-1\r\n\r\n";
+    assert_eq!(served.ask(request).status, 200);
+    let (level, text) = only_line("/logged/{id}");
+    assert_eq!(level, Level::INFO);
+    assert!(text.contains(" message=request method=GET "), "{text}");
+    assert!(text.contains(" status=200 bytes=6 received=0 time_us="), "{text}");
+    assert!(text.contains(" end=complete request_id=a-1 peer=tcp:127.0.0.1:"), "{text}");
+    assert_eq!(served.ask("GET /logged/7/more HTTP/1.1\r\nhost: x\r\n\r\n").status, 404);
+    assert!(log::wait_for(" route=- status=404 ").text.contains(" method=GET "));
+}
+
 #[derive(serde::Deserialize)]
 struct Named {
     order: u32,

@@ -48,7 +48,7 @@ fn after_a_storm_every_place_is_free() {
                 let (client, url, via) = (client.clone(), peer.url("/"), peer.via().clone());
                 loops.get(number % 2).spawn(move || async move {
                     let mut dice = Dice(number as u64 + 1000);
-                    for _ in 0..50 {
+                    for _ in 0..25 {
                         let call = client.request(
                             if dice.roll(2) == 0 { "GET" } else { "POST" }.parse().expect("a method"),
                             &url,

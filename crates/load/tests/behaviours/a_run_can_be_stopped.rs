@@ -18,7 +18,7 @@ fn stopped_while_measuring() {
     let monitor = run.monitor();
     let stopper = std::thread::spawn(move || {
         while monitor.progress().answered < 1_000 {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
         let progress = monitor.progress();
         assert_eq!((progress.phase, progress.connections_open, progress.errors), (RunPhase::Measuring, 3, 0));
@@ -58,11 +58,11 @@ fn dropping_the_run_ends_it() {
     let run = start(&loops, plan).unwrap();
     let monitor = run.monitor();
     while monitor.progress().answered == 0 {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
     drop(run);
     while loops.counters()[0].tasks_live > 0 {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -4,14 +4,13 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
 use anywire_http::{BodyError, IntoResponse, StatusCode};
-use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
-use super::respond::RequestFacts;
-use super::session::{Closing, End, Session, Stage};
-use super::timers::{Expired, Timers, Waits};
-use crate::limits::Limits;
+use super::session::{Closing, Session, Stage};
+use crate::connection::End;
+use crate::observe::ExchangeEnd;
 use crate::service::Service;
+use crate::timers::{Expired, Waits};
 
 impl Session {
     /// Counts the time since the last poll.
@@ -51,11 +50,11 @@ impl Session {
     /// example to send a 408.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
         let limits = &service.limits;
-        looked(&mut self.timers, connection, limits);
+        self.timers.look(connection, limits);
         let counters = &service.counters;
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
         match expired {
-            Expired::Head => self.refuse_late_head(service),
+            Expired::Head => self.refuse_late_head(connection, service),
             Expired::Handler => {
                 self.upload = None;
                 if let Stage::Handling(run) = std::mem::replace(&mut self.stage, Stage::Next) {
@@ -72,10 +71,12 @@ impl Session {
             }
             Expired::WriteSilent => {
                 counters.write_timeouts.increment();
+                self.end_exchanges(ExchangeEnd::PeerSlow);
                 return Break(End::Abort);
             }
             Expired::WriteSlow => {
                 counters.slow_readers.increment();
+                self.end_exchanges(ExchangeEnd::PeerSlow);
                 return Break(End::Abort);
             }
             Expired::HalfClosed => {
@@ -83,6 +84,7 @@ impl Session {
                 // A reset tells the peer that an answer it has begun to read is not whole.
                 let streams = matches!(self.stage, Stage::Streaming { .. });
                 self.closing = if streams { Closing::ByReset } else { Closing::Gracefully };
+                self.exchange.take().end_by(ExchangeEnd::HalfCloseTimeout);
                 self.drop_stage(service);
                 self.upload = None;
             }
@@ -95,10 +97,10 @@ impl Session {
     }
 
     /// Answers a head that is not complete in time.
-    pub(crate) fn refuse_late_head(&mut self, service: &Service) {
+    pub(crate) fn refuse_late_head(&mut self, connection: &Connection, service: &Service) {
         service.counters.head_timeouts.increment();
         let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.request = RequestFacts::UNKNOWN;
+        self.begin_unknown(connection, service);
         self.last_response(response.into_response(), service);
     }
 
@@ -111,14 +113,5 @@ impl Session {
         } else {
             self.end_upload(BodyError::Timeout);
         }
-    }
-}
-
-/// Asks the wire how much of the output the peer has taken, if it is time to.
-pub(crate) fn looked(timers: &mut Timers, connection: &Connection, limits: &Limits) {
-    if timers.is_look_due(limits) {
-        // A wire without a descriptor has no queue behind it: the peer can read all that was written.
-        let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
-        timers.looked(unsent, limits);
     }
 }

@@ -8,8 +8,10 @@ use anywire_http::gateway::status_of_call;
 use anywire_http::h1::{Framing, HeadInfo, encode};
 use anywire_http::{BodyError, Fault, IntoResponse, Method, RequestHead, Response, StatusCode, Version};
 
-use super::session::{Closing, Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
-use crate::respond::{FAILED, wrong_length};
+use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
+use crate::connection::Env;
+use crate::observe::ExchangeEnd;
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 use crate::upgrade::Continuation;
@@ -77,6 +79,9 @@ impl Session {
         if !commitment.keep_alive {
             self.closing = Closing::Gracefully;
         }
+        if self.exchange.is_some() {
+            self.exchange.responds(response, !commitment.framing.is_empty());
+        }
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(response);
         }
@@ -85,11 +90,10 @@ impl Session {
             && !response.body.as_full().is_some_and(|whole| self.output.push_few(whole))
         {
             let body = std::mem::take(&mut response.body);
-            let left = body.length().unwrap_or(u64::MAX);
             match body.into_full() {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
-                    self.stage = Stage::Streaming { body, framing: commitment.framing, left };
+                    self.stage = Stage::Streaming { body, framing: commitment.framing };
                     self.begins_at = begins_at;
                     return;
                 }
@@ -117,11 +121,21 @@ impl Session {
         if let Some(continuation) = Continuation::take_from(response) {
             self.stage = Stage::Switching(continuation);
         }
+        self.written_whole();
     }
 
-    /// The response is written: the rest of the request's body is discarded.
+    /// The response is written to its end.
+    #[inline]
+    fn written_whole(&mut self) {
+        if self.exchange.is_some() {
+            self.written.push(self.output.end(), self.exchange.take());
+        }
+    }
+
+    /// The response is written to its end: the rest of the request's body is discarded.
     #[inline]
     fn leave_upload(&mut self, service: &Service) {
+        self.written_whole();
         if self.upload.is_some() {
             self.upload = None;
             if self.closing == Closing::No {
@@ -136,7 +150,7 @@ impl Session {
             if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
                 return Continue(Poll::Pending);
             }
-            let Stage::Streaming { body, framing, left } = &mut self.stage else {
+            let Stage::Streaming { body, framing } = &mut self.stage else {
                 return Continue(Poll::Ready(()));
             };
             env.service.dispatch.begins(self.request.endpoint);
@@ -158,31 +172,19 @@ impl Session {
                     Poll::Pending => Continue(Poll::Pending),
                 };
             };
+            if let Ok(Some(chunk)) = &chunk {
+                self.exchange.sent(chunk.len());
+            }
             match chunk {
                 Ok(Some(chunk)) if *framing == Framing::Chunked => {
                     encode::chunk_head(self.output.buffer(), chunk.len());
                     self.output.push_bytes(chunk);
                     encode::chunk_tail(self.output.buffer());
                 }
-                Ok(Some(chunk)) => {
-                    let len = chunk.len() as u64;
-                    let Some(rest) = left.checked_sub(len) else {
-                        let why = wrong_length("longer", len - *left);
-                        self.fail_body(why, env.service);
-                        return Continue(Poll::Ready(()));
-                    };
-                    *left = rest;
-                    self.output.push_bytes(chunk);
-                }
+                Ok(Some(chunk)) => self.output.push_bytes(chunk),
                 Ok(None) => {
-                    match framing {
-                        Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
-                        Framing::Length(_) if *left > 0 => {
-                            let why = wrong_length("shorter", *left);
-                            self.fail_body(why, env.service);
-                            return Continue(Poll::Ready(()));
-                        }
-                        _ => {}
+                    if *framing == Framing::Chunked {
+                        encode::last_chunk(self.output.buffer(), body.trailers());
                     }
                     self.stage = Stage::Next;
                     self.leave_upload(env.service);
@@ -218,6 +220,7 @@ impl Session {
         if !self.output.truncate(self.begins_at) {
             self.upload = None;
             // Without length or chunks, a plain close would make the part look whole.
+            self.exchange.take().end_by(ExchangeEnd::Failed);
             let ends_with_close = framing == Framing::UntilClose;
             self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;

@@ -11,19 +11,20 @@ use std::task::{Context, Poll, ready};
 
 use anywire_advice::Chain;
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder};
-use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response};
+use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response, Version};
 use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestFacts;
-use super::timers::Timers;
 use super::upload::Upload;
-use crate::connection::agreed_protocol;
-use crate::context::{FreeContext, Origin, Told};
+use crate::connection::{End, Env, agreed_protocol};
+use crate::context::{Origin, Told};
 use crate::dispatch::Run;
 use crate::limits::Limits;
+use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
+use crate::timers::Timers;
 use crate::upgrade::Continuation;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
@@ -34,6 +35,10 @@ pub(crate) struct Session {
     /// The `Date` line as of this poll. A copy, because each response would have to borrow the service's.
     pub(super) date: Date,
     pub(super) stage: Stage,
+    /// The exchange of the current request, until its response is written.
+    pub(super) exchange: Tracked,
+    /// The exchanges before it whose responses have not left.
+    pub(super) written: Written,
     /// Of the current request, or of the last one. Here, because moving it with each stage cost 40 instructions a request.
     pub(super) request: RequestFacts,
     /// A request has begun since the connection was accepted or idle.
@@ -53,33 +58,24 @@ pub(crate) struct Session {
     pub(super) timers: Timers,
 }
 
-/// The connection and its loop, as a session is polled with them.
-pub(crate) struct Env<'t> {
-    pub(crate) connection: &'t mut Connection,
-    pub(crate) service: &'t Service,
-    pub(crate) context: &'t mut Option<FreeContext>,
-}
-
-/// How a session ended.
+/// Why a session goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum Exit {
     /// Between two requests with nothing in the buffer: the session can go back to the spares.
     Idle,
     /// As `Idle`, but without a request: only empty lines have come, which renew no deadline.
     BlankLines,
-    /// Done: close.
-    Close,
-    /// Broken, or cut: reset.
-    Abort,
     /// The 101 has left: [`Session::into_upgrade`] has what follows.
     Upgrade,
     /// The peer sends the preface of HTTP/2, and no request since the connection was accepted or idle. At the start of the
     /// connection [`Session::into_input`] has what it sent; else [`Session::refuse_preface`] is next.
     Http2,
+    /// The connection is over.
+    Over(End),
 }
 
 /// A step of a session: goes on at once, waits, or ends the session.
-pub(super) type Step<T = ()> = ControlFlow<End, Poll<T>>;
+pub(super) type Step<T = ()> = ControlFlow<Exit, Poll<T>>;
 
 /// How a connection ends once its output has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +95,7 @@ pub(super) enum Stage {
     /// Its handler runs.
     Handling(Run),
     /// The body of its response streams.
-    Streaming { body: Body, framing: Framing, left: u64 },
+    Streaming { body: Body, framing: Framing },
     /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
     Discarding(u64),
     /// Its response is 101. Once that has left, the connection goes to the continuation.
@@ -117,6 +113,8 @@ impl Session {
             output: Output::new(),
             date: [0; _],
             stage: Stage::Next,
+            exchange: Tracked::default(),
+            written: Written::default(),
             request: RequestFacts::UNKNOWN,
             begun: false,
             upload: None,
@@ -129,13 +127,13 @@ impl Session {
         }
     }
 
-    /// The continuation of a session that ended by [`End::Upgrade`], whose it is, and the bytes behind its request.
+    /// The continuation of a session that ended by [`Exit::Upgrade`], whose it is, and the bytes behind its request.
     pub(crate) fn into_upgrade(self) -> Option<(Continuation, Option<EndpointId>, Bytes)> {
         let Stage::Switching(continuation) = self.stage else { return None };
         Some((continuation, self.request.endpoint, Bytes::copy_from_slice(self.input.data())))
     }
 
-    /// The bytes of a session that ended by [`End::Http2`].
+    /// The bytes of a session that ended by [`Exit::Http2`].
     pub(crate) fn into_input(self) -> Buffer {
         self.input
     }
@@ -176,7 +174,7 @@ impl Session {
     }
 
     /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<Exit> {
         self.date = env.service.date();
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, env)?.is_pending() {
@@ -200,10 +198,10 @@ impl Session {
                 Err(error) => {
                     if !self.begun && is_http2(self.input.data()) && agreed_protocol(env.connection).is_none()
                     {
-                        return Break(End::Http2);
+                        return Break(Exit::Http2);
                     }
                     env.service.counters.bad_requests.increment();
-                    self.refuse(&error, env.service);
+                    self.refuse(&error, env.connection, env.service);
                     continue;
                 }
             }
@@ -212,12 +210,12 @@ impl Session {
             }
             if self.input_ended {
                 // Every request is answered. Half a head is no request.
-                return Break(End::Close);
+                return Break(Exit::Over(End::Close));
             }
             if self.input.is_empty() && (self.decoder.is_idle() || self.decoder.forget_blank_lines()) {
                 self.timers.reset();
                 let begun = std::mem::take(&mut self.begun);
-                return Break(if begun { End::Idle } else { End::BlankLines });
+                return Break(if begun { Exit::Idle } else { Exit::BlankLines });
             }
             if self.read(cx, env)?.is_pending() {
                 return Continue(());
@@ -231,7 +229,9 @@ impl Session {
             match &mut self.stage {
                 Stage::Next | Stage::Lingering => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
-                    let mut response = match run.poll(env.context, cx) {
+                    let polled = run.poll(env.context, cx);
+                    run.follow(&mut self.request.endpoint, &mut self.exchange);
+                    let mut response = match polled {
                         Poll::Ready(response) => response,
                         Poll::Pending => match self.upload(cx, env)? {
                             Poll::Ready(true) => continue,
@@ -250,7 +250,7 @@ impl Session {
                 }
                 Stage::Switching(_) => {
                     let flushed = self.flush(cx, env)?;
-                    return if flushed.is_ready() { Break(End::Upgrade) } else { Continue(flushed) };
+                    return if flushed.is_ready() { Break(Exit::Upgrade) } else { Continue(flushed) };
                 }
                 Stage::Discarding(_) => {
                     if self.discard(cx, env)?.is_pending() {
@@ -270,12 +270,14 @@ impl Session {
         self.timers.begin_request();
         let body = self.body(service);
         let connection = &*env.connection;
-        let answered = |response: &mut Response, endpoint| {
+        let answered = |response: &mut Response, endpoint, exchange| {
             self.request.endpoint = Some(endpoint);
+            self.exchange = exchange;
             self.respond(response, service);
         };
         let origin = || Origin::of(connection);
-        if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+        if let Some(mut run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+            self.exchange = run.take_exchange();
             self.request.endpoint = Some(run.endpoint());
             // What an earlier handler was told says nothing to this one.
             self.gone = None;
@@ -290,18 +292,32 @@ impl Session {
 
     /// Refuses the preface of HTTP/2 behind other bytes (RFC 9113 section 3.4).
     #[cold]
-    pub(crate) fn refuse_preface(&mut self, service: &Service) {
+    pub(crate) fn refuse_preface(&mut self, connection: &Connection, service: &Service) {
         service.counters.bad_requests.increment();
-        self.refuse(&DecodeError::Version, service);
+        self.refuse(&DecodeError::Version, connection, service);
     }
 
     /// Answers a request that cannot be understood. Nothing behind it can be understood, either.
-    fn refuse(&mut self, error: &DecodeError, service: &Service) {
+    fn refuse(&mut self, error: &DecodeError, connection: &Connection, service: &Service) {
         let status = error.status();
         tracing::debug!(status = status.as_u16(), cause = %error, "a request cannot be read");
         let response = (status, Chain(error).for_peer().to_string()).into_response();
-        self.request = RequestFacts::UNKNOWN;
+        self.begin_unknown(connection, service);
         self.last_response(response, service);
+    }
+
+    /// What is answered next is no request, or only the beginning of one.
+    #[cold]
+    pub(super) fn begin_unknown(&mut self, connection: &Connection, service: &Service) {
+        self.request = RequestFacts::UNKNOWN;
+        self.exchange = service.dispatch.observers().begin_unknown(Version::HTTP_11, || connection.peer());
+    }
+
+    /// The exchanges under way will not end well.
+    #[cold]
+    pub(super) fn end_exchanges(&mut self, end: ExchangeEnd) {
+        self.written.end_by(end);
+        self.exchange.take().end_by(end);
     }
 
     /// Writes a response after which the connection ends.
@@ -320,6 +336,9 @@ impl Session {
         }
         let unsent = self.output.unsent();
         let flushed = self.output.poll_flush(cx, env.connection);
+        if !self.written.is_empty() {
+            self.written.taken(self.output.taken());
+        }
         if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() {
             self.timers.wrote(unsent.saturating_sub(self.output.unsent()), &env.service.limits);
         }
@@ -342,7 +361,7 @@ fn is_http2(data: &[u8]) -> bool {
 #[cold]
 fn wire_error<T>(service: &Service) -> Step<T> {
     service.counters.wire_errors.increment();
-    Break(End::Close)
+    Break(Exit::Over(End::Close))
 }
 
 /// Output beyond this leaves before anything more is produced. So a peer that sends and does not read costs this much

@@ -8,7 +8,8 @@ use anywire_http::h1::{Framing, RequestEvent, encode};
 use anywire_http::{Body, BodyError, StatusCode};
 use bytes::Bytes;
 
-use super::session::{Closing, Env, Session, Stage, Step};
+use super::session::{Closing, Session, Stage, Step};
+use crate::connection::Env;
 use crate::service::Service;
 
 /// A request body on its way to its reader.
@@ -92,6 +93,7 @@ impl Session {
             }
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
+                    self.exchange.received(data.len());
                     upload.awaits_continue = false;
                     // There is room, and a reader that has gone meanwhile shows at the next look.
                     let _ = sender.try_send(Bytes::copy_from_slice(data));

@@ -7,6 +7,5 @@ mod deadlines;
 mod session;
 mod stream;
 mod upload;
-mod waker;
 
 pub(crate) use session::Session;

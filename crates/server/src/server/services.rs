@@ -13,6 +13,7 @@ use anywire_wire::{Connection, ConnectionLimit};
 use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
 use crate::limits::Limits;
+use crate::observe::MakeObserver;
 use crate::router::Table;
 use crate::service::{Ending, Service};
 
@@ -22,17 +23,19 @@ pub(super) struct Services {
     id: u64,
     table: Arc<Table>,
     limits: Limits,
+    observers: Vec<MakeObserver>,
     connections: ConnectionLimit,
     live: Box<[Arc<Live>]>,
 }
 
 impl Services {
-    pub(super) fn new(table: Table, limits: Limits, loops: usize) -> Self {
+    pub(super) fn new(table: Table, limits: Limits, observers: Vec<MakeObserver>, loops: usize) -> Self {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             table: Arc::new(table),
             connections: limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new),
             limits,
+            observers,
             live: (0..loops).map(|_| Arc::default()).collect(),
         }
     }
@@ -75,7 +78,8 @@ impl Services {
         let mut services = services.borrow_mut();
         let service = services.entry(self.id).or_insert_with(|| {
             let index = loops::current().map_or(0, |handle| handle.id().index());
-            Rc::new(Service::new(Arc::clone(&self.table), self.limits.clone(), Arc::clone(&self.live[index])))
+            let (table, live) = (Arc::clone(&self.table), Arc::clone(&self.live[index]));
+            Rc::new(Service::new(table, self.limits.clone(), live, &self.observers))
         });
         Rc::clone(service)
     }

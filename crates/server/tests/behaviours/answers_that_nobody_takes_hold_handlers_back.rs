@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anywire_server::{Limits, Router, State};
 use bytes::Bytes;
 
-const REQUESTS: usize = 400;
+const REQUESTS: usize = 120;
 /// Large, so that few of them fill the buffers of the system.
 static ANSWER: [u8; 1024 * 1024] = [b'x'; 1024 * 1024];
 

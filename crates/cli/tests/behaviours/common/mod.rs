@@ -152,7 +152,7 @@ pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let hang = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < hang, "{what}: not so after a minute");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -142,7 +142,7 @@ impl Server {
                     return Self { child, port, stdout: None };
                 }
                 assert!(Instant::now() < hang, "nginx does not listen");
-                std::thread::yield_now();
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
         panic!("nginx found no free port");

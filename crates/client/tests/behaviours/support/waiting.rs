@@ -67,6 +67,6 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let hang = Instant::now() + HANG;
     while !condition() {
         assert!(Instant::now() < hang, "never happened: {what}");
-        thread::yield_now();
+        thread::sleep(Duration::from_millis(1));
     }
 }

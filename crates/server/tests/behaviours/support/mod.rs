@@ -10,6 +10,7 @@ pub(crate) mod h2;
 pub(crate) mod log;
 mod peer;
 pub(crate) mod remote;
+pub(crate) mod tower;
 /// A certificate for `localhost`.
 #[cfg(feature = "tls")]
 #[path = "../../../../wire/tests/behaviours/support/trial.rs"]
@@ -99,10 +100,7 @@ impl Scene {
 
     /// On so many loops: what one does says nothing of when another does it.
     pub(crate) fn serve_on(&self, loops: usize, router: Router, limits: Limits) -> Served {
-        let server = Server::new(router).limits(limits).loops(loops);
-        #[cfg(feature = "tls")]
-        let server = server.tls(&trial::server());
-        self.start(server)
+        self.start(self.certified(Server::new(router).limits(limits).loops(loops)))
     }
 
     /// On one loop, set up by the test.
@@ -117,6 +115,19 @@ impl Scene {
     #[cfg(feature = "tls")]
     pub(crate) fn serve_tls(&self, router: Router, tls: &anywire_wire::tls::ServerTls) -> Served {
         self.start(Server::new(router).loops(2).tls(tls))
+    }
+
+    /// A server that the test has set up, on one loop.
+    pub(crate) fn serve_by(&self, server: Server) -> Served {
+        self.start(self.certified(server.loops(1)))
+    }
+
+    /// With a certificate, in case the wire takes one.
+    #[cfg_attr(not(feature = "tls"), expect(clippy::unused_self, reason = "there is no TLS"))]
+    fn certified(&self, server: Server) -> Server {
+        #[cfg(feature = "tls")]
+        let server = server.tls(&trial::server());
+        server
     }
 
     fn start(&self, server: Server) -> Served {
@@ -175,7 +186,7 @@ impl Served {
                 return;
             }
             assert!(Instant::now() < hang, "{what} is not {expected}: {counters:?}");
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -192,6 +203,11 @@ impl<T> Told<T> {
     #[track_caller]
     pub(crate) fn next(&self) -> T {
         self.0.recv_timeout(HANG).expect("told in time")
+    }
+
+    /// What has been told and not taken.
+    pub(crate) fn so_far(&self) -> Option<T> {
+        self.0.try_recv().ok()
     }
 }
 

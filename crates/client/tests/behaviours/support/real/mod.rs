@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -74,7 +74,7 @@ impl Real {
                     };
                 }
                 assert!(Instant::now() < hang, "{name} does not listen");
-                thread::yield_now();
+                thread::sleep(Duration::from_millis(1));
             }
         }
         panic!("{name} found no free port");
