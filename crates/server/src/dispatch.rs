@@ -6,7 +6,10 @@
 //! and a response that cannot be sent come back as responses with their status.
 
 mod faults;
+mod routing;
 
+use std::cell::{Cell, OnceCell};
+use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,10 +22,14 @@ use anywire_loops::{Label, Work};
 use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
 use crate::counters::Live;
+use crate::extract::StatesId;
 use crate::handler::{Slot, Slots};
+use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::observe::{Observers, Tracked};
 use crate::request::{Params, Request};
-use crate::router::{EndpointId, Matched, Table};
+use crate::router::{EndpointId, Matched, Serves, Table, UsedLayer};
+
+pub(crate) use self::routing::Routing;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
@@ -30,6 +37,10 @@ pub(crate) struct Dispatch {
     param_names: Vec<Rc<[Box<str>]>>,
     /// By endpoint: memory in which its handler has run before.
     slots: Vec<Slots>,
+    /// By the number of a layer: what this loop has of it, once a request has gone through it.
+    layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
+    /// The route that the layers of the server have gone on to, in the current poll of a run.
+    routed: Cell<Option<EndpointId>>,
     contexts: Rc<Contexts>,
     counters: Arc<Live>,
     observers: Rc<Observers>,
@@ -58,6 +69,8 @@ impl Dispatch {
                 .names()
                 .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
+            layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
+            routed: Cell::default(),
             contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes, Arc::clone(&counters)),
             table,
             counters,
@@ -84,7 +97,7 @@ impl Dispatch {
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
-        let is_head = *head.method() == Method::HEAD;
+        let asks = Asks::of(head.method());
         let Matched { endpoint, params } = match self.table.find_literal(&head) {
             Some(endpoint) => Matched { endpoint, params: Params::default() },
             None => self.table.find(&head, &self.param_names),
@@ -102,7 +115,7 @@ impl Dispatch {
                 Ok(slot) => slot,
                 Err(panic) => {
                     *context = Some(free);
-                    answered(&mut self.panicked(endpoint, panic), endpoint, exchange);
+                    answered(&mut self.panicked(Some(endpoint), None, panic), endpoint, exchange);
                     return None;
                 }
             },
@@ -112,26 +125,30 @@ impl Dispatch {
         self.work.begins(slots.label());
         let mut started = slot.as_mut().start(request, cx);
         self.work.ends();
+        // Whose answer it is: that of a route, within the layers of the server.
+        let answers = self.answers(endpoint, endpoint);
         match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                self.vet(endpoint, response, is_head);
-                answered(response, endpoint, exchange);
-                self.release(Some(endpoint), response);
+                self.vet(answers, response, asks);
+                answered(response, answers, exchange);
+                self.release(Some(answers), response);
                 None
             }
             Ok(Poll::Pending) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
-                Some(Run { slot: Some(slot), dispatch, endpoint, context: id, is_head, exchange })
+                let (runs, endpoint) = (endpoint, answers);
+                Some(Run { slot: Some(slot), dispatch, runs, endpoint, context: id, asks, exchange })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
                 let panic = std::mem::replace(panic, Box::new(()));
-                answered(&mut self.panicked(endpoint, panic), endpoint, exchange);
+                let layer = self.table.outermost_layer(endpoint);
+                answered(&mut self.panicked(Some(answers), layer, panic), answers, exchange);
                 None
             }
         }
@@ -193,16 +210,65 @@ impl Dispatch {
         self.drop_contained(Some(endpoint), slot);
     }
 
-    /// Memory for a run of a handler. It holds a clone of the handler, which may panic.
+    /// Memory for a run of a handler within its layers. It holds a clone of the handler, which may panic.
     #[cold]
-    fn new_slot(&self, endpoint: EndpointId) -> thread::Result<Slot> {
-        catch_unwind(AssertUnwindSafe(|| self.table.slot(endpoint)))
+    fn new_slot(self: &Rc<Self>, endpoint: EndpointId) -> thread::Result<Slot> {
+        catch_unwind(AssertUnwindSafe(|| {
+            let served = self.table.served(endpoint);
+            let centre = match &served.serves {
+                Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(),
+                Serves::Handler(handler) => {
+                    Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
+                }
+                Serves::Routes => Centre::Routes,
+            };
+            let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
+            chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
+        }))
+    }
+
+    /// What this loop has of a layer, made at its first request.
+    fn link(&self, used: UsedLayer) -> Link {
+        let layer = self.layers[used.layer].get_or_init(|| self.table.layers()[used.layer].on_loop());
+        Link { layer: Rc::clone(layer), states: Some(self.table.states_of(used)) }
+    }
+
+    /// Whose answer it is: that of the route which the current poll has gone on to, if layers of the server were run.
+    #[inline]
+    fn answers(&self, ran: EndpointId, so_far: EndpointId) -> EndpointId {
+        if self.table.around() != Some(ran) {
+            return so_far;
+        }
+        cold_path();
+        self.routed.take().unwrap_or(so_far)
     }
 }
 
 impl Drop for Dispatch {
     fn drop(&mut self) {
         drop_each(self.slots.drain(..).flat_map(Slots::into_all));
+        drop_each(self.layers.drain(..).filter_map(OnceCell::into_inner));
+    }
+}
+
+/// What the method of a request forbids its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    Anything,
+    /// HEAD: the body stays behind.
+    Head,
+    /// CONNECT: a 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
+    Tunnel,
+}
+
+impl Asks {
+    #[inline]
+    fn of(method: &Method) -> Self {
+        match *method {
+            Method::HEAD => Self::Head,
+            Method::CONNECT => Self::Tunnel,
+            _ => Self::Anything,
+        }
     }
 }
 
@@ -211,9 +277,12 @@ pub(crate) struct Run {
     /// `None` once it has ended.
     slot: Option<Slot>,
     dispatch: Rc<Dispatch>,
+    /// Whose slot it is.
+    runs: EndpointId,
+    /// Whose answer it is.
     endpoint: EndpointId,
     context: ContextId,
-    is_head: bool,
+    asks: Asks,
     /// Until its driver takes it.
     exchange: Tracked,
 }
@@ -242,6 +311,7 @@ impl Run {
         dispatch.begins(Some(self.endpoint));
         let polled = slot.as_mut().poll(cx);
         dispatch.ends();
+        self.endpoint = dispatch.answers(self.runs, self.endpoint);
         match polled {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);
@@ -251,16 +321,17 @@ impl Run {
                 Poll::Pending
             }
             Ok(Poll::Ready(mut response)) => {
-                dispatch.put_slot(self.endpoint, slot);
+                dispatch.put_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
-                dispatch.vet(self.endpoint, &mut response, self.is_head);
+                dispatch.vet(self.endpoint, &mut response, self.asks);
                 Poll::Ready(response)
             }
             Err(panic) => {
-                dispatch.drop_slot(self.endpoint, slot);
-                Poll::Ready(dispatch.panicked(self.endpoint, panic))
+                dispatch.drop_slot(self.runs, slot);
+                let layer = dispatch.table.outermost_layer(self.runs);
+                Poll::Ready(dispatch.panicked(Some(self.endpoint), layer, panic))
             }
         }
     }

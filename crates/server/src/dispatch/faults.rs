@@ -9,19 +9,19 @@ use anywire_http::h1::encode;
 use anywire_http::{Body, BodyError, Fault, IntoResponse, Response, StatusCode};
 use bytes::Bytes;
 
-use super::Dispatch;
+use super::{Asks, Dispatch};
 use crate::contained::{Payload, dispose, drop_caught, text};
-use crate::respond::FAILED;
+use crate::respond::failed;
 use crate::router::EndpointId;
 use crate::upgrade::Continuation;
 
 impl Dispatch {
     /// Looks at a response before it is sent.
     #[inline]
-    pub(super) fn vet(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
-        if answers_head || !response.is_plain() || response.status.is_informational() {
+    pub(super) fn vet(&self, endpoint: EndpointId, response: &mut Response, asks: Asks) {
+        if asks != Asks::Anything || !response.is_plain() || response.status.is_informational() {
             cold_path();
-            self.vet_other(endpoint, response, answers_head);
+            self.vet_other(endpoint, response, asks);
         }
     }
 
@@ -44,7 +44,8 @@ impl Dispatch {
 
     /// Replaces a response that would break its connection by a 500, and logs one with a cause.
     #[cold]
-    fn vet_other(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
+    fn vet_other(&self, endpoint: EndpointId, response: &mut Response, asks: Asks) {
+        let answers_head = asks == Asks::Head;
         let status = response.status.as_u16();
         // A maker of the answer to HEAD may state the length of what GET gets beside no body, as with other servers.
         if answers_head
@@ -53,7 +54,7 @@ impl Dispatch {
         {
             response.body = Body::withheld(Some(length));
         }
-        if let Some(cause) = unsendable(response, answers_head) {
+        if let Some(cause) = unsendable(response, asks) {
             let refusal = self.refuse(Some(endpoint), status, &cause);
             self.replace(Some(endpoint), response, refusal);
         } else if let Some(cause) = response.cause() {
@@ -74,14 +75,34 @@ impl Dispatch {
         let (method, route) = self.name(endpoint);
         self.counters.failures.increment();
         tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
-        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+        failed()
     }
 
-    /// The response for a handler that panicked. Other requests go on.
+    /// The response for a handler that panicked, or for this layer around it. Other requests go on.
     #[cold]
-    pub(super) fn panicked(&self, endpoint: EndpointId, panic: Payload) -> Response {
-        self.note_panic(Some(endpoint), panic);
-        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+    pub(crate) fn panicked(
+        &self,
+        endpoint: Option<EndpointId>,
+        layer: Option<&str>,
+        panic: Payload,
+    ) -> Response {
+        match layer {
+            None => self.note_panic(endpoint, panic),
+            Some(layer) => {
+                let (method, route) = self.name(endpoint);
+                self.counters.panics.increment();
+                tracing::error!(
+                    method,
+                    route,
+                    layer,
+                    status = 500,
+                    panic = text(&*panic),
+                    "a layer panicked"
+                );
+                dispose(panic);
+            }
+        }
+        failed()
     }
 
     /// The response for a handler whose deadline has passed.
@@ -137,8 +158,11 @@ impl Dispatch {
 }
 
 /// Why a response would break its connection, if it would.
-fn unsendable(response: &Response, answers_head: bool) -> Option<String> {
+fn unsendable(response: &Response, asks: Asks) -> Option<String> {
     let status = response.status;
+    if asks == Asks::Tunnel && status.is_success() {
+        return Some(format!("the status {status} to CONNECT would promise a tunnel; send 4xx or 5xx"));
+    }
     if let Some(fault) = response.fault() {
         return Some(fault.to_string());
     }
@@ -149,7 +173,7 @@ fn unsendable(response: &Response, answers_head: bool) -> Option<String> {
             format!("the status {code} ends no request; send 2xx to 5xx, or 101 by accepting an `Upgrade`")
         });
     }
-    let follows = !answers_head && !encode::forbids_body(status);
+    let follows = asks != Asks::Head && !encode::forbids_body(status);
     (follows && response.body.is_withheld())
         .then(|| "the body is withheld; that is for answers to HEAD and for 304, so send the body".to_owned())
 }
