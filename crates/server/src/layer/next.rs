@@ -15,7 +15,8 @@ use crate::request::Request;
 /// What is inside of a layer: the next layer, the handler, or all routes of the server.
 ///
 /// [`run`](Self::run) uses it up. A clone is one reference more, so a layer that tries again may run one clone after another, or
-/// two at a time. It stays on its loop.
+/// two at a time. It needs a request for each: a request is not cloned, but the head of the `http::Request` that it converts to is. It
+/// stays on its loop.
 #[derive(Clone)]
 pub struct Next {
     inside: Rc<Inside>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anywire_http::{Body, Method, StatusCode};
-use anywire_server::{Handler, Next, Path, Request, Router, State, Upgrade};
+use anywire_server::{Error, Handler, Next, Path, Request, Response, Router, State, Upgrade};
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 
@@ -81,6 +81,47 @@ fn a_layer_may_replace_the_head() {
     };
     let served = serve(Router::new().get("/{id}", handler.layer(layer)));
     assert_eq!(served.get("/3").text, "PUT 3 by the layer Some(7)");
+}
+
+/// By the types of the `http` crate, whose heads can be cloned.
+async fn tries_thrice(request: Request, next: Next) -> Result<Response, Error> {
+    let (head, mut body) = http::Request::<Body>::try_from(request)?.into_parts();
+    let bytes = body.bytes(1024).await?;
+    let again = || Request::try_from(http::Request::from_parts(head.clone(), Body::from(bytes.clone())));
+    for _ in 0..2 {
+        let response = next.clone().run(again()?).await;
+        if response.status != StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(response);
+        }
+    }
+    // Two at a time.
+    let (one, other) = (next.clone().run(again()?), next.run(again()?));
+    let (one, other) = tokio::join!(one, other);
+    Ok(if one.status == StatusCode::SERVICE_UNAVAILABLE { other } else { one })
+}
+
+#[test]
+fn a_layer_may_run_what_is_inside_again() {
+    let (tries, counted) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let flaky = async |Path(id): Path<u8>, State(tries): State<Arc<AtomicUsize>>, body: String| {
+        tokio::task::yield_now().await;
+        match tries.fetch_add(1, Ordering::SeqCst) % 4 {
+            3 => Ok(format!("{id} {body}")),
+            _ => Err(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    };
+    let passed = Arc::clone(&counted);
+    let counts = async move |request: Request, next: Next| {
+        passed.fetch_add(1, Ordering::SeqCst);
+        next.run(request).await
+    };
+    let router =
+        Router::new().post("/{id}", flaky).layer(tries_thrice).layer(counts).state(Arc::clone(&tries));
+    let served = serve(router);
+    assert_eq!(served.alike("POST /7", &[], "body").text, "7 body");
+    assert_eq!(served.alike("POST /8", &[], "body").text, "8 body");
+    // Each of them took four, in each version of HTTP.
+    assert_eq!([&tries, &counted].map(|count| count.load(Ordering::SeqCst)), [16, 16]);
 }
 
 #[test]
