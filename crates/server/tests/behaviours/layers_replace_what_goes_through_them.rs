@@ -125,6 +125,20 @@ fn a_layer_may_run_what_is_inside_again() {
 }
 
 #[test]
+fn a_handler_with_layers_may_be_called_without_a_router() {
+    let layer = async |request: Request, next: Next| next.run(request).await.header("x-seen", "yes");
+    let handler = (async |body: String| body).layer(layer).layer(layer);
+    anywire_loops::block_on(async {
+        for text in ["one", "two"] {
+            let request = anywire_http::Request::post("/").body(text);
+            let mut response = handler.clone().call(request.try_into().expect("a request")).await;
+            assert_eq!(response.body.text(10).await.expect("text"), text);
+            assert_eq!(response.headers.get_all("x-seen").count(), 2);
+        }
+    });
+}
+
+#[test]
 fn a_layer_may_leave_a_body_half_read() {
     let half = async |request: Request, _: Next| {
         let mut body = request.into_body();
