@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anywire_http::{Body, Method, StatusCode};
-use anywire_server::{Error, Handler, Next, Path, Request, Response, Router, State, Upgrade};
+use anywire_server::{Error, Handler, Next, Path, Request, Response, Router, Server, State, Upgrade};
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 
@@ -196,8 +196,7 @@ fn an_upgrade_goes_through_layers() {
             assert!(written.is_ok() && connection.flush().await.is_ok(), "the peer reads");
         })
     };
-    let served =
-        Scene::tcp().serve_as(Router::new().get("/", toy).layer(layer), |server| server.layer(layer));
+    let served = Scene::tcp().serve_by(Server::new(Router::new().get("/", toy).layer(layer)).layer(layer));
     let mut peer: Peer<Remote> = served.connect();
     peer.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n");
     let head = peer.head();
@@ -219,7 +218,7 @@ fn what_is_inside_may_go_on_in_a_task() {
         format!("{id} {} {}", *name, request.peer().scheme())
     };
     let router = Router::new().get("/{id}", handler).state("a state").layer(spawns);
-    let served = Scene::tcp().serve_as(router, |server| server.layer(spawns));
+    let served = Scene::tcp().serve_by(Server::new(router).layer(spawns));
     for id in 0..5 {
         assert_eq!(served.get(&format!("/{id}")).text, format!("{id} a state tcp"));
     }
