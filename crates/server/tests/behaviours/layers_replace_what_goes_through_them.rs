@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 
+use anywire_http::h2::Code;
 use anywire_http::{Body, Method, StatusCode};
 use anywire_server::{Error, Handler, Next, Path, Request, Response, Router, Server, State, Upgrade};
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Peer, Remote, Scene, serve};
+use crate::support::h2::H2;
+use crate::support::{Peer, Remote, Scene, channel, serve};
 
 /// Bytes in upper case, chunk by chunk.
 fn upper(mut body: Body) -> Body {
@@ -178,13 +181,58 @@ fn a_layer_that_makes_a_body_longer_than_stated_costs_that_request_alone() {
     let mut peer = served.connect();
     peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).status, 500, "nothing had left");
-    let mut streams = crate::support::h2::H2::connect(&served);
+    let mut streams = H2::connect(&served);
     let id = streams.get("/");
     assert!(streams.answer(id).reset.is_some());
     served.await_count("failures", |counters| counters.failures, 2);
     assert_eq!(streams.ask("/plain").text(), "hello");
     peer.send("GET /plain HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).text(), "hello");
+}
+
+#[test]
+fn a_peer_that_leaves_cancels_the_whole_chain() {
+    let (told, order) = channel();
+    let holds = |name| {
+        let told = told.clone();
+        async move |request: Request, next: Next| {
+            let _held = Guard(name, told.clone());
+            told.send("begun").expect("the test waits");
+            next.run(request).await
+        }
+    };
+    let ends = told.clone();
+    let waits = async move || {
+        let _held = Guard("handler", ends);
+        std::future::pending::<()>().await;
+    };
+    let router = Router::new().get("/", waits.layer(holds("route"))).layer(holds("router"));
+    let router = router.get("/alive", async || "alive");
+    let served = Scene::tcp().serve_by(Server::new(router).layer(holds("server")));
+    let begun = || (0..3).for_each(|_| assert_eq!(order.next(), "begun"));
+    // A frame drops what it has called before what it holds.
+    let ended = || std::array::from_fn(|_| order.next());
+    let mut peer = served.connect();
+    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    begun();
+    peer.reset();
+    assert_eq!(ended(), ["handler", "route", "router", "server"]);
+    let mut streams = H2::connect(&served);
+    let id = streams.get("/");
+    begun();
+    streams.engine.reset(id, Code::CANCEL, &mut streams.out);
+    streams.flush();
+    assert_eq!(ended(), ["handler", "route", "router", "server"]);
+    assert_eq!(streams.ask("/alive").text(), "alive");
+}
+
+/// Tells when it is dropped.
+struct Guard(&'static str, Sender<&'static str>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0);
+    }
 }
 
 #[test]
