@@ -29,6 +29,12 @@ impl Next {
     /// Goes on with this request. A panic inside is a response 500. Dropping the future cancels what is inside.
     #[inline]
     pub fn run(self, request: Request) -> impl Future<Output = Response> + use<> {
+        self.going(request)
+    }
+
+    /// As [`run`](Self::run), by the name of the future.
+    #[inline]
+    pub(crate) fn going(self, request: Request) -> Going {
         Going { request: Some(request), slot: None, inside: self.inside }
     }
 }
@@ -40,7 +46,7 @@ impl fmt::Debug for Next {
 }
 
 /// A run of what is inside.
-struct Going {
+pub(crate) struct Going {
     /// Until it begins.
     request: Option<Request>,
     /// From then on, until it ends.

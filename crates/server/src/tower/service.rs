@@ -139,6 +139,6 @@ impl<S> fmt::Debug for ServiceHandler<S> {
 }
 
 /// Enough for a burst, and little memory: a request that waits holds its head.
-const WAITING_MAX: usize = 1024;
+pub(super) const WAITING_MAX: usize = 1024;
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);

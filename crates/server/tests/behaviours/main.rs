@@ -54,6 +54,7 @@ mod http2_serves_as_http1_does;
 mod http2_windows_are_shared;
 mod layers_apply_in_their_order;
 mod layers_of_a_loop_are_made_once;
+mod layers_of_tower_wrap_routes;
 mod layers_replace_what_goes_through_them;
 mod mistakes_of_layers_stop_the_start;
 mod mistakes_of_routes_stop_the_start;
