@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use anywire_http::{Body, Headers};
 use anywire_loops::block_on;
@@ -296,4 +297,39 @@ fn while_it_is_not_ready_few_wait() {
     waiter.lock().expect("no panic").take().expect("it was asked").wake();
     assert_eq!(first.answer(false).text(), "done");
     assert_each(&served, "/", 200, "done", None);
+}
+
+/// What a layer keeps, and cannot be dropped.
+struct Fragile<S>(S);
+
+impl<S> Drop for Fragile<S> {
+    fn drop(&mut self) {
+        panic!("in the destructor of a layer's service, on purpose");
+    }
+}
+
+impl<S: Service<http::Request<Body>>> Service<http::Request<Body>> for Fragile<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> S::Future {
+        assert_ne!(request.uri().path(), "/panics", "in call, on purpose");
+        self.0.call(request)
+    }
+}
+
+#[test]
+fn a_service_that_cannot_be_dropped_harms_nobody() {
+    let router = Router::new().get("/{path}", async || "fine").layer(tower::layer(Of(Fragile)));
+    let served = Scene::tcp().serve_on(1, router, Limits::default());
+    assert_each(&served, "/a", 200, "fine", None);
+    assert_each(&served, "/panics", 500, "the server failed to answer this request", None);
+    assert_each(&served, "/b", 200, "fine", None);
+    let shutdown = served.running.shutdown(Duration::from_secs(10)).wait();
+    assert_eq!(shutdown.connections_cut, 0);
 }

@@ -125,6 +125,9 @@ async fn assert_layered(served: &(ServerHandle, [Caller; 2])) {
 async fn around_the_routes_of_a_router() {
     let served = serve(layered());
     assert_layered(&served).await;
+    let told = layered().describe().expect("routes are right");
+    let first = told.lines().next().expect("a route");
+    assert!(first.contains(" TraceLayer (") && first.contains(" ConcurrencyLimitLayer ("), "{first}");
     assert_eq!(served.1[0].get("/route/ann").await.text(), "ann tcp", "the peer is known");
 }
 
