@@ -274,8 +274,9 @@ fn a_future_that_leaves_its_loop_under_way_is_a_500() {
         let mut response = service.clone().call(get("/"));
         let polled = Pin::new(&mut response).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending(), "it runs in place");
-        response
+        [response]
     });
-    let Ok(response) = block_on(begins.wait().expect("no panic"));
+    let [response] = begins.wait().expect("no panic");
+    let Ok(response) = block_on(response);
     assert_eq!(response.status(), 500);
 }

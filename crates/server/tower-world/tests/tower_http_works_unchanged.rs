@@ -9,9 +9,12 @@ use anywire::loops::Loops;
 use anywire::server::{Handler, ServerHandle, tower as with};
 use anywire::{Body, Bytes, Request, Router, StatusCode};
 use http::{HeaderName, HeaderValue, Method};
-use tower::ServiceBuilder;
+use tower::buffer::Buffer;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::timeout::TimeoutLayer as Late;
+use tower::timeout::error::Elapsed;
+use tower::util::BoxCloneService;
+use tower::{BoxError, ServiceBuilder};
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::limit::RequestBodyLimitLayer;
@@ -178,4 +181,37 @@ async fn an_error_of_a_layer_is_a_response() {
         assert_eq!(caller.get("/small").await.text(), "small");
     }
     assert_eq!(running.counters().failures, 2);
+}
+
+#[tokio::test]
+async fn an_error_of_a_layer_is_worded_by_its_program() {
+    let worded = |result: Result<http::Response<Body>, BoxError>| match result {
+        Err(error) if error.is::<Elapsed>() => {
+            let mut response = http::Response::new(Body::from("it took too long"));
+            *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+            Ok(response)
+        }
+        other => other,
+    };
+    let layer = ServiceBuilder::new().map_result(worded).layer(Late::new(SHORT)).into_inner();
+    let (running, callers) = serve(Router::new().get("/late", late.layer(with::layer(layer))));
+    for caller in &callers {
+        let late = caller.get("/late").await;
+        assert_eq!((late.status, late.text()), (StatusCode::GATEWAY_TIMEOUT, "it took too long"));
+    }
+    assert_eq!(running.counters().failures, 0);
+}
+
+/// Services without a type, and those that work on another task.
+#[tokio::test]
+async fn boxed_and_buffered_services() {
+    let axum = axum::Router::new().route("/", axum::routing::get(async || "axum"));
+    let boxed = BoxCloneService::new(axum.clone());
+    let buffered = Buffer::new(axum, 16);
+    let router = Router::new().any("/", with::service(boxed)).nest_service("/buffered", buffered);
+    let (_running, callers) = serve(router);
+    for caller in &callers {
+        assert_eq!(caller.get("/").await.text(), "axum");
+        assert_eq!(caller.get("/buffered").await.text(), "axum");
+    }
 }
