@@ -32,7 +32,8 @@ pub struct Counters {
     pub bad_requests: u64,
     /// Handlers that panicked, and bodies of their answers. Each was answered 500, or broken off if the answer had begun.
     pub panics: u64,
-    /// Panics of what watches a server: an [`Observer`](crate::Observer). The request goes on.
+    /// Panics of an [`Observer`](crate::Observer), and of the function of
+    /// [`Server::on_refusal`](crate::Server::on_refusal). The request goes on.
     pub hook_panics: u64,
     /// Handlers that failed with a cause, answered 5xx; and responses of handlers that could not be sent, answered 500 or
     /// broken off (the server's fault).

@@ -21,6 +21,7 @@ use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
 use crate::counters::Live;
 use crate::handler::{Slot, Slots};
 use crate::observe::{Observers, Tracked};
+use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Table};
 
@@ -33,6 +34,7 @@ pub(crate) struct Dispatch {
     contexts: Rc<Contexts>,
     counters: Arc<Live>,
     observers: Rc<Observers>,
+    refusals: Refusals,
     /// Exchanges are observed.
     is_observed: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
@@ -42,15 +44,16 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// Routes with a state of each type. An extractor collects at most `body_limit_bytes` of a body.
     pub(crate) fn new(table: Arc<Table>, body_limit_bytes: usize, counters: Arc<Live>) -> Self {
-        Self::observed(table, body_limit_bytes, counters, Rc::default())
+        Self::hooked(table, body_limit_bytes, counters, Rc::default(), Refusals::default())
     }
 
-    /// The same, with observers.
-    pub(crate) fn observed(
+    /// The same, with what a program has hooked up.
+    pub(crate) fn hooked(
         table: Arc<Table>,
         body_limit_bytes: usize,
         counters: Arc<Live>,
         observers: Rc<Observers>,
+        refusals: Refusals,
     ) -> Self {
         Self {
             param_names: table.param_names(),
@@ -63,6 +66,7 @@ impl Dispatch {
             counters,
             is_observed: !observers.is_empty(),
             observers,
+            refusals,
             work: Work::here(),
         }
     }
@@ -101,8 +105,9 @@ impl Dispatch {
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
+                    let mut response = self.panicked(endpoint, panic, Some(free.peer()));
                     *context = Some(free);
-                    answered(&mut self.panicked(endpoint, panic), endpoint, exchange);
+                    answered(&mut response, endpoint, exchange);
                     return None;
                 }
             },
@@ -116,7 +121,7 @@ impl Dispatch {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                self.vet(endpoint, response, is_head);
+                self.vet(endpoint, response, is_head, context.as_ref());
                 answered(response, endpoint, exchange);
                 self.release(Some(endpoint), response);
                 None
@@ -130,8 +135,10 @@ impl Dispatch {
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
+                *context = self.contexts.take_back(id);
                 let panic = std::mem::replace(panic, Box::new(()));
-                answered(&mut self.panicked(endpoint, panic), endpoint, exchange);
+                let mut response = self.panicked(endpoint, panic, context.as_ref().map(FreeContext::peer));
+                answered(&mut response, endpoint, exchange);
                 None
             }
         }
@@ -169,6 +176,19 @@ impl Dispatch {
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
         self.observers.begin(head, route, received, context.peer())
+    }
+
+    /// The response to a request that is refused, as the program words it.
+    #[cold]
+    pub(crate) fn word(&self, endpoint: Option<EndpointId>, refusal: &Refusal<'_>) -> Response {
+        if !self.refusals.has_hook() {
+            return refusal.response();
+        }
+        let name = endpoint.map(|endpoint| self.table.name(endpoint)).filter(|name| *name.method != *"*");
+        let method = name.and_then(|name| Method::from_bytes(name.method.as_bytes()).ok());
+        let route = endpoint.and_then(|endpoint| self.contexts.paths[endpoint.index()].as_deref());
+        let refusal = Refusal { method: method.as_ref(), route, ..*refusal };
+        self.refusals.word(&refusal, &self.counters)
     }
 
     /// The observers of this loop.
@@ -255,12 +275,16 @@ impl Run {
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
-                dispatch.vet(self.endpoint, &mut response, self.is_head);
+                dispatch.vet(self.endpoint, &mut response, self.is_head, context.as_ref());
                 Poll::Ready(response)
             }
             Err(panic) => {
                 dispatch.drop_slot(self.endpoint, slot);
-                Poll::Ready(dispatch.panicked(self.endpoint, panic))
+                if context.is_none() {
+                    *context = dispatch.contexts.take_back(self.context);
+                }
+                let peer = context.as_ref().map(FreeContext::peer);
+                Poll::Ready(dispatch.panicked(self.endpoint, panic, peer))
             }
         }
     }
@@ -273,12 +297,16 @@ impl Run {
         gone
     }
 
-    /// Cancels a handler whose deadline has passed. Returns the response for its peer.
+    /// Cancels a handler whose deadline has passed. Returns the response for its peer, whose context is this one, unless the
+    /// request still had that.
     #[cold]
-    pub(crate) fn time_out(self) -> Response {
-        let (dispatch, endpoint) = (Rc::clone(&self.dispatch), self.endpoint);
+    pub(crate) fn time_out(self, context: &mut Option<FreeContext>) -> Response {
+        let (dispatch, endpoint, id) = (Rc::clone(&self.dispatch), self.endpoint, self.context);
         drop(self);
-        dispatch.timed_out(endpoint)
+        if context.is_none() {
+            *context = dispatch.contexts.take_back(id);
+        }
+        dispatch.timed_out(endpoint, context.as_ref().map(FreeContext::peer))
     }
 }
 

@@ -135,6 +135,8 @@ pub enum ExchangeEnd {
     /// The peer ended its direction and the response was not ready at
     /// [`Limits::half_close_timeout`](crate::Limits::half_close_timeout).
     HalfCloseTimeout,
+    /// The request was refused without a response (HTTP/2): it was malformed, or one stream too many.
+    Refused,
     /// The peer broke the rules of HTTP/2, and its stream or its connection was ended.
     PeerFault,
     /// The server shut down, and its deadline had passed.
@@ -152,6 +154,7 @@ impl ExchangeEnd {
             Self::PeerLeft => "peer_left",
             Self::PeerSlow => "peer_slow",
             Self::HalfCloseTimeout => "half_close_timeout",
+            Self::Refused => "refused",
             Self::PeerFault => "peer_fault",
             Self::Cut => "cut",
         }

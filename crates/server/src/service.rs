@@ -17,6 +17,7 @@ use crate::dispatch::Dispatch;
 use crate::h1::Session;
 use crate::limits::Limits;
 use crate::observe::{MakeObserver, Observers};
+use crate::refusal::Refusals;
 use crate::router::Table;
 
 /// A server on one loop.
@@ -59,10 +60,17 @@ impl Service {
         limits: Limits,
         counters: Arc<Live>,
         observers: &[MakeObserver],
+        refusals: Refusals,
     ) -> Self {
         let observers = Observers::new(observers, Arc::clone(&counters));
         Self {
-            dispatch: Rc::new(Dispatch::observed(table, limits.body_bytes, Arc::clone(&counters), observers)),
+            dispatch: Rc::new(Dispatch::hooked(
+                table,
+                limits.body_bytes,
+                Arc::clone(&counters),
+                observers,
+                refusals,
+            )),
             limits,
             counters,
             date: RefCell::new(DateLine::new()),

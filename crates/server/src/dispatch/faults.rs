@@ -6,11 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use anywire_advice::Chain;
 use anywire_http::gateway::status_of_call;
 use anywire_http::h1::encode;
-use anywire_http::{Body, BodyError, Fault, IntoResponse, Response, StatusCode};
+use anywire_http::{Body, BodyError, Fault, Response, StatusCode};
+use anywire_wire::Address;
 use bytes::Bytes;
 
 use super::Dispatch;
 use crate::contained::{Payload, dispose, drop_caught, text};
+use crate::context::FreeContext;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::upgrade::Continuation;
@@ -18,10 +21,16 @@ use crate::upgrade::Continuation;
 impl Dispatch {
     /// Looks at a response before it is sent.
     #[inline]
-    pub(super) fn vet(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
+    pub(super) fn vet(
+        &self,
+        endpoint: EndpointId,
+        response: &mut Response,
+        answers_head: bool,
+        context: Option<&FreeContext>,
+    ) {
         if answers_head || !response.is_plain() || response.status.is_informational() {
             cold_path();
-            self.vet_other(endpoint, response, answers_head);
+            self.vet_other(endpoint, response, answers_head, context.map(FreeContext::peer));
         }
     }
 
@@ -44,7 +53,13 @@ impl Dispatch {
 
     /// Replaces a response that would break its connection by a 500, and logs one with a cause.
     #[cold]
-    fn vet_other(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
+    fn vet_other(
+        &self,
+        endpoint: EndpointId,
+        response: &mut Response,
+        answers_head: bool,
+        peer: Option<&Address>,
+    ) {
         let status = response.status.as_u16();
         // A maker of the answer to HEAD may state the length of what GET gets beside no body, as with other servers.
         if answers_head
@@ -54,7 +69,7 @@ impl Dispatch {
             response.body = Body::withheld(Some(length));
         }
         if let Some(cause) = unsendable(response, answers_head) {
-            let refusal = self.refuse(Some(endpoint), status, &cause);
+            let refusal = self.refuse(Some(endpoint), status, &cause, peer);
             self.replace(Some(endpoint), response, refusal);
         } else if let Some(cause) = response.cause() {
             let (method, route) = self.name(Some(endpoint));
@@ -70,26 +85,35 @@ impl Dispatch {
 
     /// The response instead of one that would break its connection.
     #[cold]
-    pub(crate) fn refuse(&self, endpoint: Option<EndpointId>, status: u16, cause: &str) -> Response {
+    pub(crate) fn refuse(
+        &self,
+        endpoint: Option<EndpointId>,
+        status: u16,
+        cause: &str,
+        peer: Option<&Address>,
+    ) -> Response {
         let (method, route) = self.name(endpoint);
         self.counters.failures.increment();
         tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
-        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        self.word(endpoint, &Refusal::new(RefusalKind::Unsendable, status, FAILED).of(peer))
     }
 
     /// The response for a handler that panicked. Other requests go on.
     #[cold]
-    pub(super) fn panicked(&self, endpoint: EndpointId, panic: Payload) -> Response {
+    pub(super) fn panicked(&self, endpoint: EndpointId, panic: Payload, peer: Option<&Address>) -> Response {
         self.note_panic(Some(endpoint), panic);
-        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        self.word(Some(endpoint), &Refusal::new(RefusalKind::Panic, status, FAILED).of(peer))
     }
 
     /// The response for a handler whose deadline has passed.
-    pub(super) fn timed_out(&self, endpoint: EndpointId) -> Response {
+    pub(super) fn timed_out(&self, endpoint: EndpointId, peer: Option<&Address>) -> Response {
         let (method, route) = self.name(Some(endpoint));
         self.counters.handler_timeouts.increment();
         tracing::error!(method, route, status = 503, "a handler took too long and was cancelled");
-        (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long").into_response()
+        let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
+        self.word(Some(endpoint), &Refusal::new(RefusalKind::HandlerTimeout, status, text).of(peer))
     }
 
     /// Drops a handler that has not ended, or a value of it. A panic of the destructor is counted.

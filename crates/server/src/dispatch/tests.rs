@@ -133,7 +133,8 @@ impl Session {
             stream.left = stream.left.saturating_sub(Duration::from_secs(seconds));
         }
         let late: Vec<_> = self.streams.extract_if(.., |_, stream| stream.left.is_zero()).collect();
-        self.answered.extend(late.into_iter().map(|(id, stream)| (id, stream.run.time_out().status)));
+        self.answered
+            .extend(late.into_iter().map(|(id, stream)| (id, stream.run.time_out(&mut None).status)));
     }
 
     fn let_go(&mut self, number: usize) {

@@ -3,14 +3,16 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use anywire_http::{BodyError, IntoResponse, StatusCode};
+use anywire_http::{BodyError, StatusCode};
 use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
 use super::session::{Closing, End, Session, Stage};
 use super::timers::{Expired, Timers, Waits};
+use crate::context::FreeContext;
 use crate::limits::Limits;
 use crate::observe::ExchangeEnd;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::service::Service;
 
 impl Session {
@@ -49,7 +51,12 @@ impl Session {
 
     /// Acts on the first deadline that has passed. Returns true if the session is to be polled again, for
     /// example to send a 408.
-    pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
+    pub(crate) fn expire(
+        &mut self,
+        connection: &Connection,
+        context: &mut Option<FreeContext>,
+        service: &Service,
+    ) -> ControlFlow<End, bool> {
         let limits = &service.limits;
         looked(&mut self.timers, connection, limits);
         let counters = &service.counters;
@@ -59,7 +66,7 @@ impl Session {
             Expired::Handler => {
                 self.upload = None;
                 if let Stage::Handling(run) = std::mem::replace(&mut self.stage, Stage::Next) {
-                    self.last_response(run.time_out(), service);
+                    self.last_response(run.time_out(context), service);
                 }
             }
             Expired::BodySilent => {
@@ -100,9 +107,9 @@ impl Session {
     /// Answers a head that is not complete in time.
     pub(crate) fn refuse_late_head(&mut self, connection: &Connection, service: &Service) {
         service.counters.head_timeouts.increment();
-        let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.begin_unknown(connection, service);
-        self.last_response(response.into_response(), service);
+        let text = "the request's head did not come in time";
+        let refusal = Refusal::new(RefusalKind::HeadTimeout, StatusCode::REQUEST_TIMEOUT, text);
+        self.refuse_by(&refusal, connection, service);
     }
 
     /// Stops waiting for the rest of a body.

@@ -150,8 +150,14 @@ impl Session {
                 if let Some(upload) = stream.upload.take() {
                     parts.engine.discarded(id, upload.into_unread(), parts.output.buffer());
                 }
-                stream.stage =
-                    Self::respond(parts, id, &mut run.time_out(), is_head, endpoint, &mut stream.exchange);
+                stream.stage = Self::respond(
+                    parts,
+                    id,
+                    &mut run.time_out(&mut stream.context),
+                    is_head,
+                    endpoint,
+                    &mut stream.exchange,
+                );
                 if matches!(stream.stage, Stage::Done) {
                     self.finish(id, service);
                 } else {

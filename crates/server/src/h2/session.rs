@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use anywire_http::h2::{Abuse, Code, Engine, Error, Event, Limits, StreamId};
-use anywire_http::{Body, Buffer, Method, RequestHead, Response};
+use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
 use anywire_loops::clock::precise;
 use anywire_wire::{Connection, Output};
 
@@ -30,7 +30,7 @@ pub(crate) struct Session {
     pub(super) streams: HashMap<StreamId, Box<Stream>>,
     /// The exchanges whose responses are written and have not left.
     pub(super) written: Written,
-    woken: Arc<Woken>,
+    pub(super) woken: Arc<Woken>,
     /// What has woken an earlier stream, for the next one.
     spare_waker: Option<Arc<StreamWaker>>,
     /// Streams to be polled in this turn.
@@ -87,7 +87,8 @@ impl Session {
         let mut output = service.take_output();
         let limits = Limits { head: service.limits.head, ..service.limits.http2 };
         service.counters.http2_connections.increment();
-        let engine = Engine::server(limits, precise(), output.buffer());
+        let mut engine = Engine::server(limits, precise(), output.buffer());
+        engine.leave_refusals();
         Self {
             input: Some(input),
             output,
@@ -261,7 +262,8 @@ impl Session {
                         self.touched.push(id);
                     }
                 }
-                Ok(Some(Event::Reset { id, code, by_peer, .. })) => self.lose(id, code, by_peer, env.service),
+                Ok(Some(Event::Reset { id, code, by_peer, .. })) => self.lose(id, code, by_peer, env),
+                Ok(Some(Event::Refused { id, limit, asks_head })) => self.refuse(id, &limit, asks_head, env),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.fail(error, env.service);
@@ -274,16 +276,24 @@ impl Session {
     }
 
     /// A stream is gone, by the peer or by its fault.
-    fn lose(&mut self, id: StreamId, code: Code, by_peer: bool, service: &Service) {
-        let counters = &service.counters;
+    fn lose(&mut self, id: StreamId, code: Code, by_peer: bool, env: &Env<'_>) {
+        let (service, counters) = (env.service, &env.service.counters);
         match self.streams.remove(&id) {
             Some(mut stream) => {
                 counters.abandoned.increment();
                 stream.exchange.ends(if by_peer { ExchangeEnd::PeerReset } else { ExchangeEnd::PeerFault });
                 service.dispatch.drop_contained(stream.endpoint, stream);
             }
-            None if code == Code::REFUSED_STREAM => counters.refused_streams.increment(),
-            None => counters.bad_requests.increment(),
+            None => {
+                let is_one_too_many = code == Code::REFUSED_STREAM;
+                if is_one_too_many { &counters.refused_streams } else { &counters.bad_requests }.increment();
+                if !by_peer {
+                    let observers = service.dispatch.observers();
+                    observers
+                        .begin_unknown(Version::HTTP_2, &env.connection.peer())
+                        .end_by(ExchangeEnd::Refused);
+                }
+            }
         }
     }
 

@@ -156,13 +156,13 @@ impl Session {
         exchange: &mut Tracked,
     ) -> Stage {
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
+            let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade", None);
             parts.service.dispatch.replace(endpoint, response, refusal);
         }
         let mut sent = Self::send_head(parts, id, response, is_head);
         if let Err(error @ Unsent::TooLarge { .. }) = sent {
             let (status, cause) = (response.status.as_u16(), error.to_string());
-            let refusal = parts.service.dispatch.refuse(endpoint, status, &cause);
+            let refusal = parts.service.dispatch.refuse(endpoint, status, &cause, None);
             parts.service.dispatch.replace(endpoint, response, refusal);
             sent = Self::send_head(parts, id, response, is_head);
         }

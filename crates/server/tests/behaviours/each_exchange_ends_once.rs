@@ -13,7 +13,7 @@ use anywire_server::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::support::h2::{Came, H2};
+use crate::support::h2::{Came, END_HEADERS, END_STREAM, H2, HEADERS, frame};
 use crate::support::{Peer, Remote, Scene, Served, Told, channel};
 
 /// What an observer was told of an exchange.
@@ -252,6 +252,14 @@ fn by_a_fault_of_the_peer() {
         let mut peer = H2::connect(&play.served);
         peer.get("/waits");
         play.waits.recv().expect("the handler runs");
+        // A head without a method, and one of too many fields.
+        peer.raw(&frame(HEADERS, END_HEADERS | END_STREAM, 3, b"\x86\x84"));
+        play.assert_next(&Seen { status: None, end: ExchangeEnd::Refused, ..Seen::unknown(0, 0) });
+        let many = [("a", "b"); 150];
+        let mut large = H2::connect(&play.served);
+        let id = large.open("GET", "/whole", &many, None, true);
+        let text = large.answer(id).body.len();
+        play.assert_next(&Seen::unknown(431, text as u64));
         // A frame of settings for a stream.
         peer.raw(&[0, 0, 0, 4, 0, 0, 0, 0, 1]);
         play.assert_ends("/waits", None, 0, ExchangeEnd::PeerFault);

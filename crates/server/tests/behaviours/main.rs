@@ -51,6 +51,7 @@ mod http2_serves_as_http1_does;
 mod http2_windows_are_shared;
 mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
+mod refusals_are_worded_in_one_place;
 mod routers_compose;
 mod routes_answer_by_method;
 mod shutdown_is_a_deadline;
