@@ -42,13 +42,18 @@
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
+//! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
+//! | `test` | `test` | a server within a test, on a clock that the test moves |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
-//! A feature only adds; `full` enables all of them.
+//! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: errors, state,
 //! tests, embedding, a reverse proxy, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a wire of your own. The docs of `server` and `client` list the features
 //! that are missing.
+
+#[cfg(feature = "test")]
+pub mod test;
 
 pub use anywire_advice as advice;
 #[cfg(feature = "client")]
@@ -99,6 +104,7 @@ mod guide {
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]
     mod state {}
+    #[cfg(feature = "test")]
     #[doc = include_str!("../../../docs/guide/tests.md")]
     mod tests {}
     #[doc = include_str!("../../../docs/guide/embedding.md")]

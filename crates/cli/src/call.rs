@@ -328,7 +328,7 @@ fn destination(output: Option<&Path>) -> Result<(File, String), Failure> {
     let Some(path) = output.filter(|path| *path != Path::new("-")) else {
         let place = "stdout".to_owned();
         // Past the buffer for lines: what has come is seen at once, and whatever ends the command.
-        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        let stdout = output::stdout()?.as_fd().try_clone_to_owned();
         let stdout = stdout.map_err(|cause| output::unwritten(&place, &cause))?;
         return Ok((File::from(stdout), place));
     };

@@ -38,8 +38,17 @@ pub(crate) fn say(text: impl Display) {
 
 /// Prints a result.
 pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = stdout()?.lock();
     stdout.write_all(result).and_then(|()| stdout.flush()).map_err(|cause| unwritten("stdout", &cause))
+}
+
+/// Where results go, if there is such a place: without a check, what is written to a closed stdout would vanish.
+pub(crate) fn stdout() -> Result<io::Stdout, Failure> {
+    if anywire_sys::stdout::was_closed() {
+        return Err(Failure::new(Code::Write, "writing stdout failed: it is closed")
+            .help("leave it open, or send it to a file or to /dev/null"));
+    }
+    Ok(io::stdout())
 }
 
 /// Prints a result and ends its line.

@@ -1,12 +1,12 @@
 //! A call on its way: the request as the caller made it, then the submitted job with its deadlines and its caller.
 
+use std::borrow::Borrow;
 use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use anywire_advice::Message;
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode::{self, EncodeError};
 use anywire_http::{Body, BodyError, Headers, Method, ResponseHead, Url, body};
@@ -163,6 +163,12 @@ impl<B: Into<Body>> From<B> for Contained {
     }
 }
 
+impl Borrow<Body> for Contained {
+    fn borrow(&self) -> &Body {
+        &self.0
+    }
+}
+
 impl Contained {
     /// The body, to be looked at: only [`poll_chunk`](Self::poll_chunk) runs the caller's code.
     pub(crate) fn get(&self) -> &Body {
@@ -202,10 +208,4 @@ pub(crate) fn drop_caught<T>(value: T) {
         // The destructor of a payload may panic as well.
         let _ = ManuallyDrop::new(payload);
     }
-}
-
-/// The caller's body does not keep to its length.
-pub(crate) fn wrong_length(how: &str, bytes: u64) -> BodyError {
-    let message = Message::new(format!("the body is {how} than its stated length, by {bytes} bytes"));
-    BodyError::failed(message.with_help("state the true one, or none"))
 }

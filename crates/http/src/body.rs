@@ -13,6 +13,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use anywire_advice::Message;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_core::Stream;
 use http::HeaderMap;
@@ -136,7 +137,8 @@ impl Body {
         }
     }
 
-    /// Declares how many bytes there will be, so that the message gets a `Content-Length`.
+    /// Declares how many bytes there will be, so that the message gets a `Content-Length`. A body that does not keep to it fails
+    /// where it is read ([`BodyError::Failed`]).
     ///
     /// No effect on a whole body, whose length is known.
     #[must_use]
@@ -335,9 +337,19 @@ impl Coming {
                 Ok(Some(bytes)) if bytes.is_empty() => {}
                 Ok(Some(bytes)) => {
                     if let Some(declared) = &mut self.declared {
-                        *declared = declared.saturating_sub(bytes.len() as u64);
+                        let length = bytes.len() as u64;
+                        let Some(left) = declared.checked_sub(length) else {
+                            let excess = length - *declared;
+                            self.source = Source::Ended;
+                            return Poll::Ready(Err(wrong_length("longer", excess)));
+                        };
+                        *declared = left;
                     }
                     return Poll::Ready(Ok(Some(bytes)));
+                }
+                Ok(None) if let Some(left @ 1..) = self.declared => {
+                    self.source = Source::Ended;
+                    return Poll::Ready(Err(wrong_length("shorter", left)));
                 }
                 end => {
                     if let Source::Channel(receiver) = &mut self.source {
@@ -436,6 +448,13 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         self.length().map_or_else(SizeHint::new, SizeHint::with_exact)
     }
+}
+
+/// The body does not keep to the length that it has declared.
+#[cold]
+fn wrong_length(how: &str, bytes: u64) -> BodyError {
+    let message = Message::new(format!("the body is {how} than its stated length, by {bytes} bytes"));
+    BodyError::failed(message.with_help("state the true one, or none"))
 }
 
 /// Empty items of a stream that one poll skips. A stream of empty items must not occupy its reader's task for ever.

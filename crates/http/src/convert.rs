@@ -1,5 +1,7 @@
 //! Conversions from and to the types of the `http` crate, which the rest of the ecosystem speaks.
 
+use std::sync::Arc;
+
 use anywire_advice::Advice;
 use bytes::Buf;
 use http::Uri;
@@ -114,9 +116,12 @@ where
 {
     /// Version and extensions stay.
     fn from(response: http::Response<B>) -> Self {
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
         let mut converted = Self::from_parts(parts.status, Headers::from(&parts.headers), Body::wrap(body));
         converted.version = parts.version;
+        if let Some(Cause(cause)) = parts.extensions.remove() {
+            converted.set_cause(String::from(&*cause));
+        }
         if !parts.extensions.is_empty() {
             *converted.extensions_mut() = parts.extensions;
         }
@@ -136,13 +141,17 @@ where
 impl TryFrom<Response> for http::Response<Body> {
     type Error = ConvertError;
 
-    /// Version and extensions stay.
-    fn try_from(response: Response) -> Result<Self, ConvertError> {
+    /// Version and extensions stay, and so does the [cause](Response::cause) if the response is converted back.
+    fn try_from(mut response: Response) -> Result<Self, ConvertError> {
         if let Some(fault) = response.fault() {
             return Err(fault.clone().into());
         }
         let headers = HeaderMap::try_from(&response.headers)?;
-        let extensions = response.extensions().clone();
+        let cause = response.cause().map(|cause| Cause(cause.into()));
+        let mut extensions = response.take_extensions();
+        if let Some(cause) = cause {
+            extensions.insert(cause);
+        }
         let mut converted = Self::new(response.body);
         *converted.status_mut() = response.status;
         *converted.version_mut() = response.version;
@@ -152,10 +161,14 @@ impl TryFrom<Response> for http::Response<Body> {
     }
 }
 
+/// Why a response is what it is, on its way through the `http` crate's type.
+#[derive(Clone)]
+struct Cause(Arc<str>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Method, StatusCode, Version};
+    use crate::{BodyError, Method, StatusCode, Version};
 
     #[test]
     fn requests_go_there_and_back() {
@@ -213,6 +226,14 @@ mod tests {
         let back = HeaderMap::try_from(&headers.clone()).expect("convertible");
         let marks: Vec<_> = back.values().map(HeaderValue::is_sensitive).collect();
         assert_eq!(marks, [false, true, false]);
+    }
+
+    #[test]
+    fn the_cause_of_a_response_goes_there_and_back() {
+        let response = Response::new(StatusCode::BAD_GATEWAY).caused_by(&BodyError::Timeout);
+        let cause = response.cause().map(str::to_owned);
+        let back = Response::from(http::Response::<Body>::try_from(response).expect("convertible"));
+        assert_eq!((back.cause(), back.extensions().len()), (cause.as_deref(), 0));
     }
 
     #[test]

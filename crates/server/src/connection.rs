@@ -16,7 +16,7 @@ use anywire_wire::{Connection, Upgraded};
 use bytes::Bytes;
 
 use crate::context::FreeContext;
-use crate::h1::{End, Env, Session};
+use crate::h1::{Exit, Session};
 use crate::h2;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
@@ -127,6 +127,22 @@ impl Drop for ConnectionTask {
     }
 }
 
+/// The connection and its loop, as a session is polled with them.
+pub(crate) struct Env<'t> {
+    pub(crate) connection: &'t mut Connection,
+    pub(crate) service: &'t Service,
+    pub(crate) context: &'t mut Option<FreeContext>,
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// In order: what was written reaches the peer.
+    Close,
+    /// Broken, or cut: reset.
+    Abort,
+}
+
 /// A connection that speaks HTTP.
 struct Http {
     connection: Connection,
@@ -207,21 +223,21 @@ impl Http {
         loop {
             let context = &mut self.context;
             let mut env = Env { connection: &mut self.connection, service, context };
-            let end = match session.poll(cx, &mut env) {
-                Break(end) => end,
+            let exit = match session.poll(cx, &mut env) {
+                Break(exit) => exit,
                 Continue(()) => match self.wait(service, &mut session) {
                     Continue(false) => {
                         self.driver = Driver::H1(session);
                         return Poll::Pending;
                     }
                     Continue(true) => continue,
-                    Break(end) => end,
+                    Break(end) => Exit::Over(end),
                 },
             };
-            match end {
-                End::Idle | End::BlankLines => {
+            match exit {
+                Exit::Idle | Exit::BlankLines => {
                     self.at_start = false;
-                    if end == End::Idle {
+                    if exit == Exit::Idle {
                         self.fresh = false;
                         self.rest(service);
                     }
@@ -235,16 +251,16 @@ impl Http {
                     };
                     session = woken;
                 }
-                End::Close | End::Abort => {
+                Exit::Over(end) => {
                     if end == End::Abort {
                         self.connection.abort();
                     }
                     self.driver = Driver::H1(session);
                     return Poll::Ready(None);
                 }
-                End::Upgrade => return Poll::Ready(session.into_upgrade()),
-                End::Http2 if !self.at_start => session.refuse_preface(&self.connection, service),
-                End::Http2 => {
+                Exit::Upgrade => return Poll::Ready(session.into_upgrade()),
+                Exit::Http2 if !self.at_start => session.refuse_preface(&self.connection, service),
+                Exit::Http2 => {
                     let session = Box::new(h2::Session::new(session.into_input(), service));
                     return self.run_h2(session, service, cx);
                 }

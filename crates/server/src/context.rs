@@ -4,20 +4,25 @@
 //! that value has left the cache by then, and the miss was an eighth of the server's own time. So the pointer moves into
 //! the request and comes back when the request is dropped, without a look at the value.
 
-use std::cell::{Cell, RefCell};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anywire_wire::{Address, Connection, Credentials, Negotiated};
 use tokio::sync::Notify;
 
+use crate::contained::drop_each;
+use crate::counters::Live;
 use crate::extract::States;
+use crate::limits::Limits;
 
 /// Where requests come from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Origin {
     pub(crate) peer: Address,
     pub(crate) credentials: Option<Credentials>,
@@ -28,6 +33,12 @@ impl Origin {
     /// A peer of which nothing else is known.
     pub(crate) fn at(peer: Address) -> Self {
         Self { peer, credentials: None, negotiated: None }
+    }
+
+    /// No connection: the request was made by a program, or came by a server that does not say whose it is.
+    #[cold]
+    pub(crate) fn unknown() -> Self {
+        Self::at("memory:unknown".parse().expect("an address"))
     }
 
     /// The peer of a connection.
@@ -46,7 +57,8 @@ impl Origin {
 pub(crate) struct FreeContext {
     /// Unlike an address, never used twice on a loop.
     id: ContextId,
-    origin: Box<Origin>,
+    /// Shared only with the key of a request that was taken apart.
+    origin: Arc<Origin>,
 }
 
 /// Tells the contexts of one loop apart.
@@ -64,13 +76,17 @@ impl FreeContext {
 }
 
 /// The contexts of one loop: where requests get theirs, and where they return it.
-#[derive(Default)]
 pub(crate) struct Contexts {
+    /// Tells these from the contexts of all other loops and servers.
+    id: u64,
     pub(crate) states: States,
     /// By endpoint: the path of its route.
     pub(crate) paths: Vec<Option<Rc<str>>>,
     /// An extractor collects at most so much of a body.
     pub(crate) body_limit_bytes: usize,
+    pub(crate) counters: Arc<Live>,
+    /// What handlers keep on this loop, by a number of their own.
+    kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
     returned: Cell<Option<FreeContext>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
@@ -80,15 +96,77 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    pub(crate) fn new(states: States, paths: Vec<Option<Rc<str>>>, body_limit_bytes: usize) -> Self {
-        Self { states, paths, body_limit_bytes, ..Self::default() }
+    pub(crate) fn new(
+        states: States,
+        paths: Vec<Option<Rc<str>>>,
+        body_limit_bytes: usize,
+        counters: Arc<Live>,
+    ) -> Rc<Self> {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let mut contexts = Self::empty(id);
+        contexts.states = states;
+        contexts.paths = paths;
+        contexts.body_limit_bytes = body_limit_bytes;
+        contexts.counters = counters;
+        let contexts = Rc::new(contexts);
+        // Not if the thread is ending: then no request is put together on it either.
+        let _ = HERE.try_with(|here| here.borrow_mut().insert(contexts.id, Rc::downgrade(&contexts)));
+        contexts
+    }
+
+    fn empty(id: u64) -> Self {
+        Self {
+            id,
+            states: States::default(),
+            paths: Vec::new(),
+            body_limit_bytes: Limits::default().body_bytes,
+            counters: Arc::default(),
+            kept: RefCell::default(),
+            returned: Cell::default(),
+            made: Cell::default(),
+            gone: RefCell::default(),
+            stopping: Rc::default(),
+        }
+    }
+
+    /// Those of this number, if they are on this thread.
+    fn find(id: u64) -> Option<Rc<Self>> {
+        HERE.try_with(|here| here.borrow().get(&id).and_then(Weak::upgrade)).ok().flatten()
+    }
+
+    /// For requests that no server of this thread has taken: without states and routes.
+    fn of_no_server() -> Rc<Self> {
+        let make = || Rc::new(Self::empty(OF_NO_SERVER));
+        NO_SERVER.try_with(|none| Rc::clone(none.get_or_init(make))).unwrap_or_else(|_| make())
+    }
+
+    /// What the handler of this number keeps on this loop, until the server ends. Without a server nothing is kept.
+    #[cfg(feature = "tower")]
+    pub(crate) fn keep<T: 'static>(&self, number: u64, make: impl FnOnce() -> T) -> Rc<T> {
+        let find = || {
+            let kept = self.kept.borrow();
+            let found = kept.iter().find(|(of, _)| *of == number)?;
+            Rc::clone(&found.1).downcast().ok()
+        };
+        find().unwrap_or_else(|| {
+            // Not within the borrow: this is the code of others.
+            let made = Rc::new(make());
+            if self.id != OF_NO_SERVER {
+                self.kept.borrow_mut().push((number, Rc::clone(&made) as Rc<dyn Any>));
+            }
+            made
+        })
     }
 
     /// A new one.
     #[cold]
     pub(crate) fn make(&self, origin: Origin) -> FreeContext {
+        self.make_shared(Arc::new(origin))
+    }
+
+    fn make_shared(&self, origin: Arc<Origin>) -> FreeContext {
         self.made.set(self.made.get() + 1);
-        FreeContext { id: ContextId(self.made.get()), origin: Box::new(origin) }
+        FreeContext { id: ContextId(self.made.get()), origin }
     }
 
     /// Gives a context to a request.
@@ -118,6 +196,23 @@ impl Contexts {
     }
 }
 
+impl Drop for Contexts {
+    fn drop(&mut self) {
+        let _ = HERE.try_with(|here| here.borrow_mut().remove(&self.id));
+        drop_each(self.kept.take());
+    }
+}
+
+thread_local! {
+    /// The contexts of each server on this thread, where a request that was taken apart finds its own again.
+    static HERE: RefCell<HashMap<u64, Weak<Contexts>>> = RefCell::default();
+    static NO_SERVER: OnceCell<Rc<Contexts>> = const { OnceCell::new() };
+}
+
+const OF_NO_SERVER: u64 = 0;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 /// Whether something has happened, such as the end of a peer's direction, and the tasks to notify.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
@@ -138,6 +233,14 @@ impl Told {
     }
 }
 
+/// Which context a request has, and of which server on which loop. Unlike the context itself it may go anywhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    contexts: u64,
+    context: ContextId,
+    pub(crate) origin: Arc<Origin>,
+}
+
 /// A request's reference to its context. Dropping it returns the context.
 pub(crate) struct RequestContext {
     /// `None` only while it is dropped.
@@ -146,6 +249,35 @@ pub(crate) struct RequestContext {
 }
 
 impl RequestContext {
+    /// Of a request that no server has taken.
+    pub(crate) fn of_no_server() -> Self {
+        let contexts = Contexts::of_no_server();
+        let free = contexts.make(Origin::unknown());
+        contexts.give(free)
+    }
+
+    /// Where the request is from, to find it again.
+    pub(crate) fn place(&self) -> Place {
+        let FreeContext { id, origin } = self.held();
+        Place { contexts: self.contexts.id, context: *id, origin: Arc::clone(origin) }
+    }
+
+    /// The context of a request that was taken apart. On another thread it still knows its peer, and nothing else.
+    ///
+    /// Its connection may use the same context for the next request meanwhile. Both are the same, so it does not matter which of them
+    /// comes back.
+    pub(crate) fn at(place: &Place) -> Self {
+        let origin = Arc::clone(&place.origin);
+        match Contexts::find(place.contexts) {
+            Some(contexts) => contexts.give(FreeContext { id: place.context, origin }),
+            None => {
+                let contexts = Contexts::of_no_server();
+                let free = contexts.make_shared(origin);
+                contexts.give(free)
+            }
+        }
+    }
+
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Told> {
         self.contexts.gone(self.held().id)
@@ -196,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_gone_peer_is_remembered_as_long_as_a_request_asks() {
-        let contexts = Contexts::default();
+        let contexts = Contexts::of_no_server();
         let (one, other) = (contexts.make(origin()).id(), contexts.make(origin()).id());
         let told = contexts.gone(one);
         told.tell();
@@ -210,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_context_comes_back_to_its_own_connection_only() {
-        let contexts = Rc::new(Contexts::default());
+        let contexts = Contexts::of_no_server();
         let (one, other) = (contexts.make(origin()), contexts.make(origin()));
         let (one_id, other_id) = (one.id(), other.id());
         assert_ne!(one_id, other_id);

@@ -43,6 +43,8 @@ pub struct Counters {
     pub refused: u64,
     /// Handlers dropped at [`Limits::handler_timeout`](crate::Limits::handler_timeout); each was answered 503.
     pub handler_timeouts: u64,
+    /// Requests answered 503 because a service of the tower crates was not ready, and as many as may wait for it did.
+    pub not_ready: u64,
     /// Handlers and streaming answers that ended early because their peer reset the connection.
     pub abandoned: u64,
     /// Handlers and streaming answers that ended at
@@ -120,7 +122,7 @@ macro_rules! live {
 }
 
 live! {
-    connections requests bad_requests panics hook_panics failures refused handler_timeouts abandoned
+    connections requests bad_requests panics hook_panics failures refused handler_timeouts not_ready abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
     upgrades http2_connections refused_streams reset_floods frame_floods continuation_floods header_bombs silent_peers
     wire_errors

@@ -61,7 +61,7 @@ impl Dispatch {
                 .names()
                 .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
-            contexts: Rc::new(Contexts::new(table.states(), table.paths(), body_limit_bytes)),
+            contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes, Arc::clone(&counters)),
             table,
             counters,
             is_observed: !observers.is_empty(),

@@ -35,6 +35,7 @@
 mod connection;
 mod contained;
 mod context;
+mod convert;
 mod counters;
 mod dispatch;
 mod extract;
@@ -51,6 +52,9 @@ mod router;
 mod server;
 mod service;
 mod signals;
+mod timers;
+#[cfg(feature = "tower")]
+pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;

@@ -5,16 +5,21 @@ use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anywire_http::{Body, Extensions, Headers, InvalidTarget, Method, RequestHead, Version};
+use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::RequestContext;
+#[cfg(feature = "tower")]
+use crate::context::Contexts;
+use crate::context::{Origin, Place, RequestContext};
 use crate::router::EndpointId;
 
 /// One request: its [`Parts`], and its body, which is read only when the handler asks for it.
 ///
-/// A handler takes it as its last argument, changes it if need be, and gives it to a client that sends it on. It cannot be
-/// built: a test gives [`Router::call`](crate::Router::call) an [`anywire_http::Request`].
+/// A handler takes it as its last argument, changes it if need be, and gives it to a client that sends it on. It converts to an
+/// `http::Request` and back, on its loop without a loss: path parameters, states and peer travel in a value among the extensions.
+///
+/// A request may also be made, of an [`anywire_http::Request`] or of an `http::Request`. It has no path parameters then, and its peer
+/// is `memory:unknown`.
 ///
 /// ```
 /// use anywire_server::{Request, Router};
@@ -71,12 +76,87 @@ impl Request {
     pub fn from_parts(parts: Parts, body: Body) -> Self {
         Self { parts, body: Some(body) }
     }
+
+    /// The body, to be read in part or to be replaced.
+    ///
+    /// ```
+    /// use anywire_server::{Request, Router};
+    ///
+    /// async fn first_chunk(mut request: Request) -> String {
+    ///     let chunk = request.body_mut().chunk().await.ok().flatten().unwrap_or_default();
+    ///     format!("{} bytes came first", chunk.len())
+    /// }
+    /// # drop(Router::new().post("/", first_chunk));
+    /// ```
+    pub fn body_mut(&mut self) -> &mut Body {
+        self.body.get_or_insert_default()
+    }
+
+    /// A request of no server: without path parameters, and of an unknown peer.
+    pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
+        let endpoint = EndpointId::NONE;
+        let context = RequestContext::of_no_server();
+        Self { parts: Parts { head, params: Params::default(), endpoint, context }, body: Some(body) }
+    }
+
+    /// What has to travel with the head, so that the rest of the request is found again.
+    pub(crate) fn ticket(&self) -> Ticket {
+        let Parts { head, params, endpoint, context } = &self.parts;
+        Ticket(Arc::new(Stub {
+            place: context.place(),
+            endpoint: *endpoint,
+            params: params.to_sent(head.path()),
+        }))
+    }
+
+    /// The request of this ticket with another head and body.
+    pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
+        let Stub { place, endpoint, params } = &*ticket.0;
+        let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
+        let context = RequestContext::at(place);
+        Self { parts: Parts { head, params, endpoint: *endpoint, context }, body: Some(body) }
+    }
+
+    pub(crate) fn into_head_and_body(self) -> (RequestHead, Body) {
+        (self.parts.head, self.body.unwrap_or_default())
+    }
 }
 
 /// For sending it on with a client. Head and body move; path parameters and peer are dropped.
 impl From<Request> for anywire_http::Request {
     fn from(request: Request) -> Self {
         Self::from_parts(request.parts.head, request.body.unwrap_or_default())
+    }
+}
+
+/// A request of no server: for a layer or a handler that is called with one.
+impl TryFrom<anywire_http::Request> for Request {
+    type Error = InvalidRequest;
+
+    fn try_from(request: anywire_http::Request) -> Result<Self, InvalidRequest> {
+        match request.fault() {
+            Some(fault) => Err(fault.clone()),
+            None => Ok(Self::of_no_server(request.head, request.body)),
+        }
+    }
+}
+
+/// Stands for a request among the extensions of an `http::Request`. Cheap to clone, and free to go to any thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Ticket(Arc<Stub>);
+
+/// A request without head and body.
+#[derive(Debug)]
+struct Stub {
+    place: Place,
+    endpoint: EndpointId,
+    params: Option<SentParams>,
+}
+
+impl Ticket {
+    /// Where the request is from.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.0.place.origin
     }
 }
 
@@ -256,6 +336,12 @@ impl Parts {
         self.context.server().states.find(self.endpoint)
     }
 
+    /// What all requests of this loop share.
+    #[cfg(feature = "tower")]
+    pub(crate) fn server(&self) -> &Contexts {
+        self.context.server()
+    }
+
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.server().body_limit_bytes
     }
@@ -274,7 +360,30 @@ struct Matches {
     path: Option<Box<str>>,
 }
 
+/// Path parameters of a request that may go to another thread.
+#[derive(Debug)]
+struct SentParams {
+    names: Box<[Box<str>]>,
+    ranges: Vec<Range<u32>>,
+    /// Where the ranges are.
+    path: Box<str>,
+}
+
 impl Params {
+    /// A copy for any thread. `head` is the path of the head.
+    fn to_sent(&self, head: &str) -> Option<SentParams> {
+        let Matches { names, ranges, path } = &**self.0.as_ref()?;
+        let path = path.as_deref().unwrap_or(head).into();
+        Some(SentParams { names: names.iter().cloned().collect(), ranges: ranges.clone(), path })
+    }
+
+    fn of_sent(sent: &SentParams) -> Self {
+        let SentParams { names, ranges, path } = sent;
+        let matches =
+            Matches { names: names.to_vec().into(), ranges: ranges.clone(), path: Some(path.clone()) };
+        Self(Some(Box::new(matches)))
+    }
+
     pub(crate) fn new(names: Rc<[Box<str>]>, ranges: Vec<Range<u32>>) -> Self {
         debug_assert_eq!(names.len(), ranges.len());
         Self(Some(Box::new(Matches { names, ranges, path: None })))

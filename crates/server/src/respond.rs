@@ -1,6 +1,5 @@
 //! Results of handlers beyond the types of `anywire_http`: JSON, HTML, and an error type for `?`.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -99,17 +98,23 @@ impl fmt::Debug for Error {
 
 impl<E: StdError + 'static> From<E> for Error {
     fn from(cause: E) -> Self {
-        let any: &dyn Any = &cause;
-        let status = match (any.downcast_ref::<BodyError>(), any.downcast_ref::<Rejection>()) {
+        Self::of(Box::new(cause))
+    }
+}
+
+impl Error {
+    /// The error of this cause, with the status that follows from it.
+    pub(crate) fn of(cause: Box<dyn StdError>) -> Self {
+        let status = match (cause.downcast_ref::<BodyError>(), cause.downcast_ref::<Rejection>()) {
             (Some(broken), _) => status_of(broken),
             (None, Some(rejection)) => rejection.status(),
-            (None, None) => status_of_call(&cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            (None, None) => status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         };
         let message = match status.is_server_error() {
             true => Cow::Borrowed(FAILED),
-            false => Chain(&cause).for_peer().to_string().into(),
+            false => Chain(&*cause).for_peer().to_string().into(),
         };
-        Self::new(status, message).caused_by(cause)
+        Self { status, message, cause: Some(cause) }
     }
 }
 
@@ -140,12 +145,6 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 /// The text for the peer if the reason is for the log alone.
-/// A handler's body does not keep to the length that it stated.
-#[cold]
-pub(crate) fn wrong_length(how: &str, bytes: u64) -> BodyError {
-    BodyError::failed(format!("it is {how} than the length that it stated, by {bytes} bytes"))
-}
-
 pub(crate) const FAILED: &str = "the server failed to answer this request";
 
 static HTML: StaticHeader = StaticHeader::new("content-type: text/html; charset=utf-8");

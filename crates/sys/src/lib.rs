@@ -6,6 +6,7 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`cpu`] | which cores there are, where this thread runs, how much CPU time a thread has used |
+//! | [`stdout`] | whether this process was given a standard output |
 //! | [`syscalls`] | how many system calls a thread has made, in all and by name |
 //! | [`descriptors`] | how many files and sockets this process may have open, and under which numbers |
 //! | [`select`] | which of many descriptors are ready, as one asked in 1983 |
@@ -47,6 +48,7 @@ pub mod send_marked;
 pub mod send_queue;
 pub mod shm;
 pub mod slots;
+pub mod stdout;
 pub mod syscalls;
 pub mod tags;
 pub mod tcp_info;

@@ -19,4 +19,5 @@ mod embedded_in_another_runtime;
 mod grpc_works;
 mod http2_carries_what_http1_does;
 mod own_wire_serves_http;
+mod time_moves_as_a_test_says;
 mod timeouts_of_calls_are_late_by_a_hundredth_at_most;

@@ -142,6 +142,23 @@ fn help_that_cannot_be_written_is_a_failure() {
     }
 }
 
+/// `>&-` is no `/dev/null`, which is a choice.
+#[test]
+fn a_closed_stdout_is_one_that_cannot_be_written() {
+    let served = Served::demo();
+    let url = served.url("/json");
+    for args in [&["--help"][..], &["--version"], &["get", &url], &["load", "-n", "1", "-c", "1", &url]] {
+        let closed = |redirection: &str| {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}"), env!("CARGO_BIN_EXE_anywire")]);
+            shell.args(args).output().expect("a shell starts")
+        };
+        assert_refused(&closed(">&-"), 23, "writing stdout failed: it is closed");
+        let kept = closed(">/dev/null");
+        assert!(kept.status.success(), "{args:?}: {}", stderr(&kept));
+    }
+}
+
 /// The result matters more than what is said beside it.
 #[test]
 fn words_that_stderr_does_not_take_cost_no_result() {

@@ -27,10 +27,12 @@ const HOUSE: &[Room] = &[
     Room { name: "wire", below: &["advice", "sys", "loops", "stack"], for_tests: &[] },
     // Beside the wire, not on it: HTTP is bytes in, bytes out.
     Room { name: "http", below: &["advice"], for_tests: &[] },
+    // What drives the streams of a connection in all three above it.
+    Room { name: "mux", below: &["http", "wire"], for_tests: &[] },
     // Server, client and load are side by side: a crate that needs two of them is above all three.
-    Room { name: "server", below: &["advice", "sys", "loops", "wire", "http"], for_tests: &[] },
-    Room { name: "client", below: &["advice", "sys", "loops", "wire", "http"], for_tests: &[] },
-    Room { name: "load", below: &["advice", "sys", "loops", "wire", "http"], for_tests: &[] },
+    Room { name: "server", below: &["advice", "sys", "loops", "wire", "http", "mux"], for_tests: &[] },
+    Room { name: "client", below: &["advice", "sys", "loops", "wire", "http", "mux"], for_tests: &[] },
+    Room { name: "load", below: &["advice", "sys", "loops", "wire", "http", "mux"], for_tests: &[] },
     Room {
         name: "anywire",
         below: &["advice", "sys", "tcp", "stack", "loops", "wire", "http", "server", "client", "load"],

@@ -9,7 +9,7 @@ use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
 use anywire_wire::{Connection, Output};
 
-use crate::job::{Contained, Draft, wrong_length};
+use crate::job::{Contained, Draft};
 
 /// The part of a request that is still to be sent.
 #[derive(Debug)]
@@ -17,11 +17,7 @@ pub(super) enum Upload {
     /// Nothing; the output may still hold bytes.
     Done,
     /// A body that comes in pieces.
-    Body {
-        body: Contained,
-        /// Bytes that are still to come of a declared length; none: chunked.
-        left: Option<u64>,
-    },
+    Body { body: Contained, framing: Framing },
     /// The peer takes no more. It may still have answered.
     Refused(io::Error),
     /// The request cannot be finished.
@@ -45,7 +41,7 @@ impl Upload {
             }
             return Self::Done;
         }
-        Self::Body { left: framing.length(), body: mem::take(&mut draft.body) }
+        Self::Body { framing, body: mem::take(&mut draft.body) }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -87,25 +83,22 @@ impl Upload {
     /// Ready if the output has enough for now, or the body is over.
     fn poll_fill(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), BodyError>> {
         for _ in 0..PIECES_IN_A_ROW_MAX {
-            let Self::Body { body, left } = self else { break };
+            let Self::Body { body, framing } = self else { break };
             if output.len() >= AHEAD_BYTES {
                 break;
             }
-            match (ready!(body.poll_chunk(cx))?, left) {
-                (Some(chunk), Some(left)) => {
-                    let len = chunk.len() as u64;
-                    *left = left.checked_sub(len).ok_or_else(|| wrong_length("longer", len - *left))?;
-                    output.push_bytes(chunk);
-                }
-                (Some(chunk), None) => {
+            let is_chunked = *framing == Framing::Chunked;
+            match ready!(body.poll_chunk(cx))? {
+                Some(chunk) if is_chunked => {
                     encode::chunk_head(output.buffer(), chunk.len());
                     output.push_bytes(chunk);
                     encode::chunk_tail(output.buffer());
                 }
-                (None, Some(0)) => *self = Self::Done,
-                (None, Some(left)) => return Poll::Ready(Err(wrong_length("shorter", *left))),
-                (None, None) => {
-                    encode::last_chunk(output.buffer(), body.get().trailers());
+                Some(chunk) => output.push_bytes(chunk),
+                None => {
+                    if is_chunked {
+                        encode::last_chunk(output.buffer(), body.get().trailers());
+                    }
                     *self = Self::Done;
                 }
             }

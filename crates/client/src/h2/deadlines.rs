@@ -7,18 +7,18 @@ use std::time::Instant;
 use anywire_http::h2::StreamMap;
 use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
+use anywire_mux::Streams;
 use anywire_wire::Output;
 use slab::Slab;
 
 use super::session::Session;
-use super::upload::Upload;
 use crate::context::LoopContext;
 use crate::watchdog::WaitsFor;
 
 impl Session {
     /// Sets what each stream waits for.
     pub(super) fn watch(&mut self, context: &LoopContext) {
-        let keeps_waiting = self.engine.keeps_peer_waiting();
+        let keeps_waiting = self.link.keeps_peer_waiting();
         if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
             // What each response waits for is another.
             self.changed.extend(self.streams.iter().map(|(place, _)| place));
@@ -31,8 +31,8 @@ impl Session {
         for place in mem::take(&mut self.changed) {
             let Some(stream) = self.streams.get_mut(place) else { continue };
             let is_unsent = stream.ends_at > self.flushed
-                || matches!(stream.upload, Upload::Whole(_))
-                || self.engine.is_blocked(stream.id);
+                || stream.upload.is_waiting()
+                || self.link.is_blocked(stream.id);
             let uploads = stream.upload.is_streaming();
             let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
             let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
@@ -47,7 +47,8 @@ impl Session {
         if self.streams.is_empty() && self.idle_until.is_none() {
             self.rest(now, context, until);
         }
-        let next = [self.earliest, self.engine.next_deadline(), self.idle_until].into_iter().flatten().min();
+        let next =
+            [self.earliest, self.link.engine.next_deadline(), self.idle_until].into_iter().flatten().min();
         if let Some(next) = next
             && self.timer_at.is_none_or(|at| next < at)
         {
@@ -68,8 +69,8 @@ impl Session {
             (self.touched, self.changed, self.unflushed) = Default::default();
             self.turns = VecDeque::new();
         }
-        if self.output.is_empty() {
-            context.keep_output(mem::replace(&mut self.output, Output::new()));
+        if self.link.output.is_empty() {
+            context.keep_output(mem::replace(&mut self.link.output, Output::new()));
         }
     }
 }

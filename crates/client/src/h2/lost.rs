@@ -24,8 +24,8 @@ impl Session {
 
     /// Acts on deadlines that have passed.
     pub(super) fn expire(&mut self, now: Instant, context: &LoopContext) {
-        if self.engine.next_deadline().is_some_and(|at| at <= now)
-            && let Err(error) = self.engine.advance(now, self.output.buffer())
+        if self.link.engine.next_deadline().is_some_and(|at| at <= now)
+            && let Err(error) = self.link.advance(now)
         {
             return self.break_off(error, context);
         }
@@ -33,7 +33,7 @@ impl Session {
             if self.idle_until.is_some_and(|until| until <= now) {
                 self.is_over = true;
                 // It leaves with what is written last.
-                self.engine.leave(self.output.buffer());
+                self.link.leave();
                 self.turns.push_back(Turn::Idle);
             }
             return;
@@ -57,7 +57,7 @@ impl Session {
             // The peer may be gone without a word: the next call is better off on another connection.
             if let Error::Timeout { phase, limit, .. } = &error {
                 let is_silent = now.saturating_duration_since(self.heard) >= *limit;
-                let is_stuck = *phase == Phase::Write && !self.output.is_empty();
+                let is_stuck = *phase == Phase::Write && !self.link.output.is_empty();
                 self.is_last |= is_silent || is_stuck;
             }
             self.fail(place, error, context);

@@ -8,6 +8,5 @@ mod lost;
 mod session;
 mod stream;
 mod upload;
-mod waker;
 
 pub(crate) use session::{Session, Turn};

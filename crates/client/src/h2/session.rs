@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Event, GoAway, Refused, RequestParts, StreamMap};
+use anywire_http::h2::{Code, Event, GoAway, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
-use anywire_wire::{Connection, Output};
+use anywire_mux::{Http2, Next, Sent, StreamWaker, Streams, Woken, send};
+use anywire_wire::Connection;
 use bytes::Bytes;
 use slab::Slab;
 
 use super::stream::Stream;
-use super::upload::{Next, Upload};
-use super::waker::{PlaceWaker, Woken};
+use super::upload::Upload;
 use crate::Error;
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
@@ -27,15 +27,12 @@ use crate::watchdog::Watchdog;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
-    pub(super) engine: Engine,
-    /// `None` while nothing is to be read.
-    input: Option<Buffer>,
-    pub(super) output: Output,
+    pub(super) link: Http2,
     pub(super) streams: Slab<Stream>,
     pub(super) places: StreamMap<usize>,
     /// One for each place.
     pub(super) wakers: Vec<Waker>,
-    woken: Arc<Woken>,
+    woken: Arc<Woken<usize>>,
     /// Streams to be polled in this turn.
     pub(super) touched: Vec<usize>,
     /// Streams that wait for something else than before this turn.
@@ -88,12 +85,8 @@ pub(crate) enum Turn {
 impl Session {
     pub(crate) fn new(context: &LoopContext) -> Self {
         let now = precise();
-        let mut output = context.take_output();
-        let engine = Engine::client(context.config().http2(), now, output.buffer());
         Self {
-            engine,
-            input: None,
-            output,
+            link: Http2::client(context.config().http2(), now, context.take_output()),
             streams: Slab::new(),
             places: StreamMap::default(),
             wakers: Vec::new(),
@@ -123,7 +116,7 @@ impl Session {
             return 0;
         }
         let ours = context.config().limits.http2.streams.saturating_sub(self.streams.len());
-        self.engine.slots().min(ours)
+        self.link.engine.slots().min(ours)
     }
 
     /// Calls that it can have at a time; 0 if it takes no more.
@@ -208,36 +201,28 @@ impl Session {
                 self.poll_stream(place, context);
             }
             self.transmit(context);
-            let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
+            let was_full = !self.link.has_room();
             self.flush(cx, wire);
             // If the wire has taken a full output, nothing would wake the task to fill it again.
-            let has_more = was_full && self.output.is_empty();
+            let has_more = was_full && self.link.output.is_empty();
             if !self.turns.is_empty() || self.is_over {
                 return true;
             }
             // It reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section 5.2.2).
-            if self.output.len() >= OUTPUT_LIMIT_BYTES {
+            if self.link.is_full() {
                 // The wire wakes the task once it takes more.
                 return true;
             }
             if !all_taken {
                 continue;
             }
-            let input = self.input.get_or_insert_with(Buffer::new);
-            match wire.poll_read(cx, input.spare()) {
-                Poll::Pending => {
-                    if input.is_empty() {
-                        self.input = None;
-                    }
-                    if has_more {
-                        continue;
-                    }
-                    return true;
-                }
-                Poll::Ready(Ok(count @ 1..)) => {
-                    input.filled(count);
+            match self.link.poll_read(cx, wire) {
+                Poll::Pending if has_more => {}
+                Poll::Pending => return true,
+                Poll::Ready(Ok(1..)) => {
                     self.heard = now;
-                    if !self.engine.is_greeted() && is_tls_alert(input.data()) {
+                    let input = self.link.input.as_ref().map_or(&[][..], Buffer::data);
+                    if !self.link.engine.is_greeted() && is_tls_alert(input) {
                         self.meet_tls(context);
                         return true;
                     }
@@ -285,8 +270,8 @@ impl Session {
             headers: &draft.headers,
             length,
         };
-        let begins_at = self.flushed + self.output.len() as u64;
-        let id = match self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) {
+        let begins_at = self.flushed + self.link.output.len() as u64;
+        let id = match self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer()) {
             Ok(id) => id,
             Err(Refused::Slots) => {
                 upload.give_back(&mut job.draft);
@@ -299,16 +284,16 @@ impl Session {
         };
         let is_streaming = upload.is_streaming();
         if !is_streaming && !upload.is_done() {
-            self.engine.wants_to_send(id, true);
+            self.link.wants_to_send(id, true);
         }
         if self.used {
             context.cells.reused.add(1);
         }
         let mut stream = Stream::new(id, job, upload, self.used, begins_at);
-        stream.ends_at = self.flushed + self.output.len() as u64;
+        stream.ends_at = self.flushed + self.link.output.len() as u64;
         let place = self.streams.vacant_key();
         if place == self.wakers.len() {
-            self.wakers.push(PlaceWaker::waker(place, &self.woken));
+            self.wakers.push(StreamWaker::of(place, None, &self.woken).into());
         }
         // Asked only here: this is what wakes the stream when the caller leaves.
         let cx = &mut Context::from_waker(&self.wakers[place]);
@@ -329,10 +314,9 @@ impl Session {
 
     /// Takes all events that are there. Returns whether there are no more.
     fn receive(&mut self, now: Instant, context: &LoopContext) -> bool {
-        while self.output.len() < OUTPUT_LIMIT_BYTES {
-            let Some(input) = &mut self.input else { return true };
+        while !self.link.is_full() {
             let mut ended = None;
-            match self.engine.receive(now, input, self.output.buffer()) {
+            match self.link.receive(now) {
                 Ok(None) => return true,
                 Ok(Some(Event::Response { id, head, length, end })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
@@ -353,7 +337,7 @@ impl Session {
                         }
                     }
                     if taken > 0 {
-                        self.engine.consumed(id, taken, self.output.buffer());
+                        self.link.consumed(id, taken);
                     }
                 }
                 Ok(Some(Event::Trailers { id, fields })) => {
@@ -397,7 +381,7 @@ impl Session {
         if !stream.is_complete() || matches!(stream.download, Download::Streams { .. }) {
             match stream.feed(&context.config().limits, cx) {
                 Ok(0) => {}
-                Ok(taken) => self.engine.consumed(stream.id, taken, self.output.buffer()),
+                Ok(taken) => self.link.consumed(stream.id, taken),
                 Err(_) => return self.cancel(place),
             }
         }
@@ -412,11 +396,11 @@ impl Session {
 
     /// Sends what is ready of the requests' bodies, as far as the windows and the output have room.
     fn transmit(&mut self, context: &LoopContext) {
-        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
-            && let Some((id, room)) = self.engine.next_to_send()
+        while self.link.has_room()
+            && let Some((id, room)) = self.link.next_to_send()
         {
             let Some(&place) = self.places.get(&id) else {
-                self.engine.wants_to_send(id, false);
+                self.link.wants_to_send(id, false);
                 continue;
             };
             let upload = &mut self.streams[place].upload;
@@ -431,49 +415,34 @@ impl Session {
     /// Sends a piece of a request's body, which has its turn, and what follows unless that is data.
     fn send(&mut self, place: usize, piece: Bytes, next: Next, context: &LoopContext) {
         let stream = &mut self.streams[place];
-        let (id, before) = (stream.id, self.output.len());
-        let end = matches!(next, Next::End(None));
-        if matches!(next, Next::Later | Next::End(Some(_))) {
-            self.engine.wants_to_send(id, false);
-        }
-        if end || !piece.is_empty() {
-            self.engine.data_head(id, piece.len(), end, self.output.buffer());
-            self.output.push_bytes(piece);
-        }
-        match next {
-            Next::Data => self.engine.wants_to_send(id, true),
-            Next::Later | Next::End(None) => {}
-            Next::End(Some(trailers)) => {
-                if let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer()) {
-                    return self.caller_fails(place, BodyError::failed(error), context);
-                }
-            }
-            Next::Broken(source) => return self.caller_fails(place, source, context),
+        let (id, before) = (stream.id, self.link.output.len());
+        if let Sent::Broken(source) = send(&mut self.link, id, piece, next) {
+            return self.caller_fails(place, source, context);
         }
         self.changed.push(place);
-        if self.output.len() > before {
+        if self.link.output.len() > before {
             if stream.ends_at <= self.flushed {
                 self.unflushed.push(place);
                 // What held it back was the window, which the peer has opened. Behind bytes that the wire has yet to take, more
                 // of the caller's is no progress of the peer.
                 stream.watchdog.peer_took();
             }
-            stream.ends_at = self.flushed + self.output.len() as u64;
+            stream.ends_at = self.flushed + self.link.output.len() as u64;
         }
     }
 
     /// Writes as much of the output as the wire takes.
     fn flush(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
         if self.refused.is_some() {
-            self.output.clear();
+            self.link.output.clear();
         }
-        if self.output.is_empty() {
+        if self.link.output.is_empty() {
             return;
         }
-        let (before, unsent) = (self.output.len(), self.output.unsent());
-        let polled = self.output.poll_flush(cx, wire);
-        let taken = before - self.output.len();
-        if taken > 0 || self.output.unsent() < unsent {
+        let (before, unsent) = (self.link.output.len(), self.link.output.unsent());
+        let polled = self.link.output.poll_flush(cx, wire);
+        let taken = before - self.link.output.len();
+        if taken > 0 || self.link.output.unsent() < unsent {
             self.flushed += taken as u64;
             let (flushed, streams, changed) = (self.flushed, &mut self.streams, &mut self.changed);
             self.unflushed.retain(|&place| {
@@ -487,13 +456,13 @@ impl Session {
         if let Poll::Ready(Err(error)) = polled {
             self.refused = Some(error);
             self.is_last = true;
-            self.output.clear();
+            self.link.output.clear();
         }
     }
 
     /// Tells the peer that the connection ends (RFC 9113 section 6.8), as far as the wire takes that at once.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
-        self.engine.leave(self.output.buffer());
+        self.link.leave();
         self.flush(cx, wire);
     }
 
@@ -533,7 +502,7 @@ impl Session {
     pub(super) fn remove(&mut self, place: usize, code: Code) -> Stream {
         let stream = self.streams.remove(place);
         self.places.remove(&stream.id);
-        self.engine.reset(stream.id, code, self.output.buffer());
+        self.link.reset(stream.id, code);
         stream
     }
 }
@@ -541,9 +510,3 @@ impl Session {
 /// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other tasks
 /// and its clock.
 const READS_IN_A_ROW_MAX: u32 = 8;
-
-/// Output beyond this leaves before anything more is produced.
-const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
-
-/// Output beyond this leaves before more is read: so many acknowledgements a peer that reads does not leave there.
-const OUTPUT_LIMIT_BYTES: usize = 4 * OUTPUT_HIGH_WATER_BYTES;

@@ -4,10 +4,11 @@ use std::mem;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::Framing;
-use anywire_http::{Body, BodyError, Headers};
+use anywire_http::{Body, Headers};
+use anywire_mux::{Next, Outgoing};
 use bytes::Bytes;
 
-use crate::job::{Contained, Draft, wrong_length};
+use crate::job::{Contained, Draft};
 
 /// The part of a request that is still to be given to the engine.
 #[derive(Debug)]
@@ -16,17 +17,8 @@ pub(super) enum Upload {
     Done,
     /// Nothing. The caller's code has given all of it. Kept in case it is to be sent once more.
     Given(Kept, Option<Headers>),
-    /// A body that was whole from the start.
-    Whole(Bytes),
-    /// A body that comes in pieces.
-    Body {
-        body: Contained,
-        piece: Bytes,
-        /// What is still to come of a declared length.
-        left: Option<u64>,
-        /// What the caller's code has given already.
-        kept: Kept,
-    },
+    /// A body, and what the caller's code has given of it already.
+    Body(Outgoing<Contained>, Kept),
 }
 
 /// What a body has given, in case the peer refuses the request unprocessed.
@@ -55,17 +47,6 @@ impl Kept {
     }
 }
 
-/// What follows of a request. Only data needs a window (RFC 9113 section 6.9.1).
-pub(super) enum Next {
-    /// Data, of which there is some.
-    Data,
-    /// The end, perhaps with trailers.
-    End(Option<Headers>),
-    /// Nothing now. The caller's body wakes the stream.
-    Later,
-    Broken(BodyError),
-}
-
 impl Upload {
     /// Takes the body of a request; and the length that its head states.
     pub(super) fn start(draft: &mut Draft) -> (Self, Option<u64>) {
@@ -75,14 +56,9 @@ impl Upload {
         let upload = match body.as_full() {
             Some(bytes) if bytes.is_empty() => Self::Done,
             // A reference: the caller's body stays whole, to be sent once more.
-            Some(bytes) => Self::Whole(bytes.clone()),
+            Some(bytes) => Self::Body(Outgoing::whole(bytes.clone()), Kept::default()),
             // Though it be of no bytes: trailers may follow.
-            None => Self::Body {
-                body: mem::take(&mut draft.body),
-                piece: Bytes::new(),
-                left: framing.length(),
-                kept: Kept::default(),
-            },
+            None => Self::Body(Outgoing::streamed(mem::take(&mut draft.body)), Kept::default()),
         };
         (upload, length)
     }
@@ -94,14 +70,14 @@ impl Upload {
     /// Whether the request can be sent from its start.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
-            Self::Done | Self::Whole(_) => true,
-            Self::Body { kept, .. } | Self::Given(kept, _) => !kept.is_lost,
+            Self::Done => true,
+            Self::Body(_, kept) | Self::Given(kept, _) => !kept.is_lost,
         }
     }
 
     /// The peer works on the request: it will not be sent once more.
     pub(super) fn settle(&mut self) {
-        if let Self::Body { kept, .. } | Self::Given(kept, _) = self {
+        if let Self::Body(_, kept) | Self::Given(kept, _) = self {
             kept.forget();
         }
     }
@@ -109,9 +85,12 @@ impl Upload {
     /// Puts what was [taken](Self::start) back into the request, which must be [repeatable](Self::is_repeatable).
     pub(super) fn give_back(self, draft: &mut Draft) {
         match self {
-            Self::Done | Self::Whole(_) => {}
-            Self::Body { body, kept, .. } if kept.bytes.is_empty() => draft.body = body,
-            Self::Body { body, kept, .. } => draft.body = body.preceded_by(kept.bytes.into()),
+            Self::Done => {}
+            Self::Body(body, kept) => {
+                if let Some(body) = body.into_source() {
+                    draft.body = body.preceded_by(kept.bytes.into());
+                }
+            }
             Self::Given(kept, None) => draft.body = Contained::from(kept.bytes),
             Self::Given(kept, Some(trailers)) => {
                 let (mut sender, body) = Body::channel(kept.bytes.len());
@@ -126,48 +105,36 @@ impl Upload {
 
     /// Whether the caller has yet to give a part of it.
     pub(super) fn is_streaming(&self) -> bool {
-        matches!(self, Self::Body { .. })
+        matches!(self, Self::Body(body, _) if body.is_streamed())
+    }
+
+    /// Whether all of it is here, and a part waits for its turn or for a window.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self, Self::Body(body, _) if !body.is_streamed())
     }
 
     /// Takes at most `room` bytes.
     pub(super) fn take(&mut self, room: usize) -> Bytes {
         match self {
             Self::Done | Self::Given(..) => Bytes::new(),
-            Self::Whole(piece) | Self::Body { piece, .. } => piece.split_to(room.min(piece.len())),
+            Self::Body(body, _) => body.take(room),
         }
     }
 
     /// Looks what follows. The end comes once. At most `kept_max` bytes of a body are kept.
     pub(super) fn next(&mut self, kept_max: usize, cx: &mut Context<'_>) -> Next {
-        let (trailers, ended) = match self {
-            Self::Done | Self::Given(..) => return Next::Later,
-            Self::Whole(piece) | Self::Body { piece, .. } if !piece.is_empty() => return Next::Data,
-            Self::Whole(_) => (None, Self::Done),
-            Self::Body { body, piece, left, kept } => match body.poll_chunk(cx) {
-                Poll::Pending => return Next::Later,
-                Poll::Ready(Ok(Some(chunk))) => {
-                    kept.keep(&chunk, kept_max);
-                    if let Some(left) = left {
-                        let len = chunk.len() as u64;
-                        let Some(rest) = left.checked_sub(len) else {
-                            return Next::Broken(wrong_length("longer", len - *left));
-                        };
-                        *left = rest;
-                    }
-                    *piece = chunk;
-                    return Next::Data;
-                }
-                Poll::Ready(Ok(None)) if let Some(left @ 1..) = *left => {
-                    return Next::Broken(wrong_length("shorter", left));
-                }
-                Poll::Ready(Ok(None)) => {
-                    let trailers = body.get().trailers().cloned();
-                    (trailers.clone(), Self::Given(mem::take(kept), trailers))
-                }
-                Poll::Ready(Err(error)) => return Next::Broken(error),
-            },
-        };
-        *self = ended;
-        Next::End(trailers)
+        let Self::Body(body, kept) = self else { return Next::Later };
+        let next = body.next(|source| {
+            let polled = source.poll_chunk(cx);
+            if let Poll::Ready(Ok(Some(chunk))) = &polled {
+                kept.keep(chunk, kept_max);
+            }
+            polled
+        });
+        if let Next::End(trailers) = &next {
+            let is_streamed = body.is_streamed();
+            *self = if is_streamed { Self::Given(mem::take(kept), trailers.clone()) } else { Self::Done };
+        }
+        next
     }
 }

@@ -245,6 +245,14 @@ impl Response {
         &mut self.aside.get_or_insert_default().extensions
     }
 
+    pub(crate) fn take_extensions(&mut self) -> Extensions {
+        self.aside.as_mut().map(|aside| std::mem::take(&mut aside.extensions)).unwrap_or_default()
+    }
+
+    pub(crate) fn set_cause(&mut self, cause: String) {
+        self.aside.get_or_insert_default().cause = Some(cause);
+    }
+
     /// Adds a field. One that cannot be sent is remembered as the response's [`Response::fault`].
     #[must_use]
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
@@ -271,7 +279,7 @@ impl Response {
     /// ```
     #[must_use]
     pub fn caused_by(mut self, error: &dyn Error) -> Self {
-        self.aside.get_or_insert_default().cause = Some(Chain(error).to_string());
+        self.set_cause(Chain(error).to_string());
         self
     }
 

@@ -317,6 +317,21 @@ fn streams_skip_what_is_empty_and_count_down_their_length() {
 }
 
 #[test]
+fn a_body_that_does_not_keep_to_its_length_fails() {
+    for (length, how) in
+        [(1, "longer than its stated length, by 1 bytes"), (3, "shorter than its stated length, by 1 bytes")]
+    {
+        let mut body = Body::stream(Items(vec![Ok(Bytes::from_static(b"ab"))])).with_length(length);
+        let read = std::iter::repeat_with(|| now(body.chunk())).find(Result::is_err);
+        let error = read.and_then(Result::err).expect("it fails");
+        assert_eq!(error.fault(), Fault::Caller);
+        let reason = std::error::Error::source(&error).expect("a reason").to_string();
+        assert!(reason.contains(how), "{reason}");
+        assert!(matches!(now(body.chunk()), Ok(None)), "an error comes once");
+    }
+}
+
+#[test]
 fn a_stream_of_empty_items_lets_others_run() {
     struct Nothing;
     impl Stream for Nothing {

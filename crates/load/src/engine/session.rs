@@ -5,14 +5,15 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use anywire_advice::Message;
-use anywire_http::h2::{Code, Engine, Error, Event, GoAway, MessageError, Refused, StreamId, StreamMap};
-use anywire_http::{Buffer, Fault, StatusCode};
+use anywire_http::h2::{Code, Error, Event, GoAway, MessageError, Refused, StreamId, StreamMap};
+use anywire_http::{Fault, StatusCode};
 use anywire_loops::clock::{after, precise};
 use anywire_loops::deadline::Deadline;
+use anywire_mux::{Http2, Streams};
 use anywire_wire::{Connection, Output};
 
 use crate::engine::exchange::{Ending, broke, over_limit};
@@ -26,10 +27,7 @@ pub(crate) struct Session {
     tally: Rc<Tally>,
     connection: Connection,
     request: Arc<StreamRequest>,
-    engine: Engine,
-    /// The buffer while something is in it.
-    input: Option<Buffer>,
-    output: Output,
+    link: Http2,
     calls: StreamMap<Call>,
     depth: usize,
     /// Bytes of requests in the output that the wire has not taken.
@@ -82,16 +80,13 @@ impl Session {
         let now = precise();
         let deadline = Deadline::new();
         deadline.set(tally.plan.timeout);
-        let mut output = Output::new();
-        let engine = Engine::client(request.limits, now, output.buffer());
+        let link = Http2::client(request.limits, now, Output::new());
         Self {
             depth: tally.plan.depth,
             tally,
             connection,
             request,
-            engine,
-            input: None,
-            output,
+            link,
             calls: StreamMap::default(),
             unwritten: 0,
             uncounted: 0,
@@ -154,7 +149,7 @@ impl Session {
     #[inline]
     fn refill(&mut self, now: Instant) -> Result<(), Refused> {
         let free = self.depth - self.calls.len();
-        let wanted = free.min(self.engine.slots());
+        let wanted = free.min(self.link.engine.slots());
         if wanted < free {
             self.lacks_slots(wanted, now);
         }
@@ -164,23 +159,24 @@ impl Session {
         self.held_up = None;
         let drawn = self.tally.draw(wanted as u32);
         let measured = self.tally.is_measuring();
-        let before = self.output.len();
+        let before = self.link.output.len();
         let is_whole = self.request.body.is_empty();
         for number in 0..drawn {
             // The engine has a slot for each. The peer may take no head of this size.
-            let opened = self.engine.open_parts(&self.request.parts(), is_whole, self.output.buffer());
+            let opened =
+                self.link.engine.open_parts(&self.request.parts(), is_whole, self.link.output.buffer());
             let id = opened.inspect_err(|_| {
                 self.tally.counts().part(measured).unanswered_at_close += u64::from(drawn - number);
             })?;
             if !is_whole {
-                self.engine.wants_to_send(id, true);
+                self.link.wants_to_send(id, true);
             }
             let call = Call { sent_at: now, measured, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
             self.calls.insert(id, call);
             self.is_sending = true;
             self.newest = id.get();
         }
-        self.unwritten += self.output.len() - before;
+        self.unwritten += self.link.output.len() - before;
         Ok(())
     }
 
@@ -205,7 +201,7 @@ impl Session {
             let has_more = self.transmit();
             self.flush(context);
             // If something is left, the wire wakes the task.
-            if !has_more || !self.output.is_empty() {
+            if !has_more || !self.link.output.is_empty() {
                 return;
             }
         }
@@ -214,11 +210,11 @@ impl Session {
 
     /// Takes what the windows allow of the requests' bodies into the output. Whether that became full before.
     fn transmit(&mut self) -> bool {
-        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
-            && let Some((id, room)) = self.engine.next_to_send()
+        while self.link.has_room()
+            && let Some((id, room)) = self.link.next_to_send()
         {
             let Some(call) = self.calls.get_mut(&id) else {
-                self.engine.wants_to_send(id, false);
+                self.link.wants_to_send(id, false);
                 continue;
             };
             let body = &self.request.body;
@@ -226,61 +222,49 @@ impl Session {
             let piece = body.slice(call.body_sent..end);
             call.body_sent = end;
             self.is_sending = true;
-            let before = self.output.len();
-            self.engine.data_head(id, piece.len(), end == body.len(), self.output.buffer());
-            self.output.push_bytes(piece);
-            self.unwritten += self.output.len() - before;
+            let before = self.link.output.len();
+            self.link.data(id, piece, end == body.len());
+            self.unwritten += self.link.output.len() - before;
         }
-        self.output.len() >= OUTPUT_HIGH_WATER_BYTES
+        !self.link.has_room()
     }
 
     /// Writes as much of the output as the wire takes. After a failure only reading goes on.
     fn flush(&mut self, context: &mut Context<'_>) {
         if self.refused.is_some() {
-            return self.output.clear();
+            return self.link.output.clear();
         }
-        if self.output.is_empty() {
+        if self.link.output.is_empty() {
             return;
         }
-        match self.output.poll_flush(context, &mut self.connection) {
+        match self.link.output.poll_flush(context, &mut self.connection) {
             Poll::Pending => {}
             Poll::Ready(Ok(())) => self.is_sending = false,
             Poll::Ready(Err(error)) => self.refused = Some((error, self.is_sending)),
         }
         // What is left may be the connection's own frames: then the requests' bytes are counted with the next write.
-        let left = self.unwritten.min(self.output.len());
+        let left = self.unwritten.min(self.link.output.len());
         self.tally.sent_bytes(self.unwritten - left);
         self.unwritten = left;
     }
 
     /// One read, and all that is in it. Gives the time of the read.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<Instant, Ending>> {
-        let mut input = self.input.take().unwrap_or_default();
-        let read = match self.connection.poll_read(context, input.spare()) {
-            Poll::Ready(read) => read,
-            Poll::Pending => {
-                self.input = Some(input).filter(|input| !input.is_empty());
-                return Poll::Pending;
-            }
-        };
-        Poll::Ready(match read {
+        Poll::Ready(match ready!(self.link.poll_read(context, &mut self.connection)) {
             Ok(0) => Err(self.end_of_stream()),
-            Ok(count) => {
-                input.filled(count);
+            Ok(_) => {
                 let now = precise();
-                let taken = self.take(&mut input, now);
-                self.input = Some(input).filter(|input| !input.is_empty());
-                taken.map(|()| now)
+                self.take(now).map(|()| now)
             }
             Err(error) => Err(self.breaks(&error)),
         })
     }
 
     /// Takes all events that are in the buffer.
-    fn take(&mut self, input: &mut Buffer, now: Instant) -> Result<(), Ending> {
+    fn take(&mut self, now: Instant) -> Result<(), Ending> {
         loop {
-            let before = input.len();
-            let (id, came) = match self.engine.receive(now, input, self.output.buffer()) {
+            let before = self.link.unread();
+            let (id, came) = match self.link.receive(now) {
                 Ok(Some(Event::Response { id, head, end, .. })) => {
                     (id, Came::Head { status: head.status(), end })
                 }
@@ -294,12 +278,12 @@ impl Session {
                 }
                 Ok(Some(_)) => continue,
                 Ok(None) => {
-                    self.uncounted += (before - input.len()) as u64;
+                    self.uncounted += (before - self.link.unread()) as u64;
                     return Ok(());
                 }
                 Err(error) => return Err(self.broken(error)),
             };
-            let bytes = std::mem::take(&mut self.uncounted) + (before - input.len()) as u64;
+            let bytes = std::mem::take(&mut self.uncounted) + (before - self.link.unread()) as u64;
             self.came(id, came, bytes, now);
         }
     }
@@ -309,7 +293,7 @@ impl Session {
     fn came(&mut self, id: StreamId, came: Came, bytes: u64, now: Instant) {
         self.heard = now;
         if let Came::Data { bytes, .. } = came {
-            self.engine.consumed(id, bytes, self.output.buffer());
+            self.link.consumed(id, bytes);
         }
         // A stream that had waited for too long is gone.
         let Some(call) = self.calls.get_mut(&id) else { return };
@@ -340,7 +324,7 @@ impl Session {
         let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
             // Nobody reads the rest of the request (RFC 9113 section 8.1).
-            self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
+            self.link.reset(id, Code::NO_ERROR);
         }
         let taken = now.saturating_duration_since(sent_at);
         if taken >= self.tally.plan.timeout {
@@ -416,7 +400,7 @@ impl Session {
 
     /// Whether an answer has begun to come.
     fn is_within_answer(&self) -> bool {
-        self.calls.values().any(|call| call.bytes > 0) || self.engine.is_within_head()
+        self.calls.values().any(|call| call.bytes > 0) || self.link.engine.is_within_head()
     }
 
     /// The connection breaks.
@@ -456,7 +440,7 @@ impl Session {
     fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
         while self.deadline.poll_expired(context).is_ready() {
             let (now, timeout) = (precise(), self.tally.plan.timeout);
-            if let Err(error) = self.engine.advance(now, self.output.buffer()) {
+            if let Err(error) = self.link.advance(now) {
                 return Poll::Ready(self.broken(error));
             }
             if self.held_up.is_some_and(|since| now >= after(since, timeout)) {
@@ -470,7 +454,7 @@ impl Session {
             }
             let oldest = self.calls.values().map(|call| call.sent_at).chain(self.held_up).min();
             let next = after(oldest.unwrap_or(now), timeout);
-            let next = self.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
+            let next = self.link.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
             self.deadline.set_at(next);
             // The places of streams that ended are free.
             context.waker().wake_by_ref();
@@ -481,7 +465,7 @@ impl Session {
     /// Ends the streams that have waited too long. Whether there were any.
     fn time_out(&mut self, now: Instant) -> bool {
         let timeout = self.tally.plan.timeout;
-        let Self { engine, output, tally, calls, .. } = self;
+        let Self { link, tally, calls, .. } = self;
         let before = calls.len();
         calls.retain(|id, call| {
             let age = now.saturating_duration_since(call.sent_at);
@@ -489,7 +473,7 @@ impl Session {
                 return true;
             }
             tally.timed_out(tally.belongs(call.measured), age, 1);
-            engine.reset(*id, Code::CANCEL, output.buffer());
+            link.reset(*id, Code::CANCEL);
             false
         });
         calls.len() < before
@@ -534,9 +518,6 @@ impl Drop for Session {
         self.tally.open.set(self.tally.open.get() - 1);
     }
 }
-
-/// Output beyond this leaves before more of the bodies is produced.
-const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
 
 /// Outputs of one poll: a wire that always takes more would otherwise keep the loop from its other connections.
 const WRITES_IN_A_ROW_MAX: u32 = 16;

@@ -4,16 +4,15 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
 use anywire_http::{BodyError, StatusCode};
-use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
-use super::session::{Closing, End, Session, Stage};
-use super::timers::{Expired, Timers, Waits};
+use super::session::{Closing, Session, Stage};
+use crate::connection::End;
 use crate::context::FreeContext;
-use crate::limits::Limits;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::service::Service;
+use crate::timers::{Expired, Waits};
 
 impl Session {
     /// Counts the time since the last poll.
@@ -58,7 +57,7 @@ impl Session {
         service: &Service,
     ) -> ControlFlow<End, bool> {
         let limits = &service.limits;
-        looked(&mut self.timers, connection, limits);
+        self.timers.look(connection, limits);
         let counters = &service.counters;
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
         match expired {
@@ -121,14 +120,5 @@ impl Session {
         } else {
             self.end_upload(BodyError::Timeout);
         }
-    }
-}
-
-/// Asks the wire how much of the output the peer has taken, if it is time to.
-pub(crate) fn looked(timers: &mut Timers, connection: &Connection, limits: &Limits) {
-    if timers.is_look_due(limits) {
-        // A wire without a descriptor has no queue behind it: the peer can read all that was written.
-        let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
-        timers.looked(unsent, limits);
     }
 }

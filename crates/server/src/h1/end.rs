@@ -3,7 +3,8 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::task::{Context, Poll};
 
-use super::session::{Closing, End, Env, Session, Stage, Step};
+use super::session::{Closing, Exit, Session, Stage, Step};
+use crate::connection::{End, Env};
 
 impl Session {
     /// Looks whether the peer is still there while the handler works and reads nothing.
@@ -26,7 +27,7 @@ impl Session {
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => {
                     env.service.counters.abandoned.increment();
-                    return Break(End::Close);
+                    return Break(Exit::Over(End::Close));
                 }
                 Poll::Pending => return Continue(Poll::Pending),
             }
@@ -43,17 +44,17 @@ impl Session {
 
     /// Ends so that the peer gets the last response: half-close, then read until the peer closes, too. A close with
     /// unread bytes in the socket would be a reset, which can overtake the response (RFC 9112 9.6).
-    pub(super) fn close(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+    pub(super) fn close(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<Exit> {
         if self.flush(cx, env)?.is_pending() {
             return Continue(());
         }
         if self.closing == Closing::ByReset {
-            return Break(End::Abort);
+            return Break(Exit::Over(End::Abort));
         }
         if !matches!(self.stage, Stage::Lingering) {
             match env.connection.poll_half_close(cx) {
                 Poll::Ready(Ok(())) => self.stage = Stage::Lingering,
-                Poll::Ready(Err(_)) => return Break(End::Close),
+                Poll::Ready(Err(_)) => return Break(Exit::Over(End::Close)),
                 Poll::Pending => return Continue(()),
             }
         }
@@ -65,7 +66,7 @@ impl Session {
                 Poll::Pending => return Continue(()),
             }
         }
-        Break(End::Close)
+        Break(Exit::Over(End::Close))
     }
 }
 

@@ -8,9 +8,6 @@ mod deadlines;
 mod end;
 mod respond;
 mod session;
-mod timers;
 mod upload;
 
-pub(crate) use deadlines::looked;
-pub(crate) use session::{End, Env, Session};
-pub(crate) use timers::{Expired, Timers, Waits};
+pub(crate) use session::{Exit, Session};

@@ -8,10 +8,11 @@ use anywire_http::gateway::status_of_call;
 use anywire_http::h1::{Framing, HeadInfo, encode};
 use anywire_http::{BodyError, Fault, Method, RequestHead, Response, StatusCode, Version};
 
-use super::session::{Closing, Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
+use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
+use crate::connection::Env;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
-use crate::respond::{FAILED, wrong_length};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 use crate::upgrade::Continuation;
@@ -91,11 +92,10 @@ impl Session {
             && !response.body.as_full().is_some_and(|whole| self.output.push_few(whole))
         {
             let body = std::mem::take(&mut response.body);
-            let left = body.length().unwrap_or(u64::MAX);
             match body.into_full() {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
-                    self.stage = Stage::Streaming { body, framing: commitment.framing, left };
+                    self.stage = Stage::Streaming { body, framing: commitment.framing };
                     self.begins_at = begins_at;
                     return;
                 }
@@ -152,7 +152,7 @@ impl Session {
             if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
                 return Continue(Poll::Pending);
             }
-            let Stage::Streaming { body, framing, left } = &mut self.stage else {
+            let Stage::Streaming { body, framing } = &mut self.stage else {
                 return Continue(Poll::Ready(()));
             };
             env.service.dispatch.begins(self.request.endpoint);
@@ -183,25 +183,10 @@ impl Session {
                     self.output.push_bytes(chunk);
                     encode::chunk_tail(self.output.buffer());
                 }
-                Ok(Some(chunk)) => {
-                    let len = chunk.len() as u64;
-                    let Some(rest) = left.checked_sub(len) else {
-                        let why = wrong_length("longer", len - *left);
-                        self.fail_body(why, env);
-                        return Continue(Poll::Ready(()));
-                    };
-                    *left = rest;
-                    self.output.push_bytes(chunk);
-                }
+                Ok(Some(chunk)) => self.output.push_bytes(chunk),
                 Ok(None) => {
-                    match framing {
-                        Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
-                        Framing::Length(_) if *left > 0 => {
-                            let why = wrong_length("shorter", *left);
-                            self.fail_body(why, env);
-                            return Continue(Poll::Ready(()));
-                        }
-                        _ => {}
+                    if *framing == Framing::Chunked {
+                        encode::last_chunk(self.output.buffer(), body.trailers());
                     }
                     self.stage = Stage::Next;
                     self.leave_upload(env.service);

@@ -16,16 +16,16 @@ use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestFacts;
-use super::timers::Timers;
 use super::upload::Upload;
-use crate::connection::agreed_protocol;
-use crate::context::{FreeContext, Origin, Told};
+use crate::connection::{End, Env, agreed_protocol};
+use crate::context::{Origin, Told};
 use crate::dispatch::Run;
 use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
+use crate::timers::Timers;
 use crate::upgrade::Continuation;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
@@ -59,33 +59,24 @@ pub(crate) struct Session {
     pub(super) timers: Timers,
 }
 
-/// The connection and its loop, as a session is polled with them.
-pub(crate) struct Env<'t> {
-    pub(crate) connection: &'t mut Connection,
-    pub(crate) service: &'t Service,
-    pub(crate) context: &'t mut Option<FreeContext>,
-}
-
-/// How a session ended.
+/// Why a session goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum Exit {
     /// Between two requests with nothing in the buffer: the session can go back to the spares.
     Idle,
     /// As `Idle`, but without a request: only empty lines have come, which renew no deadline.
     BlankLines,
-    /// Done: close.
-    Close,
-    /// Broken, or cut: reset.
-    Abort,
     /// The 101 has left: [`Session::into_upgrade`] has what follows.
     Upgrade,
     /// The peer sends the preface of HTTP/2, and no request since the connection was accepted or idle. At the start of the
     /// connection [`Session::into_input`] has what it sent; else [`Session::refuse_preface`] is next.
     Http2,
+    /// The connection is over.
+    Over(End),
 }
 
 /// A step of a session: goes on at once, waits, or ends the session.
-pub(super) type Step<T = ()> = ControlFlow<End, Poll<T>>;
+pub(super) type Step<T = ()> = ControlFlow<Exit, Poll<T>>;
 
 /// How a connection ends once its output has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +96,7 @@ pub(super) enum Stage {
     /// Its handler runs.
     Handling(Run),
     /// The body of its response streams.
-    Streaming { body: Body, framing: Framing, left: u64 },
+    Streaming { body: Body, framing: Framing },
     /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
     Discarding(u64),
     /// Its response is 101. Once that has left, the connection goes to the continuation.
@@ -137,13 +128,13 @@ impl Session {
         }
     }
 
-    /// The continuation of a session that ended by [`End::Upgrade`], whose it is, and the bytes behind its request.
+    /// The continuation of a session that ended by [`Exit::Upgrade`], whose it is, and the bytes behind its request.
     pub(crate) fn into_upgrade(self) -> Option<(Continuation, Option<EndpointId>, Bytes)> {
         let Stage::Switching(continuation) = self.stage else { return None };
         Some((continuation, self.request.endpoint, Bytes::copy_from_slice(self.input.data())))
     }
 
-    /// The bytes of a session that ended by [`End::Http2`].
+    /// The bytes of a session that ended by [`Exit::Http2`].
     pub(crate) fn into_input(self) -> Buffer {
         self.input
     }
@@ -184,7 +175,7 @@ impl Session {
     }
 
     /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<Exit> {
         self.date = env.service.date();
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, env)?.is_pending() {
@@ -208,7 +199,7 @@ impl Session {
                 Err(error) => {
                     if !self.begun && is_http2(self.input.data()) && agreed_protocol(env.connection).is_none()
                     {
-                        return Break(End::Http2);
+                        return Break(Exit::Http2);
                     }
                     env.service.counters.bad_requests.increment();
                     self.refuse(&error, env.connection, env.service);
@@ -220,12 +211,12 @@ impl Session {
             }
             if self.input_ended {
                 // Every request is answered. Half a head is no request.
-                return Break(End::Close);
+                return Break(Exit::Over(End::Close));
             }
             if self.input.is_empty() && (self.decoder.is_idle() || self.decoder.forget_blank_lines()) {
                 self.timers.reset();
                 let begun = std::mem::take(&mut self.begun);
-                return Break(if begun { End::Idle } else { End::BlankLines });
+                return Break(if begun { Exit::Idle } else { Exit::BlankLines });
             }
             if self.read(cx, env)?.is_pending() {
                 return Continue(());
@@ -258,7 +249,7 @@ impl Session {
                 }
                 Stage::Switching(_) => {
                     let flushed = self.flush(cx, env)?;
-                    return if flushed.is_ready() { Break(End::Upgrade) } else { Continue(flushed) };
+                    return if flushed.is_ready() { Break(Exit::Upgrade) } else { Continue(flushed) };
                 }
                 Stage::Discarding(_) => {
                     if self.discard(cx, env)?.is_pending() {
@@ -373,7 +364,7 @@ fn is_http2(data: &[u8]) -> bool {
 #[cold]
 fn wire_error<T>(service: &Service) -> Step<T> {
     service.counters.wire_errors.increment();
-    Break(End::Close)
+    Break(Exit::Over(End::Close))
 }
 
 /// Output beyond this leaves before anything more is produced. So a peer that sends and does not read costs this much

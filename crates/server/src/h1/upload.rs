@@ -8,7 +8,8 @@ use anywire_http::h1::{Framing, RequestEvent, encode};
 use anywire_http::{Body, BodyError, StatusCode};
 use bytes::Bytes;
 
-use super::session::{Closing, Env, Session, Stage, Step};
+use super::session::{Closing, Session, Stage, Step};
+use crate::connection::Env;
 use crate::service::Service;
 
 /// A request body on its way to its reader.

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use anywire_http::BodyError;
 use anywire_http::h2::{Code, StreamId};
 use anywire_loops::clock::{after, precise};
+use anywire_mux::Streams;
 use anywire_wire::Connection;
 
 use super::session::{Parts, Session};
 use super::stream::Stage;
 use super::upload::Upload;
-use crate::h1::{End, Expired, Waits, looked};
+use crate::connection::End;
 use crate::observe::ExchangeEnd;
 use crate::service::Service;
+use crate::timers::{Expired, Waits};
 
 impl Session {
     /// Counts the time since the last poll.
@@ -23,7 +25,7 @@ impl Session {
 
     /// Starts to wait. Returns the time until the first deadline, if there is one.
     pub(crate) fn wait(&mut self, now: Instant, service: &Service) -> Option<Duration> {
-        let keeps_waiting = self.engine.keeps_peer_waiting();
+        let keeps_waiting = self.link.keeps_peer_waiting();
         if std::mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
             // What each upload waits for is another.
             for (id, stream) in &mut self.streams {
@@ -34,7 +36,7 @@ impl Session {
         while let Some(id) = self.changed.pop() {
             self.wait_stream(id, now, service);
         }
-        let write = !self.output.is_empty();
+        let write = !self.link.output.is_empty();
         let waits = Waits { write, linger: self.is_closing() && !write, ..Waits::default() };
         let own = self.timers.wait(waits, now, &service.limits);
         // From here, because handlers that ran in this poll may have taken long.
@@ -50,7 +52,7 @@ impl Session {
 
     /// When the engine wants to know the time. A peer that has ended its direction acknowledges nothing more.
     fn engine_deadline(&self) -> Option<Instant> {
-        self.engine.next_deadline().filter(|_| !self.input_ended)
+        self.link.engine.next_deadline().filter(|_| !self.input_ended)
     }
 
     /// Sets what a stream waits for.
@@ -63,7 +65,7 @@ impl Session {
         let half_closed = self.input_ended;
         // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
         // opens no window any more.
-        let write = self.engine.is_blocked(id) && !half_closed;
+        let write = self.link.is_blocked(id) && !half_closed;
         let waits = Waits { handler, body, write, half_closed, ..Waits::default() };
         stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| after(now, left));
         self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
@@ -72,7 +74,7 @@ impl Session {
     /// Acts on deadlines that had passed when the last poll began. One that has passed since waits for the next poll, which
     /// looks first at what has come meanwhile. Returns true if the session is to be polled again.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
-        looked(&mut self.timers, connection, &service.limits);
+        self.timers.look(connection, &service.limits);
         match self.timers.expired(&service.limits) {
             Some(Expired::WriteSilent) => {
                 service.counters.write_timeouts.increment();
@@ -100,7 +102,7 @@ impl Session {
             acted = true;
         } else if self.engine_deadline().is_some_and(|at| at <= now) {
             acted = true;
-            if let Err(error) = self.engine.advance(now, self.output.buffer()) {
+            if let Err(error) = self.link.advance(now) {
                 self.fail(error, service);
             }
         } else if self.idle_since.is_some_and(|since| now >= after(since, service.limits.idle_timeout)) {
@@ -116,7 +118,7 @@ impl Session {
 
     /// Tells the peer that the connection ends, and ends it.
     fn leave(&mut self) {
-        self.engine.leave(self.output.buffer());
+        self.link.leave();
         self.begin_close();
     }
 
@@ -140,15 +142,10 @@ impl Session {
         match stream.timers.expired(limits) {
             Some(Expired::Handler) => {
                 let Stage::Handling(run) = std::mem::replace(&mut stream.stage, Stage::Done) else { return };
-                let parts = &mut Parts {
-                    engine: &mut self.engine,
-                    output: &mut self.output,
-                    date: &self.date,
-                    service,
-                };
+                let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
                 let (is_head, endpoint) = (stream.is_head, stream.endpoint);
                 if let Some(upload) = stream.upload.take() {
-                    parts.engine.discarded(id, upload.into_unread(), parts.output.buffer());
+                    parts.link.discarded(id, upload.into_unread());
                 }
                 stream.stage = Self::respond(
                     parts,

@@ -8,6 +8,5 @@ mod refused;
 mod session;
 mod stream;
 mod upload;
-mod waker;
 
 pub(crate) use session::Session;

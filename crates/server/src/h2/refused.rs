@@ -6,12 +6,13 @@ use anywire_advice::Chain;
 use anywire_http::Version;
 use anywire_http::h1::DecodeError;
 use anywire_http::h2::StreamId;
+use anywire_mux::StreamWaker;
 
 use super::session::{Parts, Session};
 use super::stream::{Stage, Stream};
-use super::waker::StreamWaker;
-use crate::h1::{Env, Timers};
+use crate::connection::Env;
 use crate::refusal::{Refusal, RefusalKind};
+use crate::timers::Timers;
 
 impl Session {
     /// Answers a request whose head or trailers are too large. Its handler, if it has one, is cancelled.
@@ -34,8 +35,7 @@ impl Session {
         let text = Chain(limit).for_peer().to_string();
         let refusal = Refusal::new(RefusalKind::TooLarge, status, &text).of(Some(&peer));
         let mut response = service.dispatch.word(None, &refusal);
-        let parts =
-            &mut Parts { engine: &mut self.engine, output: &mut self.output, date: &self.date, service };
+        let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
         let stage = Self::respond(parts, id, &mut response, is_head, None, &mut exchange);
         if matches!(stage, Stage::Done) {
             self.written_whole(exchange);

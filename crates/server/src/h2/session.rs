@@ -1,38 +1,33 @@
 //! A busy connection: frames come in, streams are answered, and what is ready leaves in as few writes as possible.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Abuse, Code, Engine, Error, Event, Limits, StreamId};
+use anywire_http::h2::{Abuse, Code, Error, Event, Limits, StreamId, StreamMap};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
 use anywire_loops::clock::precise;
-use anywire_wire::{Connection, Output};
+use anywire_mux::{Http2, StreamWaker, Streams, Woken};
 
-use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
+use super::stream::{Stage, Stream};
 use super::upload::Upload;
-use super::waker::{StreamWaker, Woken};
-use crate::connection::is_cut;
+use crate::connection::{End, Env, is_cut};
 use crate::context::{FreeContext, Origin, Told};
-use crate::h1::{End, Env, Timers};
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::service::{Date, Ending, Service};
+use crate::timers::Timers;
 
 /// The state of a connection that speaks HTTP/2.
 pub(crate) struct Session {
-    /// `None` while nothing is to be read.
-    input: Option<Buffer>,
-    pub(super) output: Output,
-    pub(super) engine: Engine,
-    pub(super) streams: HashMap<StreamId, Box<Stream>>,
+    pub(super) link: Http2,
+    pub(super) streams: StreamMap<Box<Stream>>,
     /// The exchanges whose responses are written and have not left.
     pub(super) written: Written,
-    pub(super) woken: Arc<Woken>,
+    pub(super) woken: Arc<Woken<StreamId>>,
     /// What has woken an earlier stream, for the next one.
-    spare_waker: Option<Arc<StreamWaker>>,
+    spare_waker: Option<Arc<StreamWaker<StreamId>>>,
     /// Streams to be polled in this turn.
     touched: Vec<StreamId>,
     /// Streams that wait for something else than before this turn.
@@ -75,8 +70,7 @@ enum Closing {
 
 /// What is needed to answer.
 pub(super) struct Parts<'s> {
-    pub(super) engine: &'s mut Engine,
-    pub(super) output: &'s mut Output,
+    pub(super) link: &'s mut Http2,
     pub(super) date: &'s Date,
     pub(super) service: &'s Service,
 }
@@ -84,16 +78,13 @@ pub(super) struct Parts<'s> {
 impl Session {
     /// A session for a connection of which `input` has the first bytes.
     pub(crate) fn new(input: Buffer, service: &Service) -> Self {
-        let mut output = service.take_output();
         let limits = Limits { head: service.limits.head, ..service.limits.http2 };
         service.counters.http2_connections.increment();
-        let mut engine = Engine::server(limits, precise(), output.buffer());
-        engine.leave_refusals();
+        let mut link = Http2::server(limits, precise(), input, service.take_output());
+        link.engine.leave_refusals();
         Self {
-            input: Some(input),
-            output,
-            engine,
-            streams: HashMap::new(),
+            link,
+            streams: StreamMap::default(),
             written: Written::default(),
             woken: Arc::default(),
             spare_waker: None,
@@ -121,11 +112,11 @@ impl Session {
         self.polled_at = Some(now);
         self.date = env.service.date();
         self.woken.set_task(cx.waker());
-        if self.input.is_none() && self.output.is_empty() {
-            self.output = env.service.take_output();
+        if self.is_resting && self.link.input.is_none() && self.link.output.is_empty() {
+            self.link.output = env.service.take_output();
         }
         if env.service.ending() != Ending::No {
-            self.engine.shut_down(self.output.buffer());
+            self.link.engine.shut_down(self.link.output.buffer());
         }
         loop {
             if self.ending != Closing::No {
@@ -140,21 +131,21 @@ impl Session {
                 self.poll_stream(id, now, env.service);
             }
             self.transmit(now, env.service);
-            if (self.engine.is_drained() || self.input_ended) && self.streams.is_empty() {
+            if (self.link.engine.is_drained() || self.input_ended) && self.streams.is_empty() {
                 self.ending = Closing::Flushing;
                 continue;
             }
-            let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
+            let was_full = !self.link.has_room();
             let flushed = self.flush(cx, env)?;
             if was_full && flushed.is_ready() {
                 continue;
             }
             // Else it reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section
             // 5.2.2).
-            if self.output.len() >= OUTPUT_LIMIT_BYTES || self.input_ended {
+            if self.link.is_full() || self.input_ended {
                 return Continue(());
             }
-            match self.fill(cx, env.connection) {
+            match self.link.poll_read(cx, env.connection) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(Ok(0)) => {
                     if self.is_idle() {
@@ -181,7 +172,7 @@ impl Session {
 
     /// Whether a request is under way, or may be: the peer has not acknowledged yet that there are to be no more.
     pub(crate) fn may_have_request(&self) -> bool {
-        !self.is_closing() || !self.output.is_empty()
+        !self.is_closing() || !self.link.output.is_empty()
     }
 
     /// The peer has ended its direction. It may still wait for the answers to what it has sent whole, and its handlers are
@@ -190,7 +181,7 @@ impl Session {
     fn end_input(&mut self) {
         self.input_ended = true;
         (self.has_part, self.partial_since) = (false, None);
-        self.engine.leave(self.output.buffer());
+        self.link.leave();
         for (id, stream) in &mut self.streams {
             if let Some(upload) = &mut stream.upload {
                 upload.cut_short();
@@ -205,18 +196,18 @@ impl Session {
     /// Between two requests, with nothing to send or to take.
     fn is_idle(&self) -> bool {
         self.streams.is_empty()
-            && self.engine.is_idle()
-            && self.output.is_empty()
+            && self.link.engine.is_idle()
+            && self.link.output.is_empty()
             && self.ending == Closing::No
-            && self.input.as_ref().is_none_or(Buffer::is_empty)
+            && self.link.unread() == 0
     }
 
     /// Begins to be idle, and frees what only a busy connection needs. Frames that ask for nothing do not renew this.
     fn rest(&mut self, service: &Service) {
         self.is_resting = true;
-        self.input = None;
-        service.put_output(std::mem::take(&mut self.output));
-        self.streams = HashMap::new();
+        self.link.input = None;
+        service.put_output(std::mem::take(&mut self.link.output));
+        self.streams = StreamMap::default();
         (self.touched, self.changed) = Default::default();
         self.timers.reset();
         self.earliest = None;
@@ -224,17 +215,17 @@ impl Session {
 
     /// Takes all events that are there.
     fn receive(&mut self, now: Instant, env: &Env<'_>) {
-        let before = self.input.as_ref().map_or(0, Buffer::len);
-        let was_within_head = self.engine.is_within_head();
+        let before = self.link.unread();
+        let was_within_head = self.link.engine.is_within_head();
         let mut rounds = 0;
-        while self.output.len() < OUTPUT_LIMIT_BYTES && !self.input_ended {
-            let Some(input) = &mut self.input else { return };
+        while !self.link.is_full() && !self.input_ended {
             rounds += 1;
-            match self.engine.receive(now, input, self.output.buffer()) {
+            match self.link.receive(now) {
                 Ok(None) => {
-                    let is_within_head = self.engine.is_within_head();
-                    let is_whole = rounds > 1 || input.len() < before && !(was_within_head && is_within_head);
-                    self.has_part = is_within_head || !input.is_empty();
+                    let is_within_head = self.link.engine.is_within_head();
+                    let is_whole =
+                        rounds > 1 || self.link.unread() < before && !(was_within_head && is_within_head);
+                    self.has_part = is_within_head || self.link.unread() > 0;
                     if is_whole {
                         self.partial_since = None;
                     }
@@ -252,7 +243,7 @@ impl Session {
                             self.touched.push(id);
                         }
                     } else {
-                        self.engine.discarded(id, length, self.output.buffer());
+                        self.link.discarded(id, length);
                     }
                 }
                 Ok(Some(Event::Trailers { id, fields })) => {
@@ -335,8 +326,7 @@ impl Session {
         let mut stage = Stage::Done;
         let mut answered_by = None;
         let mut exchange = Tracked::default();
-        let parts =
-            &mut Parts { engine: &mut self.engine, output: &mut self.output, date: &self.date, service };
+        let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
         let answered = |response: &mut Response, endpoint, tracked| {
             (answered_by, exchange) = (Some(endpoint), tracked);
             stage = Self::respond(parts, id, response, is_head, answered_by, &mut exchange);
@@ -368,7 +358,7 @@ impl Session {
             }
             return;
         }
-        let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending { .. }));
+        let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending(_)));
         // Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
         let timers = Timers::default();
         let stream =
@@ -382,27 +372,17 @@ impl Session {
         }
     }
 
-    /// Reads once.
-    fn fill(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<std::io::Result<usize>> {
-        let input = self.input.get_or_insert_with(Buffer::new);
-        let read = ready!(connection.poll_read(cx, input.spare()));
-        if let Ok(read) = read {
-            input.filled(read);
-        }
-        Poll::Ready(read)
-    }
-
     /// Writes as much of the output as the wire takes. Ready once all of it has left.
     fn flush(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End, Poll<()>> {
-        if self.output.is_empty() {
+        if self.link.output.is_empty() {
             return Continue(Poll::Ready(()));
         }
-        let unsent = self.output.unsent();
-        let flushed = self.output.poll_flush(cx, env.connection);
+        let unsent = self.link.output.unsent();
+        let flushed = self.link.output.poll_flush(cx, env.connection);
         if !self.written.is_empty() {
-            self.written.taken(self.output.taken());
+            self.written.taken(self.link.output.taken());
         }
-        self.timers.wrote(unsent.saturating_sub(self.output.unsent()), &env.service.limits);
+        self.timers.wrote(unsent.saturating_sub(self.link.output.unsent()), &env.service.limits);
         match flushed {
             Poll::Ready(Ok(())) => Continue(Poll::Ready(())),
             Poll::Ready(Err(_)) => {
@@ -418,7 +398,7 @@ impl Session {
     #[inline]
     pub(super) fn written_whole(&mut self, exchange: Tracked) {
         if exchange.is_some() {
-            self.written.push(self.output.end(), exchange);
+            self.written.push(self.link.output.end(), exchange);
         }
     }
 
@@ -466,8 +446,8 @@ impl Session {
             }
         }
         loop {
-            self.input = None;
-            match self.fill(cx, env.connection) {
+            self.link.input = None;
+            match self.link.poll_read(cx, env.connection) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(_) => return Break(End::Close),
                 Poll::Pending => return Continue(()),

@@ -5,10 +5,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::h1::encode::forbids_body;
-use anywire_http::h2::{Code, Engine, ResponseParts, StreamId, Unsent};
+use anywire_http::h2::{Code, ResponseParts, StreamId, Unsent};
 use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
 use anywire_loops::clock::precise;
-use anywire_wire::Output;
+use anywire_mux::{Http2, Next, Outgoing, Sent, Streams, send};
 use bytes::Bytes;
 
 use super::session::{Parts, Session};
@@ -16,11 +16,10 @@ use super::upload::Upload;
 use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
-use crate::h1::Timers;
 use crate::observe::{ExchangeEnd, Tracked};
-use crate::respond::wrong_length;
 use crate::router::EndpointId;
 use crate::service::Service;
+use crate::timers::Timers;
 
 /// A stream that is not answered yet, or not to its end.
 pub(super) struct Stream {
@@ -39,83 +38,54 @@ pub(super) struct Stream {
 pub(super) enum Stage {
     /// Its handler runs.
     Handling(Run),
-    /// Its response has a body: a piece of it, and what follows.
-    Sending { piece: Bytes, rest: Option<Body>, left: Option<u64> },
+    /// Its response has a body.
+    Sending(Outgoing<Body>),
     /// All of its response was given to the engine.
     Done,
 }
 
-/// What follows of a response. Only data needs a window (RFC 9113 section 6.9.1).
-pub(super) enum Next {
-    /// Data, of which there is some.
-    Data,
-    End(Option<Headers>),
-    /// Nothing now.
-    Later,
-    Broken(BodyError),
-    Panicked,
+/// Why a response's body breaks off.
+pub(super) enum Failure {
+    Body(BodyError),
+    /// Noted already.
+    Panic,
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        Self::Body(error)
+    }
 }
 
 impl Stream {
-    /// Takes at most `room` bytes of the response's body.
-    fn take(&mut self, room: usize) -> Bytes {
-        let Stage::Sending { piece, .. } = &mut self.stage else { return Bytes::new() };
-        let piece = piece.split_to(room.min(piece.len()));
-        self.exchange.sent(piece.len());
-        piece
-    }
-
     /// Looks what follows. A body that has nothing may wait for more of its request, as an echo does.
-    fn next(&mut self, id: StreamId, engine: &mut Engine, output: &mut Output, service: &Service) -> Next {
+    fn next(&mut self, id: StreamId, link: &mut Http2, service: &Service) -> Next<Failure> {
         loop {
             let next = self.poll_body(service);
             if !matches!(next, Next::Later) || self.upload.is_none() {
                 return next;
             }
             let waker = self.waker.clone();
-            if !self.feed(id, &mut Context::from_waker(&waker), engine, output) {
+            if !self.feed(id, &mut Context::from_waker(&waker), link) {
                 return next;
             }
         }
     }
 
     /// Asks the response's body for its next piece, unless there is some of the last one.
-    fn poll_body(&mut self, service: &Service) -> Next {
-        let Stage::Sending { piece, rest, left } = &mut self.stage else { return Next::Later };
-        if !piece.is_empty() {
-            return Next::Data;
-        }
-        let Some(body) = rest else { return Next::End(None) };
+    fn poll_body(&mut self, service: &Service) -> Next<Failure> {
+        let Stage::Sending(body) = &mut self.stage else { return Next::Later };
         let cx = &mut Context::from_waker(&self.waker);
-        service.dispatch.begins(self.endpoint);
-        let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
-        service.dispatch.ends();
-        let polled = match polled {
-            Ok(polled) => polled,
-            Err(panic) => {
-                service.dispatch.note_panic(self.endpoint, panic);
-                return Next::Panicked;
-            }
-        };
-        match polled {
-            Poll::Pending => Next::Later,
-            Poll::Ready(Ok(Some(chunk))) => {
-                if let Some(left) = left {
-                    let len = chunk.len() as u64;
-                    let Some(rest) = left.checked_sub(len) else {
-                        return Next::Broken(wrong_length("longer", len - *left));
-                    };
-                    *left = rest;
-                }
-                *piece = chunk;
-                Next::Data
-            }
-            Poll::Ready(Ok(None)) if let Some(left @ 1..) = *left => {
-                Next::Broken(wrong_length("shorter", left))
-            }
-            Poll::Ready(Ok(None)) => Next::End(body.trailers().cloned()),
-            Poll::Ready(Err(error)) => Next::Broken(error),
-        }
+        let endpoint = self.endpoint;
+        body.next(|body| {
+            service.dispatch.begins(endpoint);
+            let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
+            service.dispatch.ends();
+            polled.map(|polled| polled.map_err(Failure::Body)).unwrap_or_else(|panic| {
+                service.dispatch.note_panic(endpoint, panic);
+                Poll::Ready(Err(Failure::Panic))
+            })
+        })
     }
 
     /// Takes a part of the request's body. Returns false if nobody reads that.
@@ -128,18 +98,18 @@ impl Stream {
 
     /// Brings the reader of the request's body what it asks for, as far as that has come. Returns whether there was
     /// anything.
-    fn feed(&mut self, id: StreamId, cx: &mut Context<'_>, engine: &mut Engine, output: &mut Output) -> bool {
+    fn feed(&mut self, id: StreamId, cx: &mut Context<'_>, link: &mut Http2) -> bool {
         let Some(upload) = &mut self.upload else { return false };
         let moved = upload.advance(cx);
         if moved.bytes > 0 {
-            engine.consumed(id, moved.bytes, output.buffer());
+            link.consumed(id, moved.bytes);
         }
         if moved.discarded > 0 {
-            engine.discarded(id, moved.discarded, output.buffer());
+            link.discarded(id, moved.discarded);
         }
         if moved.ask {
             // Once its response has begun a stream asks for nothing. Its peer sends without that.
-            let _ = engine.inform(id, StatusCode::CONTINUE, &Headers::new(), output.buffer());
+            let _ = link.inform(id, StatusCode::CONTINUE, &Headers::new());
         }
         moved.any
     }
@@ -177,7 +147,7 @@ impl Session {
             Err(_) => {
                 exchange.ends(ExchangeEnd::Failed);
                 // A peer that takes not even that.
-                parts.engine.reset(id, Code::INTERNAL_ERROR, parts.output.buffer());
+                parts.link.reset(id, Code::INTERNAL_ERROR);
                 Stage::Done
             }
         }
@@ -204,7 +174,7 @@ impl Session {
         // Of no bytes trailers may follow.
         let ends = is_head || has_no_body || response.body.as_full().is_some_and(Bytes::is_empty);
         let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
-        parts.engine.respond(id, &head, ends, parts.output.buffer()).map(|()| ends)
+        parts.link.respond(id, &head, ends).map(|()| ends)
     }
 
     /// Sends a body that fits behind its head, or begins with it. Returns the stage that the stream is in then.
@@ -215,25 +185,17 @@ impl Session {
         response: &mut Response,
         exchange: &mut Tracked,
     ) -> Stage {
-        if let Some(whole) = response.body.as_full()
-            && parts.output.len() < OUTPUT_HIGH_WATER_BYTES
-            && parts.engine.may_send_at_once(id, whole.len())
-        {
-            parts.engine.data_head(id, whole.len(), true, parts.output.buffer());
-            if !parts.output.push_few(whole) {
-                parts.output.push_bytes(whole.clone());
-            }
+        if response.body.as_full().is_some_and(|whole| parts.link.send_at_once(id, whole)) {
             if exchange.is_some() {
                 exchange.responds(response, true);
             }
             return Stage::Done;
         }
         exchange.responds(response, false);
-        let left = response.body.length();
-        match std::mem::take(&mut response.body).into_full() {
-            Ok(piece) => Stage::Sending { piece, rest: None, left: None },
-            Err(body) => Stage::Sending { piece: Bytes::new(), rest: Some(body), left },
-        }
+        Stage::Sending(match std::mem::take(&mut response.body).into_full() {
+            Ok(whole) => Outgoing::whole(whole),
+            Err(body) => Outgoing::streamed(body),
+        })
     }
 
     /// Polls the handler of a stream, and brings it what it asks for of its request's body.
@@ -245,16 +207,11 @@ impl Session {
         let waker = stream.waker.clone();
         let cx = &mut Context::from_waker(&waker);
         loop {
-            let moved = stream.feed(id, cx, &mut self.engine, &mut self.output);
+            let moved = stream.feed(id, cx, &mut self.link);
             match &mut stream.stage {
                 Stage::Handling(run) => match run.poll(&mut stream.context, cx) {
                     Poll::Ready(mut response) => {
-                        let parts = &mut Parts {
-                            engine: &mut self.engine,
-                            output: &mut self.output,
-                            date: &self.date,
-                            service,
-                        };
+                        let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
                         let (is_head, endpoint) = (stream.is_head, stream.endpoint);
                         stream.stage =
                             Self::respond(parts, id, &mut response, is_head, endpoint, &mut stream.exchange);
@@ -263,8 +220,8 @@ impl Session {
                     Poll::Pending if moved => {}
                     Poll::Pending => break,
                 },
-                Stage::Sending { .. } => {
-                    let next = stream.next(id, &mut self.engine, &mut self.output, service);
+                Stage::Sending(_) => {
+                    let next = stream.next(id, &mut self.link, service);
                     return self.send(id, Bytes::new(), next, service);
                 }
                 Stage::Done => break,
@@ -278,54 +235,44 @@ impl Session {
     /// Goes on with a response that has begun.
     pub(super) fn go_on(&mut self, id: StreamId, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if matches!(stream.stage, Stage::Sending { .. }) {
-            let next = stream.next(id, &mut self.engine, &mut self.output, service);
+        if matches!(stream.stage, Stage::Sending(_)) {
+            let next = stream.next(id, &mut self.link, service);
             self.send(id, Bytes::new(), next, service);
         }
     }
 
     /// Sends what is ready, as far as the windows and the output have room.
     pub(super) fn transmit(&mut self, now: Instant, service: &Service) {
-        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
-            && let Some((id, room)) = self.engine.next_to_send()
+        while self.link.has_room()
+            && let Some((id, room)) = self.link.next_to_send()
         {
             let Some(stream) = self.streams.get_mut(&id) else {
-                self.engine.wants_to_send(id, false);
+                self.link.wants_to_send(id, false);
                 continue;
             };
             stream.timers.count(now);
             self.changed.push(id);
-            let piece = stream.take(room);
+            let piece = match &mut stream.stage {
+                Stage::Sending(body) => body.take(room),
+                _ => Bytes::new(),
+            };
+            stream.exchange.sent(piece.len());
             stream.timers.wrote(piece.len(), &service.limits);
             // Looked at before, so that the last piece says that it is.
-            let next = stream.next(id, &mut self.engine, &mut self.output, service);
+            let next = stream.next(id, &mut self.link, service);
             self.send(id, piece, next, service);
         }
     }
 
     /// Sends a piece of a response, which has its turn, and what follows unless that is data.
-    fn send(&mut self, id: StreamId, piece: Bytes, next: Next, service: &Service) {
-        let end = matches!(next, Next::End(None));
-        if matches!(next, Next::Later | Next::End(Some(_))) {
-            self.engine.wants_to_send(id, false);
-        }
-        if end || !piece.is_empty() {
-            self.engine.data_head(id, piece.len(), end, self.output.buffer());
-            self.output.push_bytes(piece);
-        }
-        match next {
-            Next::Data => self.engine.wants_to_send(id, true),
-            Next::Later => {}
-            Next::End(trailers) => {
-                if let Some(trailers) = trailers
-                    && let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer())
-                {
-                    return self.break_off(id, BodyError::failed(error), service);
-                }
-                self.finish(id, service);
+    fn send(&mut self, id: StreamId, piece: Bytes, next: Next<Failure>, service: &Service) {
+        match send(&mut self.link, id, piece, next) {
+            Sent::Open => {}
+            Sent::Ended => self.finish(id, service),
+            Sent::Broken(Failure::Body(error)) => self.break_off(id, error, service),
+            Sent::Broken(Failure::Panic) => {
+                self.drop_stream(id, Code::INTERNAL_ERROR, ExchangeEnd::Failed, service);
             }
-            Next::Broken(error) => self.break_off(id, error, service),
-            Next::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, ExchangeEnd::Failed, service),
         }
     }
 
@@ -348,7 +295,7 @@ impl Session {
             self.written_whole(stream.exchange.take());
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
-        self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
+        self.link.reset(id, Code::NO_ERROR);
     }
 
     /// Ends a stream in the middle. What its handler's destructor does is contained.
@@ -357,12 +304,6 @@ impl Session {
             stream.exchange.ends(end);
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
-        self.engine.reset(id, code, self.output.buffer());
+        self.link.reset(id, code);
     }
 }
-
-/// Output beyond this leaves before more of a body is produced.
-pub(super) const OUTPUT_HIGH_WATER_BYTES: usize = 64 * 1024;
-
-/// Output beyond this leaves before more is read: so many heads and acknowledgements a peer that reads does not leave there.
-pub(super) const OUTPUT_LIMIT_BYTES: usize = 4 * OUTPUT_HIGH_WATER_BYTES;

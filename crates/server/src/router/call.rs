@@ -12,6 +12,7 @@ use super::Router;
 use crate::context::Origin;
 use crate::dispatch::Dispatch;
 use crate::limits::Limits;
+use crate::request::Ticket;
 
 impl Router {
     /// Answers one request, without server, thread or name: for tests of a service. `Request::get("/path")` and its like
@@ -65,14 +66,16 @@ impl Router {
 async fn run(dispatch: &Rc<Dispatch>, request: Request) -> Response {
     let Request { head, body, .. } = request;
     let body = Some(body).filter(|body| !body.is_empty());
-    let origin = || Origin::at("memory:call".parse().expect("an address"));
+    // A request that a handler passes on keeps its peer.
+    let known = head.extensions().get::<Ticket>().map(|ticket| ticket.origin().clone());
+    let origin = || known.unwrap_or_else(|| Origin::at("memory:call".parse().expect("an address")));
     let mut context = None;
-    let mut begins = Some((head, body));
+    let mut begins = Some((head, body, origin));
     let mut runs = None;
     let work = Work::here();
     poll_fn(|cx| {
         let outer = work.label();
-        if let Some((head, body)) = begins.take() {
+        if let Some((head, body, origin)) = begins.take() {
             let mut answer = None;
             let answered = |response: &mut Response, _, _| {
                 answer = Some(std::mem::replace(response, Response::new(StatusCode::OK)));

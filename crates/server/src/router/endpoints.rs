@@ -97,6 +97,9 @@ impl fmt::Display for RouteName {
 pub(crate) struct EndpointId(u32);
 
 impl EndpointId {
+    /// Of a request that no router has matched.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }

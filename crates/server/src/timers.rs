@@ -1,4 +1,4 @@
-//! How long a busy connection has waited, and for what. Knows no clock: time is a parameter.
+//! How long a busy connection, or a stream, has waited, and for what: of every protocol. Knows no clock: time is a parameter.
 //!
 //! Several waits run side by side: a handler works while its peer is slow to take earlier answers. Each has its own
 //! stopwatch, so progress in one never renews another.
@@ -6,6 +6,9 @@
 mod pace;
 
 use std::time::{Duration, Instant};
+
+use anywire_sys::send_queue::unsent_bytes;
+use anywire_wire::Connection;
 
 use self::pace::{Allowance, Pace};
 use crate::limits::Limits;
@@ -149,8 +152,16 @@ impl Timers {
         (waits.half_closed && self.half_closed >= limits.half_close_timeout).then_some(Expired::HalfClosed)
     }
 
-    /// Whether it is time to ask the wire how much of the output the peer has taken.
-    pub(crate) fn is_look_due(&self, limits: &Limits) -> bool {
+    /// Asks the wire how much of the output the peer has taken, if it is time to.
+    pub(crate) fn look(&mut self, connection: &Connection, limits: &Limits) {
+        if self.is_look_due(limits) {
+            // A wire without a descriptor has no queue behind it: the peer can read all that was written.
+            let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
+            self.looked(unsent, limits);
+        }
+    }
+
+    fn is_look_due(&self, limits: &Limits) -> bool {
         self.waits.write
             && (self.since_look >= look_interval(limits) || self.write.left(limits.write_timeout).is_zero())
     }
