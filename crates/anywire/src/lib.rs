@@ -77,7 +77,9 @@ pub use anywire_client::Client;
 pub use anywire_http::{Body, Bytes, Headers, Method, Response, StatusCode};
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
-pub use anywire_server::{Error, Html, IntoResponse, Json, Path, Query, Request, Router, Server, State};
+pub use anywire_server::{
+    Error, Handler, Html, IntoResponse, Json, Layer, Next, Path, Query, Request, Router, Server, State,
+};
 pub use anywire_wire::Address;
 
 /// The code in the README compiles.

@@ -6,7 +6,10 @@
 //! and a response that cannot be sent come back as responses with their status.
 
 mod faults;
+mod routing;
 
+use std::cell::{Cell, OnceCell};
+use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,11 +22,15 @@ use anywire_loops::{Label, Work};
 use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
 use crate::counters::Live;
+use crate::extract::StatesId;
 use crate::handler::{Slot, Slots};
+use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::observe::{Observers, Tracked};
 use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request};
-use crate::router::{EndpointId, Matched, Table};
+use crate::router::{EndpointId, Matched, Serves, Table, UsedLayer};
+
+pub(crate) use self::routing::Routing;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
@@ -31,6 +38,10 @@ pub(crate) struct Dispatch {
     param_names: Vec<Rc<[Box<str>]>>,
     /// By endpoint: memory in which its handler has run before.
     slots: Vec<Slots>,
+    /// By the number of a layer: what this loop has of it, once a request has gone through it.
+    layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
+    /// The route that the layers of the server have gone on to, in the current poll of a run.
+    routed: Cell<Option<EndpointId>>,
     contexts: Rc<Contexts>,
     counters: Arc<Live>,
     observers: Rc<Observers>,
@@ -61,6 +72,8 @@ impl Dispatch {
                 .names()
                 .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
+            layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
+            routed: Cell::default(),
             contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes, Arc::clone(&counters)),
             table,
             counters,
@@ -88,13 +101,13 @@ impl Dispatch {
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
-        let is_head = *head.method() == Method::HEAD;
+        let asks = Asks::of(head.method());
         let Matched { endpoint, params } = match self.table.find_literal(&head) {
             Some(endpoint) => Matched { endpoint, params: Params::default() },
             None => self.table.find(&head, &self.param_names),
         };
         let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
-        let exchange = if self.is_observed {
+        let mut exchange = if self.is_observed {
             self.begin_exchange(&head, endpoint, body.as_ref(), &free)
         } else {
             Tracked::default()
@@ -105,7 +118,7 @@ impl Dispatch {
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    let mut response = self.panicked(endpoint, panic, Some(free.peer()));
+                    let mut response = self.panicked(Some(endpoint), None, panic, Some(free.peer()));
                     *context = Some(free);
                     answered(&mut response, endpoint, exchange);
                     return None;
@@ -117,28 +130,36 @@ impl Dispatch {
         self.work.begins(slots.label());
         let mut started = slot.as_mut().start(request, cx);
         self.work.ends();
+        // Whose answer it is: that of a route, within the layers of the server.
+        let answers = self.answers(endpoint, endpoint);
+        if exchange.is_some() {
+            exchange.goes_to(self.route(answers));
+        }
         match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                self.vet(endpoint, response, is_head, context.as_ref());
-                answered(response, endpoint, exchange);
-                self.release(Some(endpoint), response);
+                self.vet(answers, response, asks, context.as_ref());
+                answered(response, answers, exchange);
+                self.release(Some(answers), response);
                 None
             }
             Ok(Poll::Pending) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
-                Some(Run { slot: Some(slot), dispatch, endpoint, context: id, is_head, exchange })
+                let (runs, endpoint) = (endpoint, answers);
+                Some(Run { slot: Some(slot), dispatch, runs, endpoint, context: id, asks, exchange })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
                 let panic = std::mem::replace(panic, Box::new(()));
-                let mut response = self.panicked(endpoint, panic, context.as_ref().map(FreeContext::peer));
-                answered(&mut response, endpoint, exchange);
+                let layer = self.table.outermost_layer(endpoint);
+                let peer = context.as_ref().map(FreeContext::peer);
+                let mut response = self.panicked(Some(answers), layer, panic, peer);
+                answered(&mut response, answers, exchange);
                 None
             }
         }
@@ -172,10 +193,15 @@ impl Dispatch {
         body: Option<&Body>,
         context: &FreeContext,
     ) -> Tracked {
-        let route = self.contexts.paths[endpoint.index()].as_ref();
+        let route = self.route(endpoint);
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
         self.observers.begin(head, route, received, context.peer())
+    }
+
+    /// The path of the route of this handler.
+    fn route(&self, endpoint: EndpointId) -> Option<&Rc<str>> {
+        self.contexts.paths[endpoint.index()].as_ref()
     }
 
     /// The response to a request that is refused, as the program words it.
@@ -186,7 +212,7 @@ impl Dispatch {
         }
         let name = endpoint.map(|endpoint| self.table.name(endpoint)).filter(|name| *name.method != *"*");
         let method = name.and_then(|name| Method::from_bytes(name.method.as_bytes()).ok());
-        let route = endpoint.and_then(|endpoint| self.contexts.paths[endpoint.index()].as_deref());
+        let route = endpoint.and_then(|endpoint| self.route(endpoint)).map(AsRef::as_ref);
         let refusal = Refusal { method: method.as_ref(), route, ..*refusal };
         self.refusals.word(&refusal, &self.counters)
     }
@@ -213,16 +239,65 @@ impl Dispatch {
         self.drop_contained(Some(endpoint), slot);
     }
 
-    /// Memory for a run of a handler. It holds a clone of the handler, which may panic.
+    /// Memory for a run of a handler within its layers. It holds a clone of the handler, which may panic.
     #[cold]
-    fn new_slot(&self, endpoint: EndpointId) -> thread::Result<Slot> {
-        catch_unwind(AssertUnwindSafe(|| self.table.slot(endpoint)))
+    fn new_slot(self: &Rc<Self>, endpoint: EndpointId) -> thread::Result<Slot> {
+        catch_unwind(AssertUnwindSafe(|| {
+            let served = self.table.served(endpoint);
+            let centre = match &served.serves {
+                Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(),
+                Serves::Handler(handler) => {
+                    Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
+                }
+                Serves::Routes => Centre::Routes,
+            };
+            let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
+            chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
+        }))
+    }
+
+    /// What this loop has of a layer, made at its first request.
+    fn link(&self, used: UsedLayer) -> Link {
+        let layer = self.layers[used.layer].get_or_init(|| self.table.layers()[used.layer].on_loop());
+        Link { layer: Rc::clone(layer), states: Some(self.table.states_of(used)) }
+    }
+
+    /// Whose answer it is: that of the route which the current poll has gone on to, if layers of the server were run.
+    #[inline]
+    fn answers(&self, ran: EndpointId, so_far: EndpointId) -> EndpointId {
+        if self.table.around() != Some(ran) {
+            return so_far;
+        }
+        cold_path();
+        self.routed.take().unwrap_or(so_far)
     }
 }
 
 impl Drop for Dispatch {
     fn drop(&mut self) {
         drop_each(self.slots.drain(..).flat_map(Slots::into_all));
+        drop_each(self.layers.drain(..).filter_map(OnceCell::into_inner));
+    }
+}
+
+/// What the method of a request forbids its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    Anything,
+    /// HEAD: the body stays behind.
+    Head,
+    /// CONNECT: a 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
+    Tunnel,
+}
+
+impl Asks {
+    #[inline]
+    fn of(method: &Method) -> Self {
+        match *method {
+            Method::HEAD => Self::Head,
+            Method::CONNECT => Self::Tunnel,
+            _ => Self::Anything,
+        }
     }
 }
 
@@ -231,9 +306,12 @@ pub(crate) struct Run {
     /// `None` once it has ended.
     slot: Option<Slot>,
     dispatch: Rc<Dispatch>,
+    /// Whose slot it is.
+    runs: EndpointId,
+    /// Whose answer it is.
     endpoint: EndpointId,
     context: ContextId,
-    is_head: bool,
+    asks: Asks,
     /// Until its driver takes it.
     exchange: Tracked,
 }
@@ -243,6 +321,12 @@ impl Run {
     #[inline]
     pub(crate) fn take_exchange(&mut self) -> Tracked {
         self.exchange.take()
+    }
+
+    /// Notes to which route it has gone on. Within layers of the server that is not known at once.
+    #[cold]
+    pub(crate) fn note_route(&self, exchange: &mut Tracked) {
+        exchange.goes_to(self.dispatch.route(self.endpoint));
     }
 
     /// Whose run it is.
@@ -262,6 +346,7 @@ impl Run {
         dispatch.begins(Some(self.endpoint));
         let polled = slot.as_mut().poll(cx);
         dispatch.ends();
+        self.endpoint = dispatch.answers(self.runs, self.endpoint);
         match polled {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);
@@ -271,20 +356,21 @@ impl Run {
                 Poll::Pending
             }
             Ok(Poll::Ready(mut response)) => {
-                dispatch.put_slot(self.endpoint, slot);
+                dispatch.put_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
-                dispatch.vet(self.endpoint, &mut response, self.is_head, context.as_ref());
+                dispatch.vet(self.endpoint, &mut response, self.asks, context.as_ref());
                 Poll::Ready(response)
             }
             Err(panic) => {
-                dispatch.drop_slot(self.endpoint, slot);
+                dispatch.drop_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
+                let layer = dispatch.table.outermost_layer(self.runs);
                 let peer = context.as_ref().map(FreeContext::peer);
-                Poll::Ready(dispatch.panicked(self.endpoint, panic, peer))
+                Poll::Ready(dispatch.panicked(Some(self.endpoint), layer, panic, peer))
             }
         }
     }

@@ -4,8 +4,9 @@
 //! fails, on the argument or result that fails it, instead of "`Handler` is not implemented".
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,6 +17,7 @@ use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
 use crate::extract::{FromRequest, FromRequestParts, Needs};
+use crate::layer::{GivenLayer, Layer, Layered};
 use crate::request::Request;
 use anywire_http::IntoResponse;
 
@@ -52,6 +54,61 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
 
     /// Names the states that the arguments need, so that a missing one is an error at start.
     fn needs(needs: &mut Needs);
+
+    /// This handler within a layer, on the routes that it is given to. Layers apply as they were added, the outermost first, and
+    /// within those of the router.
+    ///
+    /// The router's own answers to other methods of the path are not the handler's: a layer that is to see them, such as one that
+    /// answers `OPTIONS`, is given to a router.
+    ///
+    /// ```
+    /// use anywire_server::{Handler, Next, Request, Response, Router};
+    ///
+    /// async fn slowly(request: Request, next: Next) -> Response {
+    ///     next.run(request).await.header("x-slow", "yes")
+    /// }
+    ///
+    /// let report = async || "a long report";
+    /// let router = Router::new().get("/report", report.layer(slowly)).get("/", async || "Hello, World!");
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    fn layer<L: Layer<By>, By: 'static>(self, layer: L) -> Layered<Self, Args> {
+        Layered::new(self, GivenLayer::new(layer, Location::caller()))
+    }
+
+    /// What a router keeps of it.
+    #[doc(hidden)]
+    fn into_parts(self) -> HandlerParts
+    where
+        Args: 'static,
+    {
+        HandlerParts::new(self)
+    }
+}
+
+/// What a router keeps of a handler.
+#[derive(Clone)]
+pub struct HandlerParts {
+    /// The handler itself.
+    pub(crate) endpoint: Arc<dyn Endpoint>,
+    pub(crate) needs: Needs,
+    /// Its own layers, the outermost first.
+    pub(crate) layers: Vec<GivenLayer>,
+}
+
+impl HandlerParts {
+    fn new<H: Handler<Args>, Args: 'static>(handler: H) -> Self {
+        let mut needs = Needs::default();
+        H::needs(&mut needs);
+        Self { endpoint: endpoint(handler), needs, layers: Vec::new() }
+    }
+}
+
+impl fmt::Debug for HandlerParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandlerParts").field("layers", &self.layers).finish_non_exhaustive()
+    }
 }
 
 impl<F, Args, Via: 'static> Handler<(Via, Args)> for F
@@ -70,9 +127,9 @@ where
 }
 
 pin_project! {
-    /// A run of a handler. An `async` block would move the request within itself before it begins.
+    /// A run of a handler or a layer. An `async` block would move the request within itself before it begins.
     #[project = CallState]
-    enum Call<E, F, R> {
+    pub(crate) enum Call<E, F, R> {
         Extracting {
             #[pin]
             extracting: E,
@@ -214,7 +271,7 @@ struct Typed<H, Args> {
 impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
     fn slot(&self) -> Slot {
         let handler = self.handler.clone();
-        Box::pin(Running { start: move |request| handler.clone().call(request), answer: None })
+        Box::pin(Running::new(move |request| handler.clone().call(request)))
     }
 }
 
@@ -284,10 +341,18 @@ pub(crate) trait Run {
 }
 
 pin_project! {
-    struct Running<S, F> {
+    /// A [`Slot`] of any type.
+    pub(crate) struct Running<S, F> {
         start: S,
         #[pin]
         answer: Option<F>,
+    }
+}
+
+impl<S: Fn(Request) -> F, F> Running<S, F> {
+    /// Clear; `start` begins a run.
+    pub(crate) fn new(start: S) -> Self {
+        Self { start, answer: None }
     }
 }
 

@@ -23,7 +23,6 @@
 //!
 //! | not here | until then |
 //! | --- | --- |
-//! | layers (middleware) | an extractor for what several handlers need; a nested [`Router`] for a group of routes |
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
@@ -42,6 +41,7 @@ mod extract;
 mod h1;
 mod h2;
 mod handler;
+mod layer;
 mod limits;
 mod loop_choice;
 mod observe;
@@ -59,7 +59,7 @@ pub mod tower;
 pub mod udp;
 mod upgrade;
 
-pub use anywire_http::IntoResponse;
+pub use anywire_http::{IntoResponse, Response};
 pub use anywire_wire::Upgraded;
 pub use counters::Counters;
 #[cfg(feature = "tls")]
@@ -72,7 +72,10 @@ pub use extract::{
 pub use extract::{ViaParts, ViaRequest};
 pub use handler::Handler;
 #[doc(hidden)]
-pub use handler::{Arguments, Function};
+pub use handler::{Arguments, Function, HandlerParts};
+#[doc(hidden)]
+pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, Within};
+pub use layer::{Layer, LayerFault, Layered, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
 pub use refusal::{Refusal, RefusalKind};

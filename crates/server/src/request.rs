@@ -11,6 +11,7 @@ use anywire_wire::{Address, Credentials, Negotiated};
 #[cfg(feature = "tower")]
 use crate::context::Contexts;
 use crate::context::{Origin, Place, RequestContext};
+use crate::extract::StatesId;
 use crate::router::EndpointId;
 
 /// One request: its [`Parts`], and its body, which is read only when the handler asks for it.
@@ -43,6 +44,7 @@ pub struct Parts {
     head: RequestHead,
     params: Params,
     endpoint: EndpointId,
+    states: StatesId,
     context: RequestContext,
 }
 
@@ -54,7 +56,8 @@ impl Request {
         params: Params,
         context: RequestContext,
     ) -> Self {
-        Self { parts: Parts { head, params, endpoint, context }, body }
+        let states = StatesId::of_endpoint(endpoint);
+        Self { parts: Parts { head, params, endpoint, states, context }, body }
     }
 
     /// Whether the head announced a body. A length of 0 counts as none. Chunks count as a body, although they may be empty.
@@ -95,26 +98,30 @@ impl Request {
     /// A request of no server: without path parameters, and of an unknown peer.
     pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
         let endpoint = EndpointId::NONE;
+        let states = StatesId::of_endpoint(endpoint);
         let context = RequestContext::of_no_server();
-        Self { parts: Parts { head, params: Params::default(), endpoint, context }, body: Some(body) }
+        let parts = Parts { head, params: Params::default(), endpoint, states, context };
+        Self { parts, body: Some(body) }
     }
 
     /// What has to travel with the head, so that the rest of the request is found again.
     pub(crate) fn ticket(&self) -> Ticket {
-        let Parts { head, params, endpoint, context } = &self.parts;
+        let Parts { head, params, endpoint, states, context } = &self.parts;
         Ticket(Arc::new(Stub {
             place: context.place(),
             endpoint: *endpoint,
+            states: *states,
             params: params.to_sent(head.path()),
         }))
     }
 
     /// The request of this ticket with another head and body.
     pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
-        let Stub { place, endpoint, params } = &*ticket.0;
+        let Stub { place, endpoint, states, params } = &*ticket.0;
         let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
         let context = RequestContext::at(place);
-        Self { parts: Parts { head, params, endpoint: *endpoint, context }, body: Some(body) }
+        let parts = Parts { head, params, endpoint: *endpoint, states: *states, context };
+        Self { parts, body: Some(body) }
     }
 
     pub(crate) fn into_head_and_body(self) -> (RequestHead, Body) {
@@ -150,6 +157,7 @@ pub(crate) struct Ticket(Arc<Stub>);
 struct Stub {
     place: Place,
     endpoint: EndpointId,
+    states: StatesId,
     params: Option<SentParams>,
 }
 
@@ -333,7 +341,20 @@ impl Parts {
     }
 
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
-        self.context.server().states.find(self.endpoint)
+        self.context.server().states.find(self.states)
+    }
+
+    /// Goes on to code of another router, which sees other states.
+    #[inline]
+    pub(crate) fn see(&mut self, states: StatesId) {
+        self.states = states;
+    }
+
+    /// The route was looked up.
+    pub(crate) fn set_route(&mut self, endpoint: EndpointId, params: Params) {
+        self.endpoint = endpoint;
+        self.states = StatesId::of_endpoint(endpoint);
+        self.params = params;
     }
 
     /// What all requests of this loop share.

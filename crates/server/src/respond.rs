@@ -144,6 +144,11 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
+/// The response of a handler or a layer that panicked.
+pub(crate) fn failed() -> Response {
+    (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+}
+
 /// The text for the peer if the reason is for the log alone.
 pub(crate) const FAILED: &str = "the server failed to answer this request";
 

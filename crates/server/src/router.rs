@@ -1,8 +1,10 @@
 //! The router: paths, a handler for each method of a path, nested routers.
 
 mod call;
+mod describe;
 mod endpoints;
 mod error;
+mod layers;
 mod leaf;
 mod own;
 mod path;
@@ -10,15 +12,18 @@ mod table;
 mod tree;
 
 use std::panic::Location;
-use std::sync::Arc;
 
 use anywire_http::Method;
 
-use crate::extract::{Needs, StateFactories};
-use crate::handler::{Endpoint, Handler, endpoint};
+use crate::extract::StateFactories;
+use crate::handler::{Handler, HandlerParts};
+use crate::layer::{GivenLayer, Layer};
 
-pub(crate) use self::endpoints::EndpointId;
+#[cfg(feature = "tower")]
+pub(crate) use self::call::run;
+pub(crate) use self::endpoints::{EndpointId, Serves};
 pub use self::error::{PathFault, RouteError};
+pub(crate) use self::layers::UsedLayer;
 pub(crate) use self::table::{Matched, Table};
 
 /// Routes and their handlers.
@@ -80,26 +85,31 @@ struct Fallback {
 
 /// A handler and where it was given.
 struct Entry {
-    endpoint: Arc<dyn Endpoint>,
-    needs: Needs,
+    parts: HandlerParts,
     place: &'static Location<'static>,
     /// The index of its router's scope.
     scope: usize,
 }
 
-/// The states of one router.
+/// The states and layers of one router.
 #[derive(Default)]
 struct Scope {
     states: StateFactories,
-    /// The outer router, whose states its handlers get, too.
+    /// The outermost first.
+    layers: Vec<GivenLayer>,
+    /// The outer router, whose states its handlers get, too, and within whose layers they are.
     parent: Option<usize>,
+    /// Where the router became a part of the outer one.
+    place: Option<&'static Location<'static>>,
+    /// Below which prefix, with those of the routers around it. Empty if it was merged into the outermost one.
+    prefix: String,
+    /// Whether it was nested below a prefix of its own, and not merged.
+    is_nested: bool,
 }
 
 impl Entry {
     fn new<H: Handler<Args>, Args: 'static>(handler: H, place: &'static Location<'static>) -> Self {
-        let mut needs = Needs::default();
-        H::needs(&mut needs);
-        Self { endpoint: endpoint(handler), needs, place, scope: 0 }
+        Self { parts: handler.into_parts(), place, scope: 0 }
     }
 }
 
@@ -208,6 +218,31 @@ impl Router {
         self
     }
 
+    /// Wraps all routes of this router, those of routers that are nested or merged into it, its fallback, and its own 404, 405 and
+    /// `OPTIONS`, whether they are added before or after. Layers apply as they are added, the outermost first; those of an outer
+    /// router are outside of those of a nested one. The route has been looked up by then: a layer that changes the path or the
+    /// method of requests belongs to [`Server::layer`](crate::Server::layer).
+    ///
+    /// A nested router with layers has them around the 404 of unknown paths below its prefix as well. For a group of routes with
+    /// layers and without a prefix, [`merge`](Self::merge) a router. [`describe`](Self::describe) shows which layers each route has.
+    ///
+    /// ```
+    /// use anywire_server::{Next, Request, Response, Router};
+    ///
+    /// async fn count(request: Request, next: Next) -> Response {
+    ///     next.run(request).await
+    /// }
+    ///
+    /// let admin = Router::new().get("/users", async || "all users").layer(count);
+    /// let router = Router::new().get("/", async || "Hello, World!").merge(admin);
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    pub fn layer<L: Layer<Args>, Args: 'static>(mut self, layer: L) -> Self {
+        self.scopes[0].layers.push(GivenLayer::new(layer, Location::caller()));
+        self
+    }
+
     /// Adds all routes of another router below a prefix, which may have parameters. The route `/` becomes the prefix itself.
     /// The nested router keeps its fallback and its states. Its handlers also get the states of this router.
     #[track_caller]
@@ -218,8 +253,14 @@ impl Router {
         }
         self.prefixes.extend(inner.prefixes);
         let first = self.scopes.len();
-        for Scope { states, parent } in inner.scopes {
-            self.scopes.push(Scope { states, parent: Some(parent.map_or(0, |parent| first + parent)) });
+        for (index, scope) in inner.scopes.into_iter().enumerate() {
+            self.scopes.push(Scope {
+                parent: Some(scope.parent.map_or(0, |parent| first + parent)),
+                place: scope.place.or(Some(Location::caller())),
+                prefix: format!("{prefix}{}", scope.prefix),
+                is_nested: if index == 0 { !prefix.is_empty() } else { scope.is_nested },
+                ..scope
+            });
         }
         for route in inner.routes {
             let path = match route.path.as_str() {
@@ -254,6 +295,7 @@ impl Router {
     /// let router = orders().merge(users());
     /// # drop(router);
     /// ```
+    #[track_caller]
     pub fn merge(self, other: Self) -> Self {
         self.nest("", other)
     }

@@ -7,6 +7,7 @@ mod services;
 
 use std::fmt;
 use std::io;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, 
 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
 use self::services::{Hooks, Services};
+use crate::layer::{GivenLayer, Layer};
 use crate::limits::Limits;
 use crate::loop_choice::LoopChoice;
 use crate::observe::{self, Observer, RequestLog};
@@ -41,6 +43,8 @@ use crate::router::{RouteError, Router};
 /// ```
 pub struct Server {
     router: Router,
+    /// Around all routes, the outermost first.
+    layers: Vec<GivenLayer>,
     addresses: Vec<Result<Address, AddressError>>,
     listen: ListenOptions,
     #[cfg(feature = "tls")]
@@ -89,6 +93,7 @@ impl Server {
     pub fn new(router: Router) -> Self {
         Self {
             router,
+            layers: Vec::new(),
             addresses: Vec::new(),
             listen: ListenOptions::default(),
             #[cfg(feature = "tls")]
@@ -140,6 +145,34 @@ impl Server {
     #[must_use]
     pub fn listen_options(mut self, options: ListenOptions) -> Self {
         self.listen = options;
+        self
+    }
+
+    /// Wraps everything that the router answers, before the route is looked up: `next.run(request)` looks it up. So this layer may
+    /// replace the method or the path of a request. Its states are those of the outermost router. Layers apply as they are added,
+    /// the outermost first, outside of all layers of the router.
+    ///
+    /// ```no_run
+    /// use anywire_server::{Next, Request, Response, Router, Server};
+    ///
+    /// /// Serves the paths of the first version, too.
+    /// async fn first_version(mut request: Request, next: Next) -> Response {
+    ///     let path = request.head().path_and_query();
+    ///     if let Some(path) = path.strip_prefix("/v1").filter(|path| path.starts_with('/')).map(str::to_owned) {
+    ///         let valid = request.set_path_and_query(&path);
+    ///         debug_assert!(valid.is_ok(), "a part of a valid path");
+    ///     }
+    ///     next.run(request).await
+    /// }
+    ///
+    /// let router = Router::new().get("/orders", async || "all orders");
+    /// Server::new(router).layer(first_version).listen("tcp:127.0.0.1:8080").run()?;
+    /// # Ok::<(), anywire_server::ServerError>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn layer<L: Layer<Args>, Args: 'static>(mut self, layer: L) -> Self {
+        self.layers.push(GivenLayer::new(layer, Location::caller()));
         self
     }
 
@@ -224,7 +257,7 @@ impl Server {
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
         let listen = self.listening();
-        let table = self.router.build()?;
+        let table = self.router.build_within(&self.layers)?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
             return Err(ServerError::NoAddress);

@@ -10,7 +10,7 @@ use anywire_http::{Body, BodyError, Fault, Response, StatusCode};
 use anywire_wire::Address;
 use bytes::Bytes;
 
-use super::Dispatch;
+use super::{Asks, Dispatch};
 use crate::contained::{Payload, dispose, drop_caught, text};
 use crate::context::FreeContext;
 use crate::refusal::{Refusal, RefusalKind};
@@ -25,12 +25,12 @@ impl Dispatch {
         &self,
         endpoint: EndpointId,
         response: &mut Response,
-        answers_head: bool,
+        asks: Asks,
         context: Option<&FreeContext>,
     ) {
-        if answers_head || !response.is_plain() || response.status.is_informational() {
+        if asks != Asks::Anything || !response.is_plain() || response.status.is_informational() {
             cold_path();
-            self.vet_other(endpoint, response, answers_head, context.map(FreeContext::peer));
+            self.vet_other(endpoint, response, asks, context.map(FreeContext::peer));
         }
     }
 
@@ -53,13 +53,8 @@ impl Dispatch {
 
     /// Replaces a response that would break its connection by a 500, and logs one with a cause.
     #[cold]
-    fn vet_other(
-        &self,
-        endpoint: EndpointId,
-        response: &mut Response,
-        answers_head: bool,
-        peer: Option<&Address>,
-    ) {
+    fn vet_other(&self, endpoint: EndpointId, response: &mut Response, asks: Asks, peer: Option<&Address>) {
+        let answers_head = asks == Asks::Head;
         let status = response.status.as_u16();
         // A maker of the answer to HEAD may state the length of what GET gets beside no body, as with other servers.
         if answers_head
@@ -68,7 +63,7 @@ impl Dispatch {
         {
             response.body = Body::withheld(Some(length));
         }
-        if let Some(cause) = unsendable(response, answers_head) {
+        if let Some(cause) = unsendable(response, asks) {
             let refusal = self.refuse(Some(endpoint), status, &cause, peer);
             self.replace(Some(endpoint), response, refusal);
         } else if let Some(cause) = response.cause() {
@@ -99,12 +94,33 @@ impl Dispatch {
         self.word(endpoint, &Refusal::new(RefusalKind::Unsendable, status, FAILED).of(peer))
     }
 
-    /// The response for a handler that panicked. Other requests go on.
+    /// The response for a handler that panicked, or for this layer around it. Other requests go on.
     #[cold]
-    pub(super) fn panicked(&self, endpoint: EndpointId, panic: Payload, peer: Option<&Address>) -> Response {
-        self.note_panic(Some(endpoint), panic);
+    pub(crate) fn panicked(
+        &self,
+        endpoint: Option<EndpointId>,
+        layer: Option<&str>,
+        panic: Payload,
+        peer: Option<&Address>,
+    ) -> Response {
+        match layer {
+            None => self.note_panic(endpoint, panic),
+            Some(layer) => {
+                let (method, route) = self.name(endpoint);
+                self.counters.panics.increment();
+                tracing::error!(
+                    method,
+                    route,
+                    layer,
+                    status = 500,
+                    panic = text(&*panic),
+                    "a layer panicked"
+                );
+                dispose(panic);
+            }
+        }
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        self.word(Some(endpoint), &Refusal::new(RefusalKind::Panic, status, FAILED).of(peer))
+        self.word(endpoint, &Refusal::new(RefusalKind::Panic, status, FAILED).of(peer))
     }
 
     /// The response for a handler whose deadline has passed.
@@ -161,8 +177,11 @@ impl Dispatch {
 }
 
 /// Why a response would break its connection, if it would.
-fn unsendable(response: &Response, answers_head: bool) -> Option<String> {
+fn unsendable(response: &Response, asks: Asks) -> Option<String> {
     let status = response.status;
+    if asks == Asks::Tunnel && status.is_success() {
+        return Some(format!("the status {status} to CONNECT would promise a tunnel; send 4xx or 5xx"));
+    }
     if let Some(fault) = response.fault() {
         return Some(fault.to_string());
     }
@@ -173,7 +192,7 @@ fn unsendable(response: &Response, answers_head: bool) -> Option<String> {
             format!("the status {code} ends no request; send 2xx to 5xx, or 101 by accepting an `Upgrade`")
         });
     }
-    let follows = !answers_head && !encode::forbids_body(status);
+    let follows = asks != Asks::Head && !encode::forbids_body(status);
     (follows && response.body.is_withheld())
         .then(|| "the body is withheld; that is for answers to HEAD and for 304, so send the body".to_owned())
 }

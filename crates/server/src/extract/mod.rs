@@ -23,7 +23,7 @@ pub use query::Query;
 pub use rejection::Rejection;
 pub(crate) use rejection::status_of;
 pub use state::{Needs, State};
-pub(crate) use state::{StateFactories, States};
+pub(crate) use state::{StateFactories, States, StatesId};
 #[cfg(feature = "tls")]
 pub use tls::TlsInfo;
 

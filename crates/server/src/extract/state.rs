@@ -64,7 +64,7 @@ impl<T: 'static> FromRequestParts for State<T> {
 }
 
 /// What the arguments of a handler need from the router and its route.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Needs {
     states: Vec<(TypeId, &'static str)>,
     takes_params: bool,
@@ -152,8 +152,25 @@ impl StateFactories {
 /// The states of one loop.
 #[derive(Default)]
 pub(crate) struct States {
-    /// By endpoint: what its router has, and the routers around that.
+    /// By endpoint, then by router: what the router has, and the routers around that.
     visible: Vec<Rc<Visible>>,
+}
+
+/// Whose states a request sees: those of its endpoint, or of the router of a layer on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StatesId(u32);
+
+impl StatesId {
+    /// Those that a handler sees.
+    pub(crate) fn of_endpoint(endpoint: EndpointId) -> Self {
+        // There are 2^32 endpoints at most.
+        Self(endpoint.index() as u32)
+    }
+
+    /// Those of a router by its number, in a table with so many endpoints.
+    pub(crate) fn of_router(router: usize, endpoints: usize) -> Self {
+        Self((endpoints + router) as u32)
+    }
 }
 
 type Visible = HashMap<TypeId, Rc<dyn Any>>;
@@ -170,11 +187,12 @@ impl States {
             visible.extend(own.given.iter().map(|factory| (factory.id, (factory.make)())));
             scopes.push(Rc::new(visible));
         }
-        Self { visible: router_of_endpoint.map(|router| Rc::clone(&scopes[router])).collect() }
+        let of_endpoints: Vec<_> = router_of_endpoint.map(|router| Rc::clone(&scopes[router])).collect();
+        Self { visible: of_endpoints.into_iter().chain(scopes).collect() }
     }
 
-    pub(crate) fn find<T: 'static>(&self, endpoint: EndpointId) -> Option<Rc<T>> {
-        let visible = self.visible.get(endpoint.index())?;
+    pub(crate) fn find<T: 'static>(&self, whose: StatesId) -> Option<Rc<T>> {
+        let visible = self.visible.get(whose.0 as usize)?;
         Rc::clone(visible.get(&TypeId::of::<T>())?).downcast().ok()
     }
 }

@@ -230,7 +230,12 @@ impl Session {
             match &mut self.stage {
                 Stage::Next | Stage::Lingering => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
-                    let mut response = match run.poll(env.context, cx) {
+                    let polled = run.poll(env.context, cx);
+                    self.request.endpoint = Some(run.endpoint());
+                    if self.exchange.is_some() {
+                        run.note_route(&mut self.exchange);
+                    }
+                    let mut response = match polled {
                         Poll::Ready(response) => response,
                         Poll::Pending => match self.upload(cx, env)? {
                             Poll::Ready(true) => continue,

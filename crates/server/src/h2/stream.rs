@@ -209,17 +209,30 @@ impl Session {
         loop {
             let moved = stream.feed(id, cx, &mut self.link);
             match &mut stream.stage {
-                Stage::Handling(run) => match run.poll(&mut stream.context, cx) {
-                    Poll::Ready(mut response) => {
-                        let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
-                        let (is_head, endpoint) = (stream.is_head, stream.endpoint);
-                        stream.stage =
-                            Self::respond(parts, id, &mut response, is_head, endpoint, &mut stream.exchange);
-                        service.dispatch.release(stream.endpoint, &mut response);
+                Stage::Handling(run) => {
+                    let polled = run.poll(&mut stream.context, cx);
+                    stream.endpoint = Some(run.endpoint());
+                    if stream.exchange.is_some() {
+                        run.note_route(&mut stream.exchange);
                     }
-                    Poll::Pending if moved => {}
-                    Poll::Pending => break,
-                },
+                    match polled {
+                        Poll::Ready(mut response) => {
+                            let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
+                            let (is_head, endpoint) = (stream.is_head, stream.endpoint);
+                            stream.stage = Self::respond(
+                                parts,
+                                id,
+                                &mut response,
+                                is_head,
+                                endpoint,
+                                &mut stream.exchange,
+                            );
+                            service.dispatch.release(stream.endpoint, &mut response);
+                        }
+                        Poll::Pending if moved => {}
+                        Poll::Pending => break,
+                    }
+                }
                 Stage::Sending(_) => {
                     let next = stream.next(id, &mut self.link, service);
                     return self.send(id, Bytes::new(), next, service);

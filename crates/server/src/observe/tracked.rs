@@ -160,6 +160,14 @@ impl Tracked {
         self.0.is_some()
     }
 
+    /// Its route is known.
+    #[cold]
+    pub(crate) fn goes_to(&mut self, route: Option<&Rc<str>>) {
+        if let Some(open) = &mut self.0 {
+            open.facts.route = route.cloned();
+        }
+    }
+
     /// Bytes of the request's body have come.
     #[inline]
     pub(crate) fn received(&mut self, bytes: usize) {

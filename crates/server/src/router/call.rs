@@ -52,7 +52,8 @@ impl Router {
         let table = self.build().unwrap_or_else(|mistake| panic!("{mistake}"));
         let dispatch = Rc::new(Dispatch::new(Arc::new(table), Limits::default().body_bytes, Arc::default()));
         let is_head = *request.head.method() == Method::HEAD;
-        let mut response = run(&dispatch, request).await;
+        let origin = || Origin::at("memory:call".parse().expect("an address"));
+        let mut response = run(&dispatch, request, origin).await;
         if is_head
             && !response.body.is_withheld()
             && let Some(length) = response.body.length()
@@ -63,12 +64,16 @@ impl Router {
     }
 }
 
-async fn run(dispatch: &Rc<Dispatch>, request: Request) -> Response {
+/// Runs the handler of a request. `origin` says where it comes from, unless a handler has passed it on.
+pub(crate) async fn run(
+    dispatch: &Rc<Dispatch>,
+    request: Request,
+    origin: impl FnOnce() -> Origin,
+) -> Response {
     let Request { head, body, .. } = request;
     let body = Some(body).filter(|body| !body.is_empty());
-    // A request that a handler passes on keeps its peer.
     let known = head.extensions().get::<Ticket>().map(|ticket| ticket.origin().clone());
-    let origin = || known.unwrap_or_else(|| Origin::at("memory:call".parse().expect("an address")));
+    let origin = || known.unwrap_or_else(origin);
     let mut context = None;
     let mut begins = Some((head, body, origin));
     let mut runs = None;

@@ -1,20 +1,26 @@
 //! The handlers of a router, numbered, each with its name in the log.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
+use super::layers::{Layers, UsedLayer};
 use super::{Entry, RouteError, Scope};
-use crate::handler::Endpoint;
+use crate::extract::Needs;
+use crate::handler::{Endpoint, HandlerParts};
+use crate::layer::GivenLayer;
 
 /// The handlers that have passed the checks so far.
 pub(super) struct Endpoints<'r> {
     served: Vec<Served>,
     scopes: &'r [Scope],
+    pub(super) layers: Layers<'r>,
 }
 
 impl<'r> Endpoints<'r> {
-    pub(super) fn new(scopes: &'r [Scope]) -> Self {
-        Self { served: Vec::new(), scopes }
+    /// None so far. The layers of all routers are checked.
+    pub(super) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
+        Ok(Self { served: Vec::new(), scopes, layers: Layers::new(scopes)? })
     }
 
     /// Adds a handler whose path has this many parameters.
@@ -24,21 +30,47 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: usize,
     ) -> Result<EndpointId, RouteError> {
-        if params == 0 && entry.needs.takes_params() {
-            return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
-        }
-        let scopes = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
-        if let Some(type_name) =
-            entry.needs.missing(|id| scopes.clone().any(|scope| self.scopes[scope].states.contains(id)))
-        {
-            return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
-        }
-        Ok(self.push(Served { endpoint: Arc::clone(&entry.endpoint), name, scope: entry.scope }))
+        let within = self.layers.around(entry.scope);
+        self.add_within(within, name, entry, params)
     }
 
-    /// Adds an endpoint of the router itself.
-    pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>) -> EndpointId {
-        self.push(Served { endpoint, name: RouteName::router(), scope: 0 })
+    /// Adds a handler within the layers of routers that need not be its own.
+    pub(super) fn add_within(
+        &mut self,
+        mut within: Vec<UsedLayer>,
+        name: RouteName,
+        entry: &Entry,
+        params: usize,
+    ) -> Result<EndpointId, RouteError> {
+        let HandlerParts { endpoint, needs, layers } = &entry.parts;
+        if params == 0 && needs.takes_params() {
+            return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
+        }
+        if let Some(type_name) = missing(self.scopes, entry.scope, needs) {
+            return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
+        }
+        within.extend(self.layers.add_of_route(layers, entry.scope, params)?);
+        let serves = Serves::Handler(Arc::clone(endpoint));
+        let place = Some(entry.place);
+        Ok(self.push(Served { serves, name, scope: entry.scope, layers: within.into(), place }))
+    }
+
+    /// Adds an endpoint of the router itself, within the layers of this scope.
+    pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>, scope: usize) -> EndpointId {
+        let layers = self.layers.around(scope).into();
+        let serves = Serves::Handler(endpoint);
+        self.push(Served { serves, name: RouteName::router(), scope, layers, place: None })
+    }
+
+    /// Adds all routes as one endpoint within layers of the server, if there are any.
+    pub(super) fn add_routes(&mut self, within: &[GivenLayer]) -> Result<Option<EndpointId>, RouteError> {
+        if within.is_empty() {
+            return Ok(None);
+        }
+        // Unlike those of a route, they see no path parameters.
+        let layers = self.layers.add_of_route(within, 0, 0)?.into();
+        let (serves, name) = (Serves::Routes, RouteName::server());
+        Ok(Some(self.push(Served { serves, name, scope: 0, layers, place: None })))
     }
 
     fn push(&mut self, served: Served) -> EndpointId {
@@ -47,18 +79,35 @@ impl<'r> Endpoints<'r> {
         EndpointId(self.served.len() as u32 - 1)
     }
 
-    /// By their [`EndpointId`].
-    pub(super) fn into_served(self) -> Vec<Served> {
-        self.served
+    /// By their [`EndpointId`]; and all layers.
+    pub(super) fn into_parts(self) -> (Vec<Served>, Vec<GivenLayer>) {
+        (self.served, self.layers.into_all())
     }
 }
 
-/// A handler and its name in the log.
-pub(super) struct Served {
-    pub(super) endpoint: Arc<dyn Endpoint>,
+/// The first state that code of a router needs, and neither this router nor one around it has.
+pub(super) fn missing(scopes: &[Scope], scope: usize, needs: &Needs) -> Option<&'static str> {
+    let around = std::iter::successors(Some(scope), |scope| scopes[*scope].parent);
+    needs.missing(|id| around.clone().any(|scope| scopes[scope].states.contains(id)))
+}
+
+/// A handler, its layers, and its name in the log.
+pub(crate) struct Served {
+    pub(crate) serves: Serves,
     pub(super) name: RouteName,
     /// The index of its router's states.
     pub(super) scope: usize,
+    /// The outermost first.
+    pub(crate) layers: Box<[UsedLayer]>,
+    /// Where the handler was given; `None` for one of the router itself.
+    pub(super) place: Option<&'static Location<'static>>,
+}
+
+/// What an endpoint runs within its layers.
+pub(crate) enum Serves {
+    Handler(Arc<dyn Endpoint>),
+    /// The endpoint of the route, which is looked up then.
+    Routes,
 }
 
 /// The name of a handler in the log.
@@ -74,6 +123,16 @@ impl RouteName {
     /// Of what no handler answers.
     pub(super) fn router() -> Self {
         Self { method: "*".into(), path: "(the router)".into() }
+    }
+
+    /// Whether it is of what no handler answers.
+    pub(super) fn is_router(&self) -> bool {
+        *self.path == *Self::router().path
+    }
+
+    /// Of the layers of a server, until they have gone on to a route.
+    pub(super) fn server() -> Self {
+        Self { method: "*".into(), path: "(the server)".into() }
     }
 
     pub(super) fn fallback(prefix: &str) -> Self {

@@ -7,6 +7,8 @@ use anywire_advice::Advice;
 use anywire_advice::Chain;
 use anywire_http::Method;
 
+use crate::layer::LayerFault;
+
 /// Why a set of routes cannot serve. The author of the routes is at fault.
 ///
 /// Its `Debug` form is the message with its causes, so that a `main` that returns it prints a sentence.
@@ -132,6 +134,54 @@ pub enum RouteError {
         route: String,
         /// Where the handler was given.
         place: &'static Location<'static>,
+    },
+    /// The settings of a layer are wrong, or contradict each other.
+    #[error("the layer {name}, given at {place}, {fault}")]
+    Layer {
+        /// The layer.
+        name: &'static str,
+        /// Where it was given.
+        place: &'static Location<'static>,
+        /// What is wrong.
+        fault: LayerFault,
+    },
+    /// A layer takes a state that its routers do not have.
+    #[error(
+        "the layer {name}, given at {place}, takes a State<{type_name}> that was not given{help}",
+        help = Advice("add .state(..) to its router")
+    )]
+    LayerState {
+        /// The layer.
+        name: &'static str,
+        /// Where it was given.
+        place: &'static Location<'static>,
+        /// The type that is missing.
+        type_name: &'static str,
+    },
+    /// A layer takes path parameters, and is around code without any, such as the 404.
+    #[error(
+        "the layer {name}, given at {place}, takes path parameters, and is around paths that have none{help}",
+        help = Advice("take an Option<Path<_>>, or give the layer to the handler: .get(path, handler.layer(..))")
+    )]
+    LayerParameters {
+        /// The layer.
+        name: &'static str,
+        /// Where it was given.
+        place: &'static Location<'static>,
+    },
+    /// A layer of a router without routes, which is a part of another router.
+    #[error(
+        "the layer {name}, given at {place}, is around nothing: its router, added at {router}, has neither routes nor a \
+         fallback{help}",
+        help = Advice("a layer is around its own router's routes alone; give it to the outer router")
+    )]
+    LayerOnNothing {
+        /// The layer.
+        name: &'static str,
+        /// Where it was given.
+        place: &'static Location<'static>,
+        /// Where its router was nested or merged.
+        router: &'static Location<'static>,
     },
     /// Two states of one type in one router: a handler could get only one of them.
     #[error(

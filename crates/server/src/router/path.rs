@@ -72,6 +72,11 @@ pub(super) fn is_closer(prefix: &str, route: &str) -> bool {
         .unwrap_or(false)
 }
 
+/// Whether a prefix is at or below another one. Both are in normal form.
+pub(super) fn is_below(prefix: &str, other: &str) -> bool {
+    prefix.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// How much a part of a route says of what it matches, as the tree weighs it.
 fn how_definite(part: &str) -> u8 {
     match part {

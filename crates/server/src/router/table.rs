@@ -7,22 +7,29 @@ use std::rc::Rc;
 use anywire_http::{Method, RequestHead};
 
 use super::endpoints::{EndpointId, Endpoints, RouteName, Served};
+use super::layers::{Layers, UsedLayer};
 use super::leaf::Leaf;
 use super::tree::Tree;
-use super::{Fallback, Route, RouteError, Router, own, path};
+use super::{Fallback, Route, RouteError, Router, Scope, own, path};
 use crate::contained::drop_each;
-use crate::extract::{StateFactories, States};
-use crate::handler::Slot;
+use crate::extract::{StateFactories, States, StatesId};
+use crate::layer::GivenLayer;
 use crate::request::Params;
 
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
+        self.build_within(&[])
+    }
+
+    /// Checks everything and builds the tree, within the layers of a server.
+    pub(crate) fn build_within(&self, around: &[GivenLayer]) -> Result<Table, RouteError> {
+        self.check_layers_wrap()?;
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
         let mut tree = Tree::new();
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
-        let mut endpoints = Endpoints::new(&self.scopes);
+        let mut endpoints = Endpoints::new(&self.scopes)?;
         let mut literals = Vec::new();
         for (normal, routes) in self.by_path()? {
             let leaf = Leaf::new(&normal, &routes, &mut endpoints)?;
@@ -33,14 +40,35 @@ impl Router {
             leaves.push(leaf);
             normals.push(normal);
         }
-        let fallbacks = Fallbacks::new(&self.fallbacks, &mut endpoints)?;
+        let fallbacks = Fallbacks::new(&self.fallbacks, &self.scopes, &mut endpoints)?;
         for (leaf, normal) in leaves.iter_mut().zip(&normals) {
             leaf.yields_to = fallbacks.closer_than(normal).collect();
         }
-        let no_tunnel = endpoints.add_own(own::no_tunnel());
+        let no_tunnel = endpoints.add_own(own::no_tunnel(), 0);
+        let around = endpoints.add_routes(around)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
-        let endpoints = endpoints.into_served();
-        Ok(Table { tree: tree.build(), literals, leaves, endpoints, fallbacks, no_tunnel, states })
+        let (endpoints, layers) = endpoints.into_parts();
+        // Within layers of a server, the route is looked up later.
+        let hidden = if around.is_some() { std::mem::take(&mut literals) } else { Vec::new() };
+        let tree = tree.build();
+        Ok(Table { tree, literals, hidden, leaves, endpoints, layers, fallbacks, no_tunnel, around, states })
+    }
+
+    /// Refuses layers of a router without routes that is a part of another one: they would wrap nothing.
+    fn check_layers_wrap(&self) -> Result<(), RouteError> {
+        let entries = self.routes.iter().map(|route| &route.entry);
+        let entries = entries.chain(self.fallbacks.iter().map(|fallback| &fallback.entry));
+        let mut has_code = vec![false; self.scopes.len()];
+        for entry in entries {
+            let around = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
+            around.for_each(|scope| has_code[scope] = true);
+        }
+        for (scope, has_code) in self.scopes.iter().zip(has_code) {
+            if let (Some(layer), Some(router), false) = (scope.layers.first(), scope.place, has_code) {
+                return Err(RouteError::LayerOnNothing { name: layer.name(), place: layer.place(), router });
+            }
+        }
+        Ok(())
     }
 
     /// The routes by the normal form of their path, in the order of each path's first route.
@@ -65,10 +93,16 @@ pub(crate) struct Table {
     tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
+    /// The same, if layers of the server come before the look-up.
+    hidden: Vec<Literal>,
     leaves: Vec<Leaf>,
     endpoints: Vec<Served>,
+    /// Those of routes, routers and the server, by their number.
+    layers: Vec<GivenLayer>,
     fallbacks: Fallbacks,
     no_tunnel: EndpointId,
+    /// All of it within layers of the server, if there are any.
+    around: Option<EndpointId>,
     /// Of each router, and the router around it.
     states: Vec<(StateFactories, Option<usize>)>,
 }
@@ -77,6 +111,7 @@ impl Drop for Table {
     /// A handler drops what it has captured, and a router its states.
     fn drop(&mut self) {
         drop_each(self.endpoints.drain(..));
+        drop_each(self.layers.drain(..));
         drop_each(self.states.drain(..).flat_map(|(factories, _)| factories.into_all()));
     }
 }
@@ -102,9 +137,35 @@ impl Table {
         self.endpoints.iter().map(|served| &served.name)
     }
 
-    /// Memory for a run of this handler.
-    pub(crate) fn slot(&self, id: EndpointId) -> Slot {
-        self.endpoints[id.index()].endpoint.slot()
+    /// A handler and its layers.
+    pub(crate) fn served(&self, id: EndpointId) -> &Served {
+        &self.endpoints[id.index()]
+    }
+
+    /// All handlers in the order of their numbers.
+    pub(super) fn all_served(&self) -> &[Served] {
+        &self.endpoints
+    }
+
+    /// The layers by their number.
+    pub(crate) fn layers(&self) -> &[GivenLayer] {
+        &self.layers
+    }
+
+    /// Whose states a layer sees.
+    pub(crate) fn states_of(&self, layer: UsedLayer) -> StatesId {
+        StatesId::of_router(layer.scope, self.endpoints.len())
+    }
+
+    /// All routes within the layers of the server, if it has any.
+    pub(crate) fn around(&self) -> Option<EndpointId> {
+        self.around
+    }
+
+    /// The name of the layer that an endpoint runs, if it runs one.
+    #[cold]
+    pub(crate) fn outermost_layer(&self, id: EndpointId) -> Option<&'static str> {
+        self.served(id).layers.first().map(|used| self.layers[used.layer].name())
     }
 
     /// The name of this handler in the log.
@@ -121,10 +182,8 @@ impl Table {
     /// none.
     pub(crate) fn paths(&self) -> Vec<Option<Rc<str>>> {
         let mut paths = vec![None; self.endpoints.len()];
-        for endpoint in self.leaves.iter().flat_map(Leaf::endpoints) {
-            let path = &self.name(endpoint).path;
-            // That of a route, not the name of what the router itself answers.
-            paths[endpoint.index()] = path.starts_with('/').then(|| (**path).into());
+        for (endpoint, path) in self.leaves.iter().flat_map(|leaf| leaf.paths(|id| self.name(id))) {
+            paths[endpoint.index()] = Some(path.into());
         }
         paths
     }
@@ -137,15 +196,38 @@ impl Table {
     /// Who answers a request whose path is one of the literals. [`Table::find`] finds the others.
     #[inline]
     pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
+        self.literal_of(&self.literals, head)
+    }
+
+    #[inline(always)]
+    fn literal_of(&self, literals: &[Literal], head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
         let (method, target) = (head.method(), head.path_and_query());
-        let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
+        let literal = literals.iter().find(|literal| *literal.path == *target)?;
         Some(if *method == Method::GET { literal.get } else { self.leaves[literal.leaf].endpoint(method) })
     }
 
-    /// Finds who answers a request. Its path is matched as it came, and in its normal form if that may differ.
+    /// Finds who answers a request. Its path is matched as it came, and in its normal form if that may differ. If the server
+    /// has layers, they answer.
     #[inline(never)]
     pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+        match self.around {
+            Some(endpoint) => Matched { endpoint, params: Params::default() },
+            None => self.search(head, names),
+        }
+    }
+
+    /// Finds the route, within the layers of the server.
+    #[inline(never)]
+    pub(crate) fn route(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+        match self.literal_of(&self.hidden, head) {
+            Some(endpoint) => Matched { endpoint, params: Params::default() },
+            None => self.search(head, names),
+        }
+    }
+
+    #[inline]
+    fn search(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
         match self.tree.at(path) {
             // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that
@@ -216,7 +298,7 @@ struct Fallbacks {
 }
 
 impl Fallbacks {
-    fn new(given: &[Fallback], endpoints: &mut Endpoints<'_>) -> Result<Self, RouteError> {
+    fn new(given: &[Fallback], scopes: &[Scope], endpoints: &mut Endpoints<'_>) -> Result<Self, RouteError> {
         let (mut nested, mut prefixes) = (Tree::new(), Vec::new());
         let mut outermost = None;
         let mut seen: Vec<(String, &Fallback)> = Vec::with_capacity(given.len());
@@ -231,15 +313,41 @@ impl Fallbacks {
             if prefix.is_empty() {
                 outermost = Some(endpoint);
             } else {
-                for below in ["", "/", "/{*rest}"] {
+                for below in BELOW {
                     nested.insert(format!("{normal}{below}"), endpoint, prefix, entry.place)?;
                 }
                 prefixes.push((normal.clone(), endpoint));
             }
             seen.push((normal, fallback));
         }
-        let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path()));
+        let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
+        for (normal, scope) in layered_only(scopes, &endpoints.layers) {
+            if seen.iter().any(|(other, _)| *other == normal) {
+                continue;
+            }
+            let Some(place) = scopes[scope].place else { continue };
+            let endpoint = Self::add_layered(&normal, scope, &seen, endpoints)?;
+            for below in BELOW {
+                nested.insert(format!("{normal}{below}"), endpoint, &scopes[scope].prefix, place)?;
+            }
+        }
         Ok(Self { nested: nested.build(), prefixes, outermost })
+    }
+
+    /// Adds what answers the unknown paths of a nested router that has layers and no fallback: the fallback of the router
+    /// around it, within the layers of both.
+    fn add_layered(
+        normal: &str,
+        scope: usize,
+        given: &[(String, &Fallback)],
+        endpoints: &mut Endpoints<'_>,
+    ) -> Result<EndpointId, RouteError> {
+        let around = given.iter().filter(|(prefix, _)| path::is_below(normal, prefix));
+        let Some((_, fallback)) = around.max_by_key(|(prefix, _)| prefix.len()) else {
+            return Ok(endpoints.add_own(own::unknown_path(), scope));
+        };
+        let within = endpoints.layers.around_both(scope, fallback.entry.scope);
+        endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, 0)
     }
 
     /// The fallbacks that come before this route: it has a variable where their prefix has text, and is no route of theirs.
@@ -258,6 +366,18 @@ impl Fallbacks {
         self.nested.at(normal).ok().map(|found| *found.value)
     }
 }
+
+/// The nested routers that have layers, each with its prefix in normal form. Where several are nested below one prefix, an
+/// unknown path is of none of them.
+fn layered_only(scopes: &[Scope], layers: &Layers<'_>) -> Vec<(String, usize)> {
+    let nested = scopes.iter().enumerate().filter(|(_, scope)| scope.is_nested);
+    let nested: Vec<_> = nested.map(|(index, scope)| (path::of_route(&scope.prefix), index)).collect();
+    let is_alone = |normal: &String| nested.iter().filter(|(other, _)| other == normal).count() == 1;
+    nested.iter().filter(|(normal, index)| layers.are_of(*index) && is_alone(normal)).cloned().collect()
+}
+
+/// What stands behind the prefix of a router in the paths below it.
+const BELOW: [&str; 3] = ["", "/", "/{*rest}"];
 
 /// The range of `part` in `whole`, of which it is a slice.
 fn range_in(whole: &str, part: &str) -> Range<usize> {

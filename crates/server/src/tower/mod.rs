@@ -13,9 +13,11 @@
 
 mod instance;
 mod nest;
+mod router_service;
 mod service;
 
 pub use self::nest::OriginalUri;
+pub use self::router_service::{Responding, RouterService};
 pub use self::service::{ServiceHandler, ViaService, service};
 
 use anywire_http::body::BoxError;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use anywire_http::h2::Code;
 use anywire_http::{Body, BodyError, Response, StatusCode};
 use anywire_server::{
-    Begun, Ended, ExchangeEnd, Limits, Observer, Path, Router, Server, State, Upgrade, Upgraded,
+    Begun, Ended, ExchangeEnd, Limits, Next, Observer, Path, Request, Router, Server, State, Upgrade,
+    Upgraded,
 };
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -164,7 +165,7 @@ const PLAIN: &[Plain] = &[
     ("POST", "/length", "12345", 200, Some("/length"), 5, 1),
     ("POST", "/echo", "12345", 200, Some("/echo"), 5, 5),
     ("GET", "/nowhere", "", 404, None, 0, 15),
-    ("OPTIONS", "/whole", "", 204, None, 0, 0),
+    ("OPTIONS", "/whole", "", 204, Some("/whole"), 0, 0),
     ("GET", "/panics", "", 500, Some("/panics"), 0, 40),
 ];
 
@@ -320,6 +321,31 @@ fn by_the_end_of_the_server() {
             drop(play.served.running);
             assert_eq!(play.seen.next().end, ExchangeEnd::Cut);
         }
+    });
+}
+
+/// The layer runs first, and the route is found behind it.
+#[test]
+fn with_its_route_within_layers_of_the_server() {
+    crate::support::on_each_wire(|scene| {
+        let (ends, seen) = channel();
+        let later = async |request: Request, next: Next| {
+            tokio::task::yield_now().await;
+            next.run(request).await
+        };
+        let (waits, waiting) = mpsc::channel();
+        let router = router().state(Cues { goes_on: Arc::default(), waits });
+        let server = Server::new(router).layer(later).observe(Witness { ends, under_way: 0 });
+        let served = scene.elsewhere().serve_by(server);
+        assert_eq!(served.ask("GET /whole HTTP/1.1\r\nhost: x\r\n\r\n").status, 200);
+        assert_eq!(seen.next(), Seen::complete("GET", Some("/whole"), 200, 0, 13));
+        let mut peer = H2::connect(&served);
+        assert_eq!(peer.ask("/whole").status(), 200);
+        assert_eq!(seen.next(), Seen::complete("GET", Some("/whole"), 200, 0, 13));
+        peer.get("/waits");
+        waiting.recv().expect("the handler runs");
+        peer.link.reset();
+        assert_eq!(seen.next().route.as_deref(), Some("/waits"));
     });
 }
 

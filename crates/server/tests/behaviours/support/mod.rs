@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+mod alike;
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../../wire/tests/behaviours/support/coat.rs"]
 mod coat;
@@ -100,6 +101,14 @@ impl Scene {
     /// On so many loops: what one does says nothing of when another does it.
     pub(crate) fn serve_on(&self, loops: usize, router: Router, limits: Limits) -> Served {
         self.start(self.certified(Server::new(router).limits(limits).loops(loops)))
+    }
+
+    /// On one loop, set up by the test.
+    pub(crate) fn serve_as(&self, router: Router, set_up: impl FnOnce(Server) -> Server) -> Served {
+        let server = Server::new(router).loops(1);
+        #[cfg(feature = "tls")]
+        let server = server.tls(&trial::server());
+        self.start(set_up(server))
     }
 
     /// With these certificates.

@@ -1,0 +1,228 @@
+//! Layers as one loop runs them: each around a [`Slot`] of what is inside, down to the handler or to the routes.
+//!
+//! The chain of a route is made with its slot, and kept with it: a request allocates nothing. A panic ends at the layer around
+//! it, which gets a 500 as if it were the response.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::thread;
+
+use anywire_http::Response;
+
+use super::{Layer, Next};
+use crate::contained::{Payload, dispose, drop_each};
+use crate::dispatch::{Dispatch, Routing};
+use crate::extract::StatesId;
+use crate::handler::{Endpoint, Running, Slot};
+use crate::request::Request;
+use crate::respond;
+use crate::router::EndpointId;
+
+/// What a loop has of a layer.
+pub(crate) trait OnLoop {
+    /// Memory for one run of it after another, around what is inside.
+    fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot;
+
+    fn name(&self) -> &'static str;
+}
+
+/// What a loop has of a layer of this type.
+pub(super) struct LocalLayer<L: Layer<Args>, Args> {
+    local: Rc<L::Local>,
+    name: &'static str,
+    args: PhantomData<fn() -> Args>,
+}
+
+impl<L: Layer<Args>, Args> LocalLayer<L, Args> {
+    pub(super) fn new(local: L::Local, name: &'static str) -> Self {
+        Self { local: Rc::new(local), name, args: PhantomData }
+    }
+}
+
+impl<L: Layer<Args>, Args: 'static> OnLoop for LocalLayer<L, Args> {
+    fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot {
+        let local = Rc::clone(&self.local);
+        Box::pin(Running::new(move |mut request: Request| {
+            if let Some(states) = states {
+                request.see(states);
+            }
+            L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inside)))
+        }))
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// What is inside of a layer.
+pub(crate) struct Inside {
+    core: Core,
+    /// The states that the code there sees; `None` for those that the request sees already.
+    states: Option<StatesId>,
+    /// Its memory between two runs.
+    free: Cell<Option<Slot>>,
+    owner: Owner,
+}
+
+/// Whose chain it is.
+#[derive(Clone)]
+pub(crate) struct Owner {
+    /// Where panics are counted. Gone at the end of the server, and for a handler that is called without one.
+    pub(crate) dispatch: Weak<Dispatch>,
+    pub(crate) endpoint: Option<EndpointId>,
+}
+
+/// The code inside of a layer.
+enum Core {
+    Handler(Arc<dyn Endpoint>),
+    Layer(Rc<dyn OnLoop>, Rc<Inside>),
+    /// The route is looked up.
+    Routes,
+}
+
+/// A layer of a chain, and whose states it sees.
+pub(crate) struct Link {
+    pub(crate) layer: Rc<dyn OnLoop>,
+    pub(crate) states: Option<StatesId>,
+}
+
+/// What the layers of a chain are around.
+pub(crate) enum Centre {
+    /// A handler, and whose states it sees.
+    Handler(Arc<dyn Endpoint>, Option<StatesId>),
+    /// All routes.
+    Routes,
+}
+
+/// The centre within these layers, the outermost first.
+pub(super) fn inside(
+    layers: impl DoubleEndedIterator<Item = Link>,
+    centre: Centre,
+    owner: &Owner,
+) -> Rc<Inside> {
+    let (core, states) = match centre {
+        Centre::Handler(handler, states) => (Core::Handler(handler), states),
+        Centre::Routes => (Core::Routes, None),
+    };
+    let centre = Rc::new(Inside::new(core, states, owner));
+    layers.rev().fold(centre, |inside, Link { layer, states }| {
+        Rc::new(Inside::new(Core::Layer(layer, inside), states, owner))
+    })
+}
+
+/// Memory for runs of all that.
+pub(crate) fn slot(mut layers: impl DoubleEndedIterator<Item = Link>, centre: Centre, owner: &Owner) -> Slot {
+    let outermost = layers.next();
+    let inside = inside(layers, centre, owner);
+    match outermost {
+        Some(Link { layer, states }) => layer.slot(states, inside),
+        None => inside.make(),
+    }
+}
+
+impl Inside {
+    fn new(core: Core, states: Option<StatesId>, owner: &Owner) -> Self {
+        Self { core, states, free: Cell::default(), owner: owner.clone() }
+    }
+
+    /// Memory for a run, for [`start`](crate::handler::Run::start). The request sees the states of what runs.
+    #[inline]
+    pub(super) fn enter(&self, request: &mut Request) -> thread::Result<Slot> {
+        if let Some(states) = self.states {
+            request.see(states);
+        }
+        match self.free.take() {
+            Some(slot) => Ok(slot),
+            None => self.new_slot(),
+        }
+    }
+
+    /// Memory for a run. It holds a clone of what a handler has captured, which may panic.
+    #[cold]
+    fn new_slot(&self) -> thread::Result<Slot> {
+        catch_unwind(AssertUnwindSafe(|| self.make()))
+    }
+
+    fn make(&self) -> Slot {
+        match &self.core {
+            Core::Handler(handler) => handler.slot(),
+            // The request sees its states already.
+            Core::Layer(layer, inside) => layer.slot(None, Rc::clone(inside)),
+            Core::Routes => Box::pin(Routing::new(Weak::clone(&self.owner.dispatch))),
+        }
+    }
+
+    /// Keeps the memory of a run that has ended.
+    #[inline]
+    pub(super) fn leave(&self, slot: Slot) {
+        if let Some(surplus) = self.free.replace(Some(slot)) {
+            self.discard(surplus);
+        }
+    }
+
+    /// Cancels a run. Its memory serves again.
+    #[cold]
+    pub(super) fn cancel(&self, mut slot: Slot) {
+        match slot.as_mut().cancel() {
+            Ok(()) => self.leave(slot),
+            Err(panic) => {
+                self.note(panic);
+                self.discard(slot);
+            }
+        }
+    }
+
+    /// The response in place of a run that has panicked.
+    #[cold]
+    pub(super) fn panicked(&self, panic: Payload, slot: Option<Slot>) -> Response {
+        let response = match self.owner.dispatch.upgrade() {
+            Some(dispatch) => dispatch.panicked(self.owner.endpoint, self.layer_name(), panic, None),
+            None => {
+                dispose(panic);
+                respond::failed()
+            }
+        };
+        if let Some(mut slot) = slot {
+            if let Err(panic) = slot.as_mut().cancel() {
+                self.note(panic);
+            }
+            self.discard(slot);
+        }
+        response
+    }
+
+    /// The name of the layer, if the code is one.
+    fn layer_name(&self) -> Option<&'static str> {
+        match &self.core {
+            Core::Layer(layer, _) => Some(layer.name()),
+            Core::Handler(_) | Core::Routes => None,
+        }
+    }
+
+    fn note(&self, panic: Payload) {
+        match self.owner.dispatch.upgrade() {
+            Some(dispatch) => dispatch.note_panic(self.owner.endpoint, panic),
+            None => dispose(panic),
+        }
+    }
+
+    /// Drops a slot that is clear, and what its handler has captured.
+    fn discard(&self, slot: Slot) {
+        match self.owner.dispatch.upgrade() {
+            Some(dispatch) => dispatch.drop_contained(self.owner.endpoint, slot),
+            None => drop_each([slot]),
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if let Some(slot) = self.free.take() {
+            self.discard(slot);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A layer as a router keeps it: without its type, with its place in the program.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::chain::{LocalLayer, OnLoop};
+use super::{Layer, LayerFault};
+use crate::extract::Needs;
+
+/// A layer that was given to a route, a router or a server.
+#[derive(Clone)]
+pub(crate) struct GivenLayer {
+    layer: Arc<dyn AnyLayer>,
+    place: &'static Location<'static>,
+}
+
+impl GivenLayer {
+    pub(crate) fn new<L: Layer<Args>, Args: 'static>(layer: L, place: &'static Location<'static>) -> Self {
+        Self { layer: Arc::new(Typed { layer, args: PhantomData::<fn() -> Args> }), place }
+    }
+
+    /// Where it was given.
+    pub(crate) fn place(&self) -> &'static Location<'static> {
+        self.place
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.layer.name()
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        self.layer.needs()
+    }
+
+    pub(crate) fn fault(&self) -> Option<LayerFault> {
+        self.layer.fault()
+    }
+
+    /// What the current loop has of it.
+    pub(crate) fn on_loop(&self) -> Rc<dyn OnLoop> {
+        self.layer.on_loop()
+    }
+}
+
+impl fmt::Debug for GivenLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name(), self.place)
+    }
+}
+
+/// A [`Layer`] without its types.
+trait AnyLayer: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn needs(&self) -> Needs;
+    fn fault(&self) -> Option<LayerFault>;
+    fn on_loop(&self) -> Rc<dyn OnLoop>;
+}
+
+struct Typed<L, Args> {
+    layer: L,
+    args: PhantomData<fn() -> Args>,
+}
+
+impl<L: Layer<Args>, Args: 'static> AnyLayer for Typed<L, Args> {
+    fn name(&self) -> &'static str {
+        self.layer.name()
+    }
+
+    fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        L::needs(&mut needs);
+        needs
+    }
+
+    fn fault(&self) -> Option<LayerFault> {
+        self.layer.fault()
+    }
+
+    fn on_loop(&self) -> Rc<dyn OnLoop> {
+        Rc::new(LocalLayer::<L, Args>::new(self.layer.local(), self.layer.name()))
+    }
+}

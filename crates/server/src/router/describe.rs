@@ -1,0 +1,50 @@
+//! The routes as text.
+
+use super::table::Table;
+use super::{RouteError, Router};
+
+impl Router {
+    /// All routes, one a line: method and path, where the handler was given, and the layers around it, the outermost first. For
+    /// the start of a program, and for a test that no route lacks a layer.
+    ///
+    /// ```
+    /// use anywire_server::{Next, Request, Response, Router};
+    ///
+    /// async fn log(request: Request, next: Next) -> Response {
+    ///     next.run(request).await
+    /// }
+    ///
+    /// let router = Router::new().get("/orders/{id}", async || "an order").layer(log);
+    /// let text = router.describe()?;
+    /// let first = text.lines().next().unwrap_or_default();
+    /// assert!(first.starts_with("GET /orders/{id} at "));
+    /// assert!(first.contains(" within log ("));
+    /// # Ok::<(), anywire_server::RouteError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The mistakes that [`Server::start`](crate::Server::start) would report.
+    pub fn describe(&self) -> Result<String, RouteError> {
+        Ok(self.build()?.describe())
+    }
+}
+
+impl Table {
+    /// All endpoints, one a line.
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        for served in self.all_served() {
+            text.push_str(&served.name.to_string());
+            if let Some(place) = served.place {
+                text.push_str(&format!(" at {place}"));
+            }
+            let layers = served.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
+            let layers: Vec<String> = layers.collect();
+            if !layers.is_empty() {
+                text.push_str(&format!(" within {}", layers.join(", ")));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}

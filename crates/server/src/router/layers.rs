@@ -1,0 +1,98 @@
+//! The layers of all routers, numbered, and which of them are around which code.
+
+use super::endpoints::missing;
+use super::{RouteError, Scope};
+use crate::layer::GivenLayer;
+
+/// The layers that have passed the checks so far.
+pub(super) struct Layers<'r> {
+    scopes: &'r [Scope],
+    /// By scope: its own layers.
+    of_scopes: Vec<Vec<UsedLayer>>,
+    all: Vec<GivenLayer>,
+}
+
+/// A layer on the way to an endpoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UsedLayer {
+    /// Its number.
+    pub(crate) layer: usize,
+    /// The router whose states it sees.
+    pub(crate) scope: usize,
+}
+
+impl<'r> Layers<'r> {
+    /// Those of all routers.
+    pub(super) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
+        let mut layers = Self { scopes, of_scopes: Vec::with_capacity(scopes.len()), all: Vec::new() };
+        for (index, scope) in scopes.iter().enumerate() {
+            // Not only routes go through them: a 404 has no parameters.
+            let own = layers.add_of_route(&scope.layers, index, 0)?;
+            layers.of_scopes.push(own);
+        }
+        Ok(layers)
+    }
+
+    /// Adds layers that see the states of this scope, and a path with so many parameters.
+    pub(super) fn add_of_route(
+        &mut self,
+        layers: &[GivenLayer],
+        scope: usize,
+        params: usize,
+    ) -> Result<Vec<UsedLayer>, RouteError> {
+        let mut added = Vec::with_capacity(layers.len());
+        for layer in layers {
+            let (name, place, needs) = (layer.name(), layer.place(), layer.needs());
+            if let Some(fault) = layer.fault() {
+                return Err(RouteError::Layer { name, place, fault });
+            }
+            if let Some(type_name) = missing(self.scopes, scope, &needs) {
+                return Err(RouteError::LayerState { name, place, type_name });
+            }
+            if params == 0 && needs.takes_params() {
+                return Err(RouteError::LayerParameters { name, place });
+            }
+            added.push(UsedLayer { layer: self.all.len(), scope });
+            self.all.push(layer.clone());
+        }
+        Ok(added)
+    }
+
+    /// All around the code of a router, the outermost first.
+    pub(super) fn around(&self, scope: usize) -> Vec<UsedLayer> {
+        let scopes = self.scopes_around(scope).into_iter().rev();
+        scopes.flat_map(|scope| &self.of_scopes[scope]).copied().collect()
+    }
+
+    /// All around a nested router, then those around the code of another one that answers for it.
+    pub(super) fn around_both(&self, nested: usize, answers: usize) -> Vec<UsedLayer> {
+        let (outside, inside) = (self.scopes_around(nested), self.scopes_around(answers));
+        let more = inside.iter().rev().filter(|scope| !outside.contains(scope));
+        let all = outside.iter().rev().chain(more);
+        all.flat_map(|scope| &self.of_scopes[*scope]).copied().collect()
+    }
+
+    /// The innermost router around the code of all these.
+    pub(super) fn common(&self, scopes: impl IntoIterator<Item = usize>) -> usize {
+        let shared = |one: usize, other: usize| {
+            let around = self.scopes_around(other);
+            self.scopes_around(one).into_iter().find(|scope| around.contains(scope)).unwrap_or(0)
+        };
+        scopes.into_iter().reduce(shared).unwrap_or(0)
+    }
+
+    /// Whether the router itself has some.
+    pub(super) fn are_of(&self, scope: usize) -> bool {
+        !self.of_scopes[scope].is_empty()
+    }
+
+    /// A router and those around it, from the inside.
+    fn scopes_around(&self, scope: usize) -> Vec<usize> {
+        std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent).collect()
+    }
+
+    /// By their number.
+    pub(super) fn into_all(self) -> Vec<GivenLayer> {
+        self.all
+    }
+}

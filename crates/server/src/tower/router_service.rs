@@ -1,0 +1,309 @@
+//! A router as a service of the tower crates, for a server that is not ours.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use anywire_http::body::{BoxError, Sender};
+use anywire_http::{Body, IntoResponse, Response, StatusCode};
+use anywire_loops::{self as loops, Loops, Task, TaskError};
+use anywire_sys::thread_bound::ThreadBound;
+use anywire_wire::Address;
+use bytes::Buf;
+use tower_service::Service;
+
+use crate::contained::{dispose, text};
+use crate::context::Origin;
+use crate::convert::refused;
+use crate::counters::{Counters, Live};
+use crate::dispatch::Dispatch;
+use crate::limits::Limits;
+use crate::respond::FAILED;
+use crate::router::{RouteError, Router, Table, run};
+use crate::upgrade::Continuation;
+
+/// A router as a service of the tower crates: what [`Router::into_service`] makes. All clones are one.
+#[derive(Clone)]
+pub struct RouterService {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Where a loop finds its routes.
+    id: u64,
+    table: Arc<Table>,
+    /// One a loop.
+    counters: Box<[Arc<Live>]>,
+    loops: Loops,
+}
+
+impl Router {
+    /// Makes a service of these routes, for `axum::serve`, hyper or any other server that takes a service of the tower crates. Handlers
+    /// run on the given loops, which the service keeps running.
+    ///
+    /// A request that comes on another thread is handed to a loop, and the response handed back, with both bodies as streams. On one of
+    /// these loops it runs in place. If the caller drops the response's future, the handler is cancelled.
+    ///
+    /// The timeouts of [`Limits`] are not kept: the server around it has its own. An extractor collects at most the default
+    /// [`Limits::body_bytes`]. The peer of a request is the [`Address`] among its extensions, else `memory:unknown`. An
+    /// [`Upgrade`](crate::Upgrade) that is accepted becomes a 501, because that connection belongs to the other server.
+    ///
+    /// ```
+    /// use anywire_http::Body;
+    /// use anywire_loops::Loops;
+    /// use anywire_server::{Path, Router};
+    /// use tower_service::Service;
+    ///
+    /// let router = Router::new().get("/hello/{name}", async |Path(name): Path<String>| format!("Hello, {name}!"));
+    /// let mut service = router.into_service(&Loops::start(1)?)?;
+    /// let request = http::Request::get("/hello/anyone").body(Body::empty())?;
+    /// let response = anywire_loops::block_on(service.call(request))?;
+    /// assert_eq!(response.status(), 200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Mistakes of the routes, as from [`Server::start`](crate::Server::start).
+    pub fn into_service(self, loops: &Loops) -> Result<RouterService, RouteError> {
+        let shared = Shared {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            table: Arc::new(self.build()?),
+            counters: (0..loops.len()).map(|_| Arc::default()).collect(),
+            loops: loops.clone(),
+        };
+        Ok(RouterService { shared: Arc::new(shared) })
+    }
+}
+
+impl RouterService {
+    /// What the handlers have counted, summed over the loops. What belongs to connections is with the server around it.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.shared.counters.iter().for_each(|live| live.add_to(&mut sum));
+        sum
+    }
+}
+
+impl<B> Service<http::Request<B>> for RouterService
+where
+    B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Responding;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Responding {
+        let shared = Arc::clone(&self.shared);
+        Responding(Box::pin(async move {
+            let response = match request.try_into() {
+                Ok(request) => shared.respond(request).await,
+                Err(cause) => refused(cause).into_response(),
+            };
+            converted(response)
+        }))
+    }
+}
+
+impl fmt::Debug for RouterService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouterService").finish_non_exhaustive()
+    }
+}
+
+/// The response of a [`RouterService`] on its way. Dropping it cancels the handler.
+pub struct Responding(Pin<Box<dyn Future<Output = http::Response<Body>> + Send>>);
+
+impl Future for Responding {
+    type Output = Result<http::Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx).map(Ok)
+    }
+}
+
+impl fmt::Debug for Responding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responding").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Runs the handler here, if this is one of the loops, or on one of them.
+    async fn respond(self: Arc<Self>, request: anywire_http::Request) -> Response {
+        let place = self.loops.pick();
+        if place.is_current() {
+            return Here::new(self.run(request)).await.unwrap_or_else(moved);
+        }
+        let task = place.spawn(move || async move {
+            let mut response = self.run(request).await;
+            response.body = handed_over(response.body);
+            response
+        });
+        AbortOnDrop(task).await.unwrap_or_else(|error| match error {
+            TaskError::Panicked(_) => (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response(),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "this server is too busy, or ends").into_response(),
+        })
+    }
+
+    /// Runs the handler on this loop.
+    async fn run(self: Arc<Self>, request: anywire_http::Request) -> Response {
+        // The first request of a loop clones the states of the router.
+        let dispatch = match catch_unwind(AssertUnwindSafe(|| self.here())) {
+            Ok(dispatch) => dispatch,
+            Err(panic) => {
+                tracing::error!(panic = text(&*panic), "the state of a router cannot be cloned");
+                dispose(panic);
+                return (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response();
+            }
+        };
+        let peer = request.head.extensions().get::<Address>().cloned();
+        let response = run(&dispatch, request, || peer.map_or_else(Origin::unknown, Origin::at)).await;
+        if Continuation::is_in(&response) {
+            return (StatusCode::NOT_IMPLEMENTED, "this server hands no connection over").into_response();
+        }
+        response
+    }
+
+    /// The routes of this loop.
+    fn here(&self) -> Rc<Dispatch> {
+        let all = loops::local(Served::default);
+        if let Some(dispatch) = all.0.borrow().get(&self.id) {
+            return Rc::clone(dispatch);
+        }
+        // Not within the borrow: states are the code of others.
+        let index = loops::current().map_or(0, |handle| handle.id().index());
+        let counters = Arc::clone(&self.counters[index]);
+        let dispatch = Dispatch::new(Arc::clone(&self.table), Limits::default().body_bytes, counters);
+        Rc::clone(all.0.borrow_mut().entry(self.id).or_insert_with(|| Rc::new(dispatch)))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let id = self.id;
+        for handle in self.loops.iter() {
+            drop(handle.spawn_always(move || async move {
+                let gone = loops::local(Served::default).0.borrow_mut().remove(&id);
+                // Without the borrow: this runs the destructors of handlers.
+                gone.inspect(|dispatch| dispatch.tell_stopping());
+            }));
+        }
+    }
+}
+
+/// The routes of each service on one loop.
+#[derive(Default)]
+struct Served(RefCell<HashMap<u64, Rc<Dispatch>>>);
+
+/// A future that stays on this thread within one that need not. Elsewhere it has no output.
+struct Here<F>(ThreadBound<RefCell<Pin<Box<F>>>>);
+
+impl<F: Future> Here<F> {
+    fn new(future: F) -> Self {
+        Self(ThreadBound::new(RefCell::new(Box::pin(future))))
+    }
+}
+
+impl<F: Future> Future for Here<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.0.get() {
+            Some(future) => future.borrow_mut().as_mut().poll(cx).map(Some),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+/// The response of a future that was moved to another thread under way.
+#[cold]
+fn moved() -> Response {
+    tracing::error!("the future of a router's response was moved off its loop");
+    (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+}
+
+/// A task that ends with its caller.
+struct AbortOnDrop<T>(Task<T>);
+
+impl<T> Future for AbortOnDrop<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A body whose code runs on this loop, for a reader on another thread.
+fn handed_over(body: Body) -> Body {
+    if body.as_full().is_some() || body.is_withheld() {
+        return body;
+    }
+    let length = body.length();
+    let (sender, handed) = Body::channel(IN_FLIGHT_BYTES);
+    drop(loops::spawn(hand_over(body, sender)));
+    match length {
+        Some(length) => handed.with_length(length),
+        None => handed,
+    }
+}
+
+async fn hand_over(mut body: Body, mut sender: Sender) {
+    loop {
+        // The reader may leave at any time, also while the body has nothing.
+        let chunk = poll_fn(|cx| {
+            if ready!(sender.poll_ready(cx)).is_err() {
+                return Poll::Ready(None);
+            }
+            body.poll_chunk(cx).map(Some)
+        });
+        match chunk.await {
+            None => return,
+            Some(Ok(Some(chunk))) => drop(sender.try_send(chunk)),
+            Some(Ok(None)) => break,
+            Some(Err(error)) => return sender.abort(error),
+        }
+    }
+    if let Some(trailers) = body.trailers() {
+        sender.trailers(trailers.clone());
+    }
+    sender.finish();
+}
+
+/// The response as another server sends it.
+fn converted(mut response: Response) -> http::Response<Body> {
+    if let Some(length) = response.body.stated_length()
+        && !response.headers.contains("content-length")
+    {
+        let set = response.headers.append("content-length", length.to_string());
+        debug_assert!(set.is_ok(), "digits are a value");
+    }
+    response.try_into().unwrap_or_else(|cause: anywire_http::ConvertError| {
+        tracing::error!(cause = %anywire_advice::Chain(&cause), "a response cannot be passed on");
+        let mut failed = http::Response::new(FAILED.into());
+        *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        failed
+    })
+}
+
+/// Bytes of a body on their way to a reader on another thread.
+const IN_FLIGHT_BYTES: usize = 64 * 1024;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
