@@ -24,7 +24,7 @@ use anywire_wire::{Connection, Negotiated};
 
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
-use crate::job::{Delivery, Job, drop_caught};
+use crate::job::{Event, Job, drop_caught};
 use crate::tunnel::Tunnel;
 use crate::{h1, h2};
 
@@ -80,26 +80,6 @@ struct Core {
 enum Session {
     H1(h1::Session),
     H2(Box<h2::Session>),
-}
-
-/// What the pool has to know of a connection.
-pub(crate) enum Event {
-    /// A call is over, and the connection has a slot for another one.
-    SlotFree(Delivery),
-    /// The connection has left HTTP, and is to be polled until it is closed.
-    Upgraded(Delivery),
-    /// The connection is over, and a call with it.
-    Over(Delivery),
-    /// The connection had died while it was idle, and its call goes out once more on another one.
-    Resend(Job),
-    /// The connection has not processed a call, which goes out once more.
-    Again(Job),
-    /// It has slots for calls, and had none before.
-    Slots,
-    /// The peer closed an idle connection, or sent bytes that no request asked for.
-    Evicted,
-    /// It was closed, or has been idle for too long.
-    Closed,
 }
 
 impl Conn {
@@ -303,7 +283,7 @@ impl Conn {
             let Session::H1(session) = &mut core.session else { return Poll::Ready(Event::Closed) };
             if self.is_idle() {
                 if core.timer.poll_expired(cx).is_ready() {
-                    self.count_end(core.until);
+                    self.context.count_end(core.until);
                     return Poll::Ready(Event::Closed);
                 }
                 return core.poll_broken(cx).map(|()| Event::Evicted);
@@ -321,7 +301,7 @@ impl Conn {
     fn poll_http2(&self, cx: &mut Context<'_>, inbox: &Inbox, is_first: bool, host: &str) -> Poll<Event> {
         loop {
             inbox.is_seen.set(true);
-            let turn = {
+            let polled = {
                 let core = &mut *self.core.borrow_mut();
                 let (Session::H2(session), Some(wire)) = (&mut core.session, core.wire.as_mut()) else {
                     return Poll::Ready(Event::Closed);
@@ -336,36 +316,21 @@ impl Conn {
                 if self.cut.get() {
                     session.cut(&self.context);
                 }
-                let turn = session.poll(cx, wire, &core.timer, &self.context, core.until);
+                let polled = session.poll(cx, wire, &core.timer, &self.context, core.until);
                 self.looked.set(session.looked());
                 let waiting = inbox.jobs.borrow().len();
                 inbox.room.set(session.slots(&self.context).saturating_sub(waiting));
                 inbox.capacity.set(session.capacity(&self.context));
-                turn
+                polled
             };
             let is_left_over = !inbox.jobs.borrow().is_empty();
-            return Poll::Ready(match turn {
-                Poll::Pending | Poll::Ready(h2::Turn::Over | h2::Turn::Evicted) if is_left_over => continue,
-                Poll::Pending => {
-                    inbox.is_seen.set(false);
-                    return Poll::Pending;
-                }
-                Poll::Ready(h2::Turn::Ended(delivery)) => {
-                    self.end_call();
-                    Event::SlotFree(delivery)
-                }
-                Poll::Ready(h2::Turn::Again(job)) => {
-                    self.end_call();
-                    Event::Again(job)
-                }
-                Poll::Ready(h2::Turn::Slots) => Event::Slots,
-                Poll::Ready(h2::Turn::Idle) => {
-                    self.count_end(self.core.borrow().until);
-                    Event::Closed
-                }
-                Poll::Ready(h2::Turn::Evicted) => Event::Evicted,
-                Poll::Ready(h2::Turn::Over) => Event::Closed,
-            });
+            match &polled {
+                Poll::Pending | Poll::Ready(Event::Closed | Event::Evicted) if is_left_over => continue,
+                Poll::Pending => inbox.is_seen.set(false),
+                Poll::Ready(Event::SlotFree(_) | Event::Again(_)) => self.end_call(),
+                Poll::Ready(_) => {}
+            }
+            return polled;
         }
     }
 
@@ -380,7 +345,7 @@ impl Conn {
         match reuse {
             None => Event::Over(delivery),
             Some(_) if rest.is_zero() => {
-                self.count_end(core.until);
+                self.context.count_end(core.until);
                 Event::Over(delivery)
             }
             Some(idle) => {
@@ -407,12 +372,6 @@ impl Conn {
             Session::H1(session) => session.take(),
             Session::H2(_) => None,
         }
-    }
-
-    fn count_end(&self, until: Instant) {
-        let cells = &self.context.cells;
-        let ended_by = if precise() < until { &cells.idle_timeouts } else { &cells.lifetimes_ended };
-        ended_by.add(1);
     }
 }
 

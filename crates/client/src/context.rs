@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Output;
 
@@ -89,6 +90,13 @@ impl LoopContext {
 
     pub(crate) fn config(&self) -> &Config {
         self.hold.inner.config()
+    }
+
+    /// Counts the end of an idle connection whose lifetime lasts until then.
+    pub(crate) fn count_end(&self, until: Instant) {
+        let ended_by =
+            if precise() < until { &self.cells.idle_timeouts } else { &self.cells.lifetimes_ended };
+        ended_by.add(1);
     }
 
     /// The client's count of calls that their callers dropped.

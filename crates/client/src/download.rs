@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::{Body, Headers, Method, ResponseHead, StatusCode, body};
 use anywire_loops::clock::precise;
-use anywire_wire::Upgraded;
+use anywire_mux::Upgraded;
 use bytes::Bytes;
 use tokio::io::DuplexStream;
 

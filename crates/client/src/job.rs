@@ -153,6 +153,26 @@ impl Delivery {
     }
 }
 
+/// What the pool has to know of a connection.
+pub(crate) enum Event {
+    /// A call is over, and the connection has a slot for another one.
+    SlotFree(Delivery),
+    /// The connection has left HTTP, and is to be polled until it is closed.
+    Upgraded(Delivery),
+    /// The connection is over, and a call with it.
+    Over(Delivery),
+    /// The connection had died while it was idle, and its call goes out once more on another one.
+    Resend(Job),
+    /// The connection has not processed a call, which goes out once more.
+    Again(Job),
+    /// It has slots for calls, and had none before.
+    Slots,
+    /// The peer closed an idle connection, or sent bytes that no request asked for.
+    Evicted,
+    /// It was closed, or has been idle for too long.
+    Closed,
+}
+
 /// A body of the caller's. Its panics end here, because it is polled and dropped by tasks that serve other calls, too.
 #[derive(Debug, Default)]
 pub(crate) struct Contained(Body);

@@ -69,7 +69,7 @@ mod watchdog;
 
 pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;
-pub use anywire_wire::Upgraded;
+pub use anywire_mux::Upgraded;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use client::Client;

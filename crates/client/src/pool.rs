@@ -20,10 +20,10 @@ use anywire_loops::clock::{self, precise};
 use anywire_wire::{Address, Connection, DialError, Dialer};
 use slab::Slab;
 
-use crate::connection::{Conn, Event};
+use crate::connection::Conn;
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{Draft, Job};
+use crate::job::{Draft, Event, Job};
 use crate::queue::Queue;
 use crate::{Error, Phase};
 

@@ -8,7 +8,8 @@ use anywire_http::{
     Body, BodyError, ConvertError, Headers, IntoResponse, ResponseHead, StatusCode, Url, Version,
 };
 use anywire_loops::TaskError;
-use anywire_wire::{Negotiated, Upgraded};
+use anywire_mux::Upgraded;
+use anywire_wire::Negotiated;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;

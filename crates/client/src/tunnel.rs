@@ -5,7 +5,8 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-use anywire_wire::{Connection, Upgraded};
+use anywire_mux::Upgraded;
+use anywire_wire::Connection;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf, copy, split};
 use tokio::sync::watch;

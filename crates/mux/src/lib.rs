@@ -2,14 +2,17 @@
 //!
 //! An engine, such as [`anywire_http::h2::Engine`], knows the protocol and no task. A driver has the connection, and for each
 //! stream a request and a response. Between them is what this crate has: an engine with its buffers as [`Streams`] ([`Http2`] is
-//! one), bodies on their way out ([`Outgoing`]), and which streams were woken ([`Woken`]).
+//! one), bodies on their way out ([`Outgoing`]), which streams were woken ([`Woken`]), and
+//! streams that have left HTTP ([`Upgraded`]).
 
 mod h2;
 mod outgoing;
 mod streams;
+mod upgraded;
 mod woken;
 
 pub use h2::Http2;
 pub use outgoing::{Next, Outgoing, Sent, send};
 pub use streams::Streams;
+pub use upgraded::Upgraded;
 pub use woken::{StreamWaker, Woken};

@@ -12,7 +12,8 @@ use std::task::{Context, Poll, ready};
 use anywire_http::Buffer;
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
-use anywire_wire::{Connection, Upgraded};
+use anywire_mux::Upgraded;
+use anywire_wire::Connection;
 use bytes::Bytes;
 
 use crate::context::FreeContext;

@@ -29,7 +29,7 @@
 //! | a deadline or a thread pool of one route | `tokio::time::timeout` and `tokio::task::spawn_blocking` in the handler |
 //! | interim responses of a handler's own, such as 103 | the final one; 100 is sent when the handler reads the body |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
-//! | CONNECT | it is answered 501 |
+//! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
 mod connection;
 mod contained;
@@ -60,7 +60,7 @@ pub mod udp;
 mod upgrade;
 
 pub use anywire_http::{IntoResponse, Response};
-pub use anywire_wire::Upgraded;
+pub use anywire_mux::Upgraded;
 pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;

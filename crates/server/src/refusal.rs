@@ -46,6 +46,8 @@ pub enum RefusalKind {
     HeadTimeout,
     /// It asks for an upgrade with a body, which the handler did not read: 400.
     UpgradeWithBody,
+    /// A CONNECT for another protocol (HTTP/2), of which the handler accepted none: 501.
+    NoProtocol,
     /// The response was made of the request's body, which broke off: 400 or 408, or as in [`Malformed`](Self::Malformed).
     RequestBody,
     /// The body of the response failed before anything had left: 500, or 502 and 504 if it came from another server.
@@ -66,6 +68,7 @@ impl RefusalKind {
             Self::TooLarge => "too_large",
             Self::HeadTimeout => "head_timeout",
             Self::UpgradeWithBody => "upgrade_with_body",
+            Self::NoProtocol => "no_protocol",
             Self::RequestBody => "request_body",
             Self::ResponseBody => "response_body",
             Self::Panic => "panic",
@@ -76,7 +79,11 @@ impl RefusalKind {
 
     fn fault(self) -> Fault {
         match self {
-            Self::Malformed | Self::HeadTimeout | Self::UpgradeWithBody | Self::RequestBody => Fault::Peer,
+            Self::Malformed
+            | Self::HeadTimeout
+            | Self::UpgradeWithBody
+            | Self::NoProtocol
+            | Self::RequestBody => Fault::Peer,
             Self::TooLarge | Self::HandlerTimeout => Fault::Limit,
             Self::ResponseBody | Self::Panic | Self::Unsendable => Fault::Caller,
         }

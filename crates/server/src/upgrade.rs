@@ -1,25 +1,31 @@
-//! Leaving HTTP: a handler answers 101, and the connection goes to its continuation (RFC 9110 section 7.8).
+//! Leaving HTTP: a handler accepts, and the connection goes to its continuation (RFC 9110 section 7.8), or one stream of it
+//! (RFC 8441).
 
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use anywire_http::h2::Protocol;
 use anywire_http::{IntoResponse, Method, Response, StatusCode, Version};
+use anywire_mux::Upgraded;
 use anywire_sys::thread_bound::ThreadBound;
-use anywire_wire::Upgraded;
 
 use crate::extract::{FromRequestParts, OptionalFromRequestParts};
 use crate::request::Parts;
 use crate::respond::Error;
 
-/// A request to go on in another protocol on the same connection. A handler takes it as an argument and
+/// A request to go on in another protocol on the same connection, or over HTTP/2 on the same stream, by an extended CONNECT such
+/// as WebSocket's. The method of that is GET to handlers, so that one route serves both. A handler takes it as an argument and
 /// [accepts](Self::accept) one of the protocols that the peer offers.
 ///
 /// A request that offers none, or is a HEAD, is answered 400; take an `Option<Upgrade>` to answer such a request yourself. The
 /// continuation runs on the connection's loop. The deadlines of HTTP no longer apply to it, the limit of connections
 /// does, and a shutdown waits for it until its deadline. [`Parts::stopping`] tells it of the shutdown. A continuation that
 /// moves the connection into a task of its own takes it out of the shutdown: that neither waits for it nor cuts it.
-/// A request with a body that the handler does not read is answered 400.
+/// Over HTTP/1 a request with a body that the handler does not read is answered 400.
+///
+/// Clients may send an extended CONNECT only where [`h2::Limits::extended_connect`](anywire_http::h2::Limits::extended_connect)
+/// says so. To one that no handler accepts a 2xx is replaced by a 501, since it would promise the other protocol.
 ///
 /// ```
 /// use anywire_server::{Router, Upgrade, Upgraded};
@@ -40,6 +46,7 @@ use crate::respond::Error;
 #[derive(Debug)]
 pub struct Upgrade {
     offered: Vec<String>,
+    version: Version,
 }
 
 impl Upgrade {
@@ -48,10 +55,10 @@ impl Upgrade {
         self.offered.iter().map(String::as_str)
     }
 
-    /// Answers 101, and runs `continuation` with the connection once the response has left. The names of protocols are
+    /// Answers 101, or 200 over HTTP/2, and runs `continuation` with the connection once the response has left. The names of protocols are
     /// compared without their case. Add the fields that the protocol needs to the response.
     ///
-    /// Answers 426 if the peer does not offer this protocol. The response carries the continuation, which goes with it: another
+    /// Answers 426, or 501 over HTTP/2, if the peer does not offer this protocol. The response carries the continuation, which goes with it: another
     /// response, or another status, leaves the connection with HTTP. Dropped on another thread than the handler's, it is
     /// leaked.
     pub fn accept<C, F>(self, protocol: &str, continuation: C) -> Response
@@ -59,14 +66,22 @@ impl Upgrade {
         C: FnOnce(Upgraded) -> F + 'static,
         F: Future<Output = ()> + 'static,
     {
+        let is_stream = self.version == Version::HTTP_2;
         if !self.offered().any(|offered| offered.eq_ignore_ascii_case(protocol)) {
+            if is_stream {
+                let message = format!("this path speaks {protocol}; ask for it by `:protocol`");
+                return (StatusCode::NOT_IMPLEMENTED, message).into_response();
+            }
             let message = format!("this path speaks {protocol}; offer it in a field `upgrade`");
             return (StatusCode::UPGRADE_REQUIRED, message).into_response().header("upgrade", protocol);
         }
         // Called within the future, so that a panic of the continuation is caught with the others.
         let continuation =
             Continuation(Box::new(|connection| Box::pin(async move { continuation(connection).await })));
-        let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS).header("upgrade", protocol);
+        let mut response = match is_stream {
+            true => Response::new(StatusCode::OK),
+            false => Response::new(StatusCode::SWITCHING_PROTOCOLS).header("upgrade", protocol),
+        };
         response
             .extensions_mut()
             .insert(Accepted(Arc::new(ThreadBound::new(RefCell::new(Some(continuation))))));
@@ -78,18 +93,24 @@ impl FromRequestParts for Upgrade {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Error> {
-        let offered: Vec<String> = tokens(parts, "upgrade").map(str::to_owned).collect();
+        let offered: Vec<String> = match parts.extensions().get::<Protocol>() {
+            Some(Protocol(name)) => vec![name.to_string()],
+            None => tokens(parts, "upgrade").map(str::to_owned).collect(),
+        };
         if offered.is_empty() || Self::is_absent(parts) {
             let message =
                 "this path answers requests to upgrade; send `connection: upgrade` and `upgrade: PROTOCOL`";
             return Err(Error::new(StatusCode::BAD_REQUEST, message));
         }
-        Ok(Self { offered })
+        Ok(Self { offered, version: parts.version() })
     }
 }
 
 impl OptionalFromRequestParts for Upgrade {
     fn is_absent(parts: &Parts) -> bool {
+        if parts.extensions().get::<Protocol>().is_some() {
+            return false;
+        }
         // A 1.0 client cannot upgrade (RFC 9110 section 7.8). HEAD asks what GET would answer, and is no GET.
         parts.version() != Version::HTTP_11
             || *parts.method() == Method::HEAD
@@ -103,13 +124,13 @@ fn tokens<'p>(parts: &'p Parts, field: &str) -> impl Iterator<Item = &'p str> {
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// What a handler goes on with once its 101 has left.
+/// What a handler goes on with once its response has left.
 pub(crate) struct Continuation(Box<dyn FnOnce(Upgraded) -> Running>);
 
 /// A continuation at work.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
 
-/// How a 101 carries its continuation. A response may go to any thread, a continuation stays on its loop.
+/// How a response carries its continuation. A response may go to any thread, a continuation stays on its loop.
 #[derive(Clone)]
 struct Accepted(Arc<ThreadBound<RefCell<Option<Continuation>>>>);
 

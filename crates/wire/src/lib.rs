@@ -40,7 +40,6 @@ pub mod tls;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod unix;
-mod upgraded;
 mod wires;
 
 pub use address::{Address, AddressError, ToAddress};
@@ -50,5 +49,4 @@ pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::{Output, Position};
-pub use upgraded::Upgraded;
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

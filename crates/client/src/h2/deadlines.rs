@@ -67,7 +67,7 @@ impl Session {
             self.places = StreamMap::default();
             self.wakers = Vec::new();
             (self.touched, self.changed, self.unflushed) = Default::default();
-            self.turns = VecDeque::new();
+            self.events = VecDeque::new();
         }
         if self.link.output.is_empty() {
             context.keep_output(mem::replace(&mut self.link.output, Output::new()));

@@ -7,11 +7,11 @@ use std::{io, mem};
 use anywire_http::h2::{self, Code, GoAway, MessageError};
 use slab::Slab;
 
-use super::session::{Session, Turn};
+use super::session::Session;
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::download::Download;
-use crate::job::Job;
+use crate::job::{Event, Job};
 use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 
@@ -23,7 +23,7 @@ impl Session {
     }
 
     /// Acts on deadlines that have passed.
-    pub(super) fn expire(&mut self, now: Instant, context: &LoopContext) {
+    pub(super) fn expire(&mut self, now: Instant, lifetime_until: Instant, context: &LoopContext) {
         if self.link.engine.next_deadline().is_some_and(|at| at <= now)
             && let Err(error) = self.link.advance(now)
         {
@@ -34,7 +34,8 @@ impl Session {
                 self.is_over = true;
                 // It leaves with what is written last.
                 self.link.leave();
-                self.turns.push_back(Turn::Idle);
+                context.count_end(lifetime_until);
+                self.events.push_back(Event::Closed);
             }
             return;
         }
@@ -112,7 +113,7 @@ impl Session {
         }
         if stream.upload.is_repeatable() && stream.job.refusals < REFUSALS_MAX {
             stream.job.refusals += 1;
-            return self.turns.push_back(Turn::Again(stream.into_job()));
+            return self.events.push_back(Event::Again(stream.into_job()));
         }
         if !stream.upload.is_repeatable() {
             context.cells.replays_lost.add(1);
@@ -150,7 +151,7 @@ impl Session {
             let stream = &self.streams[place];
             if stream.may_resend() {
                 let job = self.remove(place, Code::CANCEL).into_job();
-                self.turns.push_back(Turn::Again(Job { resent: true, ..job }));
+                self.events.push_back(Event::Again(Job { resent: true, ..job }));
                 continue;
             }
             let (origin, phase, sent) = (stream.job.draft.origin(), phase(stream), stream.job.sent);
@@ -180,7 +181,7 @@ impl Session {
     /// did not fail: a peer may reset a stream when it has answered, or close the connection (RFC 9113 section 8.1).
     pub(super) fn end(&mut self, mut stream: Stream, error: Error, context: &LoopContext) {
         let limits = &context.config().limits;
-        self.turns.push_back(Turn::Ended(if stream.give_all(limits) {
+        self.events.push_back(Event::SlotFree(if stream.give_all(limits) {
             stream.download.finish(stream.job, limits)
         } else {
             stream.download.fail(&mut stream.job, error)

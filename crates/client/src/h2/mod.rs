@@ -9,4 +9,4 @@ mod session;
 mod stream;
 mod upload;
 
-pub(crate) use session::{Session, Turn};
+pub(crate) use session::Session;

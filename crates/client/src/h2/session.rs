@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Event, GoAway, Refused, RequestParts, StreamMap};
+use anywire_http::h2::{self, Code, GoAway, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
@@ -22,7 +22,7 @@ use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::Download;
 use crate::h1::is_tls_alert;
-use crate::job::{Delivery, Job};
+use crate::job::{Delivery, Event, Job};
 use crate::watchdog::Watchdog;
 
 /// HTTP/2 on one connection.
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     /// Bytes that the wire has taken.
     pub(super) flushed: u64,
     /// What the pool has yet to be told.
-    pub(super) turns: VecDeque<Turn>,
+    pub(super) events: VecDeque<Event>,
     /// What the connection's timer is set to.
     pub(super) timer_at: Option<Instant>,
     /// When the first deadline of a stream passes, or one has that does not count any more.
@@ -66,22 +66,6 @@ pub(crate) struct Session {
     pub(super) refused: Option<io::Error>,
 }
 
-/// What the connection has to know of a turn.
-pub(crate) enum Turn {
-    /// A call is over.
-    Ended(Delivery),
-    /// The connection has not processed a call, which goes out once more.
-    Again(Job),
-    /// It can take calls, and could not before.
-    Slots,
-    /// It has been idle for too long, or is old.
-    Idle,
-    /// The peer has ended it while it was idle.
-    Evicted,
-    /// It has ended, and all its calls have.
-    Over,
-}
-
 impl Session {
     pub(crate) fn new(context: &LoopContext) -> Self {
         let now = precise();
@@ -95,7 +79,7 @@ impl Session {
             changed: Vec::new(),
             unflushed: Vec::new(),
             flushed: 0,
-            turns: VecDeque::new(),
+            events: VecDeque::new(),
             timer_at: None,
             earliest: None,
             keeps_waiting: false,
@@ -137,12 +121,12 @@ impl Session {
         timer: &Deadline,
         context: &LoopContext,
         until: Instant,
-    ) -> Poll<Turn> {
-        if let Some(turn) = self.turns.pop_front() {
-            return Poll::Ready(turn);
+    ) -> Poll<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Poll::Ready(event);
         }
         if self.is_over {
-            return Poll::Ready(Turn::Over);
+            return Poll::Ready(Event::Closed);
         }
         let had_slots = self.slots(context) > 0;
         let was_idle = self.streams.is_empty() && !self.is_last;
@@ -163,21 +147,21 @@ impl Session {
             // Behind the reading: it is no silence of the peer that the loop was blocked.
             self.timer_at = None;
             self.watch(context);
-            self.expire(now, context);
+            self.expire(now, until, context);
             waits = self.carry_on(cx, wire, now, context);
         }
         if !had_slots && self.slots(context) > 0 {
-            self.turns.push_back(Turn::Slots);
+            self.events.push_back(Event::Slots);
         }
-        if let Some(turn) = self.turns.pop_front() {
-            return Poll::Ready(turn);
+        if let Some(event) = self.events.pop_front() {
+            return Poll::Ready(event);
         }
         if self.streams.is_empty() && self.is_last && !self.is_over {
             self.is_over = true;
             self.leave(cx, wire);
         }
         if self.is_over {
-            return Poll::Ready(if was_idle { Turn::Evicted } else { Turn::Over });
+            return Poll::Ready(if was_idle { Event::Evicted } else { Event::Closed });
         }
         if !waits {
             cx.waker().wake_by_ref();
@@ -205,7 +189,7 @@ impl Session {
             self.flush(cx, wire);
             // If the wire has taken a full output, nothing would wake the task to fill it again.
             let has_more = was_full && self.link.output.is_empty();
-            if !self.turns.is_empty() || self.is_over {
+            if !self.events.is_empty() || self.is_over {
                 return true;
             }
             // It reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section 5.2.2).
@@ -252,11 +236,11 @@ impl Session {
     /// Begins with a call, on a connection that has a slot.
     pub(crate) fn start(&mut self, mut job: Job, host: &str, context: &LoopContext) {
         if self.slots(context) == 0 {
-            return self.turns.push_back(Turn::Again(job));
+            return self.events.push_back(Event::Again(job));
         }
         if job.draft.upgrade {
             let error = Error::NoUpgrade { origin: job.draft.origin() };
-            return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
+            return self.events.push_back(Event::SlotFree(Delivery::Reply(job.reply, Err(error))));
         }
         self.idle_until = None;
         let (upload, length) = Upload::start(&mut job.draft);
@@ -275,11 +259,11 @@ impl Session {
             Ok(id) => id,
             Err(Refused::Slots) => {
                 upload.give_back(&mut job.draft);
-                return self.turns.push_back(Turn::Again(job));
+                return self.events.push_back(Event::Again(job));
             }
             Err(source) => {
                 let error = Error::RequestHead { origin: draft.origin(), source, sent: job.sent };
-                return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
+                return self.events.push_back(Event::SlotFree(Delivery::Reply(job.reply, Err(error))));
             }
         };
         let is_streaming = upload.is_streaming();
@@ -318,13 +302,13 @@ impl Session {
             let mut ended = None;
             match self.link.receive(now) {
                 Ok(None) => return true,
-                Ok(Some(Event::Response { id, head, length, end })) => {
+                Ok(Some(h2::Event::Response { id, head, length, end })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].answered(head, length, end);
                     ended = Some(place).filter(|_| end);
                     self.touched.extend((!end).then_some(place));
                 }
-                Ok(Some(Event::Data { id, data, end })) => {
+                Ok(Some(h2::Event::Data { id, data, end })) => {
                     let length = data.len();
                     // What nobody reads goes back to the window.
                     let mut taken = length;
@@ -340,13 +324,13 @@ impl Session {
                         self.link.consumed(id, taken);
                     }
                 }
-                Ok(Some(Event::Trailers { id, fields })) => {
+                Ok(Some(h2::Event::Trailers { id, fields })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     let stream = &mut self.streams[place];
                     stream.ended_by(fields);
                     self.touched.push(place);
                 }
-                Ok(Some(Event::Informational { id, .. })) => {
+                Ok(Some(h2::Event::Informational { id, .. })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].informed();
                     self.changed.push(place);
@@ -354,12 +338,12 @@ impl Session {
                         self.too_many_interim(place, context);
                     }
                 }
-                Ok(Some(Event::Reset { id, code, why, .. })) => {
+                Ok(Some(h2::Event::Reset { id, code, why, .. })) => {
                     if let Some(&place) = self.places.get(&id) {
                         self.was_reset(place, code, why, context);
                     }
                 }
-                Ok(Some(Event::GoAway(said))) => self.hear_leave(said),
+                Ok(Some(h2::Event::GoAway(said))) => self.hear_leave(said),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.break_off(error, context);
@@ -470,13 +454,13 @@ impl Session {
     fn complete(&mut self, place: usize, context: &LoopContext) {
         let stream = self.remove(place, Code::CANCEL);
         self.used = true;
-        self.turns.push_back(Turn::Ended(stream.download.finish(stream.job, &context.config().limits)));
+        self.events.push_back(Event::SlotFree(stream.download.finish(stream.job, &context.config().limits)));
     }
 
     /// Ends a call whose caller has left.
     fn cancel(&mut self, place: usize) {
         drop(self.remove(place, Code::CANCEL));
-        self.turns.push_back(Turn::Ended(Delivery::Nothing));
+        self.events.push_back(Event::SlotFree(Delivery::Nothing));
     }
 
     fn caller_fails(&mut self, place: usize, source: BodyError, context: &LoopContext) {

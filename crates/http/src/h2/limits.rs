@@ -39,7 +39,8 @@ pub struct Limits {
     pub ping_interval: Option<Duration>,
     /// How long the peer may be silent after that `PING`. Its answer may take longer, behind other bytes. Default 10 s.
     pub ping_deadline: Duration,
-    /// Whether requests may be extended CONNECTs, as WebSocket needs (RFC 8441). Default no.
+    /// Whether requests may be extended CONNECTs, as WebSocket needs (RFC 8441). Default no: a browser that may use them opens its
+    /// WebSockets so, and handlers that know only HTTP/1's handshake would refuse them.
     pub extended_connect: bool,
 }
 

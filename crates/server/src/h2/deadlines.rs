@@ -66,7 +66,11 @@ impl Session {
         // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
         // opens no window any more.
         let write = self.link.is_blocked(id) && !half_closed;
-        let waits = Waits { handler, body, write, half_closed, ..Waits::default() };
+        let waits = match stream.stage {
+            // The deadlines of HTTP have ended with it.
+            Stage::Tunnel(..) => Waits { half_closed, ..Waits::default() },
+            _ => Waits { handler, body, write, half_closed, ..Waits::default() },
+        };
         stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| after(now, left));
         self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
     }
@@ -143,7 +147,7 @@ impl Session {
             Some(Expired::Handler) => {
                 let Stage::Handling(run) = std::mem::replace(&mut stream.stage, Stage::Done) else { return };
                 let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
-                let (is_head, endpoint) = (stream.is_head, stream.endpoint);
+                let endpoint = stream.endpoint;
                 if let Some(upload) = stream.upload.take() {
                     parts.link.discarded(id, upload.into_unread());
                 }
@@ -151,7 +155,7 @@ impl Session {
                     parts,
                     id,
                     &mut run.time_out(&mut stream.context),
-                    is_head,
+                    &mut stream.asks,
                     endpoint,
                     &mut stream.exchange,
                 );

@@ -9,7 +9,7 @@ use anywire_http::h2::StreamId;
 use anywire_mux::StreamWaker;
 
 use super::session::{Parts, Session};
-use super::stream::{Stage, Stream};
+use super::stream::{Asks, Stage, Stream};
 use crate::connection::Env;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::timers::Timers;
@@ -36,7 +36,8 @@ impl Session {
         let refusal = Refusal::new(RefusalKind::TooLarge, status, &text).of(Some(&peer));
         let mut response = service.dispatch.word(None, &refusal);
         let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
-        let stage = Self::respond(parts, id, &mut response, is_head, None, &mut exchange);
+        let mut asks = if is_head { Asks::Head } else { Asks::Message };
+        let stage = Self::respond(parts, id, &mut response, &mut asks, None, &mut exchange);
         if matches!(stage, Stage::Done) {
             self.written_whole(exchange);
             return self.finish(id, service);
@@ -49,7 +50,7 @@ impl Session {
                 upload: None,
                 context: None,
                 endpoint: None,
-                is_head,
+                asks,
                 exchange,
                 waker,
                 timers: Timers::default(),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Abuse, Code, Error, Event, Limits, StreamId, StreamMap};
+use anywire_http::h2::{Abuse, Code, Error, Event, Limits, Protocol, StreamId, StreamMap};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
 use anywire_loops::clock::precise;
 use anywire_mux::{Http2, StreamWaker, Streams, Woken};
 
-use super::stream::{Stage, Stream};
+use super::stream::{Asks, Stage, Stream};
 use super::upload::Upload;
 use crate::connection::{End, Env, is_cut};
 use crate::context::{FreeContext, Origin, Told};
@@ -308,11 +308,10 @@ impl Session {
     }
 
     /// Starts on a request.
-    fn begin(&mut self, id: StreamId, head: RequestHead, length: Option<u64>, end: bool, env: &Env<'_>) {
+    fn begin(&mut self, id: StreamId, mut head: RequestHead, length: Option<u64>, end: bool, env: &Env<'_>) {
         let service = env.service;
         (self.is_resting, self.idle_since) = (false, None);
-        let is_head = *head.method() == Method::HEAD;
-        let (upload, body) = if end {
+        let (upload, mut body) = if end {
             (None, None)
         } else {
             let awaits_continue = head.headers().lists("expect", "100-continue");
@@ -323,13 +322,21 @@ impl Session {
             };
             (Some(Upload::new(sender, awaits_continue)), Some(body))
         };
+        let mut asks = match *head.method() {
+            Method::HEAD => Asks::Head,
+            Method::CONNECT if head.extensions().get::<Protocol>().is_some() => {
+                head.set_method(Method::GET);
+                Asks::Tunnel(Box::new(body.take().unwrap_or_default()))
+            }
+            _ => Asks::Message,
+        };
         let mut stage = Stage::Done;
         let mut answered_by = None;
         let mut exchange = Tracked::default();
         let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
         let answered = |response: &mut Response, endpoint, tracked| {
             (answered_by, exchange) = (Some(endpoint), tracked);
-            stage = Self::respond(parts, id, response, is_head, answered_by, &mut exchange);
+            stage = Self::respond(parts, id, response, &mut asks, answered_by, &mut exchange);
         };
         let connection = &*env.connection;
         let origin = || Origin::of(connection);
@@ -358,14 +365,15 @@ impl Session {
             }
             return;
         }
-        let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending(_)));
+        let is_polled = upload.is_some() || matches!(stage, Stage::Tunnel(..));
+        let responds = matches!(stage, Stage::Sending(_));
         // Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
         let timers = Timers::default();
         let stream =
-            Stream { stage, upload, context, endpoint, is_head, exchange, waker, timers, deadline: None };
+            Stream { stage, upload, context, endpoint, asks, exchange, waker, timers, deadline: None };
         self.streams.insert(id, Box::new(stream));
         self.changed.push(id);
-        if uploads {
+        if is_polled {
             self.touched.push(id);
         } else if responds {
             self.go_on(id, service);

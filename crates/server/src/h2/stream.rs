@@ -8,7 +8,7 @@ use anywire_http::h1::encode::forbids_body;
 use anywire_http::h2::{Code, ResponseParts, StreamId, Unsent};
 use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
 use anywire_loops::clock::precise;
-use anywire_mux::{Http2, Next, Outgoing, Sent, Streams, send};
+use anywire_mux::{Http2, Next, Outgoing, Sent, Streams, Upgraded, send};
 use bytes::Bytes;
 
 use super::session::{Parts, Session};
@@ -17,9 +17,11 @@ use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
 use crate::observe::{ExchangeEnd, Tracked};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
+use crate::upgrade::{Continuation, Running};
 
 /// A stream that is not answered yet, or not to its end.
 pub(super) struct Stream {
@@ -27,7 +29,7 @@ pub(super) struct Stream {
     pub(super) upload: Option<Upload>,
     pub(super) context: Option<FreeContext>,
     pub(super) endpoint: Option<EndpointId>,
-    pub(super) is_head: bool,
+    pub(super) asks: Asks,
     pub(super) exchange: Tracked,
     pub(super) waker: Waker,
     pub(super) timers: Timers,
@@ -35,11 +37,22 @@ pub(super) struct Stream {
     pub(super) deadline: Option<Instant>,
 }
 
+/// What a request asks for, as far as its response has to know.
+pub(super) enum Asks {
+    Message,
+    /// A head without its body.
+    Head,
+    /// To go on in another protocol on this stream, of which this gives what comes (RFC 8441).
+    Tunnel(Box<Body>),
+}
+
 pub(super) enum Stage {
     /// Its handler runs.
     Handling(Run),
     /// Its response has a body.
     Sending(Outgoing<Body>),
+    /// The stream has left HTTP: the handler's continuation, and what it sends.
+    Tunnel(Running, Outgoing<Body>),
     /// All of its response was given to the engine.
     Done,
 }
@@ -74,7 +87,7 @@ impl Stream {
 
     /// Asks the response's body for its next piece, unless there is some of the last one.
     fn poll_body(&mut self, service: &Service) -> Next<Failure> {
-        let Stage::Sending(body) = &mut self.stage else { return Next::Later };
+        let (Stage::Sending(body) | Stage::Tunnel(_, body)) = &mut self.stage else { return Next::Later };
         let cx = &mut Context::from_waker(&self.waker);
         let endpoint = self.endpoint;
         body.next(|body| {
@@ -121,7 +134,7 @@ impl Session {
         parts: &mut Parts<'_>,
         id: StreamId,
         response: &mut Response,
-        is_head: bool,
+        asks: &mut Asks,
         endpoint: Option<EndpointId>,
         exchange: &mut Tracked,
     ) -> Stage {
@@ -129,15 +142,36 @@ impl Session {
             let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade", None);
             parts.service.dispatch.replace(endpoint, response, refusal);
         }
-        let mut sent = Self::send_head(parts, id, response, is_head);
+        let mut tunnel = None;
+        if matches!(asks, Asks::Tunnel(_)) && response.status.is_success() {
+            tunnel = Continuation::take_from(response);
+            if tunnel.is_none() {
+                parts.service.counters.refused.increment();
+                let (status, text) = (StatusCode::NOT_IMPLEMENTED, "this path speaks no other protocol");
+                let refusal = Refusal::new(RefusalKind::NoProtocol, status, text);
+                let refusal = parts.service.dispatch.word(endpoint, &refusal);
+                parts.service.dispatch.replace(endpoint, response, refusal);
+            }
+        }
+        let mut sent = Self::send_head(parts, id, response, asks);
         if let Err(error @ Unsent::TooLarge { .. }) = sent {
             let (status, cause) = (response.status.as_u16(), error.to_string());
             let refusal = parts.service.dispatch.refuse(endpoint, status, &cause, None);
             parts.service.dispatch.replace(endpoint, response, refusal);
-            sent = Self::send_head(parts, id, response, is_head);
+            sent = Self::send_head(parts, id, response, asks);
+            tunnel = None;
         }
         match sent {
-            Ok(false) => Self::begin_body(parts, id, response, exchange),
+            Ok(false) => match (tunnel, asks) {
+                (Some(continuation), Asks::Tunnel(incoming)) => {
+                    exchange.responds(response, false);
+                    parts.service.counters.upgrades.increment();
+                    let (sender, outgoing) = Body::channel(parts.service.limits.body_in_flight_bytes);
+                    let upgraded = Upgraded::of_stream(std::mem::take(incoming), sender);
+                    Stage::Tunnel(continuation.run(upgraded), Outgoing::streamed(outgoing))
+                }
+                _ => Self::begin_body(parts, id, response, exchange),
+            },
             Ok(true) => {
                 if exchange.is_some() {
                     exchange.responds(response, false);
@@ -159,11 +193,14 @@ impl Session {
         parts: &mut Parts<'_>,
         id: StreamId,
         response: &Response,
-        is_head: bool,
+        asks: &Asks,
     ) -> Result<bool, Unsent> {
         let status = response.status;
         let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
-        let length = if has_no_body {
+        let opens_tunnel = matches!(asks, Asks::Tunnel(_)) && status.is_success();
+        let length = if opens_tunnel {
+            None
+        } else if has_no_body {
             response.body.stated_length().filter(|_| status == StatusCode::NOT_MODIFIED)
         } else if response.body.is_withheld() {
             // An unknown length is not stated. 0 would be wrong (RFC 9110 section 8.6).
@@ -172,7 +209,8 @@ impl Session {
             response.body.length()
         };
         // Of no bytes trailers may follow.
-        let ends = is_head || has_no_body || response.body.as_full().is_some_and(Bytes::is_empty);
+        let is_empty = has_no_body || response.body.as_full().is_some_and(Bytes::is_empty);
+        let ends = matches!(asks, Asks::Head) || is_empty && !opens_tunnel;
         let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
         parts.link.respond(id, &head, ends).map(|()| ends)
     }
@@ -218,25 +256,34 @@ impl Session {
                     match polled {
                         Poll::Ready(mut response) => {
                             let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
-                            let (is_head, endpoint) = (stream.is_head, stream.endpoint);
-                            stream.stage = Self::respond(
-                                parts,
-                                id,
-                                &mut response,
-                                is_head,
-                                endpoint,
-                                &mut stream.exchange,
-                            );
+                            let (asks, exchange) = (&mut stream.asks, &mut stream.exchange);
+                            stream.stage =
+                                Self::respond(parts, id, &mut response, asks, stream.endpoint, exchange);
                             service.dispatch.release(stream.endpoint, &mut response);
                         }
                         Poll::Pending if moved => {}
                         Poll::Pending => break,
                     }
                 }
-                Stage::Sending(_) => {
-                    let next = stream.next(id, &mut self.link, service);
-                    return self.send(id, Bytes::new(), next, service);
+                Stage::Tunnel(running, outgoing) => {
+                    service.dispatch.begins(stream.endpoint);
+                    let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
+                    service.dispatch.ends();
+                    match polled {
+                        Ok(Poll::Pending) if moved => {}
+                        Ok(Poll::Pending) => return self.go_on(id, service),
+                        Ok(Poll::Ready(())) => {
+                            let outgoing = std::mem::replace(outgoing, Outgoing::whole(Bytes::new()));
+                            let tunnel = std::mem::replace(&mut stream.stage, Stage::Sending(outgoing));
+                            service.dispatch.drop_contained(stream.endpoint, tunnel);
+                        }
+                        Err(panic) => {
+                            service.dispatch.note_panic(stream.endpoint, panic);
+                            return self.drop_stream(id, Code::INTERNAL_ERROR, ExchangeEnd::Failed, service);
+                        }
+                    }
                 }
+                Stage::Sending(_) => return self.go_on(id, service),
                 Stage::Done => break,
             }
         }
@@ -248,7 +295,7 @@ impl Session {
     /// Goes on with a response that has begun.
     pub(super) fn go_on(&mut self, id: StreamId, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if matches!(stream.stage, Stage::Sending(_)) {
+        if matches!(stream.stage, Stage::Sending(_) | Stage::Tunnel(..)) {
             let next = stream.next(id, &mut self.link, service);
             self.send(id, Bytes::new(), next, service);
         }
@@ -266,7 +313,7 @@ impl Session {
             stream.timers.count(now);
             self.changed.push(id);
             let piece = match &mut stream.stage {
-                Stage::Sending(body) => body.take(room),
+                Stage::Sending(body) | Stage::Tunnel(_, body) => body.take(room),
                 _ => Bytes::new(),
             };
             stream.exchange.sent(piece.len());

@@ -51,6 +51,7 @@ mod http2_abuse_costs_only_its_connection;
 mod http2_drains_in_two_steps;
 mod http2_ends_need_no_window;
 mod http2_serves_as_http1_does;
+mod http2_streams_leave_http;
 mod http2_windows_are_shared;
 mod layers_apply_in_their_order;
 mod layers_of_a_loop_are_made_once;

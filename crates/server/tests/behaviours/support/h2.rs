@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
-use anywire_http::h2::{Code, Engine, Event, Limits, StreamId};
-use anywire_http::{Buffer, Headers, RequestHead, ResponseHead};
+use anywire_http::h2::{Code, Engine, Event, Limits, Protocol, Refused, StreamId};
+use anywire_http::{Buffer, Headers, Method, RequestHead, ResponseHead};
 
 pub(crate) use self::frames::*;
 use super::{Remote, Served};
@@ -143,6 +143,17 @@ impl H2 {
             head.headers_mut().append(name, value).expect("a field");
         }
         self.engine.open(&head, length, end, &mut self.out).expect("a slot")
+    }
+
+    /// An extended CONNECT. What the server allows must have come.
+    pub(crate) fn extended_connect(&mut self, protocol: &str, path: &str) -> Result<StreamId, Refused> {
+        let mut head = RequestHead::new(Method::GET, path).expect("a target");
+        head.set_method(Method::CONNECT);
+        head.set_origin("http", "a").expect("an origin");
+        head.extensions_mut().insert(Protocol(protocol.into()));
+        let opened = self.engine.open(&head, None, false, &mut self.out);
+        self.flush();
+        opened
     }
 
     /// The rest of a request, as the windows allow it. What comes meanwhile is kept.
