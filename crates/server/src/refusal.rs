@@ -56,6 +56,9 @@ pub enum RefusalKind {
     Panic,
     /// The handler's response would break the connection, such as by a line break in a field: 500.
     Unsendable,
+    /// [`RouteLimits::concurrency`](crate::RouteLimits::concurrency) requests of its route were in work: 503, with
+    /// `Retry-After: 1` unless the response is given another one.
+    Concurrency,
     /// The handler was not ready at [`Limits::handler_timeout`](crate::Limits::handler_timeout): 503.
     HandlerTimeout,
 }
@@ -74,6 +77,7 @@ impl RefusalKind {
             Self::Panic => "panic",
             Self::Unsendable => "unsendable",
             Self::HandlerTimeout => "handler_timeout",
+            Self::Concurrency => "concurrency",
         }
     }
 
@@ -84,7 +88,7 @@ impl RefusalKind {
             | Self::UpgradeWithBody
             | Self::NoProtocol
             | Self::RequestBody => Fault::Peer,
-            Self::TooLarge | Self::HandlerTimeout => Fault::Limit,
+            Self::TooLarge | Self::HandlerTimeout | Self::Concurrency => Fault::Limit,
             Self::ResponseBody | Self::Panic | Self::Unsendable => Fault::Caller,
         }
     }

@@ -364,7 +364,7 @@ impl Parts {
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
-        self.context.server().body_limit_bytes
+        self.context.server().body_limit_bytes(self.endpoint)
     }
 }
 

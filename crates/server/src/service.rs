@@ -18,7 +18,7 @@ use crate::h1::Session;
 use crate::limits::Limits;
 use crate::observe::{MakeObserver, Observers};
 use crate::refusal::Refusals;
-use crate::router::Table;
+use crate::router::{EndpointId, Table};
 
 /// A server on one loop.
 pub(crate) struct Service {
@@ -64,13 +64,7 @@ impl Service {
     ) -> Self {
         let observers = Observers::new(observers, Arc::clone(&counters));
         Self {
-            dispatch: Rc::new(Dispatch::hooked(
-                table,
-                limits.body_bytes,
-                Arc::clone(&counters),
-                observers,
-                refusals,
-            )),
+            dispatch: Rc::new(Dispatch::hooked(table, &limits, Arc::clone(&counters), observers, refusals)),
             limits,
             counters,
             date: RefCell::new(DateLine::new()),
@@ -88,6 +82,12 @@ impl Service {
         let mut date = self.date.borrow_mut();
         let line = date.line(clock::unix_time());
         line.try_into().expect("all date lines have the same length")
+    }
+
+    /// The limits of a request that this handler answers; those of the server if there is none.
+    #[inline]
+    pub(crate) fn limits_of(&self, endpoint: Option<EndpointId>) -> &Limits {
+        self.dispatch.own_limits(endpoint).unwrap_or(&self.limits)
     }
 
     pub(crate) fn take_spare(&self) -> Box<Session> {

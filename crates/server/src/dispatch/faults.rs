@@ -132,6 +132,21 @@ impl Dispatch {
         self.word(Some(endpoint), &Refusal::new(RefusalKind::HandlerTimeout, status, text).of(peer))
     }
 
+    /// The response to a request that is one too many of its route.
+    pub(super) fn too_many(&self, endpoint: EndpointId, peer: Option<&Address>) -> Response {
+        let (method, route) = self.name(Some(endpoint));
+        self.counters.concurrency_refusals.increment();
+        tracing::debug!(method, route, status = 503, "a request was refused: too many are in work");
+        let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "too many requests of this kind are in work");
+        let refusal = Refusal::new(RefusalKind::Concurrency, status, text).of(peer);
+        let mut response = self.word(Some(endpoint), &refusal);
+        if !response.headers.contains("retry-after") {
+            let set = response.headers.append("retry-after", "1");
+            debug_assert!(set.is_ok(), "a number is a value");
+        }
+        response
+    }
+
     /// Drops a handler that has not ended, or a value of it. A panic of the destructor is counted.
     #[cold]
     pub(crate) fn drop_contained<T>(&self, endpoint: Option<EndpointId>, value: T) {

@@ -10,17 +10,20 @@ use anywire_http::{IntoResponse, Response, StatusCode};
 use super::Dispatch;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
+use crate::route_limits::Permit;
 use crate::router::{EndpointId, Matched};
 
 /// A run that finds the route of its request, and runs the endpoint of that.
 pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
     inner: Option<(EndpointId, Slot)>,
+    /// One of those that the route has.
+    permit: Option<Permit>,
 }
 
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, inner: None }
+        Self { dispatch, inner: None, permit: None }
     }
 
     /// Passes on what a run of the endpoint has come to.
@@ -36,10 +39,12 @@ impl Routing {
                 Poll::Pending
             }
             Ok(ready) => {
+                self.permit = None;
                 dispatch.put_slot(endpoint, slot);
                 ready
             }
             Err(panic) => {
+                self.permit = None;
                 dispatch.drop_slot(endpoint, slot);
                 let layer = dispatch.table.outermost_layer(endpoint);
                 Poll::Ready(dispatch.panicked(Some(endpoint), layer, panic, None))
@@ -58,6 +63,10 @@ impl Run for Routing {
         let Matched { endpoint, params } = dispatch.table.route(request.head(), &dispatch.param_names);
         request.set_route(endpoint, params);
         dispatch.routed.set(Some(endpoint));
+        match dispatch.admit(endpoint, Some(request.peer())) {
+            Ok(permit) => self.permit = permit,
+            Err(refusal) => return Ok(Poll::Ready(refusal)),
+        }
         let slots = &dispatch.slots[endpoint.index()];
         let mut slot = match slots.take().map_or_else(|| dispatch.new_slot(endpoint), Ok) {
             Ok(slot) => slot,
@@ -81,6 +90,7 @@ impl Run for Routing {
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
+        self.permit = None;
         if let Some((endpoint, mut slot)) = self.inner.take() {
             match self.dispatch.upgrade() {
                 Some(dispatch) => dispatch.drop_slot(endpoint, slot),

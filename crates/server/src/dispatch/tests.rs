@@ -76,7 +76,7 @@ impl Session {
         let router = Router::new().state(gates.clone()).state(dropped.clone()).get("/wait/{number}", wait);
         let (table, counters) = (Arc::new(router.build().expect("routes are right")), Arc::<Live>::default());
         Self {
-            dispatch: Rc::new(Dispatch::new(table, 0, Arc::clone(&counters))),
+            dispatch: Rc::new(Dispatch::new(table, &Limits::default(), Arc::clone(&counters))),
             gates,
             dropped,
             counters,

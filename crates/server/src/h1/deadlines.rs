@@ -23,7 +23,7 @@ impl Session {
 
     /// Starts to wait. Returns the time until the first deadline, if there is one.
     pub(crate) fn wait(&mut self, now: Instant, service: &Service) -> Option<Duration> {
-        self.timers.wait(self.waits(), now, &service.limits)
+        self.timers.wait(self.waits(), now, service.limits_of(self.request.endpoint))
     }
 
     /// Whether the connection waits for the rest of its first head and for nothing else.
@@ -56,7 +56,7 @@ impl Session {
         context: &mut Option<FreeContext>,
         service: &Service,
     ) -> ControlFlow<End, bool> {
-        let limits = &service.limits;
+        let limits = service.limits_of(self.request.endpoint);
         self.timers.look(connection, limits);
         let counters = &service.counters;
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };

@@ -235,8 +235,7 @@ impl Session {
                 Ok(Some(Event::Data { id, data, end })) => {
                     let length = data.len();
                     let stream = self.streams.get_mut(&id);
-                    let is_read =
-                        stream.is_some_and(|stream| stream.received(data, end, now, &env.service.limits));
+                    let is_read = stream.is_some_and(|stream| stream.received(data, end, now, env.service));
                     if is_read {
                         // Pieces of a body that come together wake its reader once.
                         if self.touched.last() != Some(&id) {

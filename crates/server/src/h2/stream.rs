@@ -13,7 +13,6 @@ use bytes::Bytes;
 
 use super::session::{Parts, Session};
 use super::upload::Upload;
-use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
 use crate::observe::{ExchangeEnd, Tracked};
@@ -102,9 +101,9 @@ impl Stream {
     }
 
     /// Takes a part of the request's body. Returns false if nobody reads that.
-    pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, limits: &Limits) -> bool {
+    pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, service: &Service) -> bool {
         self.timers.count(now);
-        self.timers.received(data.len(), limits);
+        self.timers.received(data.len(), service.limits_of(self.endpoint));
         self.exchange.received(data.len());
         self.upload.as_mut().is_some_and(|upload| upload.received(data, end))
     }

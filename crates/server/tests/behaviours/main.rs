@@ -62,6 +62,7 @@ mod odd_targets_find_their_answer;
 mod refusals_are_worded_in_one_place;
 mod routers_compose;
 mod routes_answer_by_method;
+mod routes_have_limits_of_their_own;
 mod services_of_tower_answer;
 mod shutdown_is_a_deadline;
 mod streams_do_not_harm_each_other;

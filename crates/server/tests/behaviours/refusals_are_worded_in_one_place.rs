@@ -5,7 +5,9 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anywire_http::{Body, BodyError, Fault, Headers, Response, StaticHeader, StatusCode};
-use anywire_server::{IntoResponse, Limits, Refusal, RefusalKind, Router, Server, Upgrade, Upgraded};
+use anywire_server::{
+    Handler, IntoResponse, Limits, Refusal, RefusalKind, RouteLimits, Router, Server, Upgrade, Upgraded,
+};
 
 use crate::support::h2::H2;
 use crate::support::{Scene, Served, Told, channel};
@@ -166,6 +168,35 @@ fn in_http1() {
         );
         assert_eq!((answer.status, answer.text()), (400, "upgrade_with_body 400"));
         assert_eq!(seen.next().route.as_deref(), Some("/upgrade"));
+    });
+}
+
+#[test]
+fn of_one_request_too_many() {
+    crate::support::on_each_wire(|scene| {
+        let (told, seen) = channel();
+        let (began, has_begun) = channel();
+        let waits = async move || -> String {
+            let _ = began.send(());
+            std::future::pending().await
+        };
+        let alone = RouteLimits { concurrency: Some(1), ..Default::default() };
+        let server = Server::new(Router::new().get("/alone", waits.limits(alone)));
+        let served = scene.elsewhere().serve_by(server.on_refusal(move |refusal| word(refusal, &told)));
+        let mut first = served.connect();
+        first.send("GET /alone HTTP/1.1\r\nhost: x\r\n\r\n");
+        has_begun.next();
+        let answer = served.ask("GET /alone HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!((answer.status, answer.text()), (503, "concurrency 503"));
+        assert_eq!((answer.header("retry-after"), answer.closes()), (Some("1"), false));
+        let answer = H2::connect(&served).ask("/alone");
+        assert_eq!((answer.status(), answer.text()), (503, "concurrency 503"));
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        for _ in 0..2 {
+            let told = seen.next();
+            assert_eq!((told.kind, told.fault), (RefusalKind::Concurrency, Fault::Limit));
+            assert_eq!((told.route.as_deref(), told.has_peer), (Some("/alone"), true));
+        }
     });
 }
 
