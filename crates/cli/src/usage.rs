@@ -35,8 +35,9 @@ fn name_ours(error: &mut clap::Error) {
         return;
     }
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
-    let loads = std::env::args().nth(1).is_some_and(|command| command == "load");
-    let of_command = if loads { OF_LOADS } else { OF_CALLS };
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let found = TIPS.iter().find(|(commands, _)| commands.contains(&command.as_str()));
+    let Some((_, of_command)) = found else { return };
     let Some((_, tip)) = of_command.iter().find(|(flags, _)| flags.contains(&flag.as_str())) else { return };
     error.remove(ContextKind::SuggestedArg);
     error.remove(ContextKind::TrailingArg);
@@ -76,13 +77,20 @@ const OPTIONAL: [(&str, bool); 5] = [
     ("man", cfg!(feature = "man")),
 ];
 
-/// Flags of wrk, hey, oha, ab and h2load, and what says the same here.
-const OF_LOADS: &[(&[&str], &str)] = &[
+/// A flag of other tools under its names, and what says the same here.
+type Tip = (&'static [&'static str], &'static str);
+
+/// The tips of each command.
+const TIPS: [(&[&str], &[Tip]); 3] =
+    [(&["load"], OF_LOADS), (&["get", "post"], OF_CALLS), (&["serve"], OF_SERVERS)];
+
+/// Flags of wrk, hey, oha, ab and h2load.
+const OF_LOADS: &[Tip] = &[
     (&["-t", "--threads"], "threads are loops here: --loops N"),
     (&["-z"], "how long to measure is -d or --duration, such as -d 10s"),
     (&["-D"], "how long to measure is -d or --duration; a body of a file is --data @FILE"),
     (
-        &["-R", "-q", "--rate", "--qps"],
+        &["-R", "-q", "-r", "--rate", "--qps", "--rps"],
         "there is no rate: each connection sends its next request when an answer has come; -c and --depth limit what is under way",
     ),
     (&["-p"], "what is under way on a connection is --streams with --http2, else --depth"),
@@ -99,11 +107,19 @@ const OF_LOADS: &[(&[&str], &str)] = &[
     ),
     (&["--h1", "--http1.1"], "leave it out; HTTP/1.1 is spoken unless --http2 is given"),
     (&["--max-time"], "the longest wait for an answer is --timeout"),
+    (
+        &["-j", "-o", "--output", "--output-format"],
+        "the result as JSON is --json FILE, or --json - for stdout",
+    ),
+    (&["--disable-keepalive"], "a connection for each request is -H 'Connection: close'"),
+    (&["-a"], "give the field itself, such as -H 'Authorization: Basic dTpw'"),
+    (&["-x", "--proxy"], "there are no proxies; --via names where to connect to instead of the URL's host"),
+    (&["-i"], "there is one URL; run the command once for each"),
     (&["--unix-socket"], "the wire is named by --via, such as --via unix:/run/app.sock"),
 ];
 
-/// Flags of curl, and what says the same here.
-const OF_CALLS: &[(&[&str], &str)] = &[
+/// Flags of curl.
+const OF_CALLS: &[Tip] = &[
     (&["--max-time"], "how long the whole call may take is -m or --timeout, such as -m 5s"),
     (
         &["--data-raw", "--data-binary", "--data-ascii", "--json"],
@@ -123,6 +139,36 @@ const OF_CALLS: &[(&[&str], &str)] = &[
         "the wire is named by --via, such as --via unix:/run/app.sock",
     ),
     (&["-F", "--form"], "forms with files are not made; give the body by -d, and its type by -H"),
+    (&["-O", "--remote-name", "--create-dirs"], "the answer goes to a file by -o FILE"),
+    (&["-G", "--get", "--url-query"], "write the query into the URL, such as 'localhost:8080/search?q=tea'"),
+    (&["-D", "--dump-header"], "the head is printed before the body with -i, and to stderr with -v"),
+    (
+        &["-w", "--write-out"],
+        "the head is printed to stderr with -v; times are measured by 'anywire load -n 1 -c 1'",
+    ),
+    (&["-r", "--range"], "ask for a part by its field: -H 'Range: bytes=0-99'"),
+    (
+        &["--compressed"],
+        "an answer is printed as it came; a coding is asked for by -H 'Accept-Encoding: gzip'",
+    ),
+    (
+        &["-x", "--proxy", "--resolve", "--connect-to", "-4", "--ipv4", "-6", "--ipv6", "--interface"],
+        "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
+    ),
+    (
+        &["--retry", "--retry-delay", "--retry-all-errors"],
+        "a failed call is not repeated; repeat the command while its exit code is 7 or 28",
+    ),
+];
+
+/// Flags of http.server of Python, caddy, miniserve and others.
+const OF_SERVERS: &[Tip] = &[
+    (
+        &["-p", "--port", "-b", "--bind", "--addr", "--address", "--host", "-i", "--interfaces"],
+        "where to listen is -l or --listen, such as -l tcp:0.0.0.0:8000",
+    ),
+    (&["-d", "--directory", "--root", "-r"], "the files of a directory are served by --dir DIR"),
+    (&["-t", "--threads", "-w", "--workers"], "threads are loops here: --loops N"),
 ];
 
 #[cfg(test)]
@@ -135,10 +181,12 @@ mod tests {
     /// A tip for a flag that the command has would never be shown.
     #[test]
     fn tips_are_for_flags_that_are_not_ours() {
-        for (commands, tips) in [(&["load"][..], OF_LOADS), (&["get", "post"], OF_CALLS)] {
+        for (commands, tips) in TIPS {
             for command in commands {
+                let url = (*command != "serve").then_some("localhost");
                 for flag in tips.iter().flat_map(|(flags, _)| *flags) {
-                    let parsed = Cli::try_parse_from(["anywire", command, "localhost", flag]);
+                    let parsed =
+                        Cli::try_parse_from(["anywire", *command].into_iter().chain(url).chain([*flag]));
                     let kind = parsed.map(|_| ()).map_err(|error| error.kind());
                     assert_eq!(kind, Err(ErrorKind::UnknownArgument), "{command} {flag}");
                 }
@@ -160,8 +208,8 @@ mod tests {
     #[test]
     fn tips_name_flags_that_are_ours() {
         let cli = Cli::command();
-        for (command, tips) in [("load", OF_LOADS), ("get", OF_CALLS)] {
-            let command = cli.find_subcommand(command).expect("a command");
+        for (commands, tips) in TIPS {
+            let command = cli.find_subcommand(commands[0]).expect("a command");
             for (_, tip) in tips {
                 let named = tip.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
                 for long in named.filter_map(|word| word.strip_prefix("--")) {

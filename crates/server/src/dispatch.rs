@@ -103,7 +103,7 @@ impl Dispatch {
             None => self.table.find(&head, &self.param_names),
         };
         let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
-        let exchange = if self.is_observed {
+        let mut exchange = if self.is_observed {
             self.begin_exchange(&head, endpoint, body.as_ref(), &free)
         } else {
             Tracked::default()
@@ -127,6 +127,9 @@ impl Dispatch {
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, endpoint);
+        if answers != endpoint {
+            exchange.set_route(self.contexts.paths[answers.index()].as_ref());
+        }
         match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
@@ -140,8 +143,8 @@ impl Dispatch {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
-                let (runs, endpoint) = (endpoint, answers);
-                Some(Run { slot: Some(slot), dispatch, runs, endpoint, context: id, asks, exchange })
+                let slot = Some(slot);
+                Some(Run { slot, dispatch, runs: endpoint, endpoint: answers, context: id, asks, exchange })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
@@ -297,6 +300,16 @@ impl Run {
     /// Whose run it is.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.endpoint
+    }
+
+    /// Whose run it is by now: layers of the server may have waited before they went on to a route.
+    #[inline]
+    pub(crate) fn follow(&self, endpoint: &mut Option<EndpointId>, exchange: &mut Tracked) {
+        if *endpoint != Some(self.endpoint) {
+            cold_path();
+            *endpoint = Some(self.endpoint);
+            exchange.set_route(self.dispatch.contexts.paths[self.endpoint.index()].as_ref());
+        }
     }
 
     /// Goes on with the handler. Ready once; the request's context is in `context` then, unless the request lives on. It is

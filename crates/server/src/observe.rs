@@ -77,7 +77,7 @@ impl<F: FnMut(&Ended<'_>) + 'static> Observer for F {
 pub struct Begun<'e> {
     /// Its head. `None` if it could not be read.
     pub head: Option<&'e RequestHead>,
-    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, for an unknown path, and for what the
+    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, and for what the router or the
     /// protocol answers itself.
     pub route: Option<&'e str>,
     /// The address of the peer.
@@ -90,7 +90,7 @@ pub struct Begun<'e> {
 pub struct Ended<'e> {
     /// The method. `None` if the head of the request could not be read.
     pub method: Option<&'e Method>,
-    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, for an unknown path, and for what the
+    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, and for what the router or the
     /// protocol answers itself.
     pub route: Option<&'e str>,
     /// The version of HTTP.

@@ -8,6 +8,8 @@ use std::thread;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
+use crate::contained::{Payload, dispose};
+use crate::extract::StatesId;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::router::{EndpointId, Matched};
@@ -15,24 +17,72 @@ use crate::router::{EndpointId, Matched};
 /// A run that finds the route of its request, and runs the endpoint of that.
 pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
-    inner: Option<(EndpointId, Slot)>,
+    inner: Inner,
+}
+
+/// What runs there.
+enum Inner {
+    None,
+    Running(EndpointId, Slot),
+    /// It has, before its first poll.
+    Panicked(EndpointId, Payload),
 }
 
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, inner: None }
+        Self { dispatch, inner: Inner::None }
+    }
+}
+
+impl Run for Routing {
+    fn start(
+        mut self: Pin<&mut Self>,
+        request: Request,
+        cx: &mut TaskContext<'_>,
+    ) -> thread::Result<Poll<Response>> {
+        self.as_mut().begin(&mut Some(request), None)?;
+        self.poll(cx)
     }
 
-    /// Passes on what a run of the endpoint has come to.
-    fn settle(
-        &mut self,
-        dispatch: &Dispatch,
-        (endpoint, slot): (EndpointId, Slot),
-        polled: thread::Result<Poll<Response>>,
-    ) -> Poll<Response> {
-        match polled {
+    fn begin(
+        mut self: Pin<&mut Self>,
+        request: &mut Option<Request>,
+        _: Option<StatesId>,
+    ) -> thread::Result<()> {
+        let (Some(dispatch), Some(asked)) = (self.dispatch.upgrade(), request.as_mut()) else {
+            return Ok(());
+        };
+        let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
+        asked.set_route(endpoint, params);
+        dispatch.routed.set(Some(endpoint));
+        let kept = dispatch.slots[endpoint.index()].take();
+        self.inner = match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
+            Ok(mut slot) => match slot.as_mut().begin(request, None) {
+                Ok(()) => Inner::Running(endpoint, slot),
+                Err(panic) => {
+                    dispatch.drop_slot(endpoint, slot);
+                    Inner::Panicked(endpoint, panic)
+                }
+            },
+            Err(panic) => Inner::Panicked(endpoint, panic),
+        };
+        Ok(())
+    }
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
+        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
+        let (endpoint, mut slot) = match std::mem::replace(&mut self.inner, Inner::None) {
+            Inner::None => return Ok(Poll::Pending),
+            Inner::Running(endpoint, slot) => (endpoint, slot),
+            Inner::Panicked(endpoint, panic) => return Ok(Poll::Ready(answer(&dispatch, endpoint, panic))),
+        };
+        let outer = dispatch.work.label();
+        dispatch.work.begins(dispatch.slots[endpoint.index()].label());
+        let polled = slot.as_mut().poll(cx);
+        dispatch.work.begins(outer);
+        Ok(match polled {
             Ok(Poll::Pending) => {
-                self.inner = Some((endpoint, slot));
+                self.inner = Inner::Running(endpoint, slot);
                 Poll::Pending
             }
             Ok(ready) => {
@@ -41,51 +91,17 @@ impl Routing {
             }
             Err(panic) => {
                 dispatch.drop_slot(endpoint, slot);
-                let layer = dispatch.table.outermost_layer(endpoint);
-                Poll::Ready(dispatch.panicked(Some(endpoint), layer, panic))
+                Poll::Ready(answer(&dispatch, endpoint, panic))
             }
-        }
-    }
-}
-
-impl Run for Routing {
-    fn start(
-        mut self: Pin<&mut Self>,
-        mut request: Request,
-        cx: &mut TaskContext<'_>,
-    ) -> thread::Result<Poll<Response>> {
-        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
-        let Matched { endpoint, params } = dispatch.table.route(request.head(), &dispatch.param_names);
-        request.set_route(endpoint, params);
-        dispatch.routed.set(Some(endpoint));
-        let slots = &dispatch.slots[endpoint.index()];
-        let mut slot = match slots.take().map_or_else(|| dispatch.new_slot(endpoint), Ok) {
-            Ok(slot) => slot,
-            Err(panic) => return Ok(Poll::Ready(dispatch.panicked(Some(endpoint), None, panic))),
-        };
-        let outer = dispatch.work.label();
-        dispatch.work.begins(slots.label());
-        let started = slot.as_mut().start(request, cx);
-        dispatch.work.begins(outer);
-        Ok(self.settle(&dispatch, (endpoint, slot), started))
-    }
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
-        let Some((endpoint, mut slot)) = self.inner.take() else { return Ok(Poll::Pending) };
-        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
-        let outer = dispatch.work.label();
-        dispatch.work.begins(dispatch.slots[endpoint.index()].label());
-        let polled = slot.as_mut().poll(cx);
-        dispatch.work.begins(outer);
-        Ok(self.settle(&dispatch, (endpoint, slot), polled))
+        })
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
-        if let Some((endpoint, mut slot)) = self.inner.take() {
-            match self.dispatch.upgrade() {
-                Some(dispatch) => dispatch.drop_slot(endpoint, slot),
-                None => return slot.as_mut().cancel(),
-            }
+        match (std::mem::replace(&mut self.inner, Inner::None), self.dispatch.upgrade()) {
+            (Inner::Running(endpoint, slot), Some(dispatch)) => dispatch.drop_slot(endpoint, slot),
+            (Inner::Running(_, mut slot), None) => return slot.as_mut().cancel(),
+            (Inner::Panicked(_, panic), _) => dispose(panic),
+            (Inner::None, _) => {}
         }
         Ok(())
     }
@@ -96,6 +112,12 @@ impl Drop for Routing {
         let cancelled = Pin::new(self).cancel();
         debug_assert!(cancelled.is_ok(), "the dispatch contains it");
     }
+}
+
+/// The response of an endpoint that has panicked.
+#[cold]
+fn answer(dispatch: &Dispatch, endpoint: EndpointId, panic: Payload) -> Response {
+    dispatch.panicked(Some(endpoint), dispatch.table.outermost_layer(endpoint), panic)
 }
 
 /// The response to a request that a layer has kept beyond the end of the server.

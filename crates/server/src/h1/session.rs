@@ -229,7 +229,9 @@ impl Session {
             match &mut self.stage {
                 Stage::Next | Stage::Lingering => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
-                    let mut response = match run.poll(env.context, cx) {
+                    let polled = run.poll(env.context, cx);
+                    run.follow(&mut self.request.endpoint, &mut self.exchange);
+                    let mut response = match polled {
                         Poll::Ready(response) => response,
                         Poll::Pending => match self.upload(cx, env)? {
                             Poll::Ready(true) => continue,

@@ -245,17 +245,21 @@ impl Session {
         loop {
             let moved = stream.feed(id, cx, &mut self.link);
             match &mut stream.stage {
-                Stage::Handling(run) => match run.poll(&mut stream.context, cx) {
-                    Poll::Ready(mut response) => {
-                        let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
-                        let (asks, exchange) = (&mut stream.asks, &mut stream.exchange);
-                        stream.stage =
-                            Self::respond(parts, id, &mut response, asks, stream.endpoint, exchange);
-                        service.dispatch.release(stream.endpoint, &mut response);
+                Stage::Handling(run) => {
+                    let polled = run.poll(&mut stream.context, cx);
+                    run.follow(&mut stream.endpoint, &mut stream.exchange);
+                    match polled {
+                        Poll::Ready(mut response) => {
+                            let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
+                            let (asks, exchange) = (&mut stream.asks, &mut stream.exchange);
+                            stream.stage =
+                                Self::respond(parts, id, &mut response, asks, stream.endpoint, exchange);
+                            service.dispatch.release(stream.endpoint, &mut response);
+                        }
+                        Poll::Pending if moved => {}
+                        Poll::Pending => break,
                     }
-                    Poll::Pending if moved => {}
-                    Poll::Pending => break,
-                },
+                }
                 Stage::Tunnel(running, outgoing) => {
                     service.dispatch.begins(stream.endpoint);
                     let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));

@@ -164,6 +164,14 @@ impl Tracked {
         self.0.is_some()
     }
 
+    /// The route was looked up, within layers of the server.
+    #[cold]
+    pub(crate) fn set_route(&mut self, route: Option<&Rc<str>>) {
+        if let Some(open) = &mut self.0 {
+            open.facts.route = route.cloned();
+        }
+    }
+
     /// Bytes of the request's body have come.
     #[inline]
     pub(crate) fn received(&mut self, bytes: usize) {
