@@ -128,7 +128,9 @@ impl Call {
     }
 
     /// Asks the peer to switch to another protocol, such as `websocket` (RFC 9110 section 7.8). A response 101 then has
-    /// the connection: [`Response::upgrade`](crate::Response::upgrade).
+    /// the connection: [`Response::upgrade`](crate::Response::upgrade). Over HTTP/2 that is an extended CONNECT (RFC 8441), and a
+    /// 2xx has a stream of the connection. A body
+    /// of this call is not sent then.
     pub fn upgrade(self, protocol: impl AsRef<str>) -> Self {
         let call = self.header("connection", "upgrade").header("upgrade", protocol.as_ref());
         call.edit(|draft| {

@@ -63,6 +63,18 @@ struct Inbox {
     is_seen: Cell<bool>,
 }
 
+impl Inbox {
+    /// Whether there is a call that can start. One that asks for another protocol waits until the server has said whether it
+    /// takes an extended CONNECT (RFC 8441 section 3).
+    fn has_next(&self, is_greeted: bool) -> bool {
+        self.jobs.borrow().front().is_some_and(|job| is_greeted || !job.draft.upgrade)
+    }
+
+    fn next(&self, is_greeted: bool) -> Option<Job> {
+        if self.has_next(is_greeted) { self.jobs.borrow_mut().pop_front() } else { None }
+    }
+}
+
 struct Core {
     /// None once it is closed, or left HTTP.
     wire: Option<Connection>,
@@ -301,7 +313,7 @@ impl Conn {
     fn poll_http2(&self, cx: &mut Context<'_>, inbox: &Inbox, is_first: bool, host: &str) -> Poll<Event> {
         loop {
             inbox.is_seen.set(true);
-            let polled = {
+            let (polled, is_left_over) = {
                 let core = &mut *self.core.borrow_mut();
                 let (Session::H2(session), Some(wire)) = (&mut core.session, core.wire.as_mut()) else {
                     return Poll::Ready(Event::Closed);
@@ -310,7 +322,7 @@ impl Conn {
                     session.set_task(cx.waker());
                 }
                 // One at a time: nothing is borrowed while a call starts.
-                while let Some(job) = { inbox.jobs.borrow_mut().pop_front() } {
+                while let Some(job) = { inbox.next(session.is_greeted()) } {
                     session.start(job, host, &self.context);
                 }
                 if self.cut.get() {
@@ -321,9 +333,8 @@ impl Conn {
                 let waiting = inbox.jobs.borrow().len();
                 inbox.room.set(session.slots(&self.context).saturating_sub(waiting));
                 inbox.capacity.set(session.capacity(&self.context));
-                polled
+                (polled, inbox.has_next(session.is_greeted()))
             };
-            let is_left_over = !inbox.jobs.borrow().is_empty();
             match &polled {
                 Poll::Pending | Poll::Ready(Event::Closed | Event::Evicted) if is_left_over => continue,
                 Poll::Pending => inbox.is_seen.set(false),

@@ -117,7 +117,14 @@ impl Download {
 
     /// Gives the caller a head whose body is not all here, with the part that is. A head without a body waits for its end,
     /// which may come in a frame of its own. `Err`: the caller has left.
-    pub(crate) fn hand_out(&mut self, job: &mut Job, limits: &Limits) -> Result<(), ()> {
+    ///
+    /// With `outgoing` the stream speaks another protocol from here: the caller gets both of its directions.
+    pub(crate) fn hand_out(
+        &mut self,
+        job: &mut Job,
+        outgoing: Option<body::Sender>,
+        limits: &Limits,
+    ) -> Result<(), ()> {
         match self {
             Self::Here { head, .. } if !has_no_body(head, &job.draft.method) => {}
             _ => return Ok(()),
@@ -137,7 +144,14 @@ impl Download {
         }
         let may_rest = is_event_stream(&head) || job.draft.is_forwarded && length.is_none();
         let state = Arc::new(StreamState::new(&job.draft, may_rest));
-        let origin = Origin::Stream(Arc::clone(&state));
+        let origin = match outgoing {
+            None => Origin::Stream(Arc::clone(&state)),
+            Some(outgoing) => {
+                job.stream_until = None;
+                let upgraded = Upgraded::of_stream(std::mem::take(&mut body), outgoing);
+                Origin::Upgraded(job.draft.url.clone(), Box::new(upgraded))
+            }
+        };
         let response = Response::new(head, body, origin, limits.body_bytes, job.negotiated.take());
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;

@@ -281,9 +281,10 @@ pub enum Error {
         /// Whether any byte of the request had been sent.
         sent: bool,
     },
-    /// The call asks for another protocol on a connection that speaks HTTP/2, which has no upgrade. Fault of the caller.
+    /// The call asks for another protocol on a connection that speaks HTTP/2, where the server allows no extended CONNECT (RFC 8441).
+    /// Fault of the caller.
     #[error(
-        "cannot upgrade the connection to {origin}: it speaks HTTP/2{help}",
+        "cannot upgrade the connection to {origin}: it speaks HTTP/2, where the server allows none{help}",
         help = Advice("build the client with http1_only()")
     )]
     NoUpgrade {

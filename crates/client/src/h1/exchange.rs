@@ -195,7 +195,7 @@ impl Exchange {
             if let Some(outcome) = ready!(self.poll_decode(cx, decoder, context)) {
                 return Poll::Ready(outcome);
             }
-            if self.download.hand_out(&mut self.job, &context.config().limits).is_err() {
+            if self.download.hand_out(&mut self.job, None, &context.config().limits).is_err() {
                 return Poll::Ready(Outcome::Over(Delivery::Nothing));
             }
             if ready!(self.download.poll_wanted(cx)).is_err() {
@@ -248,7 +248,7 @@ impl Exchange {
                 Err(source) => {
                     // What came before the fault is the caller's, however the bytes were cut on their way.
                     let error = Error::Response { origin: self.job.draft.origin(), source };
-                    return Poll::Ready(Some(match self.download.hand_out(&mut self.job, limits) {
+                    return Poll::Ready(Some(match self.download.hand_out(&mut self.job, None, limits) {
                         Ok(()) => self.fail(error),
                         Err(()) => Outcome::Over(Delivery::Nothing),
                     }));

@@ -12,6 +12,7 @@ use anywire_wire::Output;
 use slab::Slab;
 
 use super::session::Session;
+use super::stream::Tunnel;
 use crate::context::LoopContext;
 use crate::watchdog::WaitsFor;
 
@@ -33,8 +34,13 @@ impl Session {
             let is_unsent = stream.ends_at > self.flushed
                 || stream.upload.is_waiting()
                 || self.link.is_blocked(stream.id);
-            let uploads = stream.upload.is_streaming();
-            let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
+            let uploads = stream.upload.is_streaming() && matches!(stream.tunnel, Tunnel::No);
+            let waits_for = match stream.tunnel {
+                // The deadlines of HTTP have ended with it.
+                Tunnel::Open => WaitsFor::CallerTakes,
+                Tunnel::Left => WaitsFor::Body,
+                Tunnel::No | Tunnel::Asked(_) => WaitsFor::of(is_unsent, &stream.download, uploads),
+            };
             let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
             stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
             self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{self, Code, GoAway, Refused, RequestParts, StreamMap};
-use anywire_http::{BodyError, Buffer};
+use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, StreamMap};
+use anywire_http::{BodyError, Buffer, Method};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_mux::{Http2, Next, Sent, StreamWaker, Streams, Woken, send};
@@ -15,7 +15,7 @@ use anywire_wire::Connection;
 use bytes::Bytes;
 use slab::Slab;
 
-use super::stream::Stream;
+use super::stream::{Stream, Tunnel};
 use super::upload::Upload;
 use crate::Error;
 use crate::budget::poll_truly;
@@ -238,19 +238,22 @@ impl Session {
         if self.slots(context) == 0 {
             return self.events.push_back(Event::Again(job));
         }
-        if job.draft.upgrade {
-            let error = Error::NoUpgrade { origin: job.draft.origin() };
-            return self.events.push_back(Event::SlotFree(Delivery::Reply(job.reply, Err(error))));
-        }
         self.idle_until = None;
-        let (upload, length) = Upload::start(&mut job.draft);
+        let (upload, length, tunnel, protocol) = if job.draft.upgrade {
+            let (upload, outgoing) = Upload::tunnel(context.config().limits.body_ahead_bytes);
+            let name = job.draft.headers.get("upgrade").unwrap_or_default();
+            (upload, None, Tunnel::Asked(outgoing), Some(Protocol(name.into())))
+        } else {
+            let (upload, length) = Upload::start(&mut job.draft);
+            (upload, length, Tunnel::No, None)
+        };
         let draft = &*job.draft;
         let parts = RequestParts {
-            method: &draft.method,
+            method: if protocol.is_some() { &Method::CONNECT } else { &draft.method },
             scheme: draft.url.origin().split(':').next().unwrap_or_default(),
             authority: draft.headers.get("host").unwrap_or(host),
             path: draft.target(),
-            protocol: None,
+            protocol: protocol.as_ref(),
             headers: &draft.headers,
             length,
         };
@@ -258,11 +261,17 @@ impl Session {
         let id = match self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer()) {
             Ok(id) => id,
             Err(Refused::Slots) => {
-                upload.give_back(&mut job.draft);
+                if protocol.is_none() {
+                    upload.give_back(&mut job.draft);
+                }
                 return self.events.push_back(Event::Again(job));
             }
             Err(source) => {
-                let error = Error::RequestHead { origin: draft.origin(), source, sent: job.sent };
+                let origin = draft.origin();
+                let error = match source {
+                    Refused::ExtendedConnect => Error::NoUpgrade { origin },
+                    source => Error::RequestHead { origin, source, sent: job.sent },
+                };
                 return self.events.push_back(Event::SlotFree(Delivery::Reply(job.reply, Err(error))));
             }
         };
@@ -274,6 +283,7 @@ impl Session {
             context.cells.reused.add(1);
         }
         let mut stream = Stream::new(id, job, upload, self.used, begins_at);
+        stream.tunnel = tunnel;
         stream.ends_at = self.flushed + self.link.output.len() as u64;
         let place = self.streams.vacant_key();
         if place == self.wakers.len() {
@@ -291,6 +301,11 @@ impl Session {
         self.unflushed.push(place);
     }
 
+    /// Whether the peer has said what it takes, or never will.
+    pub(crate) fn is_greeted(&self) -> bool {
+        self.is_over || self.link.engine.is_greeted()
+    }
+
     /// Sets the task that carries it.
     pub(crate) fn set_task(&self, task: &Waker) {
         self.woken.set_task(task);
@@ -304,7 +319,10 @@ impl Session {
                 Ok(None) => return true,
                 Ok(Some(h2::Event::Response { id, head, length, end })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
-                    self.streams[place].answered(head, length, end);
+                    if self.streams[place].answered(head, length, end, &context.config().limits).is_err() {
+                        self.cancel(place);
+                        continue;
+                    }
                     ended = Some(place).filter(|_| end);
                     self.touched.extend((!end).then_some(place));
                 }

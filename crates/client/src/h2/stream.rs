@@ -1,9 +1,11 @@
 //! One call on a stream: its response on the way to the caller.
 
+use std::mem;
 use std::task::{Context, Poll};
 
 use anywire_http::h2::{Arrived, StreamId};
-use anywire_http::{Headers, ResponseHead};
+use anywire_http::{Headers, ResponseHead, body};
+use anywire_loops::clock::{after, precise};
 use tokio::sync::oneshot;
 
 use super::upload::Upload;
@@ -18,6 +20,7 @@ pub(crate) struct Stream {
     pub(super) job: Job,
     pub(super) upload: Upload,
     pub(super) download: Download,
+    pub(super) tunnel: Tunnel,
     arrived: Arrived,
     trailers: Option<Headers>,
     /// All of the response has come.
@@ -34,6 +37,17 @@ pub(crate) struct Stream {
     pub(super) watchdog: Watchdog,
 }
 
+/// Whether the stream speaks another protocol (RFC 8441).
+pub(super) enum Tunnel {
+    No,
+    /// It does if the peer agrees. This takes what the caller sends then.
+    Asked(body::Sender),
+    Open,
+    /// It does, and its caller has left. What that has sent goes to the peer in order, whose end is waited for: a reset could
+    /// overtake it.
+    Left,
+}
+
 /// The caller has left.
 pub(super) struct Left;
 
@@ -44,6 +58,7 @@ impl Stream {
             job,
             upload,
             download: Download::Awaited,
+            tunnel: Tunnel::No,
             arrived: Arrived::default(),
             trailers: None,
             ended: false,
@@ -68,10 +83,28 @@ impl Stream {
         self.interim += 1;
     }
 
-    pub(super) fn answered(&mut self, head: ResponseHead, length: Option<u64>, end: bool) {
+    pub(super) fn answered(
+        &mut self,
+        head: ResponseHead,
+        length: Option<u64>,
+        end: bool,
+        limits: &Limits,
+    ) -> Result<(), Left> {
         self.hear();
         self.ended = end;
+        let agrees = head.status().is_success();
         self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
+        match mem::replace(&mut self.tunnel, Tunnel::No) {
+            Tunnel::Asked(outgoing) if agrees => {
+                self.tunnel = Tunnel::Open;
+                self.download.hand_out(&mut self.job, Some(outgoing), limits).map_err(|()| Left)
+            }
+            // Its body stays open, or its request would break off.
+            tunnel => {
+                self.tunnel = tunnel;
+                Ok(())
+            }
+        }
     }
 
     /// Takes a piece of the body. Returns how much of it needs no room any more.
@@ -106,11 +139,18 @@ impl Stream {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
             return Err(Left);
         }
-        self.download.hand_out(&mut self.job, limits).map_err(|()| Left)?;
+        self.download.hand_out(&mut self.job, None, limits).map_err(|()| Left)?;
         let mut taken = 0;
         while matches!(self.download, Download::Streams { .. }) {
             match self.download.poll_wanted(cx) {
                 Poll::Pending => break,
+                Poll::Ready(Err(())) if matches!(self.tunnel, Tunnel::Open | Tunnel::Left) => {
+                    if matches!(mem::replace(&mut self.tunnel, Tunnel::Left), Tunnel::Open) {
+                        self.job.stream_until = Some(after(precise(), self.job.draft.read_timeout));
+                    }
+                    taken += self.arrived.clear();
+                    break;
+                }
                 Poll::Ready(Err(())) => return Err(Left),
                 Poll::Ready(Ok(())) => {}
             }
@@ -131,7 +171,7 @@ impl Stream {
     pub(super) fn give_all(&mut self, limits: &Limits) -> bool {
         if !self.ended {
             // The head may have come in the same read as the end. A caller who has left needs nothing.
-            let _ = self.download.hand_out(&mut self.job, limits);
+            let _ = self.download.hand_out(&mut self.job, None, limits);
         }
         while let Some(chunk) = self.arrived.pop() {
             self.download.pass_anyway(chunk);
@@ -151,7 +191,9 @@ impl Stream {
 
     /// The call, to be sent once more.
     pub(super) fn into_job(mut self) -> Job {
-        self.upload.give_back(&mut self.job.draft);
+        if matches!(self.tunnel, Tunnel::No) {
+            self.upload.give_back(&mut self.job.draft);
+        }
         self.job
     }
 }

@@ -4,7 +4,7 @@ use std::mem;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::Framing;
-use anywire_http::{Body, Headers};
+use anywire_http::{Body, Headers, body};
 use anywire_mux::{Next, Outgoing};
 use bytes::Bytes;
 
@@ -61,6 +61,12 @@ impl Upload {
             None => Self::Body(Outgoing::streamed(mem::take(&mut draft.body)), Kept::default()),
         };
         (upload, length)
+    }
+
+    /// What the caller sends in another protocol, and where it comes from. A peer that refuses gets none of it.
+    pub(super) fn tunnel(ahead_bytes: usize) -> (Self, body::Sender) {
+        let (sender, body) = Body::channel(ahead_bytes);
+        (Self::Body(Outgoing::streamed(body.into()), Kept::default()), sender)
     }
 
     pub(super) fn is_done(&self) -> bool {
