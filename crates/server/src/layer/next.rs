@@ -32,6 +32,12 @@ impl Next {
     #[inline]
     pub fn run(self, request: Request) -> impl Future<Output = Response> + use<> {
         // At once and not with the first poll: the request would otherwise move into this future first.
+        self.begin(&mut Some(request))
+    }
+
+    /// Goes on with a request, which it takes out.
+    #[inline]
+    pub(super) fn begin(self, request: &mut Option<Request>) -> Going {
         let state = match self.inside.begin(request) {
             Ok(slot) => State::Running(slot),
             Err(panic) => State::Panicked(panic),
@@ -47,7 +53,7 @@ impl fmt::Debug for Next {
 }
 
 /// A run of what is inside.
-struct Going {
+pub(super) struct Going {
     state: State,
     inside: Rc<Inside>,
 }
