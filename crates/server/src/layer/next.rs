@@ -31,6 +31,12 @@ impl Next {
     /// Goes on with this request. A panic inside is a response 500. Dropping the future cancels what is inside.
     #[inline]
     pub fn run(self, request: Request) -> impl Future<Output = Response> + use<> {
+        self.going(request)
+    }
+
+    /// As [`run`](Self::run), by the name of the future.
+    #[inline]
+    pub(crate) fn going(self, request: Request) -> Going {
         // At once and not with the first poll: the request would otherwise move into this future first.
         self.begin(&mut Some(request))
     }
@@ -53,7 +59,7 @@ impl fmt::Debug for Next {
 }
 
 /// A run of what is inside.
-pub(super) struct Going {
+pub(crate) struct Going {
     state: State,
     inside: Rc<Inside>,
 }
