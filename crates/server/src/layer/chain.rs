@@ -219,7 +219,7 @@ impl Inside {
     #[cold]
     pub(super) fn panicked(&self, panic: Payload) -> Response {
         match self.owner.dispatch.upgrade() {
-            Some(dispatch) => dispatch.panicked(self.owner.endpoint, self.layer_name(), panic),
+            Some(dispatch) => dispatch.panicked(self.owner.endpoint, self.layer_name(), panic, None),
             None => {
                 dispose(panic);
                 respond::failed()
