@@ -301,8 +301,9 @@ impl Dispatch {
 
     /// What this loop has of a layer, made at its first request.
     fn link(&self, used: UsedLayer) -> Link {
-        let layer = self.layers[used.layer].get_or_init(|| self.table.layers()[used.layer].on_loop());
-        Link { layer: Rc::clone(layer), states: Some(self.table.states_of(used)) }
+        let given = &self.table.layers()[used.layer];
+        let layer = self.layers[used.layer].get_or_init(|| given.on_loop());
+        Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
     }
 
     /// Whose answer it is: that of the route which the current poll has gone on to, if layers of the server were run.

@@ -76,7 +76,7 @@ pub use handler::Handler;
 #[doc(hidden)]
 pub use handler::{Arguments, Function, HandlerParts};
 #[doc(hidden)]
-pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, Within};
+pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart, Within};
 pub use layer::{Layer, LayerFault, Layered, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
