@@ -64,6 +64,8 @@ pub use anywire_load as load;
 pub use anywire_loops as loops;
 #[cfg(feature = "server")]
 pub use anywire_server as server;
+#[cfg(feature = "server")]
+pub use anywire_server::layers;
 #[cfg(feature = "stack")]
 pub use anywire_stack as stack;
 #[cfg(feature = "stack")]
@@ -106,6 +108,8 @@ mod guide {
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]
     mod state {}
+    #[doc = include_str!("../../../docs/guide/layers.md")]
+    mod layers {}
     #[cfg(feature = "test")]
     #[doc = include_str!("../../../docs/guide/tests.md")]
     mod tests {}

@@ -154,8 +154,8 @@ impl Dispatch {
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, endpoint);
-        if exchange.is_some() {
-            exchange.goes_to(self.route(answers));
+        if answers != endpoint {
+            exchange.set_route(self.route(answers));
         }
         match &mut started {
             Ok(Poll::Ready(response)) => {
@@ -171,9 +171,9 @@ impl Dispatch {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
-                let (runs, endpoint) = (endpoint, answers);
-                let slot = Some(slot);
-                Some(Run { slot, dispatch, runs, endpoint, context: id, asks, exchange, permit })
+                let (runs, slot) = (endpoint, Some(slot));
+                let (endpoint, context) = (answers, id);
+                Some(Run { slot, dispatch, runs, endpoint, context, asks, exchange, permit })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
@@ -369,15 +369,19 @@ impl Run {
         self.exchange.take()
     }
 
-    /// Notes to which route it has gone on. Within layers of the server that is not known at once.
-    #[cold]
-    pub(crate) fn note_route(&self, exchange: &mut Tracked) {
-        exchange.goes_to(self.dispatch.route(self.endpoint));
-    }
-
     /// Whose run it is.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.endpoint
+    }
+
+    /// Whose run it is by now: layers of the server may have waited before they went on to a route.
+    #[inline]
+    pub(crate) fn follow(&self, endpoint: &mut Option<EndpointId>, exchange: &mut Tracked) {
+        if *endpoint != Some(self.endpoint) {
+            cold_path();
+            *endpoint = Some(self.endpoint);
+            exchange.set_route(self.dispatch.route(self.endpoint));
+        }
     }
 
     /// Goes on with the handler. Ready once; the request's context is in `context` then, unless the request lives on. It is

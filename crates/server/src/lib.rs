@@ -42,6 +42,7 @@ mod h1;
 mod h2;
 mod handler;
 mod layer;
+pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;

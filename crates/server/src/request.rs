@@ -97,11 +97,8 @@ impl Request {
 
     /// A request of no server: without path parameters, and of an unknown peer.
     pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
-        let endpoint = EndpointId::NONE;
-        let states = StatesId::of_endpoint(endpoint);
         let context = RequestContext::of_no_server();
-        let parts = Parts { head, params: Params::default(), endpoint, states, context };
-        Self { parts, body: Some(body) }
+        Self::new(head, Some(body), EndpointId::NONE, Params::default(), context)
     }
 
     /// What has to travel with the head, so that the rest of the request is found again.
@@ -119,9 +116,9 @@ impl Request {
     pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
         let Stub { place, endpoint, states, params } = &*ticket.0;
         let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
-        let context = RequestContext::at(place);
-        let parts = Parts { head, params, endpoint: *endpoint, states: *states, context };
-        Self { parts, body: Some(body) }
+        let mut request = Self::new(head, Some(body), *endpoint, params, RequestContext::at(place));
+        request.see(*states);
+        request
     }
 
     pub(crate) fn into_head_and_body(self) -> (RequestHead, Body) {

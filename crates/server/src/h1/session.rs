@@ -231,10 +231,7 @@ impl Session {
                 Stage::Next | Stage::Lingering => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
                     let polled = run.poll(env.context, cx);
-                    self.request.endpoint = Some(run.endpoint());
-                    if self.exchange.is_some() {
-                        run.note_route(&mut self.exchange);
-                    }
+                    run.follow(&mut self.request.endpoint, &mut self.exchange);
                     let mut response = match polled {
                         Poll::Ready(response) => response,
                         Poll::Pending => match self.upload(cx, env)? {

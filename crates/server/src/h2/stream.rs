@@ -248,10 +248,7 @@ impl Session {
             match &mut stream.stage {
                 Stage::Handling(run) => {
                     let polled = run.poll(&mut stream.context, cx);
-                    stream.endpoint = Some(run.endpoint());
-                    if stream.exchange.is_some() {
-                        run.note_route(&mut stream.exchange);
-                    }
+                    run.follow(&mut stream.endpoint, &mut stream.exchange);
                     match polled {
                         Poll::Ready(mut response) => {
                             let parts = &mut Parts { link: &mut self.link, date: &self.date, service };

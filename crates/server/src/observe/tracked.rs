@@ -160,9 +160,9 @@ impl Tracked {
         self.0.is_some()
     }
 
-    /// Its route is known.
+    /// The route was looked up, within layers of the server.
     #[cold]
-    pub(crate) fn goes_to(&mut self, route: Option<&Rc<str>>) {
+    pub(crate) fn set_route(&mut self, route: Option<&Rc<str>>) {
         if let Some(open) = &mut self.0 {
             open.facts.route = route.cloned();
         }

@@ -149,11 +149,6 @@ impl RouteName {
         Self { method: "*".into(), path: "(the router)".into() }
     }
 
-    /// Whether it is of what no handler answers.
-    pub(super) fn is_router(&self) -> bool {
-        *self.path == *Self::router().path
-    }
-
     /// Of the layers of a server, until they have gone on to a route.
     pub(super) fn server() -> Self {
         Self { method: "*".into(), path: "(the server)".into() }

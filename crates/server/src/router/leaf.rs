@@ -7,8 +7,6 @@ use super::{Route, RouteError, own};
 
 /// All methods of one path.
 pub(super) struct Leaf {
-    /// As it was given first.
-    path: Box<str>,
     methods: Vec<(Method, EndpointId)>,
     /// What answers `GET`: most requests are that.
     pub(super) get: EndpointId,
@@ -61,22 +59,14 @@ impl Leaf {
             let scope = endpoints.layers.common(routes.iter().map(|route| route.entry.scope));
             endpoints.add_own(own::other_method(allow.join(", ")), scope)
         });
-        let path = routes.first().map(|route| route.path.as_str().into()).unwrap_or_default();
-        let mut leaf = Self { path, methods, get: other, other, params, yields_to: Box::default() };
+        let mut leaf = Self { methods, get: other, other, params, yields_to: Box::default() };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }
 
-    /// All that answer this path, each with the path as it was given for it.
-    pub(super) fn paths<'t>(
-        &'t self,
-        name: impl Fn(EndpointId) -> &'t RouteName,
-    ) -> impl Iterator<Item = (EndpointId, &'t str)> {
-        let other = name(self.other);
-        // What the router itself answers has no path of its own.
-        let path = if other.is_router() { &self.path } else { &other.path };
-        let named = self.methods.iter().map(move |(_, endpoint)| (*endpoint, &*name(*endpoint).path));
-        named.chain([(self.other, &**path)])
+    /// All that answer this path.
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
+        self.methods.iter().map(|(_, endpoint)| *endpoint).chain([self.other])
     }
 
     #[inline]

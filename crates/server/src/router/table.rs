@@ -182,8 +182,10 @@ impl Table {
     /// none.
     pub(crate) fn paths(&self) -> Vec<Option<Rc<str>>> {
         let mut paths = vec![None; self.endpoints.len()];
-        for (endpoint, path) in self.leaves.iter().flat_map(|leaf| leaf.paths(|id| self.name(id))) {
-            paths[endpoint.index()] = Some(path.into());
+        for endpoint in self.leaves.iter().flat_map(Leaf::endpoints) {
+            let path = &self.name(endpoint).path;
+            // That of a route, not the name of what the router itself answers.
+            paths[endpoint.index()] = path.starts_with('/').then(|| (**path).into());
         }
         paths
     }

@@ -48,6 +48,11 @@ fn router() -> Router {
         .post("/straight/{name}", found)
         .post("/back/{name}", there_and_back)
         .post("/elsewhere/{name}", elsewhere)
+        .get("/gone", async |request: http::Request<Body>| {
+            let request = Request::try_from(request).expect("convertible");
+            request.peer_gone().await;
+            "the peer has ended its direction"
+        })
         .get("/peer", async |request: Request| request.peer().to_string())
         .get("/within", async |request: http::Request<Body>| {
             let inner = Router::new().get("/within", async |request: Request| request.peer().to_string());
@@ -99,6 +104,15 @@ fn the_connection_keeps_its_context() {
     };
     let first = ask("/straight/a");
     assert_eq!([ask("/back/b"), ask("/elsewhere/c"), ask("/back/d")], [first.clone(), first.clone(), first]);
+}
+
+#[test]
+fn it_is_told_when_its_peer_ends() {
+    let served = serve(router());
+    let mut peer = served.connect();
+    peer.send("GET /gone HTTP/1.1\r\nhost: a\r\n\r\n");
+    peer.half_close();
+    assert_eq!(peer.answer(false).text(), "the peer has ended its direction");
 }
 
 #[test]

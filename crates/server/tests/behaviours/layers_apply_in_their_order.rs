@@ -2,9 +2,9 @@
 //! of a handler. They are around everything that the router answers, in each version of HTTP.
 
 use anywire_http::{Method, StatusCode};
-use anywire_server::{Handler, MatchedPath, Next, Path, Request, Response, Router, Server};
+use anywire_server::{Ended, Handler, MatchedPath, Next, Path, Request, Response, Router, Server};
 
-use crate::support::{Scene, serve};
+use crate::support::{Scene, channel, serve};
 
 /// A layer that adds its name to the field `way`, behind those inside of it.
 macro_rules! named {
@@ -155,6 +155,32 @@ fn layers_of_the_server_come_before_the_route_is_looked_up() {
     let served = serve(router().layer(opens));
     assert_eq!(served.ask("CONNECT x:1 HTTP/1.1\r\nhost: x:1\r\n\r\n").status, 500);
     assert_eq!(served.get("/").status, 200);
+}
+
+#[test]
+fn observers_see_the_route_within_layers_of_the_server() {
+    let waits = async |request: Request, next: Next| {
+        if request.headers().contains("x-wait") {
+            tokio::task::yield_now().await;
+        }
+        next.run(request).await
+    };
+    let (ended, routes) = channel();
+    let router =
+        Router::new().get("/{id}", hello).get("/waits/{id}", async || tokio::task::yield_now().await);
+    let served = Scene::tcp().serve_as(router, |server| {
+        server.layer(waits).observe(move |exchange: &Ended<'_>| {
+            ended.send(exchange.route.map(str::to_owned)).expect("the test waits");
+        })
+    });
+    for (path, route) in [("/7", Some("/{id}")), ("/waits/7", Some("/waits/{id}")), ("/a/b/c", None)] {
+        for fields in [&[][..], &[("x-wait", "1")]] {
+            served.alike(&format!("GET {path}"), fields, "");
+            for _ in 0..2 {
+                assert_eq!(routes.next().as_deref(), route, "{path} {fields:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! 503 while too many requests are under way.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anywire_http::{IntoResponse, Response, StatusCode};
+
+use crate::layer::{Layer, Next};
+use crate::request::Request;
+
+/// Answers 503 with `retry-after` while so many requests are under way behind it.
+///
+/// **Each loop counts for itself**: a server of four loops with a limit of 10 works on up to 40 requests, and a loop refuses the
+/// eleventh although others are idle. All routes that one call of `layer` wraps share the count. A request is under way until
+/// its handler has returned a response: the body that streams afterwards does not count.
+///
+/// ```
+/// use anywire_server::layers::ConcurrencyLimit;
+/// use anywire_server::{Handler, Router};
+///
+/// let report = async || "a long report";
+/// let router = Router::new().get("/report", report.layer(ConcurrencyLimit::new(4)));
+/// # drop(router);
+/// ```
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct ConcurrencyLimit {
+    count: usize,
+    retry_after: Duration,
+}
+
+impl ConcurrencyLimit {
+    /// So many on each loop. A peer that is refused is told to come again after a second.
+    pub fn new(count: usize) -> Self {
+        Self { count, retry_after: Duration::from_secs(1) }
+    }
+
+    /// When a peer that is refused may come again, in whole seconds.
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = after;
+        self
+    }
+}
+
+impl Layer for ConcurrencyLimit {
+    /// The places that are free, and the settings.
+    type Local = (Cell<usize>, Self);
+
+    fn local(&self) -> Self::Local {
+        (Cell::new(self.count), *self)
+    }
+
+    async fn call(local: Rc<Self::Local>, request: Request, next: Next) -> Response {
+        let (free, layer) = &*local;
+        let Some(left) = free.get().checked_sub(1) else {
+            let busy = (StatusCode::SERVICE_UNAVAILABLE, "too many requests are under way").into_response();
+            return busy.header("retry-after", layer.retry_after.as_secs().to_string());
+        };
+        free.set(left);
+        let _permit = Permit(local);
+        next.run(request).await
+    }
+}
+
+/// A place that is taken until this is dropped, also by a panic or because the peer has gone.
+struct Permit(Rc<(Cell<usize>, ConcurrencyLimit)>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let (free, _) = &*self.0;
+        free.set(free.get() + 1);
+    }
+}

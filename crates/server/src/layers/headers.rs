@@ -1,0 +1,193 @@
+//! Layers that set, append and remove fields.
+
+use std::panic::Location;
+use std::rc::Rc;
+
+use anywire_http::{Headers, InvalidHeader, Response};
+
+use crate::layer::{Layer, LayerFault, Next};
+use crate::request::Request;
+
+/// Changes the fields of requests, in the order in which the changes were added, before they reach the handler.
+///
+/// ```
+/// use anywire_server::layers::RequestHeaders;
+/// use anywire_server::{Request, Router};
+///
+/// let shown = async |request: Request| request.headers().get("x-tenant").unwrap_or("none").to_owned();
+/// let router = Router::new().get("/", shown).layer(RequestHeaders::new().set("x-tenant", "one").remove("x-debug"));
+/// # anywire_loops::block_on(async {
+/// let mut response = router.call(anywire_http::Request::get("/")).await;
+/// assert_eq!(response.body.text(100).await?, "one");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct RequestHeaders {
+    edits: Edits,
+}
+
+/// Changes the fields of responses, in the order in which the changes were added, those of errors as well.
+///
+/// A field that frames the message, such as `content-length`, is the server's own, whatever is set here.
+///
+/// ```
+/// use anywire_server::Router;
+/// use anywire_server::layers::ResponseHeaders;
+///
+/// let headers = ResponseHeaders::new().set("server", "shop").set_if_absent("x-robots-tag", "noindex");
+/// let router = Router::new().get("/", async || "Hello, World!").layer(headers);
+/// # anywire_loops::block_on(async {
+/// let response = router.call(anywire_http::Request::get("/nowhere")).await;
+/// assert_eq!(response.headers.get("server"), Some("shop"));
+/// # });
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct ResponseHeaders {
+    edits: Edits,
+}
+
+/// The builder methods of both.
+macro_rules! builder {
+    ($layer:ident) => {
+        impl $layer {
+            /// Changes nothing so far.
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            /// Replaces all fields of this name by one. A name or value that no field may have is an error at start.
+            #[track_caller]
+            pub fn set(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+                self.edits.add(How::Set, name, value.as_ref());
+                self
+            }
+
+            /// Sets the field, unless there is one of this name.
+            #[track_caller]
+            pub fn set_if_absent(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+                self.edits.add(How::SetIfAbsent, name, value.as_ref());
+                self
+            }
+
+            /// Adds a field. Those of the same name stay.
+            #[track_caller]
+            pub fn append(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+                self.edits.add(How::Append, name, value.as_ref());
+                self
+            }
+
+            /// Removes all fields of this name.
+            #[track_caller]
+            pub fn remove(mut self, name: &str) -> Self {
+                self.edits.add(How::Remove, name, b"");
+                self
+            }
+        }
+    };
+}
+
+builder!(RequestHeaders);
+builder!(ResponseHeaders);
+
+impl Layer for RequestHeaders {
+    type Local = Self;
+
+    fn local(&self) -> Self {
+        self.clone()
+    }
+
+    async fn call(local: Rc<Self>, mut request: Request, next: Next) -> Response {
+        local.edits.apply(request.headers_mut());
+        next.run(request).await
+    }
+
+    fn fault(&self) -> Option<LayerFault> {
+        self.edits.fault()
+    }
+}
+
+impl Layer for ResponseHeaders {
+    type Local = Self;
+
+    fn local(&self) -> Self {
+        self.clone()
+    }
+
+    async fn call(local: Rc<Self>, request: Request, next: Next) -> Response {
+        let mut response = next.run(request).await;
+        local.edits.apply(&mut response.headers);
+        response
+    }
+
+    fn fault(&self) -> Option<LayerFault> {
+        self.edits.fault()
+    }
+}
+
+/// Changes, and the first of them that cannot be made.
+#[derive(Debug, Clone, Default)]
+struct Edits {
+    list: Vec<Edit>,
+    wrong: Option<(String, &'static Location<'static>)>,
+}
+
+/// A change of one field.
+#[derive(Debug, Clone)]
+struct Edit {
+    how: How,
+    name: Box<str>,
+    value: Box<[u8]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Set,
+    SetIfAbsent,
+    Append,
+    Remove,
+}
+
+impl Edits {
+    #[track_caller]
+    fn add(&mut self, how: How, name: &str, value: &[u8]) {
+        if let Err(fault) = check(name, value) {
+            self.wrong.get_or_insert((fault.to_string(), Location::caller()));
+        }
+        self.list.push(Edit { how, name: name.into(), value: value.into() });
+    }
+
+    fn apply(&self, headers: &mut Headers) {
+        for Edit { how, name, value } in &self.list {
+            let done = match how {
+                How::Set => headers.insert(&**name, value),
+                How::SetIfAbsent if headers.contains(name) => Ok(()),
+                How::SetIfAbsent | How::Append => headers.append(&**name, value),
+                How::Remove => {
+                    headers.remove(name);
+                    Ok(())
+                }
+            };
+            // Only a head that has grown beyond all measure refuses a field that was checked.
+            if let Err(cause) = done {
+                tracing::warn!(%name, %cause, "a layer could not set a field");
+            }
+        }
+    }
+
+    fn fault(&self) -> Option<LayerFault> {
+        let (what, place) = self.wrong.as_ref()?;
+        Some(
+            LayerFault::new(format!("sets a field that cannot be sent: {what}"), "write it otherwise")
+                .at(place),
+        )
+    }
+}
+
+/// Whether a field may be sent.
+pub(super) fn check(name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
+    Headers::new().append(name, value)
+}

@@ -1,0 +1,136 @@
+//! Fields that make browsers careful.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use anywire_http::Response;
+
+use super::headers::check;
+use crate::layer::{Layer, LayerFault, Next};
+use crate::request::Request;
+
+/// Sets fields that make browsers careful, unless the handler has set them.
+///
+/// | field | default |
+/// | --- | --- |
+/// | `x-content-type-options` | `nosniff`: no guessing of types |
+/// | `x-frame-options` | `DENY`: no page shows this one in a frame |
+/// | `referrer-policy` | `no-referrer`: links do not tell where they were |
+/// | `strict-transport-security` | none; see [`hsts`](Self::hsts) |
+/// | `content-security-policy` | none; see [`content_security_policy`](Self::content_security_policy) |
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use anywire_server::Router;
+/// use anywire_server::layers::SecurityHeaders;
+///
+/// let headers = SecurityHeaders::new().hsts(Duration::from_secs(365 * 24 * 3600)).frame("SAMEORIGIN");
+/// let router = Router::new().get("/", async || "Hello, World!").layer(headers);
+/// # anywire_loops::block_on(async {
+/// let response = router.call(anywire_http::Request::get("/")).await;
+/// assert_eq!(response.headers.get("x-content-type-options"), Some("nosniff"));
+/// assert_eq!(response.headers.get("strict-transport-security"), None, "in clear text");
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct SecurityHeaders {
+    /// In each response.
+    fields: Vec<(&'static str, String)>,
+    hsts: Option<Hsts>,
+}
+
+#[derive(Debug, Clone)]
+struct Hsts {
+    value: String,
+    in_clear_text: bool,
+}
+
+impl SecurityHeaders {
+    /// Those that suit a service whose pages are nobody else's.
+    pub fn new() -> Self {
+        let fields = [(NOSNIFF, "nosniff"), (FRAME, "DENY"), (REFERRER, "no-referrer")];
+        Self { fields: fields.map(|(name, value)| (name, value.to_owned())).into(), hsts: None }
+    }
+
+    /// Who may show a page in a frame: `DENY` or `SAMEORIGIN`.
+    pub fn frame(self, value: &str) -> Self {
+        self.with(FRAME, value)
+    }
+
+    /// What links tell of where they were, such as `same-origin`.
+    pub fn referrer(self, policy: &str) -> Self {
+        self.with(REFERRER, policy)
+    }
+
+    /// What a page may load, such as `default-src 'self'`. It is sent as it is given.
+    pub fn content_security_policy(self, policy: &str) -> Self {
+        self.with(POLICY, policy)
+    }
+
+    /// Browsers use TLS alone for so long (RFC 6797). It is sent over TLS and not in clear text, where it would have no
+    /// meaning.
+    pub fn hsts(mut self, max_age: Duration) -> Self {
+        self.hsts = Some(Hsts { value: format!("max-age={}", max_age.as_secs()), in_clear_text: false });
+        self
+    }
+
+    /// The same on all connections, for a server behind a proxy that speaks TLS for it.
+    pub fn hsts_behind_proxy(mut self, max_age: Duration) -> Self {
+        self = self.hsts(max_age);
+        self.hsts.iter_mut().for_each(|hsts| hsts.in_clear_text = true);
+        self
+    }
+
+    /// HSTS holds for all names below this one, too.
+    pub fn include_subdomains(mut self) -> Self {
+        self.hsts.iter_mut().for_each(|hsts| hsts.value.push_str("; includeSubDomains"));
+        self
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.fields.retain(|(other, _)| *other != name);
+        self.fields.push((name, value.to_owned()));
+        self
+    }
+}
+
+impl Default for SecurityHeaders {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Layer for SecurityHeaders {
+    type Local = Self;
+
+    fn local(&self) -> Self {
+        self.clone()
+    }
+
+    async fn call(local: Rc<Self>, request: Request, next: Next) -> Response {
+        let has_tls = request.negotiated().is_some();
+        let mut response = next.run(request).await;
+        let hsts = local.hsts.as_ref().filter(|hsts| has_tls || hsts.in_clear_text);
+        let hsts = hsts.map(|hsts| (HSTS, &hsts.value));
+        for (name, value) in local.fields.iter().map(|(name, value)| (*name, value)).chain(hsts) {
+            if !response.headers.contains(name) {
+                let set = response.headers.append(name, value);
+                debug_assert!(set.is_ok(), "checked at start");
+            }
+        }
+        response
+    }
+
+    fn fault(&self) -> Option<LayerFault> {
+        let fault = self.fields.iter().find_map(|(name, value)| check(name, value).err())?;
+        Some(LayerFault::new(fault.to_string(), "write it otherwise"))
+    }
+}
+
+const NOSNIFF: &str = "x-content-type-options";
+const FRAME: &str = "x-frame-options";
+const REFERRER: &str = "referrer-policy";
+const POLICY: &str = "content-security-policy";
+const HSTS: &str = "strict-transport-security";

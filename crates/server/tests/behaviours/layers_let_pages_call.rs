@@ -1,0 +1,184 @@
+//! Calls of pages of other origins: browsers are told which are allowed (CORS), and what they are made to send is refused (CSRF).
+
+use std::time::Duration;
+
+use anywire_http::{Method, StatusCode};
+use anywire_server::layers::{Cors, Csrf};
+use anywire_server::{Next, Request, Response, Router};
+
+use crate::support::{Served, serve};
+
+const SHOP: &str = "https://shop.example";
+
+async fn refuses(_: Request, _: Next) -> StatusCode {
+    StatusCode::UNAUTHORIZED
+}
+
+/// The fields of a response that browsers look at.
+fn allowed(served: &Served, request: &str, fields: &[(&str, &str)]) -> Vec<String> {
+    let reply = served.alike(request, fields, "");
+    let of_cors =
+        reply.fields.iter().filter(|(name, _)| name.starts_with("access-control-") || name == "vary");
+    of_cors.map(|(name, value)| format!("{}: {value}", name.trim_start_matches("access-control-"))).collect()
+}
+
+const PREFLIGHT_VARY: &str = "vary: origin, access-control-request-method, access-control-request-headers";
+
+#[test]
+fn nothing_is_allowed_unless_it_is_named() {
+    let served = serve(Router::new().get("/", async || "ok").layer(Cors::new()));
+    let preflight = [("origin", SHOP), ("access-control-request-method", "PUT")];
+    assert_eq!(allowed(&served, "OPTIONS /", &preflight), [PREFLIGHT_VARY]);
+    assert_eq!(allowed(&served, "GET /", &[("origin", SHOP)]), ["vary: origin"]);
+    assert_eq!(allowed(&served, "GET /", &[]), ["vary: origin"], "a cache may give it to a page");
+}
+
+#[test]
+fn what_is_named_is_allowed() {
+    let cors = Cors::new()
+        .origins([SHOP, "http://localhost:3000"])
+        .origins_that(|origin, request| origin.ends_with(".shop.example") && request.path() == "/")
+        .methods([Method::PUT, Method::DELETE])
+        .headers(["authorization", "content-type"])
+        .expose(["x-total"])
+        .credentials()
+        .max_age(Duration::from_secs(600))
+        .private_network();
+    let own = async || ([("access-control-allow-origin", "*"), ("vary", "accept")], "ok");
+    let router = Router::new().get("/", async || "ok").get("/own", own).layer(cors).layer(refuses);
+    let served = serve(router);
+    let preflight = [("origin", SHOP), ("access-control-request-method", "PUT")];
+    let expected = [
+        "allow-credentials: true",
+        "allow-headers: authorization, content-type",
+        "allow-methods: PUT, DELETE",
+        "allow-origin: https://shop.example",
+        "max-age: 600",
+        PREFLIGHT_VARY,
+    ];
+    // Before the layer that refuses, and for each path.
+    assert_eq!(allowed(&served, "OPTIONS /", &preflight), expected);
+    assert_eq!(allowed(&served, "OPTIONS /nowhere", &preflight), expected);
+    assert_eq!(served.alike("OPTIONS /", &preflight, "").status, 204);
+    let private = [preflight[0], preflight[1], ("access-control-request-private-network", "true")];
+    assert!(allowed(&served, "OPTIONS /", &private).contains(&"allow-private-network: true".to_owned()));
+    // A response that another layer gave, too.
+    let expected = [
+        "allow-credentials: true",
+        "allow-origin: https://shop.example",
+        "expose-headers: x-total",
+        "vary: origin",
+    ];
+    assert_eq!(allowed(&served, "GET /", &[("origin", SHOP)]), expected);
+    assert_eq!(served.alike("GET /", &[("origin", SHOP)], "").status, 401);
+    assert_eq!(
+        allowed(&served, "GET /", &[("origin", "https://a.shop.example")])[1],
+        "allow-origin: https://a.shop.example"
+    );
+    for other in ["https://shop.example.evil", "https://shop.example:8443", "http://shop.example", "null", ""]
+    {
+        assert_eq!(allowed(&served, "GET /", &[("origin", other)]), ["vary: origin"], "{other}");
+    }
+    assert_eq!(allowed(&served, "GET /own", &[("origin", "https://a.shop.example")]), ["vary: origin"]);
+    // A question that is no preflight is the router's.
+    assert_eq!(served.alike("OPTIONS /", &[("origin", SHOP)], "").status, 401);
+}
+
+#[test]
+fn any_origin_may_be_allowed_without_credentials() {
+    let router = Router::new().get("/", async || ([("vary", "Accept, Origin")], "ok"));
+    let served = serve(router.layer(Cors::new().any_origin().any_headers()));
+    assert_eq!(allowed(&served, "GET /", &[("origin", "null")]), ["allow-origin: *", "vary: Accept, Origin"]);
+    let preflight = [
+        ("origin", SHOP),
+        ("access-control-request-method", "PUT"),
+        ("access-control-request-headers", "x-a,x-b"),
+    ];
+    let expected = ["allow-headers: x-a,x-b", "allow-origin: *", PREFLIGHT_VARY];
+    assert_eq!(allowed(&served, "OPTIONS /", &preflight), expected);
+}
+
+/// The message of the error at start, and how many places of this file it names.
+fn mistake(router: &Router) -> (String, usize) {
+    let error = router.describe().expect_err("a contradiction").to_string();
+    let places = error.matches(file!()).count();
+    (error, places)
+}
+
+#[test]
+fn contradictions_are_errors_at_start() {
+    let (text, places) = mistake(&Router::new().layer(Cors::new().any_origin().credentials()));
+    assert!(text.contains("any origin") && text.contains("list the origins"), "{text}");
+    assert_eq!(places, 3, "of the layer, and of both settings: {text}");
+    assert_eq!(mistake(&Router::new().layer(Cors::new().any_origin().origins([SHOP]))).1, 3);
+    for origin in [
+        "null",
+        "*",
+        "shop.example",
+        "https://shop.example/",
+        "https://Shop.example",
+        "https://shop.example:443",
+    ] {
+        assert_eq!(mistake(&Router::new().layer(Cors::new().origins([origin]))).1, 2, "{origin}");
+        assert_eq!(mistake(&Router::new().layer(Csrf::new().trust(origin))).1, 2, "{origin}");
+    }
+    assert_eq!(mistake(&Router::new().layer(Cors::new().headers(["x a"]))).1, 2);
+    assert_eq!(mistake(&Router::new().layer(Cors::new().expose(["a,b"]))).1, 2);
+}
+
+#[test]
+fn what_a_browser_is_made_to_send_is_refused() {
+    let csrf = Csrf::new().trust(SHOP).exempt(|request| request.path() == "/hook");
+    let handler = async || "done";
+    let router = Router::new().any("/", handler).any("/hook", handler).layer(csrf);
+    let served = serve(router);
+    let status = |request: &str, fields: &[(&str, &str)]| served.alike(request, fields, "").status;
+    for method in ["GET", "HEAD", "OPTIONS"] {
+        assert_eq!(status(&format!("{method} /"), &[("sec-fetch-site", "cross-site")]), 200, "{method}");
+    }
+    for (expected, fields) in [
+        (200, &[][..]),
+        (200, &[("sec-fetch-site", "same-origin")]),
+        (200, &[("sec-fetch-site", "none")]),
+        (200, &[("sec-fetch-site", "same-origin"), ("origin", "https://evil.example")]),
+        (403, &[("sec-fetch-site", "cross-site")]),
+        (403, &[("sec-fetch-site", "same-site")]),
+        (403, &[("sec-fetch-site", "")]),
+        (403, &[("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")]),
+        (403, &[("origin", "https://evil.example")]),
+        (403, &[("origin", "null")]),
+        (200, &[("sec-fetch-site", "cross-site"), ("origin", SHOP)]),
+        (200, &[("origin", SHOP)]),
+    ] {
+        for method in ["POST", "PUT", "DELETE", "PATCH", "BREW"] {
+            assert_eq!(status(&format!("{method} /"), fields), expected, "{method} {fields:?}");
+        }
+    }
+    assert_eq!(status("POST /hook", &[("sec-fetch-site", "cross-site")]), 200);
+    // Without `sec-fetch-site` the host decides.
+    let asks = |host: &str, origin: &str| {
+        let request =
+            format!("POST / HTTP/1.1\r\nhost: {host}\r\norigin: {origin}\r\ncontent-length: 0\r\n\r\n");
+        served.ask(&request).status
+    };
+    assert_eq!(asks("own.example", "https://own.example"), 200);
+    assert_eq!(asks("own.example:8443", "https://own.example:8443"), 200);
+    assert_eq!(asks("own.example", "https://own.example:8443"), 403);
+    assert_eq!(asks("own.example", "https://own.example.evil"), 403);
+}
+
+#[test]
+fn both_go_together() {
+    async fn passes(request: Request, next: Next) -> Response {
+        next.run(request).await
+    }
+    let cors = Cors::new().origins([SHOP]).credentials();
+    let router =
+        Router::new().layer(cors).layer(Csrf::new().trust(SHOP)).layer(passes).post("/", async || "done");
+    let served = serve(router);
+    let reply = served.alike("POST /", &[("origin", SHOP), ("sec-fetch-site", "cross-site")], "");
+    assert_eq!((reply.status, reply.field("access-control-allow-origin")), (200, Some(SHOP)));
+    let reply =
+        served.alike("POST /", &[("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")], "");
+    assert_eq!((reply.status, reply.field("access-control-allow-origin")), (403, None));
+}

@@ -1,0 +1,125 @@
+//! Errors are worded in one place: as problem documents (RFC 9457), or by functions.
+
+use anywire_http::{Method, StatusCode};
+use anywire_server::layers::{Problem, Problems, RequestIds, map_errors, map_request, map_response};
+use anywire_server::{Handler, Html, IntoResponse, Json, Path, Request, Response, Router, State};
+
+use crate::support::serve;
+
+#[derive(serde::Deserialize)]
+struct Order {
+    #[expect(dead_code, reason = "it is only parsed")]
+    count: u32,
+}
+
+fn router() -> Router {
+    let panics = async || -> &'static str { std::hint::black_box(None).expect("on purpose") };
+    Router::new()
+        .get("/", async || "fine")
+        .get("/{id}", async |Path(id): Path<u32>| id.to_string())
+        .post("/orders", async |_: Json<Order>| "ordered")
+        .get("/json", async || (StatusCode::CONFLICT, Json("a document of its own")))
+        .get("/page", async || (StatusCode::NOT_FOUND, Html("<p>lost</p>")))
+        .get("/bare", async || StatusCode::GONE)
+        .get("/panics", panics)
+        .get("/own", async || {
+            Problem::new(StatusCode::FORBIDDEN).kind("https://a/b").title("No").member("balance", 30)
+        })
+}
+
+#[test]
+fn as_problem_documents() {
+    let served = serve(router().layer(Problems::new()));
+    let problem = |request: &str, status: u16, title: &str, detail: &str| {
+        let reply = served.alike(request, &[("content-type", "application/json")], "");
+        assert_eq!(
+            (reply.status, reply.field("content-type")),
+            (status, Some("application/problem+json")),
+            "{request}"
+        );
+        let head = format!(r#"{{"type":"about:blank","title":"{title}","status":{status}"#);
+        let detail = if detail.is_empty() { "}".to_owned() } else { format!(r#","detail":"{detail}"}}"#) };
+        assert_eq!(reply.text, head + &detail, "{request}");
+        reply
+    };
+    problem("GET /nowhere/at/all", 404, "Not Found", "nothing is here");
+    let refused = problem(
+        "PUT /orders",
+        405,
+        "Method Not Allowed",
+        "this path does not answer PUT, it answers POST, OPTIONS",
+    );
+    assert_eq!(refused.field("allow"), Some("POST, OPTIONS"), "fields stay");
+    problem("GET /bare", 410, "Gone", "");
+    problem("GET /panics", 500, "Internal Server Error", "the server failed to answer this request");
+    assert!(
+        served
+            .alike("GET /seven", &[], "")
+            .text
+            .contains(r#""status":400,"detail":"the path parameter does not fit"#)
+    );
+    let rejected = served.alike("POST /orders", &[("content-type", "application/json")], "{}");
+    assert_eq!((rejected.status, rejected.field("content-type")), (422, Some("application/problem+json")));
+    // What has a type of its own stays, and so does what is no error.
+    assert_eq!(served.get("/json").text, "\"a document of its own\"");
+    assert_eq!(served.get("/page").field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(served.get("/").text, "fine");
+    assert_eq!(served.get("/own").text, r#"{"type":"https://a/b","title":"No","status":403,"balance":30}"#);
+    let head = served.alike("HEAD /nowhere/at/all", &[], "");
+    assert_eq!((head.status, head.field("content-type")), (404, Some("application/problem+json")));
+    assert!(served.running.counters().failures == 0);
+}
+
+#[test]
+fn as_problem_documents_of_ones_own() {
+    let named = Problems::new().each(|problem| {
+        problem.kind = Some(format!("https://shop.example/problems/{}", problem.status.as_u16()));
+        problem.members.insert("status".to_owned(), 1.into());
+    });
+    let ids = RequestIds::new().trust(|_| true);
+    let served = serve(router().layer(ids).layer(named));
+    let reply = served.alike("GET /bare", &[("x-request-id", "7")], "");
+    let expected =
+        r#"{"type":"https://shop.example/problems/410","title":"Gone","status":410,"request_id":"7"}"#;
+    assert_eq!(reply.text, expected);
+}
+
+#[test]
+fn by_functions() {
+    async fn as_page(method: Method, mut response: Response) -> Response {
+        let text = response.body.text(1000).await.unwrap_or_default();
+        (response.status, Html(format!("{method}: {text}"))).into_response()
+    }
+    async fn counted(State(name): State<&'static str>, response: Response) -> Response {
+        response.header("x-served-by", *name)
+    }
+    async fn known(State(name): State<&'static str>, mut request: Request) -> Result<Request, StatusCode> {
+        if request.headers().contains("x-unknown") {
+            return Err(StatusCode::UNAUTHORIZED);
+        }
+        request.extensions_mut().insert(*name);
+        Ok(request)
+    }
+    let extension = async |request: Request| request.extensions().get::<&str>().copied().unwrap_or("none");
+    let cuts =
+        map_request(async |request: Request| Request::from_parts(request.into_parts().0, "cut".into()));
+    let router = router()
+        .state("the shop")
+        .layer(map_errors(as_page))
+        .layer(map_response(counted))
+        .layer(map_request(known))
+        .get("/extension", extension)
+        .post("/cut", (async |body: String| body).layer(cuts));
+    let served = serve(router);
+    let reply = served.get("/nowhere/at/all");
+    assert_eq!((reply.status, &*reply.text), (404, "GET: nothing is here"));
+    let reply = served.get("/");
+    assert_eq!((&*reply.text, reply.field("x-served-by")), ("fine", Some("the shop")));
+    let reply = served.alike("GET /", &[("x-unknown", "1")], "");
+    assert_eq!((reply.status, &*reply.text, reply.field("x-served-by")), (401, "GET: ", None));
+    assert_eq!(served.get("/extension").text, "the shop");
+    assert_eq!(served.alike("POST /cut", &[], "a body that is replaced").text, "cut");
+    let text =
+        Router::new().get("/", async || "").layer(map_response(counted)).describe().expect_err("no state");
+    assert!(text.to_string().contains("the layer map_response, given at "), "{text}");
+}
