@@ -6,6 +6,7 @@
 //! and a response that cannot be sent come back as responses with their status.
 
 mod faults;
+mod gated;
 mod routing;
 
 use std::cell::{Cell, OnceCell};
@@ -18,7 +19,6 @@ use std::thread;
 
 use anywire_http::{Body, Method, RequestHead, Response};
 use anywire_loops::{Label, Work};
-use anywire_wire::Address;
 
 use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
@@ -30,9 +30,9 @@ use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
 use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request};
-use crate::route_limits::Permit;
-use crate::router::{EndpointId, Matched, Serves, Table, UsedLayer};
+use crate::router::{EndpointId, Matched, Served, Serves, Table, UsedLayer};
 
+use self::gated::Gated;
 pub(crate) use self::routing::Routing;
 
 /// The routes of a server as one loop runs them.
@@ -51,8 +51,8 @@ pub(crate) struct Dispatch {
     counters: Arc<Live>,
     observers: Rc<Observers>,
     refusals: Refusals,
-    /// Exchanges are observed, or a route limits how many there are at once.
-    is_watched: bool,
+    /// Exchanges are observed.
+    is_observed: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
     work: Work,
 }
@@ -78,7 +78,6 @@ impl Dispatch {
         }
         let body_bytes = |own: &Option<Limits>| own.as_ref().unwrap_or(limits).body_bytes;
         let own_body_limits = own_limits.iter().map(body_bytes).collect();
-        let has_gates = all.iter().any(|served| served.gate.is_some());
         let (states, paths) = (table.states(), table.paths());
         Self {
             own_limits,
@@ -92,15 +91,15 @@ impl Dispatch {
             contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
-            is_watched: has_gates || !observers.is_empty(),
+            is_observed: !observers.is_empty(),
             observers,
             refusals,
             work: Work::here(),
         }
     }
 
-    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response, whose it is
-    /// and its exchange to `answered`, or returns the run of a handler that waits.
+    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response and whose it
+    /// is to `answered`, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `origin` says where the request comes from.
@@ -112,7 +111,7 @@ impl Dispatch {
         body: Option<Body>,
         context: &mut Option<FreeContext>,
         origin: impl FnOnce() -> Origin,
-        answered: impl FnOnce(&mut Response, EndpointId, Tracked),
+        answered: impl FnOnce(&mut Response, EndpointId),
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
@@ -122,18 +121,6 @@ impl Dispatch {
             None => self.table.find(&head, &self.param_names),
         };
         let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
-        let (mut exchange, mut permit) = (Tracked::default(), None);
-        if self.is_watched {
-            exchange = self.begin_exchange(&head, endpoint, body.as_ref(), &free);
-            permit = match self.admit(endpoint, Some(free.peer())) {
-                Ok(permit) => permit,
-                Err(mut refusal) => {
-                    *context = Some(free);
-                    answered(&mut refusal, endpoint, exchange);
-                    return None;
-                }
-            };
-        }
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
             Some(slot) => slot,
@@ -142,7 +129,7 @@ impl Dispatch {
                 Err(panic) => {
                     let mut response = self.panicked(Some(endpoint), None, panic, Some(free.peer()));
                     *context = Some(free);
-                    answered(&mut response, endpoint, exchange);
+                    answered(&mut response, endpoint);
                     return None;
                 }
             },
@@ -154,16 +141,12 @@ impl Dispatch {
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, endpoint);
-        if answers != endpoint {
-            exchange.set_route(self.route(answers));
-        }
         match &mut started {
             Ok(Poll::Ready(response)) => {
-                drop(permit);
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
                 self.vet(answers, response, asks, context.as_ref());
-                answered(response, answers, exchange);
+                answered(response, answers);
                 self.release(Some(answers), response);
                 None
             }
@@ -171,9 +154,7 @@ impl Dispatch {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
-                let (runs, endpoint) = (endpoint, answers);
-                let slot = Some(slot);
-                Some(Run { slot, dispatch, runs, endpoint, context: id, asks, exchange, permit })
+                Some(Run { slot: Some(slot), dispatch, runs: endpoint, endpoint: answers, context: id, asks })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
@@ -183,7 +164,7 @@ impl Dispatch {
                 let layer = self.table.outermost_layer(endpoint);
                 let peer = context.as_ref().map(FreeContext::peer);
                 let mut response = self.panicked(Some(answers), layer, panic, peer);
-                answered(&mut response, answers, exchange);
+                answered(&mut response, answers);
                 None
             }
         }
@@ -208,38 +189,40 @@ impl Dispatch {
         self.contexts.stopping.tell();
     }
 
-    /// Lets a request in, unless its route is full: then this is its response.
-    #[cold]
-    fn admit(&self, endpoint: EndpointId, peer: Option<&Address>) -> Result<Option<Permit>, Response> {
-        let Some(gate) = &self.table.served(endpoint).gate else { return Ok(None) };
-        match gate.enter() {
-            None => Err(self.too_many(endpoint, peer)),
-            permit => Ok(permit),
-        }
-    }
-
     /// The limits of this handler's route, if they are not those of the server.
     #[inline]
     pub(crate) fn own_limits(&self, endpoint: Option<EndpointId>) -> Option<&Limits> {
         self.own_limits.get(endpoint?.index())?.as_ref()
     }
 
-    /// Tells the observers that a request has come.
+    /// Whether each request has an exchange to begin.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.is_observed
+    }
+
+    /// Tells the observers that a request has come. The driver does so before it [starts](Self::start) it.
     #[cold]
-    fn begin_exchange(
+    pub(crate) fn begin_exchange(
         &self,
         head: &RequestHead,
-        endpoint: EndpointId,
         body: Option<&Body>,
-        context: &FreeContext,
+        context: &mut Option<FreeContext>,
+        origin: impl FnOnce() -> Origin,
     ) -> Tracked {
-        if self.observers.is_empty() {
-            return Tracked::default();
-        }
-        let route = self.route(endpoint);
+        // Looked up here, too, so that requests that nobody observes carry nothing of this.
+        let found = self.table.find_literal(head);
+        let endpoint = found.unwrap_or_else(|| self.table.find(head, &self.param_names).endpoint);
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
-        self.observers.begin(head, route, received, context.peer())
+        let context = context.get_or_insert_with(|| self.contexts.make(origin()));
+        self.observers.begin(head, self.route(endpoint), received, context.peer())
+    }
+
+    /// Notes whose an exchange is: within layers of the server that is not known when it begins.
+    #[cold]
+    pub(crate) fn note_route(&self, endpoint: Option<EndpointId>, exchange: &mut Tracked) {
+        exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
     }
 
     /// The path of the route of this handler.
@@ -287,16 +270,22 @@ impl Dispatch {
     fn new_slot(self: &Rc<Self>, endpoint: EndpointId) -> thread::Result<Slot> {
         catch_unwind(AssertUnwindSafe(|| {
             let served = self.table.served(endpoint);
-            let centre = match &served.serves {
-                Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(),
-                Serves::Handler(handler) => {
-                    Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
-                }
-                Serves::Routes => Centre::Routes,
-            };
-            let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
-            chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
+            let slot = self.slot_of(served, endpoint);
+            let Some(gate) = &served.gate else { return slot };
+            Box::pin(Gated::new(slot, Arc::clone(gate), Rc::downgrade(self), endpoint))
         }))
+    }
+
+    fn slot_of(self: &Rc<Self>, served: &Served, endpoint: EndpointId) -> Slot {
+        let centre = match &served.serves {
+            Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(),
+            Serves::Handler(handler) => {
+                Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
+            }
+            Serves::Routes => Centre::Routes,
+        };
+        let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
+        chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
     }
 
     /// What this loop has of a layer, made at its first request.
@@ -356,20 +345,9 @@ pub(crate) struct Run {
     endpoint: EndpointId,
     context: ContextId,
     asks: Asks,
-    /// Until its driver takes it.
-    exchange: Tracked,
-    /// One of those that its route has.
-    #[expect(dead_code, reason = "it counts as long as it is kept")]
-    permit: Option<Permit>,
 }
 
 impl Run {
-    /// The exchange that it works on. It outlives the run, so the driver keeps it.
-    #[inline]
-    pub(crate) fn take_exchange(&mut self) -> Tracked {
-        self.exchange.take()
-    }
-
     /// Whose run it is.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.endpoint
@@ -381,7 +359,7 @@ impl Run {
         if *endpoint != Some(self.endpoint) {
             cold_path();
             *endpoint = Some(self.endpoint);
-            exchange.set_route(self.dispatch.route(self.endpoint));
+            self.dispatch.note_route(*endpoint, exchange);
         }
     }
 

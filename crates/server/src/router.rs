@@ -22,7 +22,7 @@ use crate::route_limits::RouteLimits;
 
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
-pub(crate) use self::endpoints::{EndpointId, Serves};
+pub(crate) use self::endpoints::{EndpointId, Served, Serves};
 pub use self::error::{PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
 pub(crate) use self::table::{Matched, Table};

@@ -103,7 +103,7 @@ impl Session {
         let waker = Waker::from(Arc::clone(&woken));
         let origin = || Origin::at("memory:test".parse().expect("an address"));
         let mut cx = TaskContext::from_waker(&waker);
-        let answered = |response: &mut Response, _, _| self.answered.push((id, response.status));
+        let answered = |response: &mut Response, _| self.answered.push((id, response.status));
         let started = self.dispatch.start(head, None, &mut self.spare, origin, answered, &mut cx);
         if let Some(run) = started {
             self.streams.insert(id, Stream { run, woken, left });

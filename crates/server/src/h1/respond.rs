@@ -82,6 +82,7 @@ impl Session {
             self.closing = Closing::Gracefully;
         }
         if self.exchange.is_some() {
+            service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
             self.exchange.responds(response, !commitment.framing.is_empty());
         }
         if response.status == StatusCode::SWITCHING_PROTOCOLS {

@@ -271,14 +271,15 @@ impl Session {
         self.timers.begin_request();
         let body = self.body(service);
         let connection = &*env.connection;
-        let answered = |response: &mut Response, endpoint, exchange| {
+        let origin = || Origin::of(connection);
+        if service.dispatch.is_observed() {
+            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.context, origin);
+        }
+        let answered = |response: &mut Response, endpoint| {
             self.request.endpoint = Some(endpoint);
-            self.exchange = exchange;
             self.respond(response, service);
         };
-        let origin = || Origin::of(connection);
-        if let Some(mut run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
-            self.exchange = run.take_exchange();
+        if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
             self.request.endpoint = Some(run.endpoint());
             // What an earlier handler was told says nothing to this one.
             self.gone = None;

@@ -331,22 +331,24 @@ impl Session {
         };
         let mut stage = Stage::Done;
         let mut answered_by = None;
-        let mut exchange = Tracked::default();
-        let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
-        let answered = |response: &mut Response, endpoint, tracked| {
-            (answered_by, exchange) = (Some(endpoint), tracked);
-            stage = Self::respond(parts, id, response, &mut asks, answered_by, &mut exchange);
-        };
         let connection = &*env.connection;
         let origin = || Origin::of(connection);
+        let mut context = self.free_context.take();
+        let mut exchange = Tracked::default();
+        if service.dispatch.is_observed() {
+            exchange = service.dispatch.begin_exchange(&head, body.as_ref(), &mut context, origin);
+        }
+        let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
+        let answered = |response: &mut Response, endpoint| {
+            answered_by = Some(endpoint);
+            stage = Self::respond(parts, id, response, &mut asks, answered_by, &mut exchange);
+        };
         let wakes = StreamWaker::of(id, self.spare_waker.take(), &self.woken);
         let waker = Waker::from(Arc::clone(&wakes));
         let cx = &mut Context::from_waker(&waker);
-        let mut context = self.free_context.take();
         let run = service.dispatch.start(head, body, &mut context, origin, answered, cx);
         let endpoint = match run {
-            Some(mut run) => {
-                exchange = run.take_exchange();
+            Some(run) => {
                 let endpoint = Some(run.endpoint());
                 stage = Stage::Handling(run);
                 endpoint

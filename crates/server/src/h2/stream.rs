@@ -137,6 +137,9 @@ impl Session {
         endpoint: Option<EndpointId>,
         exchange: &mut Tracked,
     ) -> Stage {
+        if exchange.is_some() {
+            parts.service.dispatch.note_route(endpoint, exchange);
+        }
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
             let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade", None);
             parts.service.dispatch.replace(endpoint, response, refusal);
@@ -228,7 +231,9 @@ impl Session {
             }
             return Stage::Done;
         }
-        exchange.responds(response, false);
+        if exchange.is_some() {
+            exchange.responds(response, false);
+        }
         Stage::Sending(match std::mem::take(&mut response.body).into_full() {
             Ok(whole) => Outgoing::whole(whole),
             Err(body) => Outgoing::streamed(body),

@@ -82,7 +82,7 @@ pub(crate) async fn run(
         let outer = work.label();
         if let Some((head, body, origin)) = begins.take() {
             let mut answer = None;
-            let answered = |response: &mut Response, _, _| {
+            let answered = |response: &mut Response, _| {
                 answer = Some(std::mem::replace(response, Response::new(StatusCode::OK)));
             };
             runs = dispatch.start(head, body, &mut context, origin, answered, cx);
