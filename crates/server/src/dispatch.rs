@@ -171,9 +171,9 @@ impl Dispatch {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
-                let (runs, slot) = (endpoint, Some(slot));
-                let (endpoint, context) = (answers, id);
-                Some(Run { slot, dispatch, runs, endpoint, context, asks, exchange, permit })
+                let (runs, endpoint) = (endpoint, answers);
+                let slot = Some(slot);
+                Some(Run { slot, dispatch, runs, endpoint, context: id, asks, exchange, permit })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.

@@ -16,7 +16,7 @@ use anywire_http::Response;
 use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
-use crate::extract::{FromRequest, FromRequestParts, Needs};
+use crate::extract::{FromRequest, FromRequestParts, Needs, StatesId};
 use crate::layer::{GivenLayer, Layer, Layered};
 use crate::request::Request;
 use crate::route_limits::{Limited, RouteLimits};
@@ -353,6 +353,12 @@ const SPARE_SLOTS_MAX: usize = 256;
 pub(crate) trait Run {
     /// Starts the handler and polls it once, which is enough for most.
     fn start(self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
+    /// Begins a run without a poll, for [`poll`](Self::poll). Takes the request out, which then sees these states.
+    fn begin(
+        self: Pin<&mut Self>,
+        request: &mut Option<Request>,
+        states: Option<StatesId>,
+    ) -> thread::Result<()>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
     /// Drops the run, and not what the handler has captured: each may panic, and two panics in one go abort the process.
     fn cancel(self: Pin<&mut Self>) -> thread::Result<()>;
@@ -375,9 +381,23 @@ impl<S: Fn(Request) -> F, F> Running<S, F> {
 }
 
 impl<S: Fn(Request) -> F, F: Future<Output = Response>> Running<S, F> {
+    /// Makes the future of a run.
+    #[inline(always)]
+    pub(crate) fn fill(self: Pin<&mut Self>, request: &mut Option<Request>, states: Option<StatesId>) {
+        // Changed where it lies: a request that was taken out first would be copied once more.
+        if let (Some(request), Some(states)) = (request.as_mut(), states) {
+            request.see(states);
+        }
+        let mut this = self.project();
+        if let Some(request) = request.take() {
+            let answer = (this.start)(request);
+            this.answer.set(Some(answer));
+        }
+    }
+
     // Inlined into both callers: in `start` the compiler then knows the state of the future.
     #[inline(always)]
-    fn go_on(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+    pub(crate) fn go_on(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
         let mut this = self.project();
         let Some(answer) = this.answer.as_mut().as_pin_mut() else { return Poll::Pending };
         let polled = answer.poll(cx);
@@ -401,6 +421,14 @@ impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
             this.answer.set(Some(answer));
             self.go_on(cx)
         }))
+    }
+
+    fn begin(
+        self: Pin<&mut Self>,
+        request: &mut Option<Request>,
+        states: Option<StatesId>,
+    ) -> thread::Result<()> {
+        catch_unwind(AssertUnwindSafe(|| self.fill(request, states)))
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>> {

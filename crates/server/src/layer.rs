@@ -22,6 +22,8 @@ pub use self::fault::LayerFault;
 pub use self::function::{IsNext, IsRequest, LayerArguments, LayerFunction};
 pub(crate) use self::given::GivenLayer;
 pub use self::layered::{Layered, Within};
+#[cfg(feature = "tower")]
+pub(crate) use self::next::Going;
 pub use self::next::Next;
 
 /// Code around handlers (middleware): it sees the head of a request before the body is read, may respond itself, and may

@@ -1,7 +1,10 @@
 //! A request as a handler sees it: head, body, path parameters and connection.
 
+mod params;
+mod ticket;
+
 use std::borrow::Cow;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,9 +13,12 @@ use anywire_wire::{Address, Credentials, Negotiated};
 
 #[cfg(feature = "tower")]
 use crate::context::Contexts;
-use crate::context::{Origin, Place, RequestContext};
+use crate::context::RequestContext;
 use crate::extract::StatesId;
 use crate::router::EndpointId;
+
+pub(crate) use self::params::Params;
+pub(crate) use self::ticket::Ticket;
 
 /// One request: its [`Parts`], and its body, which is read only when the handler asks for it.
 ///
@@ -101,26 +107,6 @@ impl Request {
         Self::new(head, Some(body), EndpointId::NONE, Params::default(), context)
     }
 
-    /// What has to travel with the head, so that the rest of the request is found again.
-    pub(crate) fn ticket(&self) -> Ticket {
-        let Parts { head, params, endpoint, states, context } = &self.parts;
-        Ticket(Arc::new(Stub {
-            place: context.place(),
-            endpoint: *endpoint,
-            states: *states,
-            params: params.to_sent(head.path()),
-        }))
-    }
-
-    /// The request of this ticket with another head and body.
-    pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
-        let Stub { place, endpoint, states, params } = &*ticket.0;
-        let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
-        let mut request = Self::new(head, Some(body), *endpoint, params, RequestContext::at(place));
-        request.see(*states);
-        request
-    }
-
     pub(crate) fn into_head_and_body(self) -> (RequestHead, Body) {
         (self.parts.head, self.body.unwrap_or_default())
     }
@@ -142,26 +128,6 @@ impl TryFrom<anywire_http::Request> for Request {
             Some(fault) => Err(fault.clone()),
             None => Ok(Self::of_no_server(request.head, request.body)),
         }
-    }
-}
-
-/// Stands for a request among the extensions of an `http::Request`. Cheap to clone, and free to go to any thread.
-#[derive(Debug, Clone)]
-pub(crate) struct Ticket(Arc<Stub>);
-
-/// A request without head and body.
-#[derive(Debug)]
-struct Stub {
-    place: Place,
-    endpoint: EndpointId,
-    states: StatesId,
-    params: Option<SentParams>,
-}
-
-impl Ticket {
-    /// Where the request is from.
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.0.place.origin
     }
 }
 
@@ -362,72 +328,5 @@ impl Parts {
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.server().body_limit_bytes(self.endpoint)
-    }
-}
-
-/// The path parameters: names from the route, and ranges in the path. One pointer, because requests move often and most
-/// have no parameters.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Params(Option<Box<Matches>>);
-
-#[derive(Debug, Clone)]
-struct Matches {
-    names: Rc<[Box<str>]>,
-    ranges: Vec<Range<u32>>,
-    /// The path as it came, once the handler has replaced it.
-    path: Option<Box<str>>,
-}
-
-/// Path parameters of a request that may go to another thread.
-#[derive(Debug)]
-struct SentParams {
-    names: Box<[Box<str>]>,
-    ranges: Vec<Range<u32>>,
-    /// Where the ranges are.
-    path: Box<str>,
-}
-
-impl Params {
-    /// A copy for any thread. `head` is the path of the head.
-    fn to_sent(&self, head: &str) -> Option<SentParams> {
-        let Matches { names, ranges, path } = &**self.0.as_ref()?;
-        let path = path.as_deref().unwrap_or(head).into();
-        Some(SentParams { names: names.iter().cloned().collect(), ranges: ranges.clone(), path })
-    }
-
-    fn of_sent(sent: &SentParams) -> Self {
-        let SentParams { names, ranges, path } = sent;
-        let matches =
-            Matches { names: names.to_vec().into(), ranges: ranges.clone(), path: Some(path.clone()) };
-        Self(Some(Box::new(matches)))
-    }
-
-    pub(crate) fn new(names: Rc<[Box<str>]>, ranges: Vec<Range<u32>>) -> Self {
-        debug_assert_eq!(names.len(), ranges.len());
-        Self(Some(Box::new(Matches { names, ranges, path: None })))
-    }
-
-    /// Whether the path of the head is where the parameters stand.
-    fn needs_path(&self) -> bool {
-        self.0.as_ref().is_some_and(|matches| matches.path.is_none())
-    }
-
-    /// The head gets another path; this is the one where the parameters stand.
-    fn keep_path(&mut self, path: Box<str>) {
-        if let Some(matches) = &mut self.0 {
-            matches.path = Some(path);
-        }
-    }
-
-    /// Where the parameters stand, if that is not the path of the head.
-    fn path(&self) -> Option<&str> {
-        self.0.as_ref()?.path.as_deref()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
-        self.0.iter().flat_map(|matches| {
-            let ranges = matches.ranges.iter().map(|range| range.start as usize..range.end as usize);
-            matches.names.iter().map(AsRef::as_ref).zip(ranges)
-        })
     }
 }

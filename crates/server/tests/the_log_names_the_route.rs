@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use anywire_http::{Body, BodyError, Response, StatusCode};
-use anywire_server::{Error, FromRequest, Json, Limits, Path, Request, Router};
+use anywire_server::{Error, FromRequest, Handler, Json, Limits, Next, Path, Request, Router, Server};
 use support::log;
 use tracing::Level;
 
@@ -90,6 +90,53 @@ fn a_handler_that_takes_too_long() {
     assert_eq!(served.running.counters().handler_timeouts, 1);
 }
 
+async fn passes(request: Request, next: Next) -> Response {
+    next.run(request).await
+}
+
+#[test]
+fn a_layer_that_panics() {
+    log::keep();
+    async fn fragile(_: Request, _: Next) -> Response {
+        panic!("a layer, on purpose")
+    }
+    let hello = async || "not reached";
+    let router = Router::new()
+        .get("/layers/outermost", hello.layer(fragile))
+        .merge(Router::new().layer(passes).layer(fragile).get("/layers/inner", hello));
+    let served = support::Scene::tcp().serve_by(Server::new(router).layer(passes));
+    for path in ["/layers/outermost", "/layers/inner"] {
+        assert_eq!(served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status, 500);
+        let (level, text) = only_line(path);
+        assert_eq!(level, Level::ERROR);
+        assert!(text.contains(" layer=fragile ") && text.contains("a layer panicked"), "{text}");
+        assert!(text.contains(" panic=a layer, on purpose"), "{text}");
+    }
+    assert_eq!(served.running.counters().panics, 2);
+}
+
+#[test]
+fn what_fails_within_layers_of_the_server() {
+    log::keep();
+    let forever = async || -> &'static str { std::future::pending().await };
+    let fails = async || -> Result<(), Error> { Err(order_error())? };
+    let late = async |request: Request, next: Next| {
+        tokio::task::yield_now().await;
+        next.run(request).await
+    };
+    let short = Limits { handler_timeout: Duration::from_millis(20), ..Limits::default() };
+    for (path, status, limits) in
+        [("/within/for/ever", 503, short), ("/within/failing", 500, Limits::default())]
+    {
+        let router = Router::new().get("/within/for/ever", forever).get("/within/failing", fails);
+        let set_up = |server: Server| server.limits(limits).layer(passes).layer(late);
+        let served = support::Scene::tcp().serve_by(set_up(Server::new(router.layer(passes))));
+        assert_eq!(served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status, status);
+        let (level, text) = only_line(path);
+        assert!(level == Level::ERROR && text.contains(&format!(" status={status}")), "{text}");
+    }
+}
+
 #[test]
 fn a_panic_at_once_and_a_later_one() {
     log::keep();
@@ -114,7 +161,7 @@ fn a_panic_at_once_and_a_later_one() {
 fn each_request_if_that_is_asked_for() {
     log::keep();
     let router = Router::new().get("/logged/{id}", async || "Hello!");
-    let served = support::Scene::tcp().serve_by(anywire_server::Server::new(router).log_requests());
+    let served = support::Scene::tcp().serve_by(Server::new(router).log_requests());
     let request = "GET /logged/7 HTTP/1.1\r\nhost: x\r\nx-request-id: a-1\r\n\r\n";
     assert_eq!(served.ask(request).status, 200);
     let (level, text) = only_line("/logged/{id}");

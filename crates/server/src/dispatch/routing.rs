@@ -8,6 +8,8 @@ use std::thread;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
+use crate::contained::{Payload, dispose, drop_caught};
+use crate::extract::StatesId;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::route_limits::Permit;
@@ -16,26 +18,84 @@ use crate::router::{EndpointId, Matched};
 /// A run that finds the route of its request, and runs the endpoint of that.
 pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
-    inner: Option<(EndpointId, Slot)>,
+    inner: Inner,
     /// One of those that the route has.
     permit: Option<Permit>,
 }
 
+/// What runs there.
+enum Inner {
+    None,
+    Running(EndpointId, Slot),
+    /// It has, before its first poll.
+    Panicked(EndpointId, Payload),
+    /// More requests are under way than the route may have.
+    Refused(Response),
+}
+
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, inner: None, permit: None }
+        Self { dispatch, inner: Inner::None, permit: None }
+    }
+}
+
+impl Run for Routing {
+    fn start(
+        mut self: Pin<&mut Self>,
+        request: Request,
+        cx: &mut TaskContext<'_>,
+    ) -> thread::Result<Poll<Response>> {
+        self.as_mut().begin(&mut Some(request), None)?;
+        self.poll(cx)
     }
 
-    /// Passes on what a run of the endpoint has come to.
-    fn settle(
-        &mut self,
-        dispatch: &Dispatch,
-        (endpoint, slot): (EndpointId, Slot),
-        polled: thread::Result<Poll<Response>>,
-    ) -> Poll<Response> {
-        match polled {
+    fn begin(
+        mut self: Pin<&mut Self>,
+        request: &mut Option<Request>,
+        _: Option<StatesId>,
+    ) -> thread::Result<()> {
+        let (Some(dispatch), Some(asked)) = (self.dispatch.upgrade(), request.as_mut()) else {
+            return Ok(());
+        };
+        let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
+        asked.set_route(endpoint, params);
+        dispatch.routed.set(Some(endpoint));
+        match dispatch.admit(endpoint, Some(asked.peer())) {
+            Ok(permit) => self.permit = permit,
+            Err(refusal) => {
+                self.inner = Inner::Refused(refusal);
+                return Ok(());
+            }
+        }
+        let kept = dispatch.slots[endpoint.index()].take();
+        self.inner = match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
+            Ok(mut slot) => match slot.as_mut().begin(request, None) {
+                Ok(()) => Inner::Running(endpoint, slot),
+                Err(panic) => {
+                    dispatch.drop_slot(endpoint, slot);
+                    Inner::Panicked(endpoint, panic)
+                }
+            },
+            Err(panic) => Inner::Panicked(endpoint, panic),
+        };
+        Ok(())
+    }
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
+        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
+        let (endpoint, mut slot) = match std::mem::replace(&mut self.inner, Inner::None) {
+            Inner::None => return Ok(Poll::Pending),
+            Inner::Running(endpoint, slot) => (endpoint, slot),
+            Inner::Panicked(endpoint, panic) => return Ok(Poll::Ready(answer(&dispatch, endpoint, panic))),
+            Inner::Refused(refusal) => return Ok(Poll::Ready(refusal)),
+        };
+        let outer = dispatch.work.label();
+        dispatch.work.begins(dispatch.slots[endpoint.index()].label());
+        let polled = slot.as_mut().poll(cx);
+        dispatch.work.begins(outer);
+        Ok(match polled {
             Ok(Poll::Pending) => {
-                self.inner = Some((endpoint, slot));
+                self.inner = Inner::Running(endpoint, slot);
                 Poll::Pending
             }
             Ok(ready) => {
@@ -46,56 +106,19 @@ impl Routing {
             Err(panic) => {
                 self.permit = None;
                 dispatch.drop_slot(endpoint, slot);
-                let layer = dispatch.table.outermost_layer(endpoint);
-                Poll::Ready(dispatch.panicked(Some(endpoint), layer, panic, None))
+                Poll::Ready(answer(&dispatch, endpoint, panic))
             }
-        }
-    }
-}
-
-impl Run for Routing {
-    fn start(
-        mut self: Pin<&mut Self>,
-        mut request: Request,
-        cx: &mut TaskContext<'_>,
-    ) -> thread::Result<Poll<Response>> {
-        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
-        let Matched { endpoint, params } = dispatch.table.route(request.head(), &dispatch.param_names);
-        request.set_route(endpoint, params);
-        dispatch.routed.set(Some(endpoint));
-        match dispatch.admit(endpoint, Some(request.peer())) {
-            Ok(permit) => self.permit = permit,
-            Err(refusal) => return Ok(Poll::Ready(refusal)),
-        }
-        let slots = &dispatch.slots[endpoint.index()];
-        let mut slot = match slots.take().map_or_else(|| dispatch.new_slot(endpoint), Ok) {
-            Ok(slot) => slot,
-            Err(panic) => return Ok(Poll::Ready(dispatch.panicked(Some(endpoint), None, panic, None))),
-        };
-        let outer = dispatch.work.label();
-        dispatch.work.begins(slots.label());
-        let started = slot.as_mut().start(request, cx);
-        dispatch.work.begins(outer);
-        Ok(self.settle(&dispatch, (endpoint, slot), started))
-    }
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
-        let Some((endpoint, mut slot)) = self.inner.take() else { return Ok(Poll::Pending) };
-        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
-        let outer = dispatch.work.label();
-        dispatch.work.begins(dispatch.slots[endpoint.index()].label());
-        let polled = slot.as_mut().poll(cx);
-        dispatch.work.begins(outer);
-        Ok(self.settle(&dispatch, (endpoint, slot), polled))
+        })
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
         self.permit = None;
-        if let Some((endpoint, mut slot)) = self.inner.take() {
-            match self.dispatch.upgrade() {
-                Some(dispatch) => dispatch.drop_slot(endpoint, slot),
-                None => return slot.as_mut().cancel(),
-            }
+        match (std::mem::replace(&mut self.inner, Inner::None), self.dispatch.upgrade()) {
+            (Inner::Running(endpoint, slot), Some(dispatch)) => dispatch.drop_slot(endpoint, slot),
+            (Inner::Running(_, mut slot), None) => return slot.as_mut().cancel(),
+            (Inner::Panicked(_, panic), _) => dispose(panic),
+            (Inner::Refused(refusal), _) => return drop_caught(refusal).map_or(Ok(()), Err),
+            (Inner::None, _) => {}
         }
         Ok(())
     }
@@ -106,6 +129,12 @@ impl Drop for Routing {
         let cancelled = Pin::new(self).cancel();
         debug_assert!(cancelled.is_ok(), "the dispatch contains it");
     }
+}
+
+/// The response of an endpoint that has panicked.
+#[cold]
+fn answer(dispatch: &Dispatch, endpoint: EndpointId, panic: Payload) -> Response {
+    dispatch.panicked(Some(endpoint), dispatch.table.outermost_layer(endpoint), panic, None)
 }
 
 /// The response to a request that a layer has kept beyond the end of the server.

@@ -6,17 +6,20 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread;
 
 use anywire_http::Response;
+use pin_project_lite::pin_project;
 
 use super::{Layer, Next};
 use crate::contained::{Payload, dispose, drop_each};
 use crate::dispatch::{Dispatch, Routing};
 use crate::extract::StatesId;
-use crate::handler::{Endpoint, Running, Slot};
+use crate::handler::{Endpoint, Run, Running, Slot};
 use crate::request::Request;
 use crate::respond;
 use crate::router::EndpointId;
@@ -45,16 +48,53 @@ impl<L: Layer<Args>, Args> LocalLayer<L, Args> {
 impl<L: Layer<Args>, Args: 'static> OnLoop for LocalLayer<L, Args> {
     fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot {
         let local = Rc::clone(&self.local);
-        Box::pin(Running::new(move |mut request: Request| {
-            if let Some(states) = states {
-                request.see(states);
-            }
-            L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inside)))
-        }))
+        let start = move |request| L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inside)));
+        Box::pin(Layering { running: Running::new(start), states })
     }
 
     fn name(&self) -> &'static str {
         self.name
+    }
+}
+
+pin_project! {
+    /// A slot of a layer.
+    struct Layering<S, F> {
+        #[pin]
+        running: Running<S, F>,
+        // Whose states the layer sees, if it is the outermost one.
+        states: Option<StatesId>,
+    }
+}
+
+// Unlike a handler, a layer is polled in one place: the compiler then makes one function of it and of what it does with
+// `Next`.
+impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Layering<S, F> {
+    fn start(
+        mut self: Pin<&mut Self>,
+        request: Request,
+        cx: &mut Context<'_>,
+    ) -> thread::Result<Poll<Response>> {
+        self.as_mut().begin(&mut Some(request), None)?;
+        self.poll(cx)
+    }
+
+    fn begin(
+        self: Pin<&mut Self>,
+        request: &mut Option<Request>,
+        states: Option<StatesId>,
+    ) -> thread::Result<()> {
+        let states = states.or(self.states);
+        catch_unwind(AssertUnwindSafe(|| self.project().running.fill(request, states)))
+    }
+
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>> {
+        catch_unwind(AssertUnwindSafe(|| self.project().running.go_on(cx)))
+    }
+
+    fn cancel(self: Pin<&mut Self>) -> thread::Result<()> {
+        self.project().running.cancel()
     }
 }
 
@@ -129,15 +169,19 @@ impl Inside {
         Self { core, states, free: Cell::default(), owner: owner.clone() }
     }
 
-    /// Memory for a run, for [`start`](crate::handler::Run::start). The request sees the states of what runs.
+    /// Begins a run, to be polled. The request sees the states of what runs.
     #[inline]
-    pub(super) fn enter(&self, request: &mut Request) -> thread::Result<Slot> {
-        if let Some(states) = self.states {
-            request.see(states);
-        }
-        match self.free.take() {
-            Some(slot) => Ok(slot),
-            None => self.new_slot(),
+    pub(super) fn begin(&self, request: Request) -> thread::Result<Slot> {
+        let mut slot = match self.free.take() {
+            Some(slot) => slot,
+            None => self.new_slot()?,
+        };
+        match slot.as_mut().begin(&mut Some(request), self.states) {
+            Ok(()) => Ok(slot),
+            Err(panic) => {
+                self.drop_slot(slot);
+                Err(panic)
+            }
         }
     }
 
@@ -178,21 +222,23 @@ impl Inside {
 
     /// The response in place of a run that has panicked.
     #[cold]
-    pub(super) fn panicked(&self, panic: Payload, slot: Option<Slot>) -> Response {
-        let response = match self.owner.dispatch.upgrade() {
+    pub(super) fn panicked(&self, panic: Payload) -> Response {
+        match self.owner.dispatch.upgrade() {
             Some(dispatch) => dispatch.panicked(self.owner.endpoint, self.layer_name(), panic, None),
             None => {
                 dispose(panic);
                 respond::failed()
             }
-        };
-        if let Some(mut slot) = slot {
-            if let Err(panic) = slot.as_mut().cancel() {
-                self.note(panic);
-            }
-            self.discard(slot);
         }
-        response
+    }
+
+    /// Drops a run that has panicked, and its memory.
+    #[cold]
+    pub(super) fn drop_slot(&self, mut slot: Slot) {
+        if let Err(panic) = slot.as_mut().cancel() {
+            self.note(panic);
+        }
+        self.discard(slot);
     }
 
     /// The name of the layer, if the code is one.
@@ -211,6 +257,7 @@ impl Inside {
     }
 
     /// Drops a slot that is clear, and what its handler has captured.
+    #[cold]
     fn discard(&self, slot: Slot) {
         match self.owner.dispatch.upgrade() {
             Some(dispatch) => dispatch.drop_contained(self.owner.endpoint, slot),

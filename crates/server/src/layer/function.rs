@@ -3,9 +3,12 @@
 //! As with handlers, one impl covers all of them, and each of its bounds is a trait of its own, so that the compiler reports
 //! the argument that is wrong.
 
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use anywire_http::{IntoResponse, Response};
+use pin_project_lite::pin_project;
 
 use super::{Layer, Next};
 use crate::extract::{FromRequestParts, Needs};
@@ -25,8 +28,7 @@ where
     }
 
     fn call(local: Rc<F>, request: Request, next: Next) -> impl Future<Output = Response> + 'static {
-        let run = Some(move |args| F::clone(&local).run(args));
-        Call::Extracting { extracting: Args::extract(request, next), run }
+        Args::call(F::clone(&local), request, next)
     }
 
     fn needs(needs: &mut Needs) {
@@ -54,8 +56,10 @@ pub trait LayerFunction<Args> {
     note = "a layer is an `async fn(request: Request, next: Next) -> Response`, with up to six extractors of the head as its first arguments"
 )]
 pub trait LayerArguments: Sized {
-    /// Extracts all of them, or returns the response of the first that fails.
-    fn extract(request: Request, next: Next) -> impl Future<Output = Result<Self, Response>>;
+    /// Extracts all of them and calls the function, or returns the response of the first that fails.
+    fn call<F>(function: F, request: Request, next: Next) -> impl Future<Output = Response>
+    where
+        F: LayerFunction<Self, Output: IntoResponse>;
 
     /// Names the states that they need from the router.
     fn needs(needs: &mut Needs);
@@ -95,10 +99,31 @@ impl IsNext for Next {
     }
 }
 
+pin_project! {
+    /// A run of a function, whose result becomes the response.
+    struct Responding<R> {
+        #[pin]
+        running: R,
+    }
+}
+
+impl<R: Future<Output: IntoResponse>> Future for Responding<R> {
+    type Output = Response;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+        self.project().running.poll(cx).map(IntoResponse::into_response)
+    }
+}
+
 impl<R: IsRequest, N: IsNext> LayerArguments for (R, N) {
-    // Not `async`: the request would move within the future before it begins.
-    fn extract(request: Request, next: Next) -> impl Future<Output = Result<Self, Response>> {
-        std::future::ready(Ok((R::is(request), N::is(next))))
+    // Nothing is extracted, so the function gets the request at once: each move of it counts.
+    #[inline]
+    fn call<F>(function: F, request: Request, next: Next) -> impl Future<Output = Response>
+    where
+        F: LayerFunction<Self, Output: IntoResponse>,
+    {
+        Responding { running: function.run((R::is(request), N::is(next))) }
     }
 
     fn needs(_: &mut Needs) {}
@@ -108,12 +133,18 @@ macro_rules! arguments {
     ($(($($head:ident)*))*) => {$(
         #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
         impl<$($head: FromRequestParts,)* R: IsRequest, N: IsNext> LayerArguments for ($($head,)* R, N) {
-            async fn extract(mut request: Request, next: Next) -> Result<Self, Response> {
-                $(let $head = match $head::from_request_parts(&mut request).await {
-                    Ok(value) => value,
-                    Err(rejection) => return Err(rejection.into_response()),
-                };)*
-                Ok(($($head,)* R::is(request), N::is(next)))
+            fn call<F>(function: F, mut request: Request, next: Next) -> impl Future<Output = Response>
+            where
+                F: LayerFunction<Self, Output: IntoResponse>,
+            {
+                let extracting = async move {
+                    $(let $head = match $head::from_request_parts(&mut request).await {
+                        Ok(value) => value,
+                        Err(rejection) => return Err(rejection.into_response()),
+                    };)*
+                    Ok(($($head,)* R::is(request), N::is(next)))
+                };
+                Call::Extracting { extracting, run: Some(move |args| function.run(args)) }
             }
 
             fn needs(needs: &mut Needs) {

@@ -8,13 +8,15 @@ use std::task::{Context, Poll};
 use anywire_http::Response;
 
 use super::chain::Inside;
+use crate::contained::Payload;
 use crate::handler::Slot;
 use crate::request::Request;
 
 /// What is inside of a layer: the next layer, the handler, or all routes of the server.
 ///
 /// [`run`](Self::run) uses it up. A clone is one reference more, so a layer that tries again may run one clone after another, or
-/// two at a time. It stays on its loop.
+/// two at a time. It needs a request for each: a request is not cloned, but the head of the `http::Request` that it converts to is. It
+/// stays on its loop.
 #[derive(Clone)]
 pub struct Next {
     inside: Rc<Inside>,
@@ -29,7 +31,18 @@ impl Next {
     /// Goes on with this request. A panic inside is a response 500. Dropping the future cancels what is inside.
     #[inline]
     pub fn run(self, request: Request) -> impl Future<Output = Response> + use<> {
-        Going { request: Some(request), slot: None, inside: self.inside }
+        self.going(request)
+    }
+
+    /// As [`run`](Self::run), by the name of the future.
+    #[inline]
+    pub(crate) fn going(self, request: Request) -> Going {
+        // At once and not with the first poll: the request would otherwise move into this future first.
+        let state = match self.inside.begin(request) {
+            Ok(slot) => State::Running(slot),
+            Err(panic) => State::Panicked(panic),
+        };
+        Going { state, inside: self.inside }
     }
 }
 
@@ -40,12 +53,32 @@ impl fmt::Debug for Next {
 }
 
 /// A run of what is inside.
-struct Going {
-    /// Until it begins.
-    request: Option<Request>,
-    /// From then on, until it ends.
-    slot: Option<Slot>,
+pub(crate) struct Going {
+    state: State,
     inside: Rc<Inside>,
+}
+
+enum State {
+    Running(Slot),
+    /// It has, before its first poll.
+    Panicked(Payload),
+    Done,
+}
+
+impl Going {
+    /// It has not run to its end.
+    #[cold]
+    fn broken_off(&mut self, panic: Option<Payload>) -> Poll<Response> {
+        let panic = match std::mem::replace(&mut self.state, State::Done) {
+            State::Running(slot) => {
+                self.inside.drop_slot(slot);
+                panic
+            }
+            State::Panicked(panic) => Some(panic),
+            State::Done => None,
+        };
+        panic.map_or(Poll::Pending, |panic| Poll::Ready(self.inside.panicked(panic)))
+    }
 }
 
 impl Future for Going {
@@ -54,26 +87,16 @@ impl Future for Going {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
         let this = &mut *self;
-        let polled = if let Some(request) = &mut this.request {
-            let entered = this.inside.enter(request);
-            let Some(request) = this.request.take() else { return Poll::Pending };
-            match entered {
-                Ok(slot) => this.slot.insert(slot).as_mut().start(request, cx),
-                Err(panic) => Err(panic),
-            }
-        } else {
-            let Some(slot) = &mut this.slot else { return Poll::Pending };
-            slot.as_mut().poll(cx)
-        };
-        match polled {
+        let State::Running(slot) = &mut this.state else { return this.broken_off(None) };
+        match slot.as_mut().poll(cx) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(response)) => {
-                if let Some(slot) = this.slot.take() {
+                if let State::Running(slot) = std::mem::replace(&mut this.state, State::Done) {
                     this.inside.leave(slot);
                 }
                 Poll::Ready(response)
             }
-            Err(panic) => Poll::Ready(this.inside.panicked(panic, this.slot.take())),
+            Err(panic) => this.broken_off(Some(panic)),
         }
     }
 }
@@ -81,8 +104,10 @@ impl Future for Going {
 impl Drop for Going {
     #[inline]
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            self.inside.cancel(slot);
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Running(slot) => self.inside.cancel(slot),
+            State::Panicked(panic) => drop(self.inside.panicked(panic)),
+            State::Done => {}
         }
     }
 }

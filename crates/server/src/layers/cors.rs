@@ -42,7 +42,7 @@ use crate::request::{Parts, Request};
 #[must_use]
 pub struct Cors {
     origins: Origins,
-    predicate: Option<Predicate>,
+    predicate: Option<(Arc<Predicate>, &'static Location<'static>)>,
     any_origin: Option<&'static Location<'static>>,
     credentials: Option<&'static Location<'static>>,
     methods: String,
@@ -53,7 +53,7 @@ pub struct Cors {
     wrong: Option<(String, &'static Location<'static>)>,
 }
 
-type Predicate = Arc<dyn Fn(&str, &Parts) -> bool + Send + Sync>;
+type Predicate = dyn Fn(&str, &Parts) -> bool + Send + Sync;
 
 /// The fields that a page may send.
 #[derive(Debug, Clone, Default)]
@@ -82,8 +82,9 @@ impl Cors {
     }
 
     /// Allows pages of origins of which this says so, such as those of subdomains.
+    #[track_caller]
     pub fn origins_that(mut self, allows: impl Fn(&str, &Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.predicate = Some(Arc::new(allows));
+        self.predicate = Some((Arc::new(allows), Location::caller()));
         self
     }
 
@@ -161,7 +162,7 @@ impl Cors {
     fn allows(&self, origin: &str, request: &Parts) -> bool {
         self.any_origin.is_some()
             || self.origins.contains(origin)
-            || self.predicate.as_ref().is_some_and(|allows| allows(origin, request))
+            || self.predicate.as_ref().is_some_and(|(allows, _)| allows(origin, request))
     }
 
     /// What preflights and other responses say.
@@ -244,10 +245,10 @@ impl Layer for Cors {
             let what = "allows credentials to any origin, so that each page could act as its reader";
             return Some(LayerFault::new(what, "list the origins").at(any).at(credentials));
         }
-        if let (Some(any), Some(listed)) = (self.any_origin, self.origins.place()) {
-            return Some(
-                LayerFault::new("allows any origin and lists some", "remove one").at(any).at(listed),
-            );
+        let some = self.origins.place().or(self.predicate.as_ref().map(|(_, place)| *place));
+        if let (Some(any), Some(some)) = (self.any_origin, some) {
+            let what = "allows any origin, and some of them again";
+            return Some(LayerFault::new(what, "remove one").at(any).at(some));
         }
         if let Some((what, place)) = &self.wrong {
             return Some(LayerFault::new(what.clone(), "name a field").at(place));

@@ -38,20 +38,30 @@ use crate::request::Request;
 pub struct SecurityHeaders {
     /// In each response.
     fields: Vec<(&'static str, String)>,
-    hsts: Option<Hsts>,
+    hsts: Hsts,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Hsts {
-    value: String,
+    max_age: Option<Duration>,
     in_clear_text: bool,
+    subdomains: bool,
+}
+
+impl Hsts {
+    /// The field, if it is sent on a connection with TLS, or without.
+    fn value(self, has_tls: bool) -> Option<String> {
+        let seconds = self.max_age.filter(|_| has_tls || self.in_clear_text)?.as_secs();
+        let subdomains = if self.subdomains { "; includeSubDomains" } else { "" };
+        Some(format!("max-age={seconds}{subdomains}"))
+    }
 }
 
 impl SecurityHeaders {
     /// Those that suit a service whose pages are nobody else's.
     pub fn new() -> Self {
         let fields = [(NOSNIFF, "nosniff"), (FRAME, "DENY"), (REFERRER, "no-referrer")];
-        Self { fields: fields.map(|(name, value)| (name, value.to_owned())).into(), hsts: None }
+        Self { fields: fields.map(|(name, value)| (name, value.to_owned())).into(), hsts: Hsts::default() }
     }
 
     /// Who may show a page in a frame: `DENY` or `SAMEORIGIN`.
@@ -72,20 +82,19 @@ impl SecurityHeaders {
     /// Browsers use TLS alone for so long (RFC 6797). It is sent over TLS and not in clear text, where it would have no
     /// meaning.
     pub fn hsts(mut self, max_age: Duration) -> Self {
-        self.hsts = Some(Hsts { value: format!("max-age={}", max_age.as_secs()), in_clear_text: false });
+        self.hsts = Hsts { max_age: Some(max_age), in_clear_text: false, ..self.hsts };
         self
     }
 
     /// The same on all connections, for a server behind a proxy that speaks TLS for it.
     pub fn hsts_behind_proxy(mut self, max_age: Duration) -> Self {
-        self = self.hsts(max_age);
-        self.hsts.iter_mut().for_each(|hsts| hsts.in_clear_text = true);
+        self.hsts = Hsts { max_age: Some(max_age), in_clear_text: true, ..self.hsts };
         self
     }
 
     /// HSTS holds for all names below this one, too.
     pub fn include_subdomains(mut self) -> Self {
-        self.hsts.iter_mut().for_each(|hsts| hsts.value.push_str("; includeSubDomains"));
+        self.hsts.subdomains = true;
         self
     }
 
@@ -103,18 +112,20 @@ impl Default for SecurityHeaders {
 }
 
 impl Layer for SecurityHeaders {
-    type Local = Self;
+    /// The fields without TLS, and with it.
+    type Local = [Vec<(&'static str, String)>; 2];
 
-    fn local(&self) -> Self {
-        self.clone()
+    fn local(&self) -> Self::Local {
+        [false, true].map(|has_tls| {
+            let hsts = self.hsts.value(has_tls).map(|value| (HSTS, value));
+            self.fields.iter().cloned().chain(hsts).collect()
+        })
     }
 
-    async fn call(local: Rc<Self>, request: Request, next: Next) -> Response {
-        let has_tls = request.negotiated().is_some();
+    async fn call(local: Rc<Self::Local>, request: Request, next: Next) -> Response {
+        let fields = &local[usize::from(request.negotiated().is_some())];
         let mut response = next.run(request).await;
-        let hsts = local.hsts.as_ref().filter(|hsts| has_tls || hsts.in_clear_text);
-        let hsts = hsts.map(|hsts| (HSTS, &hsts.value));
-        for (name, value) in local.fields.iter().map(|(name, value)| (*name, value)).chain(hsts) {
+        for (name, value) in fields {
             if !response.headers.contains(name) {
                 let set = response.headers.append(name, value);
                 debug_assert!(set.is_ok(), "checked at start");

@@ -18,8 +18,8 @@ impl Router {
     /// Answers one request, without server, thread or name: for tests of a service. `Request::get("/path")` and its like
     /// of [`anywire_http`] build the request; the [`Request`](crate::Request) that a handler takes comes from a server.
     ///
-    /// The response is that of a server with default [`Limits`], without deadlines. Each call checks the routes and clones
-    /// the states. Any executor runs it; if a handler uses tokio's timers or sockets, use a tokio runtime.
+    /// The response is that of a server with default [`Limits`], without deadlines. Each call checks the routes, clones
+    /// the states, and makes anew what layers have on a loop. Any executor runs it; if a handler uses tokio's timers or sockets, use a tokio runtime.
     ///
     /// ```
     /// use anywire_http::{Request, StatusCode};

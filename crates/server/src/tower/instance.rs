@@ -1,6 +1,7 @@
 //! A service as one loop has it: its requests take turns until it is ready for them.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll};
@@ -15,7 +16,7 @@ use crate::counters::Live;
 use crate::respond::Error;
 
 /// One instance of a service.
-pub(super) struct Instance<S> {
+pub struct Instance<S> {
     /// `None` before the first request, and after a panic of the service.
     service: RefCell<Option<S>>,
     make: Box<dyn Fn() -> S>,
@@ -99,4 +100,10 @@ impl Drop for Waits<'_> {
 /// The response for an error of a service.
 fn failed(error: impl Into<BoxError>) -> Response {
     Error::of(error.into()).into_response()
+}
+
+impl<S> fmt::Debug for Instance<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Instance").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
 }

@@ -20,8 +20,7 @@ impl Router {
     /// The service sees the path without the prefix, `/` for the prefix itself, and the query as it is. The whole URI is an
     /// [`OriginalUri`] among the extensions. [`MatchedPath`](crate::MatchedPath) is the prefix with `/{*rest}` behind it.
     ///
-    /// Without a prefix (`/`) it answers all that has no route here. To set how many requests may wait for the service, give
-    /// what [`service`] made.
+    /// Without a prefix (`/`) it answers all that has no route here.
     #[track_caller]
     pub fn nest_service<S, B>(self, prefix: &str, nested: S) -> Self
     where

@@ -111,7 +111,7 @@ where
                 Ok(request) => shared.respond(request).await,
                 Err(cause) => refused(cause).into_response(),
             };
-            converted(response)
+            stated(response)
         }))
     }
 }
@@ -288,19 +288,14 @@ async fn hand_over(mut body: Body, mut sender: Sender) {
 }
 
 /// The response as another server sends it.
-fn converted(mut response: Response) -> http::Response<Body> {
+fn stated(mut response: Response) -> http::Response<Body> {
     if let Some(length) = response.body.stated_length()
         && !response.headers.contains("content-length")
     {
         let set = response.headers.append("content-length", length.to_string());
         debug_assert!(set.is_ok(), "digits are a value");
     }
-    response.try_into().unwrap_or_else(|cause: anywire_http::ConvertError| {
-        tracing::error!(cause = %anywire_advice::Chain(&cause), "a response cannot be passed on");
-        let mut failed = http::Response::new(FAILED.into());
-        *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        failed
-    })
+    super::converted(response)
 }
 
 /// Bytes of a body on their way to a reader on another thread.

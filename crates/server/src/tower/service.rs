@@ -24,7 +24,8 @@ use crate::request::Request;
 ///
 /// While it is not ready, up to [`waiting`](ServiceHandler::waiting) requests of a loop wait, at most for
 /// [`Limits::handler_timeout`](crate::Limits::handler_timeout). More are answered 503. An error of the service is a 500 whose
-/// cause is logged, unless a status follows from it as with [`Error`](crate::Error).
+/// cause is logged, unless a status follows from it as with [`Error`](crate::Error). `map_result` of `tower::ServiceBuilder` makes
+/// another response of it.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -139,6 +140,6 @@ impl<S> fmt::Debug for ServiceHandler<S> {
 }
 
 /// Enough for a burst, and little memory: a request that waits holds its head.
-const WAITING_MAX: usize = 1024;
+pub(super) const WAITING_MAX: usize = 1024;
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);

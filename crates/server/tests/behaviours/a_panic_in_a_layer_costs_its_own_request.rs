@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anywire_http::StatusCode;
-use anywire_server::{Handler, Layer, Limits, Next, Request, Response, Router};
+use anywire_server::{Handler, Layer, Limits, Next, Request, Response, Router, Server};
 
 use crate::support::Scene;
 use crate::support::h2::H2;
@@ -169,8 +169,7 @@ fn in_each_version_of_http() {
 fn in_a_layer_of_the_server() {
     for (path, status, _) in CASES {
         let armed = Arc::<AtomicBool>::default();
-        let served =
-            Scene::tcp().serve_as(router(&armed), |server| server.layer(sees).layer(passes).layer(sees));
+        let served = Scene::tcp().serve_by(Server::new(router(&armed)).layer(sees).layer(passes).layer(sees));
         let mut streams = H2::connect(&served);
         assert_eq!(streams.ask("/").status(), 200);
         armed.store(true, Ordering::SeqCst);
@@ -182,12 +181,12 @@ fn in_a_layer_of_the_server() {
         }
         armed.store(false, Ordering::SeqCst);
     }
-    let served = Scene::tcp().serve_as(Router::new().get("/", async || "hello"), |server| {
-        server.layer(sees).layer(async |request: Request, next: Next| match request.path() {
-            "/panics" => panics(),
-            _ => next.run(request).await,
-        })
-    });
+    let fragile = async |request: Request, next: Next| match request.path() {
+        "/panics" => panics(),
+        _ => next.run(request).await,
+    };
+    let server = Server::new(Router::new().get("/", async || "hello")).layer(sees).layer(fragile);
+    let served = Scene::tcp().serve_by(server);
     assert_eq!(served.get("/").text, "hello");
     let reply = served.get("/panics");
     assert_eq!((reply.status, reply.field("x-seen")), (500, Some("500")));
@@ -223,7 +222,7 @@ fn in_what_ends_with_the_server() {
         next.run(request).await
     };
     let router = Router::new().get("/", async || "hello").layer(bomb()).layer(captures.clone()).layer(bomb());
-    let served = Scene::tcp().serve_as(router, |server| server.layer(bomb()).layer(captures).layer(bomb()));
+    let served = Scene::tcp().serve_by(Server::new(router).layer(bomb()).layer(captures).layer(bomb()));
     assert_eq!(served.get("/").text, "hello");
     armed.store(true, Ordering::SeqCst);
     let ended = served.running.shutdown(std::time::Duration::ZERO).wait();

@@ -2,8 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -234,4 +233,50 @@ fn loops_that_have_ended_are_503() {
     let service = Router::new().get("/", async || "ok").into_service(&loops).expect("routes are right");
     loops.shutdown(Duration::from_secs(10)).expect("no loop");
     assert_eq!(call(&service, get("/")).status(), 503);
+}
+
+#[test]
+fn more_than_a_loop_may_be_given_are_503() {
+    let limits = anywire_loops::Limits { hand_overs_waiting: 1, ..Default::default() };
+    let loops = Loops::builder().count(1).limits(limits).start().expect("the system has threads left");
+    let (begun, begins) = channel();
+    let (go, goes) = mpsc::channel::<()>();
+    let goes = Arc::new(Mutex::new(goes));
+    let router = Router::new().get("/", async || "ok").get("/blocks", async move || {
+        begun.send(()).expect("the test listens");
+        let _ = goes.lock().expect("no panic").recv();
+    });
+    let service = router.into_service(&loops).expect("routes are right");
+    let begin = |path: &str| {
+        let mut response = Box::pin(service.clone().call(get(path)));
+        let polled = response.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        (response, polled)
+    };
+    let (blocks, _) = begin("/blocks");
+    begins.next();
+    let (waits, polled) = begin("/");
+    assert!(polled.is_pending());
+    let (_, refused) = begin("/");
+    assert!(matches!(refused, Poll::Ready(Ok(response)) if response.status() == 503));
+    drop(go);
+    for response in [blocks, waits] {
+        let Ok(response) = block_on(response);
+        assert_eq!(response.status(), 200);
+    }
+}
+
+#[test]
+fn a_future_that_leaves_its_loop_under_way_is_a_500() {
+    let loops = loops();
+    let router = Router::new().get("/", async || std::future::pending::<()>().await);
+    let service = router.into_service(&loops).expect("routes are right");
+    let begins = loops.get(0).spawn(move || async move {
+        let mut response = service.clone().call(get("/"));
+        let polled = Pin::new(&mut response).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "it runs in place");
+        [response]
+    });
+    let [response] = begins.wait().expect("no panic");
+    let Ok(response) = block_on(response);
+    assert_eq!(response.status(), 500);
 }

@@ -136,7 +136,7 @@ fn layers_of_the_server_come_before_the_route_is_looked_up() {
             .layer(matched)
     };
     let set_up = |server: Server| server.layer(named!("x")).layer(replaces).layer(matched);
-    let served = Scene::tcp().serve_as(router(), set_up);
+    let served = Scene::tcp().serve_by(set_up(Server::new(router())));
     let reply = served.get("/v1/7/lines");
     assert_eq!((reply.status, &*reply.text), (200, "7 /{id}/lines"));
     assert_eq!(reply.all("matched"), ["/{id}/lines", "none"]);
@@ -168,11 +168,10 @@ fn observers_see_the_route_within_layers_of_the_server() {
     let (ended, routes) = channel();
     let router =
         Router::new().get("/{id}", hello).get("/waits/{id}", async || tokio::task::yield_now().await);
-    let served = Scene::tcp().serve_as(router, |server| {
-        server.layer(waits).observe(move |exchange: &Ended<'_>| {
-            ended.send(exchange.route.map(str::to_owned)).expect("the test waits");
-        })
-    });
+    let observer = move |exchange: &Ended<'_>| {
+        ended.send(exchange.route.map(str::to_owned)).expect("the test waits");
+    };
+    let served = Scene::tcp().serve_by(Server::new(router).layer(waits).observe(observer));
     for (path, route) in [("/7", Some("/{id}")), ("/waits/7", Some("/waits/{id}")), ("/a/b/c", None)] {
         for fields in [&[][..], &[("x-wait", "1")]] {
             served.alike(&format!("GET {path}"), fields, "");

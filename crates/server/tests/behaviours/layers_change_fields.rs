@@ -85,8 +85,8 @@ fn for_careful_browsers() {
     assert_eq!(reply.field("strict-transport-security"), None, "in clear text (RFC 6797 section 7.2)");
     assert_eq!(served.get("/own").all("x-frame-options"), ["SAMEORIGIN"]);
     let behind = SecurityHeaders::new()
-        .hsts_behind_proxy(Duration::from_secs(60))
         .include_subdomains()
+        .hsts_behind_proxy(Duration::from_secs(60))
         .referrer("origin");
     let reply = serve(Router::new().layer(behind)).get("/");
     assert_eq!(reply.field("strict-transport-security"), Some("max-age=60; includeSubDomains"));

@@ -111,6 +111,8 @@ fn contradictions_are_errors_at_start() {
     assert!(text.contains("any origin") && text.contains("list the origins"), "{text}");
     assert_eq!(places, 3, "of the layer, and of both settings: {text}");
     assert_eq!(mistake(&Router::new().layer(Cors::new().any_origin().origins([SHOP]))).1, 3);
+    let both = Cors::new().any_origin().origins_that(|_, _| true);
+    assert_eq!(mistake(&Router::new().layer(both)).1, 3);
     for origin in [
         "null",
         "*",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anywire_http::{Body, StatusCode};
 use anywire_server::layers::{BodyLimit, ConcurrencyLimit, Timeout};
-use anywire_server::{Handler, Next, Request, Router, State};
+use anywire_server::{Handler, Next, Request, Router, Server, State};
 use tokio::sync::Semaphore;
 
 use crate::support::h2::H2;
@@ -94,7 +94,7 @@ fn in_their_number() {
         .merge(limited)
         .get("/other", async || "other")
         .get("/arrived", async |State(gate): State<Gate>| one(&gate.0).await);
-    let served = Scene::tcp().serve_as(router, |server| server);
+    let served = Scene::tcp().serve_by(Server::new(router));
     let mut peer = H2::connect(&served);
     assert_eq!(peer.ask("/quick").status(), 200);
     let (first, second) = (peer.get("/waits"), peer.get("/waits"));
@@ -126,7 +126,7 @@ fn a_place_is_left_by_a_panic() {
         .get("/panics", panics)
         .get("/layer", panics.layer(panicking_layer))
         .layer(ConcurrencyLimit::new(1));
-    let served = Scene::tcp().serve_as(router, |server| server);
+    let served = Scene::tcp().serve_by(Server::new(router));
     for path in ["/panics", "/layer", "/panics"] {
         assert_eq!(served.get(path).status, 500);
         assert_eq!(served.get("/").status, 200);

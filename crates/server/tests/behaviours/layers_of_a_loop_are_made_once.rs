@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anywire_server::{Layer, Next, Request, Response, Router, State};
+use anywire_server::{Layer, Next, Request, Response, Router, Server, State};
 
 use crate::support::serve;
 
@@ -71,7 +71,7 @@ fn a_layer_sees_the_states_of_its_own_router() {
     let handler = async |State(name): State<Name>| name.0;
     let inner = Router::new().get("/", handler).state(Name("inner")).layer(name).layer(name);
     let router = Router::new().layer(name).get("/", handler).nest("/inner", inner).state(Name("outer"));
-    let server = |router| crate::support::Scene::tcp().serve_as(router, |server| server.layer(name));
+    let server = |router| crate::support::Scene::tcp().serve_by(Server::new(router).layer(name));
     let served = server(router);
     let reply = served.get("/inner");
     assert_eq!(reply.text, "inner");

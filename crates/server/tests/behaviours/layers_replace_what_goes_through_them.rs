@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 
+use anywire_http::h2::Code;
 use anywire_http::{Body, Method, StatusCode};
-use anywire_server::{Handler, Next, Path, Request, Router, State, Upgrade};
+use anywire_server::{Error, Handler, Next, Path, Request, Response, Router, Server, State, Upgrade};
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Peer, Remote, Scene, serve};
+use crate::support::h2::H2;
+use crate::support::{Peer, Remote, Scene, channel, serve};
 
 /// Bytes in upper case, chunk by chunk.
 fn upper(mut body: Body) -> Body {
@@ -83,6 +86,61 @@ fn a_layer_may_replace_the_head() {
     assert_eq!(served.get("/3").text, "PUT 3 by the layer Some(7)");
 }
 
+/// By the types of the `http` crate, whose heads can be cloned.
+async fn tries_thrice(request: Request, next: Next) -> Result<Response, Error> {
+    let (head, mut body) = http::Request::<Body>::try_from(request)?.into_parts();
+    let bytes = body.bytes(1024).await?;
+    let again = || Request::try_from(http::Request::from_parts(head.clone(), Body::from(bytes.clone())));
+    for _ in 0..2 {
+        let response = next.clone().run(again()?).await;
+        if response.status != StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(response);
+        }
+    }
+    // Two at a time.
+    let (one, other) = (next.clone().run(again()?), next.run(again()?));
+    let (one, other) = tokio::join!(one, other);
+    Ok(if one.status == StatusCode::SERVICE_UNAVAILABLE { other } else { one })
+}
+
+#[test]
+fn a_layer_may_run_what_is_inside_again() {
+    let (tries, counted) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let flaky = async |Path(id): Path<u8>, State(tries): State<Arc<AtomicUsize>>, body: String| {
+        tokio::task::yield_now().await;
+        match tries.fetch_add(1, Ordering::SeqCst) % 4 {
+            3 => Ok(format!("{id} {body}")),
+            _ => Err(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    };
+    let passed = Arc::clone(&counted);
+    let counts = async move |request: Request, next: Next| {
+        passed.fetch_add(1, Ordering::SeqCst);
+        next.run(request).await
+    };
+    let router =
+        Router::new().post("/{id}", flaky).layer(tries_thrice).layer(counts).state(Arc::clone(&tries));
+    let served = serve(router);
+    assert_eq!(served.alike("POST /7", &[], "body").text, "7 body");
+    assert_eq!(served.alike("POST /8", &[], "body").text, "8 body");
+    // Each of them took four, in each version of HTTP.
+    assert_eq!([&tries, &counted].map(|count| count.load(Ordering::SeqCst)), [16, 16]);
+}
+
+#[test]
+fn a_handler_with_layers_may_be_called_without_a_router() {
+    let layer = async |request: Request, next: Next| next.run(request).await.header("x-seen", "yes");
+    let handler = (async |body: String| body).layer(layer).layer(layer);
+    anywire_loops::block_on(async {
+        for text in ["one", "two"] {
+            let request = anywire_http::Request::post("/").body(text);
+            let mut response = handler.clone().call(request.try_into().expect("a request")).await;
+            assert_eq!(response.body.text(10).await.expect("text"), text);
+            assert_eq!(response.headers.get_all("x-seen").count(), 2);
+        }
+    });
+}
+
 #[test]
 fn a_layer_may_leave_a_body_half_read() {
     let half = async |request: Request, _: Next| {
@@ -123,13 +181,58 @@ fn a_layer_that_makes_a_body_longer_than_stated_costs_that_request_alone() {
     let mut peer = served.connect();
     peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).status, 500, "nothing had left");
-    let mut streams = crate::support::h2::H2::connect(&served);
+    let mut streams = H2::connect(&served);
     let id = streams.get("/");
     assert!(streams.answer(id).reset.is_some());
     served.await_count("failures", |counters| counters.failures, 2);
     assert_eq!(streams.ask("/plain").text(), "hello");
     peer.send("GET /plain HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).text(), "hello");
+}
+
+#[test]
+fn a_peer_that_leaves_cancels_the_whole_chain() {
+    let (told, order) = channel();
+    let holds = |name| {
+        let told = told.clone();
+        async move |request: Request, next: Next| {
+            let _held = Guard(name, told.clone());
+            told.send("begun").expect("the test waits");
+            next.run(request).await
+        }
+    };
+    let ends = told.clone();
+    let waits = async move || {
+        let _held = Guard("handler", ends);
+        std::future::pending::<()>().await;
+    };
+    let router = Router::new().get("/", waits.layer(holds("route"))).layer(holds("router"));
+    let router = router.get("/alive", async || "alive");
+    let served = Scene::tcp().serve_by(Server::new(router).layer(holds("server")));
+    let begun = || (0..3).for_each(|_| assert_eq!(order.next(), "begun"));
+    // A frame drops what it has called before what it holds.
+    let ended = || std::array::from_fn(|_| order.next());
+    let mut peer = served.connect();
+    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    begun();
+    peer.reset();
+    assert_eq!(ended(), ["handler", "route", "router", "server"]);
+    let mut streams = H2::connect(&served);
+    let id = streams.get("/");
+    begun();
+    streams.engine.reset(id, Code::CANCEL, &mut streams.out);
+    streams.flush();
+    assert_eq!(ended(), ["handler", "route", "router", "server"]);
+    assert_eq!(streams.ask("/alive").text(), "alive");
+}
+
+/// Tells when it is dropped.
+struct Guard(&'static str, Sender<&'static str>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0);
+    }
 }
 
 #[test]
@@ -141,8 +244,7 @@ fn an_upgrade_goes_through_layers() {
             assert!(written.is_ok() && connection.flush().await.is_ok(), "the peer reads");
         })
     };
-    let served =
-        Scene::tcp().serve_as(Router::new().get("/", toy).layer(layer), |server| server.layer(layer));
+    let served = Scene::tcp().serve_by(Server::new(Router::new().get("/", toy).layer(layer)).layer(layer));
     let mut peer: Peer<Remote> = served.connect();
     peer.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n");
     let head = peer.head();
@@ -164,7 +266,7 @@ fn what_is_inside_may_go_on_in_a_task() {
         format!("{id} {} {}", *name, request.peer().scheme())
     };
     let router = Router::new().get("/{id}", handler).state("a state").layer(spawns);
-    let served = Scene::tcp().serve_as(router, |server| server.layer(spawns));
+    let served = Scene::tcp().serve_by(Server::new(router).layer(spawns));
     for id in 0..5 {
         assert_eq!(served.get(&format!("/{id}")).text, format!("{id} a state tcp"));
     }

@@ -60,6 +60,7 @@ mod layers_let_pages_call;
 mod layers_limit_requests;
 mod layers_name_requests;
 mod layers_of_a_loop_are_made_once;
+mod layers_of_tower_wrap_routes;
 mod layers_replace_what_goes_through_them;
 mod layers_word_errors;
 mod mistakes_of_layers_stop_the_start;

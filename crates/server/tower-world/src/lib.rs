@@ -13,6 +13,11 @@ pub mod echo {
     include!(concat!(env!("OUT_DIR"), "/world.Echo.rs"));
 }
 
+/// The programs of the guide run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/tower.md")]
+mod guide {}
+
 /// Messages that are bytes.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Raw;

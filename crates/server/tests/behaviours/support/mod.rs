@@ -103,14 +103,6 @@ impl Scene {
         self.start(self.certified(Server::new(router).limits(limits).loops(loops)))
     }
 
-    /// On one loop, set up by the test.
-    pub(crate) fn serve_as(&self, router: Router, set_up: impl FnOnce(Server) -> Server) -> Served {
-        let server = Server::new(router).loops(1);
-        #[cfg(feature = "tls")]
-        let server = server.tls(&trial::server());
-        self.start(set_up(server))
-    }
-
     /// With these certificates.
     #[cfg(feature = "tls")]
     pub(crate) fn serve_tls(&self, router: Router, tls: &anywire_wire::tls::ServerTls) -> Served {

@@ -1,0 +1,53 @@
+//! What stands for a request while it is an `http::Request`.
+
+use std::sync::Arc;
+
+use anywire_http::{Body, RequestHead};
+
+use super::params::{Params, SentParams};
+use super::{Parts, Request};
+use crate::context::{Origin, Place, RequestContext};
+use crate::extract::StatesId;
+use crate::router::EndpointId;
+
+/// Stands for a request among the extensions of an `http::Request`. Cheap to clone, and free to go to any thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Ticket(Arc<Stub>);
+
+/// A request without head and body.
+#[derive(Debug)]
+struct Stub {
+    place: Place,
+    endpoint: EndpointId,
+    states: StatesId,
+    params: Option<SentParams>,
+}
+
+impl Ticket {
+    /// Where the request is from.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.0.place.origin
+    }
+}
+
+impl Request {
+    /// What has to travel with the head, so that the rest of the request is found again.
+    pub(crate) fn ticket(&self) -> Ticket {
+        let Parts { head, params, endpoint, states, context } = &self.parts;
+        Ticket(Arc::new(Stub {
+            place: context.place(),
+            endpoint: *endpoint,
+            states: *states,
+            params: params.to_sent(head.path()),
+        }))
+    }
+
+    /// The request of this ticket with another head and body.
+    pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
+        let Stub { place, endpoint, states, params } = &*ticket.0;
+        let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
+        let mut request = Self::new(head, Some(body), *endpoint, params, RequestContext::at(place));
+        request.see(*states);
+        request
+    }
+}
