@@ -18,6 +18,7 @@
 //!
 //! The log is that of `tracing`: the program installs a subscriber, such as by `tracing_subscriber::fmt().init()`, or nothing
 //! is shown. Handlers that fail are logged at level error with their route and all causes, requests that are refused at debug.
+//! [`Server::log_requests`] logs each request once its response has left; an [`Observer`] sees the same.
 //!
 //! # What is not here (yet)
 //!

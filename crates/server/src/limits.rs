@@ -9,6 +9,7 @@ use anywire_http::{HeadLimits, h2};
 /// Reaching a limit gives the peer the right status (or closes the connection, where no request was begun) and
 /// counts in [`Counters`](crate::Counters); other connections go on. A timeout is never early. It is late by 1 ms and 1 % of its
 /// length at most, and by as long as a handler has blocked the loop. `Duration::MAX` is none.
+/// A route may have others ([`RouteLimits`](crate::RouteLimits)).
 ///
 /// ```
 /// use std::time::Duration;

@@ -131,8 +131,13 @@ impl Session {
     #[inline]
     fn written_whole(&mut self) {
         if self.exchange.is_some() {
-            self.written.push(self.output.end(), self.exchange.take());
+            self.leave_exchange();
         }
+    }
+
+    #[cold]
+    fn leave_exchange(&mut self) {
+        self.written.push(self.output.end(), self.exchange.take());
     }
 
     /// The response is written to its end: the rest of the request's body is discarded.
