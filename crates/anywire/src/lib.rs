@@ -113,6 +113,8 @@ mod guide {
     #[cfg(feature = "test")]
     #[doc = include_str!("../../../docs/guide/tests.md")]
     mod tests {}
+    #[doc = include_str!("../../../docs/guide/operating.md")]
+    mod operating {}
     #[doc = include_str!("../../../docs/guide/embedding.md")]
     mod embedding {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]

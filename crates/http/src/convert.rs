@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anywire_advice::Advice;
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -42,7 +42,9 @@ pub enum ConvertError {
 
 impl From<&HeaderMap> for Headers {
     fn from(map: &HeaderMap) -> Self {
-        map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+        let mut headers = Self::new();
+        map.iter().for_each(|(name, value)| headers.append_typed(name, value));
+        headers
     }
 }
 
@@ -50,10 +52,15 @@ impl TryFrom<&Headers> for HeaderMap {
     type Error = ConvertError;
 
     fn try_from(headers: &Headers) -> Result<Self, ConvertError> {
-        let mut map = Self::new();
+        let mut map = Self::try_with_capacity(headers.len()).map_err(|_| ConvertError::TooManyHeaders)?;
+        // One piece of memory for all values.
+        let all = Bytes::copy_from_slice(headers.wire_bytes());
+        let start = headers.wire_bytes().as_ptr().addr();
         for (name, value, is_sensitive) in headers.iter_marked() {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|e| ConvertError::Header(e.into()))?;
-            let mut value = HeaderValue::from_bytes(value).map_err(|e| ConvertError::Header(e.into()))?;
+            let at = value.as_ptr().addr() - start;
+            let value = HeaderValue::from_maybe_shared(all.slice(at..at + value.len()));
+            let mut value = value.map_err(|e| ConvertError::Header(e.into()))?;
             value.set_sensitive(is_sensitive);
             map.try_append(name, value).map_err(|_| ConvertError::TooManyHeaders)?;
         }

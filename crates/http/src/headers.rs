@@ -305,6 +305,14 @@ impl Headers {
         lines.fields.iter().map(move |field| (lines.name(field), lines.value(field), field.is_sensitive))
     }
 
+    /// Adds a field of the `http` crate.
+    pub(crate) fn append_typed(&mut self, name: &HeaderName, value: &HeaderValue) {
+        // Both types were checked when they were made; only 4 GiB of them could be refused.
+        if self.append(name, value).is_ok() && value.is_sensitive() {
+            self.mark_last_sensitive();
+        }
+    }
+
     /// Whether the memory is small enough to be reused by another head.
     #[inline]
     pub(crate) fn is_small(&self) -> bool {
@@ -368,10 +376,7 @@ impl Eq for Headers {}
 impl Extend<(HeaderName, HeaderValue)> for Headers {
     fn extend<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(&mut self, fields: T) {
         for (name, value) in fields {
-            // Both types were checked when they were made; only 4 GiB of them could be refused.
-            if self.append(name, &value).is_ok() && value.is_sensitive() {
-                self.mark_last_sensitive();
-            }
+            self.append_typed(&name, &value);
         }
     }
 }

@@ -318,7 +318,7 @@ impl Http {
         // Checked at each poll, not only when the timer fires: a peer that keeps waking the connection keeps moving the
         // timer. Checked after the session was polled, so that bytes which arrived in
         // time count even if the loop was blocked.
-        if session.expire(&self.connection, service)? {
+        if session.expire(&self.connection, &mut self.context, service)? {
             return Continue(true);
         }
         match first_deadline {

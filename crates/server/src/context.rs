@@ -20,6 +20,7 @@ use crate::contained::drop_each;
 use crate::counters::Live;
 use crate::extract::States;
 use crate::limits::Limits;
+use crate::router::EndpointId;
 
 /// Where requests come from.
 #[derive(Debug, Clone)]
@@ -83,7 +84,9 @@ pub(crate) struct Contexts {
     /// By endpoint: the path of its route.
     pub(crate) paths: Vec<Option<Rc<str>>>,
     /// An extractor collects at most so much of a body.
-    pub(crate) body_limit_bytes: usize,
+    body_limit_bytes: usize,
+    /// By endpoint: the same, of routes that have limits of their own. Empty if none has.
+    own_body_limits: Vec<usize>,
     pub(crate) counters: Arc<Live>,
     /// What handlers keep on this loop, by a number of their own.
     kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
@@ -100,6 +103,7 @@ impl Contexts {
         states: States,
         paths: Vec<Option<Rc<str>>>,
         body_limit_bytes: usize,
+        own_body_limits: Vec<usize>,
         counters: Arc<Live>,
     ) -> Rc<Self> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -107,6 +111,7 @@ impl Contexts {
         contexts.states = states;
         contexts.paths = paths;
         contexts.body_limit_bytes = body_limit_bytes;
+        contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
         let contexts = Rc::new(contexts);
         // Not if the thread is ending: then no request is put together on it either.
@@ -120,6 +125,7 @@ impl Contexts {
             states: States::default(),
             paths: Vec::new(),
             body_limit_bytes: Limits::default().body_bytes,
+            own_body_limits: Vec::new(),
             counters: Arc::default(),
             kept: RefCell::default(),
             returned: Cell::default(),
@@ -127,6 +133,11 @@ impl Contexts {
             gone: RefCell::default(),
             stopping: Rc::default(),
         }
+    }
+
+    /// How much of a body an extractor of this route collects at most.
+    pub(crate) fn body_limit_bytes(&self, endpoint: EndpointId) -> usize {
+        self.own_body_limits.get(endpoint.index()).copied().unwrap_or(self.body_limit_bytes)
     }
 
     /// Those of this number, if they are on this thread.

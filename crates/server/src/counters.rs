@@ -32,7 +32,8 @@ pub struct Counters {
     pub bad_requests: u64,
     /// Handlers that panicked, and bodies of their answers. Each was answered 500, or broken off if the answer had begun.
     pub panics: u64,
-    /// Panics of what watches a server: an [`Observer`](crate::Observer). The request goes on.
+    /// Panics of an [`Observer`](crate::Observer), and of the function of
+    /// [`Server::on_refusal`](crate::Server::on_refusal). The request goes on.
     pub hook_panics: u64,
     /// Handlers that failed with a cause, answered 5xx; and responses of handlers that could not be sent, answered 500 or
     /// broken off (the server's fault).
@@ -40,6 +41,9 @@ pub struct Counters {
     /// Requests that an extractor refused, and bodies that broke off on their way to a handler, or through it from
     /// another peer, such as an upstream (a peer's fault, or a limit).
     pub refused: u64,
+    /// Requests refused because [`RouteLimits::concurrency`](crate::RouteLimits::concurrency) of their route were in work; each was
+    /// answered 503.
+    pub concurrency_refusals: u64,
     /// Handlers dropped at [`Limits::handler_timeout`](crate::Limits::handler_timeout); each was answered 503.
     pub handler_timeouts: u64,
     /// Requests answered 503 because a service of the tower crates was not ready, and as many as may wait for it did.
@@ -121,7 +125,7 @@ macro_rules! live {
 }
 
 live! {
-    connections requests bad_requests panics hook_panics failures refused handler_timeouts not_ready abandoned
+    connections requests bad_requests panics hook_panics failures refused concurrency_refusals handler_timeouts not_ready abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
     upgrades http2_connections refused_streams reset_floods frame_floods continuation_floods header_bombs silent_peers
     wire_errors

@@ -18,6 +18,7 @@ use std::thread;
 
 use anywire_http::{Body, Method, RequestHead, Response};
 use anywire_loops::{Label, Work};
+use anywire_wire::Address;
 
 use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
@@ -25,8 +26,11 @@ use crate::counters::Live;
 use crate::extract::StatesId;
 use crate::handler::{Slot, Slots};
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
+use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
+use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request};
+use crate::route_limits::Permit;
 use crate::router::{EndpointId, Matched, Serves, Table, UsedLayer};
 
 pub(crate) use self::routing::Routing;
@@ -41,29 +45,43 @@ pub(crate) struct Dispatch {
     layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
     /// The route that the layers of the server have gone on to, in the current poll of a run.
     routed: Cell<Option<EndpointId>>,
+    /// By endpoint: the limits of routes that have other ones than the server. Empty if none has.
+    own_limits: Vec<Option<Limits>>,
     contexts: Rc<Contexts>,
     counters: Arc<Live>,
     observers: Rc<Observers>,
-    /// Exchanges are observed.
-    is_observed: bool,
+    refusals: Refusals,
+    /// Exchanges are observed, or a route limits how many there are at once.
+    is_watched: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
     work: Work,
 }
 
 impl Dispatch {
-    /// Routes with a state of each type. An extractor collects at most `body_limit_bytes` of a body.
-    pub(crate) fn new(table: Arc<Table>, body_limit_bytes: usize, counters: Arc<Live>) -> Self {
-        Self::observed(table, body_limit_bytes, counters, Rc::default())
+    /// Routes with a state of each type, on a server with these limits.
+    pub(crate) fn new(table: Arc<Table>, limits: &Limits, counters: Arc<Live>) -> Self {
+        Self::hooked(table, limits, counters, Rc::default(), Refusals::default())
     }
 
-    /// The same, with observers.
-    pub(crate) fn observed(
+    /// The same, with what a program has hooked up.
+    pub(crate) fn hooked(
         table: Arc<Table>,
-        body_limit_bytes: usize,
+        limits: &Limits,
         counters: Arc<Live>,
         observers: Rc<Observers>,
+        refusals: Refusals,
     ) -> Self {
+        let all = table.all_served();
+        let mut own_limits: Vec<_> = all.iter().map(|served| served.limits.of_server(limits)).collect();
+        if own_limits.iter().all(Option::is_none) {
+            own_limits.clear();
+        }
+        let body_bytes = |own: &Option<Limits>| own.as_ref().unwrap_or(limits).body_bytes;
+        let own_body_limits = own_limits.iter().map(body_bytes).collect();
+        let has_gates = all.iter().any(|served| served.gate.is_some());
+        let (states, paths) = (table.states(), table.paths());
         Self {
+            own_limits,
             param_names: table.param_names(),
             slots: table
                 .names()
@@ -71,11 +89,12 @@ impl Dispatch {
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
             routed: Cell::default(),
-            contexts: Contexts::new(table.states(), table.paths(), body_limit_bytes, Arc::clone(&counters)),
+            contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
-            is_observed: !observers.is_empty(),
+            is_watched: has_gates || !observers.is_empty(),
             observers,
+            refusals,
             work: Work::here(),
         }
     }
@@ -103,19 +122,27 @@ impl Dispatch {
             None => self.table.find(&head, &self.param_names),
         };
         let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
-        let mut exchange = if self.is_observed {
-            self.begin_exchange(&head, endpoint, body.as_ref(), &free)
-        } else {
-            Tracked::default()
-        };
+        let (mut exchange, mut permit) = (Tracked::default(), None);
+        if self.is_watched {
+            exchange = self.begin_exchange(&head, endpoint, body.as_ref(), &free);
+            permit = match self.admit(endpoint, Some(free.peer())) {
+                Ok(permit) => permit,
+                Err(mut refusal) => {
+                    *context = Some(free);
+                    answered(&mut refusal, endpoint, exchange);
+                    return None;
+                }
+            };
+        }
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
             Some(slot) => slot,
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
+                    let mut response = self.panicked(Some(endpoint), None, panic, Some(free.peer()));
                     *context = Some(free);
-                    answered(&mut self.panicked(Some(endpoint), None, panic), endpoint, exchange);
+                    answered(&mut response, endpoint, exchange);
                     return None;
                 }
             },
@@ -128,13 +155,14 @@ impl Dispatch {
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, endpoint);
         if answers != endpoint {
-            exchange.set_route(self.contexts.paths[answers.index()].as_ref());
+            exchange.set_route(self.route(answers));
         }
         match &mut started {
             Ok(Poll::Ready(response)) => {
+                drop(permit);
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                self.vet(answers, response, asks);
+                self.vet(answers, response, asks, context.as_ref());
                 answered(response, answers, exchange);
                 self.release(Some(answers), response);
                 None
@@ -143,15 +171,19 @@ impl Dispatch {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
+                let (runs, endpoint) = (endpoint, answers);
                 let slot = Some(slot);
-                Some(Run { slot, dispatch, runs: endpoint, endpoint: answers, context: id, asks, exchange })
+                Some(Run { slot, dispatch, runs, endpoint, context: id, asks, exchange, permit })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
+                *context = self.contexts.take_back(id);
                 let panic = std::mem::replace(panic, Box::new(()));
                 let layer = self.table.outermost_layer(endpoint);
-                answered(&mut self.panicked(Some(answers), layer, panic), answers, exchange);
+                let peer = context.as_ref().map(FreeContext::peer);
+                let mut response = self.panicked(Some(answers), layer, panic, peer);
+                answered(&mut response, answers, exchange);
                 None
             }
         }
@@ -176,6 +208,22 @@ impl Dispatch {
         self.contexts.stopping.tell();
     }
 
+    /// Lets a request in, unless its route is full: then this is its response.
+    #[cold]
+    fn admit(&self, endpoint: EndpointId, peer: Option<&Address>) -> Result<Option<Permit>, Response> {
+        let Some(gate) = &self.table.served(endpoint).gate else { return Ok(None) };
+        match gate.enter() {
+            None => Err(self.too_many(endpoint, peer)),
+            permit => Ok(permit),
+        }
+    }
+
+    /// The limits of this handler's route, if they are not those of the server.
+    #[inline]
+    pub(crate) fn own_limits(&self, endpoint: Option<EndpointId>) -> Option<&Limits> {
+        self.own_limits.get(endpoint?.index())?.as_ref()
+    }
+
     /// Tells the observers that a request has come.
     #[cold]
     fn begin_exchange(
@@ -185,10 +233,31 @@ impl Dispatch {
         body: Option<&Body>,
         context: &FreeContext,
     ) -> Tracked {
-        let route = self.contexts.paths[endpoint.index()].as_ref();
+        if self.observers.is_empty() {
+            return Tracked::default();
+        }
+        let route = self.route(endpoint);
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
         self.observers.begin(head, route, received, context.peer())
+    }
+
+    /// The path of the route of this handler.
+    fn route(&self, endpoint: EndpointId) -> Option<&Rc<str>> {
+        self.contexts.paths[endpoint.index()].as_ref()
+    }
+
+    /// The response to a request that is refused, as the program words it.
+    #[cold]
+    pub(crate) fn word(&self, endpoint: Option<EndpointId>, refusal: &Refusal<'_>) -> Response {
+        if !self.refusals.has_hook() {
+            return refusal.response();
+        }
+        let name = endpoint.map(|endpoint| self.table.name(endpoint)).filter(|name| *name.method != *"*");
+        let method = name.and_then(|name| Method::from_bytes(name.method.as_bytes()).ok());
+        let route = endpoint.and_then(|endpoint| self.route(endpoint)).map(AsRef::as_ref);
+        let refusal = Refusal { method: method.as_ref(), route, ..*refusal };
+        self.refusals.word(&refusal, &self.counters)
     }
 
     /// The observers of this loop.
@@ -232,8 +301,9 @@ impl Dispatch {
 
     /// What this loop has of a layer, made at its first request.
     fn link(&self, used: UsedLayer) -> Link {
-        let layer = self.layers[used.layer].get_or_init(|| self.table.layers()[used.layer].on_loop());
-        Link { layer: Rc::clone(layer), states: Some(self.table.states_of(used)) }
+        let given = &self.table.layers()[used.layer];
+        let layer = self.layers[used.layer].get_or_init(|| given.on_loop());
+        Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
     }
 
     /// Whose answer it is: that of the route which the current poll has gone on to, if layers of the server were run.
@@ -288,6 +358,9 @@ pub(crate) struct Run {
     asks: Asks,
     /// Until its driver takes it.
     exchange: Tracked,
+    /// One of those that its route has.
+    #[expect(dead_code, reason = "it counts as long as it is kept")]
+    permit: Option<Permit>,
 }
 
 impl Run {
@@ -308,7 +381,7 @@ impl Run {
         if *endpoint != Some(self.endpoint) {
             cold_path();
             *endpoint = Some(self.endpoint);
-            exchange.set_route(self.dispatch.contexts.paths[self.endpoint.index()].as_ref());
+            exchange.set_route(self.dispatch.route(self.endpoint));
         }
     }
 
@@ -338,13 +411,17 @@ impl Run {
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
-                dispatch.vet(self.endpoint, &mut response, self.asks);
+                dispatch.vet(self.endpoint, &mut response, self.asks, context.as_ref());
                 Poll::Ready(response)
             }
             Err(panic) => {
                 dispatch.drop_slot(self.runs, slot);
+                if context.is_none() {
+                    *context = dispatch.contexts.take_back(self.context);
+                }
                 let layer = dispatch.table.outermost_layer(self.runs);
-                Poll::Ready(dispatch.panicked(Some(self.endpoint), layer, panic))
+                let peer = context.as_ref().map(FreeContext::peer);
+                Poll::Ready(dispatch.panicked(Some(self.endpoint), layer, panic, peer))
             }
         }
     }
@@ -357,12 +434,16 @@ impl Run {
         gone
     }
 
-    /// Cancels a handler whose deadline has passed. Returns the response for its peer.
+    /// Cancels a handler whose deadline has passed. Returns the response for its peer, whose context is this one, unless the
+    /// request still had that.
     #[cold]
-    pub(crate) fn time_out(self) -> Response {
-        let (dispatch, endpoint) = (Rc::clone(&self.dispatch), self.endpoint);
+    pub(crate) fn time_out(self, context: &mut Option<FreeContext>) -> Response {
+        let (dispatch, endpoint, id) = (Rc::clone(&self.dispatch), self.endpoint, self.context);
         drop(self);
-        dispatch.timed_out(endpoint)
+        if context.is_none() {
+            *context = dispatch.contexts.take_back(id);
+        }
+        dispatch.timed_out(endpoint, context.as_ref().map(FreeContext::peer))
     }
 }
 

@@ -19,6 +19,7 @@ use pin_project_lite::pin_project;
 use crate::extract::{FromRequest, FromRequestParts, Needs, StatesId};
 use crate::layer::{GivenLayer, Layer, Layered};
 use crate::request::Request;
+use crate::route_limits::{Limited, RouteLimits};
 use anywire_http::IntoResponse;
 
 /// An `async` function of up to eight extractors that answers requests.
@@ -77,6 +78,22 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
         Layered::new(self, GivenLayer::new(layer, Location::caller()))
     }
 
+    /// This handler with limits of its own, on the routes that it is given to. What they do not set is that of the router. Of
+    /// limits that are set twice the outer ones hold.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use anywire_server::{Handler, RouteLimits, Router};
+    ///
+    /// let limits = RouteLimits { handler_timeout: Some(Duration::from_secs(300)), ..Default::default() };
+    /// let report = async || "a long report";
+    /// let router = Router::new().get("/report", report.limits(limits)).get("/", async || "Hello, World!");
+    /// # drop(router);
+    /// ```
+    fn limits(self, limits: RouteLimits) -> Limited<Self, Args> {
+        Limited::new(self, limits)
+    }
+
     /// What a router keeps of it.
     #[doc(hidden)]
     fn into_parts(self) -> HandlerParts
@@ -95,13 +112,14 @@ pub struct HandlerParts {
     pub(crate) needs: Needs,
     /// Its own layers, the outermost first.
     pub(crate) layers: Vec<GivenLayer>,
+    pub(crate) limits: RouteLimits,
 }
 
 impl HandlerParts {
     fn new<H: Handler<Args>, Args: 'static>(handler: H) -> Self {
         let mut needs = Needs::default();
         H::needs(&mut needs);
-        Self { endpoint: endpoint(handler), needs, layers: Vec::new() }
+        Self { endpoint: endpoint(handler), needs, layers: Vec::new(), limits: RouteLimits::default() }
     }
 }
 

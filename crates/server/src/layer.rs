@@ -7,10 +7,12 @@ pub(crate) mod chain;
 mod fault;
 mod function;
 mod given;
+pub(crate) mod hook;
 mod layered;
 mod next;
 
 use std::any::type_name;
+use std::fmt;
 use std::rc::Rc;
 
 use anywire_http::Response;
@@ -18,6 +20,7 @@ use anywire_http::Response;
 use crate::extract::Needs;
 use crate::request::Request;
 
+use self::chain::{LocalLayer, OnLoop};
 pub use self::fault::LayerFault;
 pub use self::function::{IsNext, IsRequest, LayerArguments, LayerFunction};
 pub(crate) use self::given::GivenLayer;
@@ -110,6 +113,16 @@ pub trait Layer<Args = ()>: Send + Sync + 'static {
         None
     }
 
+    /// What the current loop has of it, without its type.
+    #[doc(hidden)]
+    fn on_loop(&self) -> LoopPart
+    where
+        Self: Sized,
+        Args: 'static,
+    {
+        LoopPart(Rc::new(LocalLayer::<Self, Args>::new(self.local())))
+    }
+
     /// Its name in the log, in errors at start and in [`Router::describe`](crate::Router::describe). The default is the name of
     /// its type, or of its function.
     fn name(&self) -> &'static str {
@@ -121,5 +134,14 @@ pub trait Layer<Args = ()>: Send + Sync + 'static {
             Some(_) => "a closure",
             None => &path[begin..end],
         }
+    }
+}
+
+/// What a loop has of a layer, without its type.
+pub struct LoopPart(pub(crate) Rc<dyn OnLoop>);
+
+impl fmt::Debug for LoopPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopPart").finish_non_exhaustive()
     }
 }

@@ -26,7 +26,7 @@
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
-//! | a deadline or a thread pool of one route | `tokio::time::timeout` and `tokio::task::spawn_blocking` in the handler |
+//! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
 //! | interim responses of a handler's own, such as 103 | the final one; 100 is sent when the handler reads the body |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
@@ -46,8 +46,10 @@ pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+mod refusal;
 mod request;
 mod respond;
+mod route_limits;
 mod router;
 mod server;
 mod service;
@@ -74,12 +76,16 @@ pub use handler::Handler;
 #[doc(hidden)]
 pub use handler::{Arguments, Function, HandlerParts};
 #[doc(hidden)]
-pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, Within};
+pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart, Within};
 pub use layer::{Layer, LayerFault, Layered, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
+pub use refusal::{Refusal, RefusalKind};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
+#[doc(hidden)]
+pub use route_limits::Bounded;
+pub use route_limits::{Limited, RouteLimits};
 pub use router::{PathFault, RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
 pub use upgrade::Upgrade;

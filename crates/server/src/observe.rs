@@ -53,7 +53,7 @@ pub trait Observer: 'static {
     /// What it keeps of an exchange from its begin to its end, such as a span.
     type Exchange: 'static;
 
-    /// A request has come: its head is complete, and its handler is known but has not run. Also called for what the protocol
+    /// A request has come: its head is complete, and neither a layer nor a handler has run. Also called for what the protocol
     /// itself refuses.
     fn begin(&mut self, begun: &Begun<'_>) -> Self::Exchange;
 
@@ -77,8 +77,8 @@ impl<F: FnMut(&Ended<'_>) + 'static> Observer for F {
 pub struct Begun<'e> {
     /// Its head. `None` if it could not be read.
     pub head: Option<&'e RequestHead>,
-    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, and for what the router or the
-    /// protocol answers itself.
+    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, for unknown paths, for what the
+    /// protocol itself refuses, and within [layers of the server](crate::Server::layer), which come before the route.
     pub route: Option<&'e str>,
     /// The address of the peer.
     pub peer: &'e Address,
@@ -90,8 +90,8 @@ pub struct Begun<'e> {
 pub struct Ended<'e> {
     /// The method. `None` if the head of the request could not be read.
     pub method: Option<&'e Method>,
-    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, and for what the router or the
-    /// protocol answers itself.
+    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, for unknown paths, and for what
+    /// the protocol itself refuses.
     pub route: Option<&'e str>,
     /// The version of HTTP.
     pub version: Version,
@@ -135,6 +135,8 @@ pub enum ExchangeEnd {
     /// The peer ended its direction and the response was not ready at
     /// [`Limits::half_close_timeout`](crate::Limits::half_close_timeout).
     HalfCloseTimeout,
+    /// The request was refused without a response (HTTP/2): it was malformed, or one stream too many.
+    Refused,
     /// The peer broke the rules of HTTP/2, and its stream or its connection was ended.
     PeerFault,
     /// The server shut down, and its deadline had passed.
@@ -152,6 +154,7 @@ impl ExchangeEnd {
             Self::PeerLeft => "peer_left",
             Self::PeerSlow => "peer_slow",
             Self::HalfCloseTimeout => "half_close_timeout",
+            Self::Refused => "refused",
             Self::PeerFault => "peer_fault",
             Self::Cut => "cut",
         }

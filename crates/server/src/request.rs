@@ -327,6 +327,6 @@ impl Parts {
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
-        self.context.server().body_limit_bytes
+        self.context.server().body_limit_bytes(self.endpoint)
     }
 }

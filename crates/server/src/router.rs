@@ -18,6 +18,7 @@ use anywire_http::Method;
 use crate::extract::StateFactories;
 use crate::handler::{Handler, HandlerParts};
 use crate::layer::{GivenLayer, Layer};
+use crate::route_limits::RouteLimits;
 
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
@@ -97,6 +98,9 @@ struct Scope {
     states: StateFactories,
     /// The outermost first.
     layers: Vec<GivenLayer>,
+    limits: RouteLimits,
+    /// Where these were given.
+    limits_place: Option<&'static Location<'static>>,
     /// The outer router, whose states its handlers get, too, and within whose layers they are.
     parent: Option<usize>,
     /// Where the router became a part of the outer one.
@@ -240,6 +244,30 @@ impl Router {
     #[track_caller]
     pub fn layer<L: Layer<Args>, Args: 'static>(mut self, layer: L) -> Self {
         self.scopes[0].layers.push(GivenLayer::new(layer, Location::caller()));
+        self
+    }
+
+    /// Sets limits for all routes of this router, and of routers nested or merged into it, in whatever order they are added.
+    /// What a nested router or a [handler](Handler::limits) sets itself comes first. Of limits that are set twice the later ones
+    /// hold.
+    ///
+    /// The router's own answers, such as 404, have none of these. A fallback has.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use anywire_server::{RouteLimits, Router};
+    ///
+    /// let reports = Router::new()
+    ///     .get("/reports/{id}", async || "a long report")
+    ///     .limits(RouteLimits { handler_timeout: Some(Duration::from_secs(300)), ..Default::default() });
+    /// let router = Router::new().get("/", async || "Hello, World!").merge(reports);
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    pub fn limits(mut self, limits: RouteLimits) -> Self {
+        let scope = &mut self.scopes[0];
+        scope.limits = limits.within(scope.limits);
+        scope.limits_place = Some(Location::caller());
         self
     }
 

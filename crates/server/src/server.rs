@@ -13,17 +13,19 @@ use std::time::Duration;
 
 use anywire_advice::Advice;
 use anywire_advice::Chain;
+use anywire_http::IntoResponse;
 use anywire_loops::{self as loops, Loops};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::ServerTls;
 use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, ToAddress};
 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
-use self::services::Services;
+use self::services::{Hooks, Services};
 use crate::layer::{GivenLayer, Layer};
 use crate::limits::Limits;
 use crate::loop_choice::LoopChoice;
-use crate::observe::{self, MakeObserver, Observer, RequestLog};
+use crate::observe::{self, Observer, RequestLog};
+use crate::refusal::{Refusal, Refusals};
 use crate::router::{RouteError, Router};
 
 /// A server to be started: its routes, addresses and loops.
@@ -48,7 +50,7 @@ pub struct Server {
     #[cfg(feature = "tls")]
     tls: Option<ServerTls>,
     limits: Limits,
-    observers: Vec<MakeObserver>,
+    hooks: Hooks,
     loops: LoopChoice,
     shutdown_deadline: Duration,
 }
@@ -97,7 +99,7 @@ impl Server {
             #[cfg(feature = "tls")]
             tls: None,
             limits: Limits::default(),
-            observers: Vec::new(),
+            hooks: Hooks::default(),
             loops: LoopChoice::PerCore,
             shutdown_deadline: Duration::from_secs(60),
         }
@@ -185,7 +187,7 @@ impl Server {
     /// again for another one; they are told in this order.
     #[must_use]
     pub fn observe<O: Observer + Clone + Send>(mut self, observer: O) -> Self {
-        self.observers.push(observe::cloned(observer));
+        self.hooks.observers.push(observe::cloned(observer));
         self
     }
 
@@ -194,6 +196,37 @@ impl Server {
     #[must_use]
     pub fn log_requests(self) -> Self {
         self.observe(RequestLog)
+    }
+
+    /// Passes what the server answers by itself to this function, which logs it or words the response: requests that cannot be
+    /// read, that are too large or late, handlers that panic or take too long (all of them: [`RefusalKind`](crate::RefusalKind)).
+    ///
+    /// The result is the response, as a handler's is. A status that is no error becomes the one of the refusal. The server adds
+    /// what frames the response, and closes the connection where it would without this. If the function panics, or its
+    /// response cannot be sent or streams, the peer gets [`Refusal::response`], as without it. It runs on the loop of the
+    /// connection, so it must not block. A peer that speaks clear text to a port with TLS is answered without it.
+    ///
+    /// ```
+    /// use anywire_server::{Json, Refusal, Router, Server};
+    ///
+    /// #[derive(serde::Serialize)]
+    /// struct Problem {
+    ///     status: u16,
+    ///     detail: String,
+    /// }
+    ///
+    /// let server = Server::new(Router::new()).on_refusal(|refusal: &Refusal<'_>| {
+    ///     Json(Problem { status: refusal.status.as_u16(), detail: refusal.text.to_owned() })
+    /// });
+    /// # drop(server);
+    /// ```
+    #[must_use]
+    pub fn on_refusal<R: IntoResponse>(
+        mut self,
+        hook: impl Fn(&Refusal<'_>) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.refusals = Refusals::by(hook);
+        self
     }
 
     /// Runs on so many loops of its own instead of one a core.
@@ -237,7 +270,7 @@ impl Server {
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
             addresses.iter().map(|address| Listener::bind(address, &listen, &loops)).collect();
-        let services = Arc::new(Services::new(table, self.limits, self.observers, loops.len()));
+        let services = Arc::new(Services::new(table, self.limits, self.hooks, loops.len()));
         let listeners = listeners?.into_iter().map(|listener| {
             let serving = Arc::clone(&services);
             listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))

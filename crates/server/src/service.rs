@@ -17,7 +17,8 @@ use crate::dispatch::Dispatch;
 use crate::h1::Session;
 use crate::limits::Limits;
 use crate::observe::{MakeObserver, Observers};
-use crate::router::Table;
+use crate::refusal::Refusals;
+use crate::router::{EndpointId, Table};
 
 /// A server on one loop.
 pub(crate) struct Service {
@@ -59,10 +60,11 @@ impl Service {
         limits: Limits,
         counters: Arc<Live>,
         observers: &[MakeObserver],
+        refusals: Refusals,
     ) -> Self {
         let observers = Observers::new(observers, Arc::clone(&counters));
         Self {
-            dispatch: Rc::new(Dispatch::observed(table, limits.body_bytes, Arc::clone(&counters), observers)),
+            dispatch: Rc::new(Dispatch::hooked(table, &limits, Arc::clone(&counters), observers, refusals)),
             limits,
             counters,
             date: RefCell::new(DateLine::new()),
@@ -80,6 +82,12 @@ impl Service {
         let mut date = self.date.borrow_mut();
         let line = date.line(clock::unix_time());
         line.try_into().expect("all date lines have the same length")
+    }
+
+    /// The limits of a request that this handler answers; those of the server if there is none.
+    #[inline]
+    pub(crate) fn limits_of(&self, endpoint: Option<EndpointId>) -> &Limits {
+        self.dispatch.own_limits(endpoint).unwrap_or(&self.limits)
     }
 
     pub(crate) fn take_spare(&self) -> Box<Session> {

@@ -12,6 +12,7 @@ use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FI
 use super::stream::{Half, Stream, StreamMap};
 use super::window::InWindow;
 use super::{Code, Error, GoAway, Limits, MessageError, StreamId};
+use crate::h1::DecodeError;
 use crate::{Headers, RequestHead, ResponseHead};
 
 /// The engine of one HTTP/2 connection.
@@ -50,6 +51,8 @@ pub struct Engine {
     pub(super) going: Going,
     pub(super) reset_budget: Budget,
     pub(super) idle_budget: Budget,
+    /// The driver answers what is too large.
+    pub(super) leaves_refusals: bool,
     settings_sent: Option<Instant>,
     pub(super) heard: Instant,
     ping_sent: Option<Instant>,
@@ -155,6 +158,17 @@ pub enum Event<'b> {
         /// What is wrong with what the peer has sent. `None` if the peer has reset it, or if it was one stream too many.
         why: Option<MessageError>,
     },
+    /// A request whose head or trailers are larger than a limit, if [`Engine::leave_refusals`] was called. The driver answers
+    /// it with [the status of the error](DecodeError::status), and resets the stream behind that (`NO_ERROR`). Nothing else
+    /// comes of its head. If it is the trailers, nothing more comes of its body.
+    Refused {
+        /// The stream.
+        id: StreamId,
+        /// The limit.
+        limit: DecodeError,
+        /// The method is known to be HEAD: the response has no body.
+        asks_head: bool,
+    },
     /// The peer takes no streams behind [`last`](GoAway::last). Those that it had not processed follow as [`Event::Reset`].
     GoAway(GoAway),
 }
@@ -226,11 +240,18 @@ impl Engine {
             going: Going::No,
             reset_budget: Budget::FULL,
             idle_budget: Budget::FULL,
+            leaves_refusals: false,
             settings_sent: Some(now),
             heard: now,
             ping_sent: None,
             limits,
         }
+    }
+
+    /// From now on a request that is too large is [`Event::Refused`], for the driver to answer. Without this the engine
+    /// answers it without a body, and the driver gets an [`Event::Reset`] at most.
+    pub fn leave_refusals(&mut self) {
+        self.leaves_refusals = true;
     }
 
     /// How many streams have not ended.

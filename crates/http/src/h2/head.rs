@@ -16,6 +16,8 @@ pub(super) struct HeadDecoder {
     limits: HeadLimits,
     /// Whether `:protocol` may be used.
     extended_connect: bool,
+    /// The method of the head that was refused last is HEAD.
+    refused_head: bool,
 }
 
 /// What one block may hold.
@@ -44,7 +46,12 @@ struct Seen {
 
 impl HeadDecoder {
     pub(super) fn new(limits: HeadLimits, table_bytes: usize, extended_connect: bool) -> Self {
-        Self { hpack: Decoder::new(table_bytes), limits, extended_connect }
+        Self { hpack: Decoder::new(table_bytes), limits, extended_connect, refused_head: false }
+    }
+
+    /// Whether the method of the request that was refused last is known to be HEAD.
+    pub(super) fn refused_head(&self) -> bool {
+        self.refused_head
     }
 
     fn of_head(&self) -> Max {
@@ -91,10 +98,12 @@ impl HeadDecoder {
             Ok(())
         })?;
         if let Some(refusal) = seen.refusal {
+            self.refused_head = *method == Method::HEAD;
             return Ok(Err(refusal));
         }
         if path.len().max(authority.len()) > self.limits.target_bytes {
             let limit = self.limits.target_bytes;
+            self.refused_head = *method == Method::HEAD;
             return Ok(Err(MessageError::Limit(DecodeError::StartLineTooLong { limit })));
         }
         let is_connect = *method == Method::CONNECT;

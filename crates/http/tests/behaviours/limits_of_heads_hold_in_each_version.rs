@@ -3,8 +3,8 @@
 
 use crate::support::h2::*;
 use crate::support::{Event, requests, responses};
-use anywire_http::h2::{Code, Limits, MessageError};
-use anywire_http::{HeadLimits, Method, RequestHead, h1};
+use anywire_http::h2::{Code, Limits, MessageError, ResponseParts};
+use anywire_http::{HeadLimits, Headers, Method, RequestHead, StatusCode, h1};
 
 /// What has become of a message of some size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -391,5 +391,33 @@ fn the_pieces_of_a_cookie_are_one_field() {
         let what = format!("{fields:?}");
         let message = Message { fields, ..Message::of("/", "a") };
         assert_eq!(message.fate(head, Version::Http2, Role::Server), expected, "{what}");
+    }
+}
+
+/// A driver that wants to word what is refused answers it by itself, and the stream ends behind that.
+#[test]
+fn what_is_too_large_may_be_left_to_the_driver() {
+    let mut server = End::server(Limits::default());
+    server.engine.leave_refusals();
+    let fields = vec![0x80 | 50; 101];
+    let too_many = |stream, flags, block: &[u8]| frame(HEADERS, flags, stream, &[block, &fields].concat());
+    // Its method as a literal, where the other names an entry of the static table.
+    let head: &[u8] = &[b"\x02\x04HEAD", &REQUEST[1..]].concat();
+    for (stream, flags, block, asks_head) in [
+        (1, END_HEADERS | END_STREAM, REQUEST, false),
+        (3, END_HEADERS | END_STREAM, head, true),
+        (5, END_HEADERS, REQUEST, false),
+    ] {
+        let events = server.events(&too_many(stream, flags, block)).expect("it lives");
+        let method = if asks_head { " HEAD" } else { "" };
+        assert_eq!(events, [format!("{stream} refused TooManyHeaders {{ limit: 100 }}{method}")]);
+        let id = server.newest.expect("a stream");
+        let fields = Headers::new();
+        let parts = ResponseParts::new(StatusCode::URI_TOO_LONG, &fields);
+        server.engine.respond(id, &parts, true, &mut server.out).expect("it is open");
+        server.engine.reset(id, Code::NO_ERROR, &mut server.out);
+        let is_reset = server.resets().contains(&(stream, Code::NO_ERROR));
+        assert_eq!(is_reset, flags & END_STREAM == 0, "the rest of the request is not wanted");
+        assert!(server.engine.is_idle());
     }
 }

@@ -6,22 +6,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use anywire_advice::Chain;
 use anywire_http::gateway::status_of_call;
 use anywire_http::h1::encode;
-use anywire_http::{Body, BodyError, Fault, IntoResponse, Response, StatusCode};
+use anywire_http::{Body, BodyError, Fault, Response, StatusCode};
+use anywire_wire::Address;
 use bytes::Bytes;
 
 use super::{Asks, Dispatch};
 use crate::contained::{Payload, dispose, drop_caught, text};
-use crate::respond::failed;
+use crate::context::FreeContext;
+use crate::refusal::{Refusal, RefusalKind};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::upgrade::Continuation;
 
 impl Dispatch {
     /// Looks at a response before it is sent.
     #[inline]
-    pub(super) fn vet(&self, endpoint: EndpointId, response: &mut Response, asks: Asks) {
+    pub(super) fn vet(
+        &self,
+        endpoint: EndpointId,
+        response: &mut Response,
+        asks: Asks,
+        context: Option<&FreeContext>,
+    ) {
         if asks != Asks::Anything || !response.is_plain() || response.status.is_informational() {
             cold_path();
-            self.vet_other(endpoint, response, asks);
+            self.vet_other(endpoint, response, asks, context.map(FreeContext::peer));
         }
     }
 
@@ -44,7 +53,7 @@ impl Dispatch {
 
     /// Replaces a response that would break its connection by a 500, and logs one with a cause.
     #[cold]
-    fn vet_other(&self, endpoint: EndpointId, response: &mut Response, asks: Asks) {
+    fn vet_other(&self, endpoint: EndpointId, response: &mut Response, asks: Asks, peer: Option<&Address>) {
         let answers_head = asks == Asks::Head;
         let status = response.status.as_u16();
         // A maker of the answer to HEAD may state the length of what GET gets beside no body, as with other servers.
@@ -55,7 +64,7 @@ impl Dispatch {
             response.body = Body::withheld(Some(length));
         }
         if let Some(cause) = unsendable(response, asks) {
-            let refusal = self.refuse(Some(endpoint), status, &cause);
+            let refusal = self.refuse(Some(endpoint), status, &cause, peer);
             self.replace(Some(endpoint), response, refusal);
         } else if let Some(cause) = response.cause() {
             let (method, route) = self.name(Some(endpoint));
@@ -71,11 +80,18 @@ impl Dispatch {
 
     /// The response instead of one that would break its connection.
     #[cold]
-    pub(crate) fn refuse(&self, endpoint: Option<EndpointId>, status: u16, cause: &str) -> Response {
+    pub(crate) fn refuse(
+        &self,
+        endpoint: Option<EndpointId>,
+        status: u16,
+        cause: &str,
+        peer: Option<&Address>,
+    ) -> Response {
         let (method, route) = self.name(endpoint);
         self.counters.failures.increment();
         tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
-        failed()
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        self.word(endpoint, &Refusal::new(RefusalKind::Unsendable, status, FAILED).of(peer))
     }
 
     /// The response for a handler that panicked, or for this layer around it. Other requests go on.
@@ -85,6 +101,7 @@ impl Dispatch {
         endpoint: Option<EndpointId>,
         layer: Option<&str>,
         panic: Payload,
+        peer: Option<&Address>,
     ) -> Response {
         match layer {
             None => self.note_panic(endpoint, panic),
@@ -102,15 +119,32 @@ impl Dispatch {
                 dispose(panic);
             }
         }
-        failed()
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        self.word(endpoint, &Refusal::new(RefusalKind::Panic, status, FAILED).of(peer))
     }
 
     /// The response for a handler whose deadline has passed.
-    pub(super) fn timed_out(&self, endpoint: EndpointId) -> Response {
+    pub(super) fn timed_out(&self, endpoint: EndpointId, peer: Option<&Address>) -> Response {
         let (method, route) = self.name(Some(endpoint));
         self.counters.handler_timeouts.increment();
         tracing::error!(method, route, status = 503, "a handler took too long and was cancelled");
-        (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long").into_response()
+        let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
+        self.word(Some(endpoint), &Refusal::new(RefusalKind::HandlerTimeout, status, text).of(peer))
+    }
+
+    /// The response to a request that is one too many of its route.
+    pub(super) fn too_many(&self, endpoint: EndpointId, peer: Option<&Address>) -> Response {
+        let (method, route) = self.name(Some(endpoint));
+        self.counters.concurrency_refusals.increment();
+        tracing::debug!(method, route, status = 503, "a request was refused: too many are in work");
+        let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "too many requests of this kind are in work");
+        let refusal = Refusal::new(RefusalKind::Concurrency, status, text).of(peer);
+        let mut response = self.word(Some(endpoint), &refusal);
+        if !response.headers.contains("retry-after") {
+            let set = response.headers.append("retry-after", "1");
+            debug_assert!(set.is_ok(), "a number is a value");
+        }
+        response
     }
 
     /// Drops a handler that has not ended, or a value of it. A panic of the destructor is counted.

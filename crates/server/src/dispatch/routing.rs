@@ -8,16 +8,19 @@ use std::thread;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
-use crate::contained::{Payload, dispose};
+use crate::contained::{Payload, dispose, drop_caught};
 use crate::extract::StatesId;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
+use crate::route_limits::Permit;
 use crate::router::{EndpointId, Matched};
 
 /// A run that finds the route of its request, and runs the endpoint of that.
 pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
     inner: Inner,
+    /// One of those that the route has.
+    permit: Option<Permit>,
 }
 
 /// What runs there.
@@ -26,11 +29,13 @@ enum Inner {
     Running(EndpointId, Slot),
     /// It has, before its first poll.
     Panicked(EndpointId, Payload),
+    /// More requests are under way than the route may have.
+    Refused(Response),
 }
 
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, inner: Inner::None }
+        Self { dispatch, inner: Inner::None, permit: None }
     }
 }
 
@@ -55,6 +60,13 @@ impl Run for Routing {
         let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
         asked.set_route(endpoint, params);
         dispatch.routed.set(Some(endpoint));
+        match dispatch.admit(endpoint, Some(asked.peer())) {
+            Ok(permit) => self.permit = permit,
+            Err(refusal) => {
+                self.inner = Inner::Refused(refusal);
+                return Ok(());
+            }
+        }
         let kept = dispatch.slots[endpoint.index()].take();
         self.inner = match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
             Ok(mut slot) => match slot.as_mut().begin(request, None) {
@@ -75,6 +87,7 @@ impl Run for Routing {
             Inner::None => return Ok(Poll::Pending),
             Inner::Running(endpoint, slot) => (endpoint, slot),
             Inner::Panicked(endpoint, panic) => return Ok(Poll::Ready(answer(&dispatch, endpoint, panic))),
+            Inner::Refused(refusal) => return Ok(Poll::Ready(refusal)),
         };
         let outer = dispatch.work.label();
         dispatch.work.begins(dispatch.slots[endpoint.index()].label());
@@ -86,10 +99,12 @@ impl Run for Routing {
                 Poll::Pending
             }
             Ok(ready) => {
+                self.permit = None;
                 dispatch.put_slot(endpoint, slot);
                 ready
             }
             Err(panic) => {
+                self.permit = None;
                 dispatch.drop_slot(endpoint, slot);
                 Poll::Ready(answer(&dispatch, endpoint, panic))
             }
@@ -97,10 +112,12 @@ impl Run for Routing {
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
+        self.permit = None;
         match (std::mem::replace(&mut self.inner, Inner::None), self.dispatch.upgrade()) {
             (Inner::Running(endpoint, slot), Some(dispatch)) => dispatch.drop_slot(endpoint, slot),
             (Inner::Running(_, mut slot), None) => return slot.as_mut().cancel(),
             (Inner::Panicked(_, panic), _) => dispose(panic),
+            (Inner::Refused(refusal), _) => return drop_caught(refusal).map_or(Ok(()), Err),
             (Inner::None, _) => {}
         }
         Ok(())
@@ -117,7 +134,7 @@ impl Drop for Routing {
 /// The response of an endpoint that has panicked.
 #[cold]
 fn answer(dispatch: &Dispatch, endpoint: EndpointId, panic: Payload) -> Response {
-    dispatch.panicked(Some(endpoint), dispatch.table.outermost_layer(endpoint), panic)
+    dispatch.panicked(Some(endpoint), dispatch.table.outermost_layer(endpoint), panic, None)
 }
 
 /// The response to a request that a layer has kept beyond the end of the server.

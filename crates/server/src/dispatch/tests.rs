@@ -76,7 +76,7 @@ impl Session {
         let router = Router::new().state(gates.clone()).state(dropped.clone()).get("/wait/{number}", wait);
         let (table, counters) = (Arc::new(router.build().expect("routes are right")), Arc::<Live>::default());
         Self {
-            dispatch: Rc::new(Dispatch::new(table, 0, Arc::clone(&counters))),
+            dispatch: Rc::new(Dispatch::new(table, &Limits::default(), Arc::clone(&counters))),
             gates,
             dropped,
             counters,
@@ -133,7 +133,8 @@ impl Session {
             stream.left = stream.left.saturating_sub(Duration::from_secs(seconds));
         }
         let late: Vec<_> = self.streams.extract_if(.., |_, stream| stream.left.is_zero()).collect();
-        self.answered.extend(late.into_iter().map(|(id, stream)| (id, stream.run.time_out().status)));
+        self.answered
+            .extend(late.into_iter().map(|(id, stream)| (id, stream.run.time_out(&mut None).status)));
     }
 
     fn let_go(&mut self, number: usize) {

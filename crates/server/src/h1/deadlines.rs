@@ -3,12 +3,14 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use anywire_http::{BodyError, IntoResponse, StatusCode};
+use anywire_http::{BodyError, StatusCode};
 use anywire_wire::Connection;
 
 use super::session::{Closing, Session, Stage};
 use crate::connection::End;
+use crate::context::FreeContext;
 use crate::observe::ExchangeEnd;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::service::Service;
 use crate::timers::{Expired, Waits};
 
@@ -21,7 +23,7 @@ impl Session {
 
     /// Starts to wait. Returns the time until the first deadline, if there is one.
     pub(crate) fn wait(&mut self, now: Instant, service: &Service) -> Option<Duration> {
-        self.timers.wait(self.waits(), now, &service.limits)
+        self.timers.wait(self.waits(), now, service.limits_of(self.request.endpoint))
     }
 
     /// Whether the connection waits for the rest of its first head and for nothing else.
@@ -48,8 +50,13 @@ impl Session {
 
     /// Acts on the first deadline that has passed. Returns true if the session is to be polled again, for
     /// example to send a 408.
-    pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
-        let limits = &service.limits;
+    pub(crate) fn expire(
+        &mut self,
+        connection: &Connection,
+        context: &mut Option<FreeContext>,
+        service: &Service,
+    ) -> ControlFlow<End, bool> {
+        let limits = service.limits_of(self.request.endpoint);
         self.timers.look(connection, limits);
         let counters = &service.counters;
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
@@ -58,7 +65,7 @@ impl Session {
             Expired::Handler => {
                 self.upload = None;
                 if let Stage::Handling(run) = std::mem::replace(&mut self.stage, Stage::Next) {
-                    self.last_response(run.time_out(), service);
+                    self.last_response(run.time_out(context), service);
                 }
             }
             Expired::BodySilent => {
@@ -99,9 +106,9 @@ impl Session {
     /// Answers a head that is not complete in time.
     pub(crate) fn refuse_late_head(&mut self, connection: &Connection, service: &Service) {
         service.counters.head_timeouts.increment();
-        let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.begin_unknown(connection, service);
-        self.last_response(response.into_response(), service);
+        let text = "the request's head did not come in time";
+        let refusal = Refusal::new(RefusalKind::HeadTimeout, StatusCode::REQUEST_TIMEOUT, text);
+        self.refuse_by(&refusal, connection, service);
     }
 
     /// Stops waiting for the rest of a body.

@@ -22,7 +22,8 @@ impl Session {
             };
             match read {
                 Poll::Ready(Ok(read)) if self.upload.is_some() => {
-                    self.timers.received_early(read, &env.service.limits);
+                    let limits = env.service.limits_of(self.request.endpoint);
+                    self.timers.received_early(read, limits);
                 }
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => {

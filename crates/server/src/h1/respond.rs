@@ -6,11 +6,12 @@ use std::task::{Context, Poll};
 
 use anywire_http::gateway::status_of_call;
 use anywire_http::h1::{Framing, HeadInfo, encode};
-use anywire_http::{BodyError, Fault, IntoResponse, Method, RequestHead, Response, StatusCode, Version};
+use anywire_http::{BodyError, Fault, Method, RequestHead, Response, StatusCode, Version};
 
 use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
 use crate::connection::Env;
 use crate::observe::ExchangeEnd;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
@@ -53,8 +54,9 @@ impl Session {
             if response.status == StatusCode::SWITCHING_PROTOCOLS {
                 // Its bytes would be taken for the other protocol.
                 service.counters.refused.increment();
-                let message = "an upgrade takes a body only if the handler reads it; send none";
-                let refusal = (StatusCode::BAD_REQUEST, message).into_response();
+                let text = "an upgrade takes a body only if the handler reads it; send none";
+                let refusal = Refusal::new(RefusalKind::UpgradeWithBody, StatusCode::BAD_REQUEST, text);
+                let refusal = service.dispatch.word(request.endpoint, &refusal);
                 service.dispatch.replace(request.endpoint, response, refusal);
             }
             // A body that is not sent is not read either, though it may be the request's own.
@@ -160,7 +162,7 @@ impl Session {
                 Ok(polled) => polled,
                 Err(panic) => {
                     env.service.dispatch.note_panic(self.request.endpoint, panic);
-                    self.break_off(StatusCode::INTERNAL_SERVER_ERROR, env.service);
+                    self.break_off(StatusCode::INTERNAL_SERVER_ERROR, env);
                     return Continue(Poll::Ready(()));
                 }
             };
@@ -191,7 +193,7 @@ impl Session {
                     return Continue(Poll::Ready(()));
                 }
                 Err(error) => {
-                    self.fail_body(error, env.service);
+                    self.fail_body(error, env);
                     return Continue(Poll::Ready(()));
                 }
             }
@@ -200,10 +202,10 @@ impl Session {
 
     /// The body of a response has failed.
     #[cold]
-    fn fail_body(&mut self, error: BodyError, service: &Service) {
+    fn fail_body(&mut self, error: BodyError, env: &Env<'_>) {
         let status = status_of_body(&error);
-        service.dispatch.body_failed(self.request.endpoint, error);
-        self.break_off(status, service);
+        env.service.dispatch.body_failed(self.request.endpoint, error);
+        self.break_off(status, env);
     }
 
     /// Ends the current stage. The destructor of a body may panic.
@@ -214,7 +216,8 @@ impl Session {
 
     /// Handles a response whose body broke off. If the connection has taken none of it, an error status replaces it: that of the
     /// request's own body if that broke off, else `status`. Otherwise the connection ends where the response broke off.
-    fn break_off(&mut self, status: StatusCode, service: &Service) {
+    fn break_off(&mut self, status: StatusCode, env: &Env<'_>) {
+        let service = env.service;
         let Stage::Streaming { framing, .. } = self.stage else { return };
         self.drop_stage(service);
         if !self.output.truncate(self.begins_at) {
@@ -225,10 +228,12 @@ impl Session {
             self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;
         }
-        let mut response = match self.upload_fault() {
-            Some(status) => status.into(),
-            None => (status, FAILED).into_response(),
+        let refusal = match self.upload_fault() {
+            Some(status) => Refusal::new(RefusalKind::RequestBody, status, ""),
+            None => Refusal::new(RefusalKind::ResponseBody, status, FAILED),
         };
+        let peer = env.connection.peer();
+        let mut response = service.dispatch.word(self.request.endpoint, &refusal.of(Some(&peer)));
         self.respond(&mut response, service);
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use anywire_advice::Chain;
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder};
-use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response, Version};
+use anywire_http::{Body, Buffer, Fault, RequestHead, Response, Version};
 use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
@@ -22,6 +22,7 @@ use crate::context::{Origin, Told};
 use crate::dispatch::Run;
 use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
 use crate::timers::Timers;
@@ -301,16 +302,20 @@ impl Session {
     fn refuse(&mut self, error: &DecodeError, connection: &Connection, service: &Service) {
         let status = error.status();
         tracing::debug!(status = status.as_u16(), cause = %error, "a request cannot be read");
-        let response = (status, Chain(error).for_peer().to_string()).into_response();
-        self.begin_unknown(connection, service);
-        self.last_response(response, service);
+        let text = Chain(error).for_peer().to_string();
+        let is_limit = error.fault() == Fault::Limit;
+        let kind = if is_limit { RefusalKind::TooLarge } else { RefusalKind::Malformed };
+        self.refuse_by(&Refusal::new(kind, status, &text), connection, service);
     }
 
-    /// What is answered next is no request, or only the beginning of one.
+    /// Answers what is no request, or only the beginning of one.
     #[cold]
-    pub(super) fn begin_unknown(&mut self, connection: &Connection, service: &Service) {
+    pub(super) fn refuse_by(&mut self, refusal: &Refusal<'_>, connection: &Connection, service: &Service) {
+        let peer = connection.peer();
         self.request = RequestFacts::UNKNOWN;
-        self.exchange = service.dispatch.observers().begin_unknown(Version::HTTP_11, || connection.peer());
+        self.exchange = service.dispatch.observers().begin_unknown(Version::HTTP_11, &peer);
+        let response = service.dispatch.word(None, &refusal.of(Some(&peer)));
+        self.last_response(response, service);
     }
 
     /// The exchanges under way will not end well.

@@ -119,7 +119,7 @@ impl Session {
                     }
                     match self.read(cx, env)? {
                         Poll::Ready(read) => {
-                            self.timers.received(read, &env.service.limits);
+                            self.timers.received(read, env.service.limits_of(self.request.endpoint));
                         }
                         Poll::Pending if moved => return Continue(Poll::Ready(true)),
                         Poll::Pending => {
@@ -221,7 +221,7 @@ impl Session {
                         return Continue(Poll::Pending);
                     }
                     let Poll::Ready(read) = self.read(cx, env)? else { return Continue(Poll::Pending) };
-                    self.timers.received(read, &env.service.limits);
+                    self.timers.received(read, env.service.limits_of(self.request.endpoint));
                 }
                 Err(_) => break,
             }

@@ -71,7 +71,8 @@ impl Session {
             Stage::Tunnel(..) => Waits { half_closed, ..Waits::default() },
             _ => Waits { handler, body, write, half_closed, ..Waits::default() },
         };
-        stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| after(now, left));
+        let limits = service.limits_of(stream.endpoint);
+        stream.deadline = stream.timers.wait(waits, now, limits).map(|left| after(now, left));
         self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
     }
 
@@ -139,8 +140,8 @@ impl Session {
     }
 
     fn expire_stream(&mut self, id: StreamId, service: &Service) {
-        let (counters, limits) = (&service.counters, &service.limits);
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        let (counters, limits) = (&service.counters, service.limits_of(stream.endpoint));
         self.changed.push(id);
         stream.timers.count(precise());
         match stream.timers.expired(limits) {
@@ -154,7 +155,7 @@ impl Session {
                 stream.stage = Self::respond(
                     parts,
                     id,
-                    &mut run.time_out(),
+                    &mut run.time_out(&mut stream.context),
                     &mut stream.asks,
                     endpoint,
                     &mut stream.exchange,

@@ -4,6 +4,7 @@
 //! Each stream has a waker and deadlines of its own. What wakes one polls that one.
 
 mod deadlines;
+mod refused;
 mod session;
 mod stream;
 mod upload;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::h2::{Abuse, Code, Error, Event, Limits, Protocol, StreamId, StreamMap};
-use anywire_http::{Body, Buffer, Method, RequestHead, Response};
+use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
 use anywire_loops::clock::precise;
 use anywire_mux::{Http2, StreamWaker, Streams, Woken};
 
@@ -25,7 +25,7 @@ pub(crate) struct Session {
     pub(super) streams: StreamMap<Box<Stream>>,
     /// The exchanges whose responses are written and have not left.
     pub(super) written: Written,
-    woken: Arc<Woken<StreamId>>,
+    pub(super) woken: Arc<Woken<StreamId>>,
     /// What has woken an earlier stream, for the next one.
     spare_waker: Option<Arc<StreamWaker<StreamId>>>,
     /// Streams to be polled in this turn.
@@ -80,8 +80,10 @@ impl Session {
     pub(crate) fn new(input: Buffer, service: &Service) -> Self {
         let limits = Limits { head: service.limits.head, ..service.limits.http2 };
         service.counters.http2_connections.increment();
+        let mut link = Http2::server(limits, precise(), input, service.take_output());
+        link.engine.leave_refusals();
         Self {
-            link: Http2::server(limits, precise(), input, service.take_output()),
+            link,
             streams: StreamMap::default(),
             written: Written::default(),
             woken: Arc::default(),
@@ -233,8 +235,7 @@ impl Session {
                 Ok(Some(Event::Data { id, data, end })) => {
                     let length = data.len();
                     let stream = self.streams.get_mut(&id);
-                    let is_read =
-                        stream.is_some_and(|stream| stream.received(data, end, now, &env.service.limits));
+                    let is_read = stream.is_some_and(|stream| stream.received(data, end, now, env.service));
                     if is_read {
                         // Pieces of a body that come together wake its reader once.
                         if self.touched.last() != Some(&id) {
@@ -251,7 +252,8 @@ impl Session {
                         self.touched.push(id);
                     }
                 }
-                Ok(Some(Event::Reset { id, code, by_peer, .. })) => self.lose(id, code, by_peer, env.service),
+                Ok(Some(Event::Reset { id, code, by_peer, .. })) => self.lose(id, code, by_peer, env),
+                Ok(Some(Event::Refused { id, limit, asks_head })) => self.refuse(id, &limit, asks_head, env),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.fail(error, env.service);
@@ -264,16 +266,24 @@ impl Session {
     }
 
     /// A stream is gone, by the peer or by its fault.
-    fn lose(&mut self, id: StreamId, code: Code, by_peer: bool, service: &Service) {
-        let counters = &service.counters;
+    fn lose(&mut self, id: StreamId, code: Code, by_peer: bool, env: &Env<'_>) {
+        let (service, counters) = (env.service, &env.service.counters);
         match self.streams.remove(&id) {
             Some(mut stream) => {
                 counters.abandoned.increment();
                 stream.exchange.ends(if by_peer { ExchangeEnd::PeerReset } else { ExchangeEnd::PeerFault });
                 service.dispatch.drop_contained(stream.endpoint, stream);
             }
-            None if code == Code::REFUSED_STREAM => counters.refused_streams.increment(),
-            None => counters.bad_requests.increment(),
+            None => {
+                let is_one_too_many = code == Code::REFUSED_STREAM;
+                if is_one_too_many { &counters.refused_streams } else { &counters.bad_requests }.increment();
+                if !by_peer {
+                    let observers = service.dispatch.observers();
+                    observers
+                        .begin_unknown(Version::HTTP_2, &env.connection.peer())
+                        .end_by(ExchangeEnd::Refused);
+                }
+            }
         }
     }
 

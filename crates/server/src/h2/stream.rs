@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::h2::{Code, ResponseParts, StreamId, Unsent};
-use anywire_http::{Body, BodyError, Headers, IntoResponse, Response, StatusCode};
+use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
 use anywire_loops::clock::precise;
 use anywire_mux::{Http2, Next, Outgoing, Sent, Streams, Upgraded, send};
 use bytes::Bytes;
 
 use super::session::{Parts, Session};
 use super::upload::Upload;
-use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
 use crate::observe::{ExchangeEnd, Tracked};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
@@ -101,9 +101,9 @@ impl Stream {
     }
 
     /// Takes a part of the request's body. Returns false if nobody reads that.
-    pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, limits: &Limits) -> bool {
+    pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, service: &Service) -> bool {
         self.timers.count(now);
-        self.timers.received(data.len(), limits);
+        self.timers.received(data.len(), service.limits_of(self.endpoint));
         self.exchange.received(data.len());
         self.upload.as_mut().is_some_and(|upload| upload.received(data, end))
     }
@@ -138,7 +138,7 @@ impl Session {
         exchange: &mut Tracked,
     ) -> Stage {
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
+            let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade", None);
             parts.service.dispatch.replace(endpoint, response, refusal);
         }
         let mut tunnel = None;
@@ -146,15 +146,16 @@ impl Session {
             tunnel = Continuation::take_from(response);
             if tunnel.is_none() {
                 parts.service.counters.refused.increment();
-                let refusal =
-                    (StatusCode::NOT_IMPLEMENTED, "this path speaks no other protocol").into_response();
+                let (status, text) = (StatusCode::NOT_IMPLEMENTED, "this path speaks no other protocol");
+                let refusal = Refusal::new(RefusalKind::NoProtocol, status, text);
+                let refusal = parts.service.dispatch.word(endpoint, &refusal);
                 parts.service.dispatch.replace(endpoint, response, refusal);
             }
         }
         let mut sent = Self::send_head(parts, id, response, asks);
         if let Err(error @ Unsent::TooLarge { .. }) = sent {
             let (status, cause) = (response.status.as_u16(), error.to_string());
-            let refusal = parts.service.dispatch.refuse(endpoint, status, &cause);
+            let refusal = parts.service.dispatch.refuse(endpoint, status, &cause, None);
             parts.service.dispatch.replace(endpoint, response, refusal);
             sent = Self::send_head(parts, id, response, asks);
             tunnel = None;

@@ -28,20 +28,17 @@ use crate::router::EndpointId;
 pub(crate) trait OnLoop {
     /// Memory for one run of it after another, around what is inside.
     fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot;
-
-    fn name(&self) -> &'static str;
 }
 
 /// What a loop has of a layer of this type.
 pub(super) struct LocalLayer<L: Layer<Args>, Args> {
     local: Rc<L::Local>,
-    name: &'static str,
     args: PhantomData<fn() -> Args>,
 }
 
 impl<L: Layer<Args>, Args> LocalLayer<L, Args> {
-    pub(super) fn new(local: L::Local, name: &'static str) -> Self {
-        Self { local: Rc::new(local), name, args: PhantomData }
+    pub(super) fn new(local: L::Local) -> Self {
+        Self { local: Rc::new(local), args: PhantomData }
     }
 }
 
@@ -50,10 +47,6 @@ impl<L: Layer<Args>, Args: 'static> OnLoop for LocalLayer<L, Args> {
         let local = Rc::clone(&self.local);
         let start = move |request| L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inside)));
         Box::pin(Layering { running: Running::new(start), states })
-    }
-
-    fn name(&self) -> &'static str {
-        self.name
     }
 }
 
@@ -119,7 +112,7 @@ pub(crate) struct Owner {
 /// The code inside of a layer.
 enum Core {
     Handler(Arc<dyn Endpoint>),
-    Layer(Rc<dyn OnLoop>, Rc<Inside>),
+    Layer(Rc<dyn OnLoop>, &'static str, Rc<Inside>),
     /// The route is looked up.
     Routes,
 }
@@ -127,6 +120,8 @@ enum Core {
 /// A layer of a chain, and whose states it sees.
 pub(crate) struct Link {
     pub(crate) layer: Rc<dyn OnLoop>,
+    /// For the log.
+    pub(crate) name: &'static str,
     pub(crate) states: Option<StatesId>,
 }
 
@@ -149,8 +144,8 @@ pub(super) fn inside(
         Centre::Routes => (Core::Routes, None),
     };
     let centre = Rc::new(Inside::new(core, states, owner));
-    layers.rev().fold(centre, |inside, Link { layer, states }| {
-        Rc::new(Inside::new(Core::Layer(layer, inside), states, owner))
+    layers.rev().fold(centre, |inside, Link { layer, name, states }| {
+        Rc::new(Inside::new(Core::Layer(layer, name, inside), states, owner))
     })
 }
 
@@ -159,7 +154,7 @@ pub(crate) fn slot(mut layers: impl DoubleEndedIterator<Item = Link>, centre: Ce
     let outermost = layers.next();
     let inside = inside(layers, centre, owner);
     match outermost {
-        Some(Link { layer, states }) => layer.slot(states, inside),
+        Some(Link { layer, states, .. }) => layer.slot(states, inside),
         None => inside.make(),
     }
 }
@@ -171,12 +166,12 @@ impl Inside {
 
     /// Begins a run, to be polled. The request sees the states of what runs.
     #[inline]
-    pub(super) fn begin(&self, request: Request) -> thread::Result<Slot> {
+    pub(super) fn begin(&self, request: &mut Option<Request>) -> thread::Result<Slot> {
         let mut slot = match self.free.take() {
             Some(slot) => slot,
             None => self.new_slot()?,
         };
-        match slot.as_mut().begin(&mut Some(request), self.states) {
+        match slot.as_mut().begin(request, self.states) {
             Ok(()) => Ok(slot),
             Err(panic) => {
                 self.drop_slot(slot);
@@ -195,7 +190,7 @@ impl Inside {
         match &self.core {
             Core::Handler(handler) => handler.slot(),
             // The request sees its states already.
-            Core::Layer(layer, inside) => layer.slot(None, Rc::clone(inside)),
+            Core::Layer(layer, _, inside) => layer.slot(None, Rc::clone(inside)),
             Core::Routes => Box::pin(Routing::new(Weak::clone(&self.owner.dispatch))),
         }
     }
@@ -224,7 +219,7 @@ impl Inside {
     #[cold]
     pub(super) fn panicked(&self, panic: Payload) -> Response {
         match self.owner.dispatch.upgrade() {
-            Some(dispatch) => dispatch.panicked(self.owner.endpoint, self.layer_name(), panic),
+            Some(dispatch) => dispatch.panicked(self.owner.endpoint, self.layer_name(), panic, None),
             None => {
                 dispose(panic);
                 respond::failed()
@@ -244,7 +239,7 @@ impl Inside {
     /// The name of the layer, if the code is one.
     fn layer_name(&self) -> Option<&'static str> {
         match &self.core {
-            Core::Layer(layer, _) => Some(layer.name()),
+            Core::Layer(_, name, _) => Some(name),
             Core::Handler(_) | Core::Routes => None,
         }
     }

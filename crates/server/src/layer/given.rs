@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::chain::{LocalLayer, OnLoop};
+use super::chain::OnLoop;
 use super::{Layer, LayerFault};
 use crate::extract::Needs;
 
@@ -80,6 +80,6 @@ impl<L: Layer<Args>, Args: 'static> AnyLayer for Typed<L, Args> {
     }
 
     fn on_loop(&self) -> Rc<dyn OnLoop> {
-        Rc::new(LocalLayer::<L, Args>::new(self.layer.local(), self.layer.name()))
+        self.layer.on_loop().0
     }
 }

@@ -34,7 +34,8 @@ impl<H: Handler<Args>, Args: 'static> Handler<Within<Args>> for Layered<H, Args>
     async fn call(self, request: Request) -> Response {
         let HandlerParts { endpoint, layers, .. } = self.into_parts();
         let owner = Owner { dispatch: Weak::new(), endpoint: None };
-        let links = layers.iter().map(|layer| Link { layer: layer.on_loop(), states: None });
+        let links =
+            layers.iter().map(|layer| Link { layer: layer.on_loop(), name: layer.name(), states: None });
         let inside = chain::inside(links, Centre::Handler(endpoint, None), &owner);
         Next::into(inside).run(request).await.into_response()
     }

@@ -38,6 +38,12 @@ impl Next {
     #[inline]
     pub(crate) fn going(self, request: Request) -> Going {
         // At once and not with the first poll: the request would otherwise move into this future first.
+        self.begin(&mut Some(request))
+    }
+
+    /// Goes on with a request, which it takes out.
+    #[inline]
+    pub(super) fn begin(self, request: &mut Option<Request>) -> Going {
         let state = match self.inside.begin(request) {
             Ok(slot) => State::Running(slot),
             Err(panic) => State::Panicked(panic),

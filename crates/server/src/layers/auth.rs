@@ -11,7 +11,8 @@ use base64::alphabet::STANDARD;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-use crate::layer::{Layer, LayerFault, Next};
+use crate::layer::LayerFault;
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::{Parts, Request};
 
 /// Answers 401 without a name and a password of which a function says that they are right (RFC 7617).
@@ -100,49 +101,59 @@ pub fn same_secret(one: impl AsRef<[u8]>, other: impl AsRef<[u8]>) -> bool {
     one.len() == other.len() && differences == 0
 }
 
-impl Layer for BasicAuth {
+impl Hook for BasicAuth {
     type Local = Self;
+    type Kept = ();
 
-    fn local(&self) -> Self {
+    fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    async fn call(local: Rc<Self>, mut request: Request, next: Next) -> Response {
-        let decoded = sent(&request, "basic").and_then(|text| LENIENT.decode(text).ok());
+    fn before(local: &Rc<Self>, request: &mut Request) -> Result<(), Response> {
+        let decoded = sent(request, "basic").and_then(|text| LENIENT.decode(text).ok());
         let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
         let pair = decoded.as_deref().and_then(|text| text.split_once(':'));
-        match pair.is_some_and(|(name, password)| (local.allows)(&mut request, name, password)) {
-            true => next.run(request).await,
-            false => refused(&format!("Basic realm=\"{}\", charset=\"UTF-8\"", local.realm)),
+        match pair.is_some_and(|(name, password)| (local.allows)(request, name, password)) {
+            true => Ok(()),
+            false => Err(refused(&format!("Basic realm=\"{}\", charset=\"UTF-8\"", local.realm))),
         }
     }
+
+    fn after(_: &Rc<Self>, (): (), _: &mut Response) {}
 
     fn fault(&self) -> Option<LayerFault> {
         realm_fault(&self.realm)
     }
 }
 
-impl Layer for BearerAuth {
-    type Local = Self;
+by_hook!(BasicAuth, Self);
 
-    fn local(&self) -> Self {
+impl Hook for BearerAuth {
+    type Local = Self;
+    type Kept = ();
+
+    fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    async fn call(local: Rc<Self>, mut request: Request, next: Next) -> Response {
-        let token = sent(&request, "bearer").map(str::to_owned);
+    fn before(local: &Rc<Self>, request: &mut Request) -> Result<(), Response> {
+        let token = sent(request, "bearer").map(str::to_owned);
         match &token {
-            Some(token) if (local.allows)(&mut request, token) => next.run(request).await,
+            Some(token) if (local.allows)(request, token) => Ok(()),
             // Nothing is said of what is wrong unless a token was tried (RFC 6750 section 3.1).
-            Some(_) => refused(&format!("Bearer realm=\"{}\", error=\"invalid_token\"", local.realm)),
-            None => refused(&format!("Bearer realm=\"{}\"", local.realm)),
+            Some(_) => Err(refused(&format!("Bearer realm=\"{}\", error=\"invalid_token\"", local.realm))),
+            None => Err(refused(&format!("Bearer realm=\"{}\"", local.realm))),
         }
     }
+
+    fn after(_: &Rc<Self>, (): (), _: &mut Response) {}
 
     fn fault(&self) -> Option<LayerFault> {
         realm_fault(&self.realm)
     }
 }
+
+by_hook!(BearerAuth, Self);
 
 impl fmt::Debug for BasicAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

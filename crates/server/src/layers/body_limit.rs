@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use anywire_http::{Body, BodyError, Bytes, IntoResponse, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use crate::layer::{Layer, Next};
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::Request;
 
 /// Limits the bodies of requests, whether the handler collects them or streams them.
@@ -42,29 +42,38 @@ impl BodyLimit {
     }
 }
 
-impl Layer for BodyLimit {
+impl Hook for BodyLimit {
     type Local = usize;
+    type Kept = ();
 
-    fn local(&self) -> usize {
+    fn local(&self) -> Self::Local {
         self.bytes
     }
 
-    async fn call(limit: Rc<usize>, request: Request, next: Next) -> Response {
+    fn before(limit: &Rc<usize>, request: &mut Request) -> Result<(), Response> {
         if !request.has_body() {
-            return next.run(request).await;
+            return Ok(());
         }
-        let (parts, body) = request.into_parts();
-        let stated = body.length();
-        if stated.is_some_and(|length| length > *limit as u64) {
-            let message = format!("the body is larger than {limit} bytes");
-            return (StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
+        let body = request.body_mut();
+        match body.length() {
+            Some(length) if length > **limit as u64 => {
+                let message = format!("the body is larger than {limit} bytes");
+                Err((StatusCode::PAYLOAD_TOO_LARGE, message).into_response())
+            }
+            // It never has more.
+            Some(_) => Ok(()),
+            None => {
+                let (left, limit) = (**limit, **limit);
+                *body = Body::wrap(Limited { body: std::mem::take(body), left, limit });
+                Ok(())
+            }
         }
-        // A body that states its length never has more.
-        let body =
-            if stated.is_some() { body } else { Body::wrap(Limited { body, left: *limit, limit: *limit }) };
-        next.run(Request::from_parts(parts, body)).await
     }
+
+    fn after(_: &Rc<usize>, (): (), _: &mut Response) {}
 }
+
+by_hook!(BodyLimit, usize);
 
 /// A body that breaks off at a limit.
 struct Limited {

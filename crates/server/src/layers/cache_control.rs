@@ -6,7 +6,8 @@ use std::time::Duration;
 use anywire_http::Response;
 
 use super::headers::check;
-use crate::layer::{Layer, LayerFault, Next};
+use crate::layer::LayerFault;
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::Request;
 
 /// Sets `cache-control` on responses that do not have one (RFC 9111 section 5.2). Errors (4xx and 5xx) get it only if it forbids
@@ -75,22 +76,25 @@ impl CacheControl {
     }
 }
 
-impl Layer for CacheControl {
+impl Hook for CacheControl {
     type Local = (String, bool);
+    type Kept = ();
 
-    fn local(&self) -> (String, bool) {
+    fn local(&self) -> Self::Local {
         (self.value.clone(), self.forbids())
     }
 
-    async fn call(local: Rc<(String, bool)>, request: Request, next: Next) -> Response {
-        let mut response = next.run(request).await;
-        let (value, forbids) = &*local;
+    fn before(_: &Rc<Self::Local>, _: &mut Request) -> Result<(), Response> {
+        Ok(())
+    }
+
+    fn after(local: &Rc<Self::Local>, (): (), response: &mut Response) {
+        let (value, forbids) = &**local;
         let is_error = response.status.is_client_error() || response.status.is_server_error();
         if (*forbids || !is_error) && !response.headers.contains("cache-control") {
             let set = response.headers.append("cache-control", value);
             debug_assert!(set.is_ok(), "checked at start");
         }
-        response
     }
 
     fn fault(&self) -> Option<LayerFault> {
@@ -98,3 +102,5 @@ impl Layer for CacheControl {
         Some(LayerFault::new(fault.to_string(), "write directives such as max-age=60"))
     }
 }
+
+by_hook!(CacheControl, (String, bool));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anywire_http::{IntoResponse, Response, StatusCode};
 
-use crate::layer::{Layer, Next};
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::Request;
 
 /// Answers 503 with `retry-after` while so many requests are under way behind it.
@@ -43,28 +43,34 @@ impl ConcurrencyLimit {
     }
 }
 
-impl Layer for ConcurrencyLimit {
+impl Hook for ConcurrencyLimit {
     /// The places that are free, and the settings.
     type Local = (Cell<usize>, Self);
+    type Kept = Permit;
 
     fn local(&self) -> Self::Local {
         (Cell::new(self.count), *self)
     }
 
-    async fn call(local: Rc<Self::Local>, request: Request, next: Next) -> Response {
-        let (free, layer) = &*local;
+    fn before(local: &Rc<Self::Local>, _: &mut Request) -> Result<Permit, Response> {
+        let (free, layer) = &**local;
         let Some(left) = free.get().checked_sub(1) else {
             let busy = (StatusCode::SERVICE_UNAVAILABLE, "too many requests are under way").into_response();
-            return busy.header("retry-after", layer.retry_after.as_secs().to_string());
+            return Err(busy.header("retry-after", layer.retry_after.as_secs().to_string()));
         };
         free.set(left);
-        let _permit = Permit(local);
-        next.run(request).await
+        Ok(Permit(Rc::clone(local)))
+    }
+
+    fn after(_: &Rc<Self::Local>, permit: Permit, _: &mut Response) {
+        drop(permit);
     }
 }
 
+by_hook!(ConcurrencyLimit, (Cell<usize>, Self));
+
 /// A place that is taken until this is dropped, also by a panic or because the peer has gone.
-struct Permit(Rc<(Cell<usize>, ConcurrencyLimit)>);
+pub(crate) struct Permit(Rc<(Cell<usize>, ConcurrencyLimit)>);
 
 impl Drop for Permit {
     fn drop(&mut self) {

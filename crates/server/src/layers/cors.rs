@@ -10,7 +10,8 @@ use anywire_http::{Headers, Method, Response, StatusCode};
 
 use super::headers::check;
 use super::origin::Origins;
-use crate::layer::{Layer, LayerFault, Next};
+use crate::layer::LayerFault;
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::{Parts, Request};
 
 /// Lets pages of other origins call (CORS, the fetch standard section 3.3). Without this layer browsers forbid it, and
@@ -209,23 +210,23 @@ impl fmt::Debug for Cors {
     }
 }
 
-impl Layer for Cors {
+impl Hook for Cors {
     type Local = Self;
+    type Kept = Option<String>;
 
-    fn local(&self) -> Self {
+    fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    async fn call(local: Rc<Self>, request: Request, next: Next) -> Response {
-        let origin = request.headers().get("origin");
-        let is_preflight = origin.is_some()
-            && *request.method() == Method::OPTIONS
+    fn before(local: &Rc<Self>, request: &mut Request) -> Result<Option<String>, Response> {
+        let Some(origin) = request.headers().get("origin") else { return Ok(None) };
+        let is_preflight = *request.method() == Method::OPTIONS
             && request.headers().contains("access-control-request-method");
-        let origin = origin.filter(|origin| local.allows(origin, &request)).map(str::to_owned);
-        if is_preflight {
-            return local.preflight(origin.as_deref(), &request);
-        }
-        let mut response = next.run(request).await;
+        let origin = Some(origin).filter(|origin| local.allows(origin, request)).map(str::to_owned);
+        if is_preflight { Err(local.preflight(origin.as_deref(), request)) } else { Ok(origin) }
+    }
+
+    fn after(local: &Rc<Self>, origin: Option<String>, response: &mut Response) {
         if let Some(origin) = origin {
             local.allow(&origin, &mut response.headers);
             if !local.expose.is_empty() {
@@ -237,7 +238,6 @@ impl Layer for Cors {
             let added = response.headers.append("vary", "origin");
             debug_assert!(added.is_ok(), "a field");
         }
-        response
     }
 
     fn fault(&self) -> Option<LayerFault> {
@@ -256,6 +256,8 @@ impl Layer for Cors {
         self.origins.fault()
     }
 }
+
+by_hook!(Cors, Self);
 
 /// Adds to a list that is sent.
 fn push(list: &mut String, item: &str) {

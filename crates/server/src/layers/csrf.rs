@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
 use super::origin::Origins;
-use crate::layer::{Layer, LayerFault, Next};
+use crate::layer::LayerFault;
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::{Parts, Request};
 
 /// Answers 403 to what a page of another origin makes a browser send, with the cookies of its reader (cross-site request forgery).
@@ -86,23 +87,27 @@ impl fmt::Debug for Csrf {
     }
 }
 
-impl Layer for Csrf {
+impl Hook for Csrf {
     type Local = Self;
+    type Kept = ();
 
-    fn local(&self) -> Self {
+    fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    async fn call(local: Rc<Self>, request: Request, next: Next) -> Response {
-        match local.allows(&request) {
-            true => next.run(request).await,
-            false => {
-                (StatusCode::FORBIDDEN, "this request comes from a page of another origin").into_response()
-            }
+    fn before(local: &Rc<Self>, request: &mut Request) -> Result<(), Response> {
+        let refused = "this request comes from a page of another origin";
+        match local.allows(request) {
+            true => Ok(()),
+            false => Err((StatusCode::FORBIDDEN, refused).into_response()),
         }
     }
+
+    fn after(_: &Rc<Self>, (): (), _: &mut Response) {}
 
     fn fault(&self) -> Option<LayerFault> {
         self.trusted.fault()
     }
 }
+
+by_hook!(Csrf, Self);

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use anywire_http::{Headers, InvalidHeader, Response};
 
-use crate::layer::{Layer, LayerFault, Next};
+use crate::layer::LayerFault;
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::Request;
 
 /// Changes the fields of requests, in the order in which the changes were added, before they reach the handler.
@@ -93,40 +94,50 @@ macro_rules! builder {
 builder!(RequestHeaders);
 builder!(ResponseHeaders);
 
-impl Layer for RequestHeaders {
+impl Hook for RequestHeaders {
     type Local = Self;
+    type Kept = ();
 
-    fn local(&self) -> Self {
+    fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    async fn call(local: Rc<Self>, mut request: Request, next: Next) -> Response {
+    fn before(local: &Rc<Self>, request: &mut Request) -> Result<(), Response> {
         local.edits.apply(request.headers_mut());
-        next.run(request).await
+        Ok(())
     }
+
+    fn after(_: &Rc<Self::Local>, (): (), _: &mut Response) {}
 
     fn fault(&self) -> Option<LayerFault> {
         self.edits.fault()
     }
 }
 
-impl Layer for ResponseHeaders {
-    type Local = Self;
+by_hook!(RequestHeaders, Self);
 
-    fn local(&self) -> Self {
+impl Hook for ResponseHeaders {
+    type Local = Self;
+    type Kept = ();
+
+    fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    async fn call(local: Rc<Self>, request: Request, next: Next) -> Response {
-        let mut response = next.run(request).await;
+    fn before(_: &Rc<Self::Local>, _: &mut Request) -> Result<(), Response> {
+        Ok(())
+    }
+
+    fn after(local: &Rc<Self>, (): (), response: &mut Response) {
         local.edits.apply(&mut response.headers);
-        response
     }
 
     fn fault(&self) -> Option<LayerFault> {
         self.edits.fault()
     }
 }
+
+by_hook!(ResponseHeaders, Self);
 
 /// Changes, and the first of them that cannot be made.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::request_id::RequestId;
-use crate::layer::{Layer, Next};
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::Request;
 use crate::respond::Error;
 
@@ -150,17 +150,20 @@ impl fmt::Debug for Problems {
     }
 }
 
-impl Layer for Problems {
+impl Hook for Problems {
     type Local = Self;
+    type Kept = Option<RequestId>;
 
-    fn local(&self) -> Self {
+    fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    async fn call(local: Rc<Self>, request: Request, next: Next) -> Response {
-        let id = request.extensions().get::<RequestId>().cloned();
-        let mut response = next.run(request).await;
-        let Some(detail) = words(&response) else { return response };
+    fn before(_: &Rc<Self>, request: &mut Request) -> Result<Option<RequestId>, Response> {
+        Ok(request.extensions().get().cloned())
+    }
+
+    fn after(local: &Rc<Self>, id: Option<RequestId>, response: &mut Response) {
+        let Some(detail) = words(response) else { return };
         let mut problem = Problem::new(response.status);
         problem.detail = (!detail.is_empty()).then(|| detail.to_owned());
         if let Some(id) = id {
@@ -175,9 +178,10 @@ impl Layer for Problems {
         response.body = worded.body;
         response.headers.remove("content-type");
         response.headers.append_static(&PROBLEM);
-        response
     }
 }
+
+by_hook!(Problems, Self);
 
 /// What an error says, if it is text or nothing.
 fn words(response: &Response) -> Option<&str> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anywire_http::Response;
 
 use super::headers::check;
-use crate::layer::{Layer, LayerFault, Next};
+use crate::layer::LayerFault;
+use crate::layer::hook::{Hook, by_hook};
 use crate::request::Request;
 
 /// Sets fields that make browsers careful, unless the handler has set them.
@@ -111,9 +112,10 @@ impl Default for SecurityHeaders {
     }
 }
 
-impl Layer for SecurityHeaders {
+impl Hook for SecurityHeaders {
     /// The fields without TLS, and with it.
     type Local = [Vec<(&'static str, String)>; 2];
+    type Kept = bool;
 
     fn local(&self) -> Self::Local {
         [false, true].map(|has_tls| {
@@ -122,16 +124,17 @@ impl Layer for SecurityHeaders {
         })
     }
 
-    async fn call(local: Rc<Self::Local>, request: Request, next: Next) -> Response {
-        let fields = &local[usize::from(request.negotiated().is_some())];
-        let mut response = next.run(request).await;
-        for (name, value) in fields {
+    fn before(_: &Rc<Self::Local>, request: &mut Request) -> Result<bool, Response> {
+        Ok(request.negotiated().is_some())
+    }
+
+    fn after(local: &Rc<Self::Local>, has_tls: bool, response: &mut Response) {
+        for (name, value) in &local[usize::from(has_tls)] {
             if !response.headers.contains(name) {
                 let set = response.headers.append(name, value);
                 debug_assert!(set.is_ok(), "checked at start");
             }
         }
-        response
     }
 
     fn fault(&self) -> Option<LayerFault> {
@@ -139,6 +142,8 @@ impl Layer for SecurityHeaders {
         Some(LayerFault::new(fault.to_string(), "write it otherwise"))
     }
 }
+
+by_hook!(SecurityHeaders, [Vec<(&'static str, String)>; 2]);
 
 const NOSNIFF: &str = "x-content-type-options";
 const FRAME: &str = "x-frame-options";

@@ -85,12 +85,8 @@ impl Observers {
 
     /// A request has come whose head could not be read.
     #[cold]
-    pub(crate) fn begin_unknown(
-        self: &Rc<Self>,
-        version: Version,
-        peer: impl FnOnce() -> Address,
-    ) -> Tracked {
-        if self.is_empty() { Tracked::default() } else { self.open(Facts::new(version, &peer()), None) }
+    pub(crate) fn begin_unknown(self: &Rc<Self>, version: Version, peer: &Address) -> Tracked {
+        if self.is_empty() { Tracked::default() } else { self.open(Facts::new(version, peer), None) }
     }
 
     fn open(self: &Rc<Self>, facts: Facts, head: Option<&RequestHead>) -> Tracked {

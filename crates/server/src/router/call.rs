@@ -50,7 +50,7 @@ impl Router {
             panic!("{fault}");
         }
         let table = self.build().unwrap_or_else(|mistake| panic!("{mistake}"));
-        let dispatch = Rc::new(Dispatch::new(Arc::new(table), Limits::default().body_bytes, Arc::default()));
+        let dispatch = Rc::new(Dispatch::new(Arc::new(table), &Limits::default(), Arc::default()));
         let is_head = *request.head.method() == Method::HEAD;
         let origin = || Origin::at("memory:call".parse().expect("an address"));
         let mut response = run(&dispatch, request, origin).await;

@@ -9,6 +9,7 @@ use super::{Entry, RouteError, Scope};
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
+use crate::route_limits::{Gate, RouteLimits};
 
 /// The handlers that have passed the checks so far.
 pub(super) struct Endpoints<'r> {
@@ -42,7 +43,7 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: usize,
     ) -> Result<EndpointId, RouteError> {
-        let HandlerParts { endpoint, needs, layers } = &entry.parts;
+        let HandlerParts { endpoint, needs, layers, limits } = &entry.parts;
         if params == 0 && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
         }
@@ -51,15 +52,33 @@ impl<'r> Endpoints<'r> {
         }
         within.extend(self.layers.add_of_route(layers, entry.scope, params)?);
         let serves = Serves::Handler(Arc::clone(endpoint));
-        let place = Some(entry.place);
-        Ok(self.push(Served { serves, name, scope: entry.scope, layers: within.into(), place }))
+        let limits = self.limits(*limits, entry)?;
+        let gate = limits.concurrency.map(Gate::new);
+        let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
+        Ok(self.push(Served { serves, name, scope, layers, limits, gate, place }))
+    }
+
+    /// The limits of a handler within those of its routers.
+    fn limits(&self, own: RouteLimits, entry: &Entry) -> Result<RouteLimits, RouteError> {
+        let routers = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
+        let all = routers.map(|scope| &self.scopes[scope]);
+        let places = all.clone().map(|scope| (scope.limits, scope.limits_place.unwrap_or(entry.place)));
+        let mut limits = RouteLimits::default();
+        for (outer, place) in std::iter::once((own, entry.place)).chain(places) {
+            if outer.concurrency == Some(0) {
+                return Err(RouteError::NoConcurrency { place });
+            }
+            limits = limits.within(outer);
+        }
+        Ok(limits)
     }
 
     /// Adds an endpoint of the router itself, within the layers of this scope.
     pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>, scope: usize) -> EndpointId {
         let layers = self.layers.around(scope).into();
         let serves = Serves::Handler(endpoint);
-        self.push(Served { serves, name: RouteName::router(), scope, layers, place: None })
+        let (name, limits) = (RouteName::router(), RouteLimits::default());
+        self.push(Served { serves, name, scope, layers, limits, gate: None, place: None })
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
@@ -70,7 +89,8 @@ impl<'r> Endpoints<'r> {
         // Unlike those of a route, they see no path parameters.
         let layers = self.layers.add_of_route(within, 0, 0)?.into();
         let (serves, name) = (Serves::Routes, RouteName::server());
-        Ok(Some(self.push(Served { serves, name, scope: 0, layers, place: None })))
+        let limits = RouteLimits::default();
+        Ok(Some(self.push(Served { serves, name, scope: 0, layers, limits, gate: None, place: None })))
     }
 
     fn push(&mut self, served: Served) -> EndpointId {
@@ -99,6 +119,10 @@ pub(crate) struct Served {
     pub(super) scope: usize,
     /// The outermost first.
     pub(crate) layers: Box<[UsedLayer]>,
+    /// Where they are others than those of the server.
+    pub(crate) limits: RouteLimits,
+    /// If requests at once are limited.
+    pub(crate) gate: Option<Arc<Gate>>,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
 }

@@ -135,6 +135,15 @@ pub enum RouteError {
         /// Where the handler was given.
         place: &'static Location<'static>,
     },
+    /// A limit would refuse each request.
+    #[error(
+        "the limits given at {place} let no request in: their concurrency is 0{help}",
+        help = Advice("give at least 1, or none")
+    )]
+    NoConcurrency {
+        /// Where the handler or the limits of the router were given.
+        place: &'static Location<'static>,
+    },
     /// The settings of a layer are wrong, or contradict each other.
     #[error("the layer {name}, given at {place}, {fault}")]
     Layer {

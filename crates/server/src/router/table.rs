@@ -143,7 +143,7 @@ impl Table {
     }
 
     /// All handlers in the order of their numbers.
-    pub(super) fn all_served(&self) -> &[Served] {
+    pub(crate) fn all_served(&self) -> &[Served] {
         &self.endpoints
     }
 

@@ -14,8 +14,16 @@ use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
 use crate::limits::Limits;
 use crate::observe::MakeObserver;
+use crate::refusal::Refusals;
 use crate::router::Table;
 use crate::service::{Ending, Service};
+
+/// What a program has hooked up to a server.
+#[derive(Default)]
+pub(super) struct Hooks {
+    pub(super) observers: Vec<MakeObserver>,
+    pub(super) refusals: Refusals,
+}
 
 /// What every loop needs to make its [`Service`].
 pub(super) struct Services {
@@ -23,19 +31,19 @@ pub(super) struct Services {
     id: u64,
     table: Arc<Table>,
     limits: Limits,
-    observers: Vec<MakeObserver>,
+    hooks: Hooks,
     connections: ConnectionLimit,
     live: Box<[Arc<Live>]>,
 }
 
 impl Services {
-    pub(super) fn new(table: Table, limits: Limits, observers: Vec<MakeObserver>, loops: usize) -> Self {
+    pub(super) fn new(table: Table, limits: Limits, hooks: Hooks, loops: usize) -> Self {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             table: Arc::new(table),
             connections: limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new),
             limits,
-            observers,
+            hooks,
             live: (0..loops).map(|_| Arc::default()).collect(),
         }
     }
@@ -79,7 +87,8 @@ impl Services {
         let service = services.entry(self.id).or_insert_with(|| {
             let index = loops::current().map_or(0, |handle| handle.id().index());
             let (table, live) = (Arc::clone(&self.table), Arc::clone(&self.live[index]));
-            Rc::new(Service::new(table, self.limits.clone(), live, &self.observers))
+            let Hooks { observers, refusals } = &self.hooks;
+            Rc::new(Service::new(table, self.limits.clone(), live, observers, refusals.clone()))
         });
         Rc::clone(service)
     }

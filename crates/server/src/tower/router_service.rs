@@ -185,7 +185,7 @@ impl Shared {
         // Not within the borrow: states are the code of others.
         let index = loops::current().map_or(0, |handle| handle.id().index());
         let counters = Arc::clone(&self.counters[index]);
-        let dispatch = Dispatch::new(Arc::clone(&self.table), Limits::default().body_bytes, counters);
+        let dispatch = Dispatch::new(Arc::clone(&self.table), &Limits::default(), counters);
         Rc::clone(all.0.borrow_mut().entry(self.id).or_insert_with(|| Rc::new(dispatch)))
     }
 }

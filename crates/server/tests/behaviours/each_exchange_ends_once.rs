@@ -8,12 +8,13 @@ use std::time::Duration;
 use anywire_http::h2::Code;
 use anywire_http::{Body, BodyError, Response, StatusCode};
 use anywire_server::{
-    Begun, Ended, ExchangeEnd, Limits, Observer, Path, Router, Server, State, Upgrade, Upgraded,
+    Begun, Ended, ExchangeEnd, Limits, Next, Observer, Path, Request, Router, Server, State, Upgrade,
+    Upgraded,
 };
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::support::h2::{Came, H2};
+use crate::support::h2::{Came, END_HEADERS, END_STREAM, H2, HEADERS, frame};
 use crate::support::{Peer, Remote, Scene, Served, Told, channel};
 
 /// What an observer was told of an exchange.
@@ -252,6 +253,14 @@ fn by_a_fault_of_the_peer() {
         let mut peer = H2::connect(&play.served);
         peer.get("/waits");
         play.waits.recv().expect("the handler runs");
+        // A head without a method, and one of too many fields.
+        peer.raw(&frame(HEADERS, END_HEADERS | END_STREAM, 3, b"\x86\x84"));
+        play.assert_next(&Seen { status: None, end: ExchangeEnd::Refused, ..Seen::unknown(0, 0) });
+        let many = [("a", "b"); 150];
+        let mut large = H2::connect(&play.served);
+        let id = large.open("GET", "/whole", &many, None, true);
+        let text = large.answer(id).body.len();
+        play.assert_next(&Seen::unknown(431, text as u64));
         // A frame of settings for a stream.
         peer.raw(&[0, 0, 0, 4, 0, 0, 0, 0, 1]);
         play.assert_ends("/waits", None, 0, ExchangeEnd::PeerFault);
@@ -312,6 +321,31 @@ fn by_the_end_of_the_server() {
             drop(play.served.running);
             assert_eq!(play.seen.next().end, ExchangeEnd::Cut);
         }
+    });
+}
+
+/// The layer runs first, and the route is found behind it.
+#[test]
+fn with_its_route_within_layers_of_the_server() {
+    crate::support::on_each_wire(|scene| {
+        let (ends, seen) = channel();
+        let later = async |request: Request, next: Next| {
+            tokio::task::yield_now().await;
+            next.run(request).await
+        };
+        let (waits, waiting) = mpsc::channel();
+        let router = router().state(Cues { goes_on: Arc::default(), waits });
+        let server = Server::new(router).layer(later).observe(Witness { ends, under_way: 0 });
+        let served = scene.elsewhere().serve_by(server);
+        assert_eq!(served.ask("GET /whole HTTP/1.1\r\nhost: x\r\n\r\n").status, 200);
+        assert_eq!(seen.next(), Seen::complete("GET", Some("/whole"), 200, 0, 13));
+        let mut peer = H2::connect(&served);
+        assert_eq!(peer.ask("/whole").status(), 200);
+        assert_eq!(seen.next(), Seen::complete("GET", Some("/whole"), 200, 0, 13));
+        peer.get("/waits");
+        waiting.recv().expect("the handler runs");
+        peer.link.reset();
+        assert_eq!(seen.next().route.as_deref(), Some("/waits"));
     });
 }
 

@@ -1,8 +1,13 @@
 //! Errors are worded in one place: as problem documents (RFC 9457), or by functions.
 
-use anywire_http::{Method, StatusCode};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anywire_http::{Body, BodyError, Bytes, Method, StatusCode};
 use anywire_server::layers::{Problem, Problems, RequestIds, map_errors, map_request, map_response};
-use anywire_server::{Handler, Html, IntoResponse, Json, Path, Request, Response, Router, State};
+use anywire_server::{
+    Handler, Html, IntoResponse, Json, Next, Path, Request, Response, Router, Server, State,
+};
 
 use crate::support::serve;
 
@@ -82,6 +87,46 @@ fn as_problem_documents_of_ones_own() {
     let expected =
         r#"{"type":"https://shop.example/problems/410","title":"Gone","status":410,"request_id":"7"}"#;
     assert_eq!(reply.text, expected);
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("in a destructor, on purpose");
+    }
+}
+
+impl http_body::Body for Bomb {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BodyError>>> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_function_that_panics_costs_its_own_request() {
+    let fragile = Problems::new().each(|_| panic!("a function, on purpose"));
+    let outer = async |request: Request, next: Next| next.run(request).await.header("x-seen", "yes");
+    // The response that the layer looks at is dropped while it panics.
+    let explodes = async || Response::new(StatusCode::OK).body(Body::wrap(Bomb));
+    let looks = map_response(async |response: Response| -> Response {
+        drop(response);
+        StatusCode::OK.into()
+    });
+    let router = router().get("/explodes", explodes.layer(looks)).layer(outer).layer(fragile);
+    let served = crate::support::Scene::tcp().serve_by(Server::new(router));
+    for path in ["/bare", "/explodes", "/bare"] {
+        let reply = served.get(path);
+        assert_eq!((reply.status, reply.field("x-seen")), (500, Some("yes")), "{path}");
+        assert_eq!(served.get("/").text, "fine");
+    }
 }
 
 #[test]

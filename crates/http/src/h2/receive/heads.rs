@@ -158,7 +158,7 @@ impl Engine {
         Ok(Step::Event(Event::Reset { id, code, by_peer: false, why: None }))
     }
 
-    /// Answers a request that is too large. The driver gets no event of it, or of its trailers.
+    /// Answers a request that is too large, or leaves that to the driver.
     #[cold]
     fn refuse_large(
         &mut self,
@@ -170,10 +170,19 @@ impl Engine {
     ) -> Result<Step, Error> {
         let error = MessageError::Limit(limit);
         match self.streams.get(&id).map(|stream| stream.outgoing) {
-            None => drop(self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head)),
+            None => {
+                let asks_head = self.heads.refused_head();
+                self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head).asks_head = asks_head;
+            }
             Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming, out),
             // Some of its response has left, or it is ours.
             Some(_) => return self.fault(now, id, Code::ENHANCE_YOUR_CALM, Some(error), out),
+        }
+        if self.leaves_refusals {
+            // It costs more than it should, so it counts as a fault.
+            self.spend_reset(now)?;
+            let asks_head = self.streams.get(&id).is_some_and(|stream| stream.asks_head);
+            return Ok(Step::Event(Event::Refused { id, limit, asks_head }));
         }
         let fields = Headers::new();
         let parts = ResponseParts { length: Some(0), ..ResponseParts::new(limit.status(), &fields) };

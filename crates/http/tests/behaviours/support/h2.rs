@@ -159,6 +159,9 @@ fn text(event: &Event<'_>) -> (Option<StreamId>, String) {
         }
         Event::Trailers { id, fields } => (id, format!("{} trailers {fields:?}", id.get())),
         Event::Reset { id, code, .. } => (id, format!("{} reset {code}", id.get())),
+        Event::Refused { id, limit, asks_head } => {
+            (id, format!("{} refused {limit:?}{}", id.get(), if *asks_head { " HEAD" } else { "" }))
+        }
         Event::GoAway(said) => return (None, format!("goaway {} {said}", said.last.get())),
         other => return (None, format!("{other:?}")),
     };
