@@ -41,6 +41,7 @@ mod openssl_meets_our_tls;
 mod pages_fit_every_window;
 mod serve_answers_curl_on_every_wire;
 mod serve_dir_never_leaves_it;
+mod serve_logs_requests;
 mod serve_speaks_tls;
 mod serve_stands_wrk;
 mod signals_end_what_runs;

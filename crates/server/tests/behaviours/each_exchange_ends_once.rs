@@ -422,3 +422,44 @@ fn an_observer_that_panics_costs_no_request_and_no_other_observer() {
         served.await_count("panics of observers", |counters| counters.hook_panics, 6);
     });
 }
+
+/// Its clone panics as it is dropped.
+struct Fragile {
+    is_clone: bool,
+}
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        Self { is_clone: true }
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(!self.is_clone, "on purpose");
+    }
+}
+
+impl Observer for Fragile {
+    type Exchange = ();
+
+    fn begin(&mut self, _: &Begun<'_>) {}
+
+    fn end(&mut self, (): (), _: &Ended<'_>) {}
+}
+
+#[test]
+fn an_observer_that_panics_as_it_is_dropped_ends_nothing_else() {
+    let (ends, seen) = channel();
+    let observer = move |ended: &Ended<'_>| {
+        let _ = ends.send(ended.end);
+    };
+    let (waits, _waiting) = mpsc::channel();
+    let router = router().state(Cues { goes_on: Arc::default(), waits });
+    let server = Server::new(router).observe(Fragile { is_clone: false }).observe(observer);
+    let served = Scene::tcp().serve_by(server);
+    assert_eq!(served.ask("GET /whole HTTP/1.1\r\nhost: x\r\n\r\n").status, 200);
+    assert_eq!(seen.next(), ExchangeEnd::Complete);
+    // The clone of the loop panics as it is dropped, which ends nothing else.
+    served.running.shutdown(Duration::ZERO).wait();
+}
