@@ -114,3 +114,141 @@ pub fn send<S: Streams, E: From<BodyError>>(
         Next::Broken(error) => Sent::Broken(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use anywire_http::StatusCode;
+    use anywire_http::h2::{Code, ResponseParts, Unsent};
+
+    use super::*;
+
+    /// An engine of no protocol: it takes what it gets.
+    #[derive(Default)]
+    struct Taken {
+        data: Vec<(Bytes, bool)>,
+        trailers: Vec<Headers>,
+        wants: bool,
+        refuses_trailers: bool,
+    }
+
+    impl Streams for Taken {
+        type Id = u64;
+
+        fn has_room(&self) -> bool {
+            true
+        }
+
+        fn next_to_send(&mut self) -> Option<(u64, usize)> {
+            self.wants.then_some((7, 3))
+        }
+
+        fn wants_to_send(&mut self, _: u64, wants: bool) {
+            self.wants = wants;
+        }
+
+        fn is_blocked(&self, _: u64) -> bool {
+            false
+        }
+
+        fn respond(&mut self, _: u64, _: &ResponseParts<'_>, _: bool) -> Result<(), Unsent> {
+            Ok(())
+        }
+
+        fn inform(&mut self, _: u64, _: StatusCode, _: &Headers) -> Result<(), Unsent> {
+            Ok(())
+        }
+
+        fn data(&mut self, _: u64, piece: Bytes, end: bool) {
+            self.data.push((piece, end));
+            self.wants &= !end;
+        }
+
+        fn send_at_once(&mut self, _: u64, _: &Bytes) -> bool {
+            false
+        }
+
+        fn trailers(&mut self, _: u64, trailers: &Headers) -> Result<(), Unsent> {
+            self.trailers.push(trailers.clone());
+            if self.refuses_trailers { Err(Unsent::Gone) } else { Ok(()) }
+        }
+
+        fn reset(&mut self, _: u64, _: Code) {}
+
+        fn consumed(&mut self, _: u64, _: usize) {}
+
+        fn discarded(&mut self, _: u64, _: usize) {}
+
+        fn keeps_peer_waiting(&self) -> bool {
+            false
+        }
+    }
+
+    /// What a source gives, poll by poll.
+    type Polls = VecDeque<Poll<Result<Option<Bytes>, BodyError>>>;
+
+    /// Sends as drivers do: first without a turn, and then as long as there are turns.
+    fn drive(taken: &mut Taken, body: &mut Outgoing<Body>, mut polls: Polls) -> Sent {
+        let mut poll = |_: &mut Body| polls.pop_front().unwrap_or(Poll::Pending);
+        let mut sent = send(taken, 7, Bytes::new(), body.next(&mut poll));
+        while let Some((id, room)) = taken.next_to_send()
+            && matches!(sent, Sent::Open)
+        {
+            let piece = body.take(room);
+            sent = send(taken, id, piece, body.next(&mut poll));
+        }
+        sent
+    }
+
+    fn pieces(taken: &Taken) -> Vec<(&[u8], bool)> {
+        taken.data.iter().map(|(piece, end)| (&piece[..], *end)).collect()
+    }
+
+    #[test]
+    fn the_last_piece_says_that_it_is() {
+        let mut taken = Taken::default();
+        let sent = drive(&mut taken, &mut Outgoing::whole(Bytes::from_static(b"seven b")), Polls::new());
+        assert!(matches!(sent, Sent::Ended));
+        assert_eq!(pieces(&taken), [(&b"sev"[..], false), (b"en ", false), (b"b", true)]);
+    }
+
+    #[test]
+    fn a_source_that_has_nothing_gives_its_turn_away() {
+        let (mut taken, mut body) = (Taken::default(), Outgoing::streamed(Body::empty()));
+        let chunk = |text: &'static str| Poll::Ready(Ok(Some(Bytes::from_static(text.as_bytes()))));
+        let sent = drive(&mut taken, &mut body, [chunk("abcd"), Poll::Pending].into());
+        assert!(matches!(sent, Sent::Open) && !taken.wants);
+        assert_eq!(pieces(&taken), [(&b"abc"[..], false), (b"d", false)]);
+        // An end alone needs no turn.
+        let sent = drive(&mut taken, &mut body, [Poll::Ready(Ok(None))].into());
+        assert!(matches!(sent, Sent::Ended));
+        assert_eq!(pieces(&taken).last(), Some(&(&b""[..], true)));
+    }
+
+    #[test]
+    fn trailers_end_a_body_and_may_be_refused() {
+        for refuses_trailers in [false, true] {
+            let (mut sender, mut body) = Body::channel(10);
+            let mut fields = Headers::new();
+            fields.append("x-sum", "5").expect("a field");
+            sender.trailers(fields.clone());
+            sender.finish();
+            let cx = &mut std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(matches!(body.poll_chunk(cx), Poll::Ready(Ok(None))));
+            let mut taken = Taken { refuses_trailers, ..Taken::default() };
+            let sent = drive(&mut taken, &mut Outgoing::streamed(body), [Poll::Ready(Ok(None))].into());
+            assert_eq!(matches!(sent, Sent::Broken(_)), refuses_trailers);
+            assert!(taken.data.is_empty() && taken.trailers.len() == 1);
+            assert_eq!(taken.trailers[0].get("x-sum"), Some("5"));
+        }
+    }
+
+    #[test]
+    fn a_source_that_fails_breaks_it_off() {
+        let failed = Poll::Ready(Err(BodyError::Timeout));
+        let mut taken = Taken::default();
+        let sent = drive(&mut taken, &mut Outgoing::streamed(Body::empty()), [failed].into());
+        assert!(matches!(sent, Sent::Broken(BodyError::Timeout)) && taken.data.is_empty());
+    }
+}

@@ -22,14 +22,14 @@ impl Session {
         let keeps_waiting = self.link.keeps_peer_waiting();
         if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
             // What each response waits for is another.
-            self.changed.extend(self.streams.iter().map(|(place, _)| place));
+            self.dirty.extend(self.streams.iter().map(|(place, _)| place));
         }
-        if self.changed.is_empty() {
+        if self.dirty.is_empty() {
             return;
         }
         // The true time, since callers' bodies may have run for long.
         let now = precise();
-        for place in mem::take(&mut self.changed) {
+        for place in mem::take(&mut self.dirty) {
             let Some(stream) = self.streams.get_mut(place) else { continue };
             let is_unsent = stream.ends_at > self.flushed
                 || stream.upload.is_waiting()
@@ -51,7 +51,7 @@ impl Session {
     pub(super) fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
         self.watch(context);
         if self.streams.is_empty() && self.idle_until.is_none() {
-            self.rest(now, context, until);
+            self.go_idle(now, context, until);
         }
         let next =
             [self.earliest, self.link.engine.next_deadline(), self.idle_until].into_iter().flatten().min();
@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// Begins to be idle, and frees what only a busy connection needs.
-    fn rest(&mut self, now: Instant, context: &LoopContext, until: Instant) {
+    fn go_idle(&mut self, now: Instant, context: &LoopContext, until: Instant) {
         self.idle_until = Some(clock::after(now, context.config().timeouts.idle).min(until));
         self.earliest = None;
         self.timer_at = None;
@@ -72,7 +72,7 @@ impl Session {
             self.streams = Slab::new();
             self.places = StreamMap::default();
             self.wakers = Vec::new();
-            (self.touched, self.changed, self.unflushed) = Default::default();
+            (self.ready, self.dirty, self.unflushed) = Default::default();
             self.events = VecDeque::new();
         }
         if self.link.output.is_empty() {

@@ -7,7 +7,7 @@ use std::{io, mem};
 use anywire_http::h2::{self, Code, GoAway, MessageError};
 use slab::Slab;
 
-use super::session::Session;
+use super::session::{Life, Session};
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::download::Download;
@@ -18,7 +18,7 @@ use crate::{Error, Phase};
 impl Session {
     /// The calls that are on it, whose places are free from here. Dropping them may run the callers' code.
     pub(crate) fn take(&mut self) -> Slab<Stream> {
-        self.is_over = true;
+        self.life = Life::Over;
         mem::take(&mut self.streams)
     }
 
@@ -31,7 +31,7 @@ impl Session {
         }
         if self.streams.is_empty() {
             if self.idle_until.is_some_and(|until| until <= now) {
-                self.is_over = true;
+                self.life = Life::Over;
                 // It leaves with what is written last.
                 self.link.leave();
                 context.count_end(lifetime_until);
@@ -57,9 +57,11 @@ impl Session {
         for (place, error) in late {
             // The peer may be gone without a word: the next call is better off on another connection.
             if let Error::Timeout { phase, limit, .. } = &error {
-                let is_silent = now.saturating_duration_since(self.heard) >= *limit;
+                let is_silent = now.saturating_duration_since(self.received_at) >= *limit;
                 let is_stuck = *phase == Phase::Write && !self.link.output.is_empty();
-                self.is_last |= is_silent || is_stuck;
+                if is_silent || is_stuck {
+                    self.close_after_calls();
+                }
             }
             self.fail(place, error, context);
         }
@@ -74,7 +76,7 @@ impl Session {
         context: &LoopContext,
     ) {
         let stream = self.remove(place, code);
-        if code == Code::REFUSED_STREAM && !stream.heard {
+        if code == Code::REFUSED_STREAM && !stream.has_response {
             return self.refuse(stream, code, context);
         }
         let error = self.reset_of(&stream, code, why);
@@ -83,7 +85,7 @@ impl Session {
 
     fn reset_of(&self, stream: &Stream, code: Code, why: Option<MessageError>) -> Error {
         let (phase, origin, sent) = (phase(stream), stream.job.draft.origin(), stream.job.sent);
-        match (why, &self.said) {
+        match (why, &self.goaway) {
             // As over HTTP/1.
             (Some(MessageError::Limit(source)), _) => Error::Response { origin, source },
             (None, Some(said)) if code == Code::REFUSED_STREAM => {
@@ -94,10 +96,11 @@ impl Session {
     }
 
     /// The peer ends the connection. What it says of an error counts, whatever it says before or behind that.
-    pub(super) fn hear_leave(&mut self, said: GoAway) {
-        self.is_last = true;
-        if said.code != Code::NO_ERROR || self.said.as_ref().is_none_or(|said| said.code == Code::NO_ERROR) {
-            self.said = Some(said);
+    pub(super) fn receive_goaway(&mut self, said: GoAway) {
+        self.close_after_calls();
+        if said.code != Code::NO_ERROR || self.goaway.as_ref().is_none_or(|said| said.code == Code::NO_ERROR)
+        {
+            self.goaway = Some(said);
         }
     }
 
@@ -105,7 +108,7 @@ impl Session {
     fn refuse(&mut self, mut stream: Stream, code: Code, context: &LoopContext) {
         // What was on an earlier connection that died may have been processed there.
         stream.job.sent &= stream.job.resent;
-        let finds_it_unsafe = self.said.as_ref().is_some_and(|said| said.code == Code::INADEQUATE_SECURITY);
+        let finds_it_unsafe = self.goaway.as_ref().is_some_and(|said| said.code == Code::INADEQUATE_SECURITY);
         // Without TLS, it wants that.
         if finds_it_unsafe && stream.job.negotiated.is_none() {
             let origin = stream.job.draft.origin();
@@ -155,7 +158,7 @@ impl Session {
                 continue;
             }
             let (origin, phase, sent) = (stream.job.draft.origin(), phase(stream), stream.job.sent);
-            let error = match (&self.said, &cause) {
+            let error = match (&self.goaway, &cause) {
                 // Having said that, a peer may close with bytes unread, which is a reset.
                 (Some(said), cause) if cause.is_none() || said.code != Code::NO_ERROR => {
                     Error::GoAway { origin, phase, said: said.clone(), sent }
@@ -165,7 +168,7 @@ impl Session {
             };
             self.fail(place, error, context);
         }
-        self.is_over = true;
+        self.life = Life::Over;
     }
 
     fn end_all(&mut self, why: impl Fn(&Stream) -> Error, context: &LoopContext) {
@@ -174,7 +177,7 @@ impl Session {
             let error = why(&self.streams[place]);
             self.fail(place, error, context);
         }
-        self.is_over = true;
+        self.life = Life::Over;
     }
 
     /// Ends a call that is off the connection. What has come of its response is the caller's, and if that is all of it, it

@@ -34,9 +34,9 @@ pub(crate) struct Session {
     pub(super) wakers: Vec<Waker>,
     woken: Arc<Woken<usize>>,
     /// Streams to be polled in this turn.
-    pub(super) touched: Vec<usize>,
+    pub(super) ready: Vec<usize>,
     /// Streams that wait for something else than before this turn.
-    pub(super) changed: Vec<usize>,
+    pub(super) dirty: Vec<usize>,
     /// Streams that have bytes in the output.
     pub(super) unflushed: Vec<usize>,
     /// Bytes that the wire has taken.
@@ -52,18 +52,25 @@ pub(crate) struct Session {
     /// When the connection has been idle for too long.
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
-    pub(super) heard: Instant,
+    pub(super) received_at: Instant,
     /// When its task last looked at the clock.
     looked: Instant,
     /// Whether it has carried a call to its end.
     used: bool,
-    /// It takes no more calls, and ends when those that it has are over.
-    pub(super) is_last: bool,
-    pub(super) is_over: bool,
+    pub(super) life: Life,
     /// What the peer has said of why the connection ends.
-    pub(super) said: Option<GoAway>,
+    pub(super) goaway: Option<GoAway>,
     /// Why the wire takes nothing more. The peer may still have answered.
     pub(super) refused: Option<io::Error>,
+}
+
+/// How far a connection is from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Life {
+    Open,
+    /// It takes no more calls, and ends when those that it has are over.
+    Closing,
+    Over,
 }
 
 impl Session {
@@ -75,8 +82,8 @@ impl Session {
             places: StreamMap::default(),
             wakers: Vec::new(),
             woken: Arc::default(),
-            touched: Vec::new(),
-            changed: Vec::new(),
+            ready: Vec::new(),
+            dirty: Vec::new(),
             unflushed: Vec::new(),
             flushed: 0,
             events: VecDeque::new(),
@@ -84,28 +91,32 @@ impl Session {
             earliest: None,
             keeps_waiting: false,
             idle_until: None,
-            heard: now,
+            received_at: now,
             looked: now,
             used: false,
-            is_last: false,
-            is_over: false,
-            said: None,
+            life: Life::Open,
+            goaway: None,
             refused: None,
         }
     }
 
     /// Calls that it can take now.
     pub(crate) fn slots(&self, context: &LoopContext) -> usize {
-        if self.is_last || self.is_over {
+        if self.life > Life::Open {
             return 0;
         }
         let ours = context.config().limits.http2.streams.saturating_sub(self.streams.len());
         self.link.engine.slots().min(ours)
     }
 
+    /// It takes no more calls.
+    pub(super) fn close_after_calls(&mut self) {
+        self.life = self.life.max(Life::Closing);
+    }
+
     /// Calls that it can have at a time; 0 if it takes no more.
     pub(crate) fn capacity(&self, context: &LoopContext) -> usize {
-        if self.is_last || self.is_over { 0 } else { self.streams.len() + self.slots(context) }
+        if self.life > Life::Open { 0 } else { self.streams.len() + self.slots(context) }
     }
 
     /// When its task last looked at the clock.
@@ -125,11 +136,11 @@ impl Session {
         if let Some(event) = self.events.pop_front() {
             return Poll::Ready(event);
         }
-        if self.is_over {
+        if self.life == Life::Over {
             return Poll::Ready(Event::Closed);
         }
         let had_slots = self.slots(context) > 0;
-        let was_idle = self.streams.is_empty() && !self.is_last;
+        let was_idle = self.streams.is_empty() && self.life == Life::Open;
         let now = precise();
         self.looked = now;
         let is_late = self.earliest.is_some_and(|earliest| earliest <= now);
@@ -138,12 +149,12 @@ impl Session {
             self.end_overdue(now, Watchdog::overdue_in_all, context);
         }
         let has_expired = timer.poll_expired(cx).is_ready();
-        if now >= until && !self.is_last && !self.streams.is_empty() {
-            self.is_last = true;
+        if now >= until && self.life == Life::Open && !self.streams.is_empty() {
+            self.close_after_calls();
             context.cells.lifetimes_ended.add(1);
         }
         let mut waits = self.carry_on(cx, wire, now, context);
-        if (has_expired || is_late) && !self.is_over {
+        if (has_expired || is_late) && self.life < Life::Over {
             // Behind the reading: it is no silence of the peer that the loop was blocked.
             self.timer_at = None;
             self.watch(context);
@@ -156,11 +167,11 @@ impl Session {
         if let Some(event) = self.events.pop_front() {
             return Poll::Ready(event);
         }
-        if self.streams.is_empty() && self.is_last && !self.is_over {
-            self.is_over = true;
+        if self.streams.is_empty() && self.life == Life::Closing {
+            self.life = Life::Over;
             self.leave(cx, wire);
         }
-        if self.is_over {
+        if self.life == Life::Over {
             return Poll::Ready(if was_idle { Event::Evicted } else { Event::Closed });
         }
         if !waits {
@@ -180,8 +191,8 @@ impl Session {
     ) -> bool {
         for _ in 0..READS_IN_A_ROW_MAX {
             let all_taken = self.receive(now, context);
-            self.woken.take(&mut self.touched);
-            while let Some(place) = self.touched.pop() {
+            self.woken.take(&mut self.ready);
+            while let Some(place) = self.ready.pop() {
                 self.poll_stream(place, context);
             }
             self.transmit(context);
@@ -189,7 +200,7 @@ impl Session {
             self.flush(cx, wire);
             // If the wire has taken a full output, nothing would wake the task to fill it again.
             let has_more = was_full && self.link.output.is_empty();
-            if !self.events.is_empty() || self.is_over {
+            if !self.events.is_empty() || self.life == Life::Over {
                 return true;
             }
             // It reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section 5.2.2).
@@ -204,7 +215,7 @@ impl Session {
                 Poll::Pending if has_more => {}
                 Poll::Pending => return true,
                 Poll::Ready(Ok(1..)) => {
-                    self.heard = now;
+                    self.received_at = now;
                     let input = self.link.input.as_ref().map_or(&[][..], Buffer::data);
                     if !self.link.engine.is_greeted() && is_tls_alert(input) {
                         self.meet_tls(context);
@@ -230,7 +241,7 @@ impl Session {
         if self.streams.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
             self.carry_on(cx, wire, precise(), context);
         }
-        !self.is_over && !self.is_last
+        self.life == Life::Open
     }
 
     /// Begins with a call, on a connection that has a slot.
@@ -293,17 +304,17 @@ impl Session {
         let cx = &mut Context::from_waker(&self.wakers[place]);
         let reply = stream.job.reply.as_mut();
         if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) || is_streaming {
-            self.touched.push(place);
+            self.ready.push(place);
         }
         self.streams.insert(stream);
         self.places.insert(id, place);
-        self.changed.push(place);
+        self.dirty.push(place);
         self.unflushed.push(place);
     }
 
     /// Whether the peer has said what it takes, or never will.
     pub(crate) fn is_greeted(&self) -> bool {
-        self.is_over || self.link.engine.is_greeted()
+        self.life == Life::Over || self.link.engine.is_greeted()
     }
 
     /// Sets the task that carries it.
@@ -324,7 +335,7 @@ impl Session {
                         continue;
                     }
                     ended = Some(place).filter(|_| end);
-                    self.touched.extend((!end).then_some(place));
+                    self.ready.extend((!end).then_some(place));
                 }
                 Ok(Some(h2::Event::Data { id, data, end })) => {
                     let length = data.len();
@@ -334,8 +345,8 @@ impl Session {
                         let stream = &mut self.streams[place];
                         taken = stream.received(data, end);
                         ended = Some(place).filter(|_| stream.is_complete());
-                        if ended.is_none() && self.touched.last() != Some(&place) {
-                            self.touched.push(place);
+                        if ended.is_none() && self.ready.last() != Some(&place) {
+                            self.ready.push(place);
                         }
                     }
                     if taken > 0 {
@@ -346,12 +357,12 @@ impl Session {
                     let Some(&place) = self.places.get(&id) else { continue };
                     let stream = &mut self.streams[place];
                     stream.ended_by(fields);
-                    self.touched.push(place);
+                    self.ready.push(place);
                 }
                 Ok(Some(h2::Event::Informational { id, .. })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].informed();
-                    self.changed.push(place);
+                    self.dirty.push(place);
                     if self.streams[place].interim > context.config().limits.interim_responses {
                         self.too_many_interim(place, context);
                     }
@@ -361,7 +372,7 @@ impl Session {
                         self.was_reset(place, code, why, context);
                     }
                 }
-                Ok(Some(h2::Event::GoAway(said))) => self.hear_leave(said),
+                Ok(Some(h2::Event::GoAway(said))) => self.receive_goaway(said),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.break_off(error, context);
@@ -379,7 +390,7 @@ impl Session {
     fn poll_stream(&mut self, place: usize, context: &LoopContext) {
         let Some(stream) = self.streams.get_mut(place) else { return };
         let cx = &mut Context::from_waker(&self.wakers[place]);
-        self.changed.push(place);
+        self.dirty.push(place);
         if !stream.is_complete() || matches!(stream.download, Download::Streams { .. }) {
             match stream.feed(&context.config().limits, cx) {
                 Ok(0) => {}
@@ -421,7 +432,7 @@ impl Session {
         if let Sent::Broken(source) = send(&mut self.link, id, piece, next) {
             return self.caller_fails(place, source, context);
         }
-        self.changed.push(place);
+        self.dirty.push(place);
         if self.link.output.len() > before {
             if stream.ends_at <= self.flushed {
                 self.unflushed.push(place);
@@ -446,18 +457,18 @@ impl Session {
         let taken = before - self.link.output.len();
         if taken > 0 || self.link.output.unsent() < unsent {
             self.flushed += taken as u64;
-            let (flushed, streams, changed) = (self.flushed, &mut self.streams, &mut self.changed);
+            let (flushed, streams, dirty) = (self.flushed, &mut self.streams, &mut self.dirty);
             self.unflushed.retain(|&place| {
                 let Some(stream) = streams.get_mut(place) else { return false };
                 stream.job.sent |= flushed > stream.begins_at;
                 stream.watchdog.peer_took();
-                changed.push(place);
+                dirty.push(place);
                 stream.ends_at > flushed
             });
         }
         if let Poll::Ready(Err(error)) = polled {
             self.refused = Some(error);
-            self.is_last = true;
+            self.close_after_calls();
             self.link.output.clear();
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Stream {
     /// All of the response has come.
     pub(super) ended: bool,
     /// A frame of the response has come.
-    pub(super) heard: bool,
+    pub(super) has_response: bool,
     /// Interim responses so far.
     pub(super) interim: usize,
     /// The connection had carried a call before.
@@ -62,7 +62,7 @@ impl Stream {
             arrived: Arrived::default(),
             trailers: None,
             ended: false,
-            heard: false,
+            has_response: false,
             interim: 0,
             reused,
             begins_at,
@@ -72,14 +72,14 @@ impl Stream {
     }
 
     /// The peer has sent a frame of it.
-    fn hear(&mut self) {
-        self.heard = true;
+    fn received_frame(&mut self) {
+        self.has_response = true;
         self.upload.settle();
         self.watchdog.peer_gave();
     }
 
     pub(super) fn informed(&mut self) {
-        self.hear();
+        self.received_frame();
         self.interim += 1;
     }
 
@@ -90,7 +90,7 @@ impl Stream {
         end: bool,
         limits: &Limits,
     ) -> Result<(), Left> {
-        self.hear();
+        self.received_frame();
         self.ended = end;
         let agrees = head.status().is_success();
         self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
@@ -109,7 +109,7 @@ impl Stream {
 
     /// Takes a piece of the body. Returns how much of it needs no room any more.
     pub(super) fn received(&mut self, data: &[u8], end: bool) -> usize {
-        self.hear();
+        self.received_frame();
         self.ended = end;
         if matches!(self.download, Download::Streams { .. }) {
             self.arrived.push(data);
@@ -120,7 +120,7 @@ impl Stream {
     }
 
     pub(super) fn ended_by(&mut self, trailers: Headers) {
-        self.hear();
+        self.received_frame();
         self.ended = true;
         if matches!(self.download, Download::Streams { .. }) {
             self.trailers = Some(trailers);
@@ -186,7 +186,7 @@ impl Stream {
     /// repeating it does no harm (RFC 9110 section 9.2.2).
     pub(super) fn may_resend(&self) -> bool {
         let harmless = !self.job.sent || self.job.is_idempotent();
-        self.reused && harmless && !self.heard && self.upload.is_repeatable() && self.job.is_wanted()
+        self.reused && harmless && !self.has_response && self.upload.is_repeatable() && self.job.is_wanted()
     }
 
     /// The call, to be sent once more.
