@@ -44,7 +44,7 @@ pub(crate) struct Dispatch {
     /// By the number of a layer: what this loop has of it, once a request has gone through it.
     layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
     /// The route that the layers of the server have gone on to, in the current poll of a run.
-    routed: Cell<Option<EndpointId>>,
+    routed: Cell<EndpointId>,
     /// By endpoint: the limits of routes that have other ones than the server. Empty if none has.
     own_limits: Vec<Option<Limits>>,
     contexts: Rc<Contexts>,
@@ -87,7 +87,7 @@ impl Dispatch {
                 .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
-            routed: Cell::default(),
+            routed: Cell::new(EndpointId::NONE),
             contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
@@ -136,11 +136,12 @@ impl Dispatch {
         };
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
+        self.routed.set(EndpointId::NONE);
         self.work.begins(slots.label());
         let mut started = slot.as_mut().start(request, cx);
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
-        let answers = self.answers(endpoint, endpoint);
+        let answers = self.answers(endpoint);
         match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
@@ -297,12 +298,9 @@ impl Dispatch {
 
     /// Whose answer it is: that of the route which the current poll has gone on to, if layers of the server were run.
     #[inline]
-    fn answers(&self, ran: EndpointId, so_far: EndpointId) -> EndpointId {
-        if self.table.around() != Some(ran) {
-            return so_far;
-        }
-        cold_path();
-        self.routed.take().unwrap_or(so_far)
+    fn answers(&self, so_far: EndpointId) -> EndpointId {
+        let routed = self.routed.get();
+        if routed == EndpointId::NONE { so_far } else { routed }
     }
 }
 
@@ -326,11 +324,11 @@ pub(crate) enum Asks {
 impl Asks {
     #[inline]
     fn of(method: &Method) -> Self {
-        match *method {
-            Method::HEAD => Self::Head,
-            Method::CONNECT => Self::Tunnel,
-            _ => Self::Anything,
+        if !matches!(*method, Method::HEAD | Method::CONNECT) {
+            return Self::Anything;
         }
+        cold_path();
+        if matches!(*method, Method::HEAD) { Self::Head } else { Self::Tunnel }
     }
 }
 
@@ -372,10 +370,11 @@ impl Run {
     ) -> Poll<Response> {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
         let dispatch = &self.dispatch;
+        dispatch.routed.set(EndpointId::NONE);
         dispatch.begins(Some(self.endpoint));
         let polled = slot.as_mut().poll(cx);
         dispatch.ends();
-        self.endpoint = dispatch.answers(self.runs, self.endpoint);
+        self.endpoint = dispatch.answers(self.endpoint);
         match polled {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);

@@ -145,10 +145,16 @@ impl Session {
     fn leave_upload(&mut self, service: &Service) {
         self.written_whole();
         if self.upload.is_some() {
-            self.upload = None;
-            if self.closing == Closing::No {
-                self.stage = Stage::Discarding(service.limits.drain_bytes);
-            }
+            self.discard_upload(service);
+        }
+    }
+
+    // Out of line, as most requests have no body and what is around is inlined twice.
+    #[inline(never)]
+    fn discard_upload(&mut self, service: &Service) {
+        self.upload = None;
+        if self.closing == Closing::No {
+            self.stage = Stage::Discarding(service.limits.drain_bytes);
         }
     }
 

@@ -157,11 +157,6 @@ impl Table {
         StatesId::of_router(layer.scope, self.endpoints.len())
     }
 
-    /// All routes within the layers of the server, if it has any.
-    pub(crate) fn around(&self) -> Option<EndpointId> {
-        self.around
-    }
-
     /// The name of the layer that an endpoint runs, if it runs one.
     #[cold]
     pub(crate) fn outermost_layer(&self, id: EndpointId) -> Option<&'static str> {
