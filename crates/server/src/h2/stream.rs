@@ -43,6 +43,8 @@ pub(super) enum Asks {
     Head,
     /// To go on in another protocol on this stream, of which this gives what comes (RFC 8441).
     Tunnel(Box<Body>),
+    /// Nothing more: the stream has left HTTP.
+    Left,
 }
 
 pub(super) enum Stage {
@@ -108,6 +110,13 @@ impl Stream {
         self.upload.as_mut().is_some_and(|upload| upload.received(data, end))
     }
 
+    /// Whether it has left HTTP, and its continuation goes on, or somebody to whom that has passed the stream reads on.
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(self.asks, Asks::Left)
+            && (matches!(self.stage, Stage::Tunnel(..))
+                || self.upload.as_ref().is_some_and(Upload::has_reader))
+    }
+
     /// Brings the reader of the request's body what it asks for, as far as that has come. Returns whether there was
     /// anything.
     fn feed(&mut self, id: StreamId, cx: &mut Context<'_>, link: &mut Http2) -> bool {
@@ -164,12 +173,13 @@ impl Session {
             tunnel = None;
         }
         match sent {
-            Ok(false) => match (tunnel, asks) {
+            Ok(false) => match (tunnel, &mut *asks) {
                 (Some(continuation), Asks::Tunnel(incoming)) => {
                     exchange.responds(response, false);
                     parts.service.counters.upgrades.increment();
                     let (sender, outgoing) = Body::channel(parts.service.limits.body_in_flight_bytes);
                     let upgraded = Upgraded::of_stream(std::mem::take(incoming), sender);
+                    *asks = Asks::Left;
                     Stage::Tunnel(continuation.run(upgraded), Outgoing::streamed(outgoing))
                 }
                 _ => Self::begin_body(parts, id, response, exchange),
@@ -329,6 +339,8 @@ impl Session {
     fn send(&mut self, id: StreamId, piece: Bytes, next: Next<Failure>, service: &Service) {
         match send(&mut self.link, id, piece, next) {
             Sent::Open => {}
+            // Our direction alone has ended (RFC 8441 section 5).
+            Sent::Ended if self.streams.get(&id).is_some_and(|stream| stream.is_tunnel()) => {}
             Sent::Ended => self.finish(id, service),
             Sent::Broken(Failure::Body(error)) => self.break_off(id, error, service),
             Sent::Broken(Failure::Panic) => {
