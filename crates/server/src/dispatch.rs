@@ -43,8 +43,8 @@ pub(crate) struct Dispatch {
     slots: Vec<Slots>,
     /// By the number of a layer: what this loop has of it, once a request has gone through it.
     layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
-    /// The route that the layers of the server have gone on to, in the current poll of a run.
-    routed: Cell<Option<EndpointId>>,
+    /// The route that the layers of the server have gone on to last, and the context of its request.
+    routed: Cell<Option<(ContextId, EndpointId)>>,
     /// By endpoint: the limits of routes that have other ones than the server. Empty if none has.
     own_limits: Vec<Option<Limits>>,
     contexts: Rc<Contexts>,
@@ -140,7 +140,7 @@ impl Dispatch {
         let mut started = slot.as_mut().start(request, cx);
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
-        let answers = self.answers(endpoint, endpoint);
+        let answers = self.answers(endpoint, endpoint, id);
         match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
@@ -295,14 +295,20 @@ impl Dispatch {
         Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
     }
 
-    /// Whose answer it is: that of the route which the current poll has gone on to, if layers of the server were run.
+    /// Whose answer it is: that of the route which the request of this context has gone on to, if layers of the server were run.
     #[inline]
-    fn answers(&self, ran: EndpointId, so_far: EndpointId) -> EndpointId {
+    fn answers(&self, ran: EndpointId, so_far: EndpointId, id: ContextId) -> EndpointId {
         if self.table.around() != Some(ran) {
             return so_far;
         }
         cold_path();
-        self.routed.take().unwrap_or(so_far)
+        match self.routed.get() {
+            Some((of, endpoint)) if of == id => {
+                self.routed.set(None);
+                endpoint
+            }
+            _ => so_far,
+        }
     }
 }
 
@@ -375,7 +381,7 @@ impl Run {
         dispatch.begins(Some(self.endpoint));
         let polled = slot.as_mut().poll(cx);
         dispatch.ends();
-        self.endpoint = dispatch.answers(self.runs, self.endpoint);
+        self.endpoint = dispatch.answers(self.runs, self.endpoint, self.context);
         match polled {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);
