@@ -170,7 +170,7 @@ impl Session {
             let refusal = parts.service.dispatch.refuse(endpoint, status, &cause, None);
             parts.service.dispatch.replace(endpoint, response, refusal);
             sent = Self::send_head(parts, id, response, asks);
-            tunnel = None;
+            parts.service.dispatch.drop_contained(endpoint, tunnel.take());
         }
         match sent {
             Ok(false) => match (tunnel, &mut *asks) {
@@ -192,6 +192,7 @@ impl Session {
             }
             Err(_) => {
                 exchange.ends(ExchangeEnd::Failed);
+                parts.service.dispatch.drop_contained(endpoint, tunnel);
                 // A peer that takes not even that.
                 parts.link.reset(id, Code::INTERNAL_ERROR);
                 Stage::Done
