@@ -49,8 +49,8 @@
 //! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: errors, state,
-//! tests, embedding, a reverse proxy, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a wire of your own. The docs of `server` and `client` list the features
-//! that are missing.
+//! layers, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
+//! wire of your own. The docs of `server` and `client` list the features that are missing.
 
 #[cfg(feature = "test")]
 pub mod test;
@@ -117,8 +117,12 @@ mod guide {
     mod operating {}
     #[doc = include_str!("../../../docs/guide/embedding.md")]
     mod embedding {}
+    #[doc = include_str!("../../../docs/guide/calls.md")]
+    mod calls {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
     mod reverse_proxy {}
+    #[doc = include_str!("../../../docs/guide/events.md")]
+    mod events {}
     #[doc = include_str!("../../../docs/guide/upgrades.md")]
     mod upgrades {}
     #[doc = include_str!("../../../docs/guide/tls.md")]

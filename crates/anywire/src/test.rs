@@ -15,10 +15,10 @@
 //! let response = server.wait(server.get("/hello").send())?;
 //! assert_eq!(server.wait(response.text())?, "Hello!");
 //!
-//! // Half a minute passes at once, and everything that is due in it happens in its order.
-//! let slow = server.start(server.get("/slow"));
+//! // Half a minute passes at once, and everything that is due in it happens in its order. The deadlines of the call are, too.
+//! let slow = server.start(server.get("/slow").read_timeout(Duration::from_secs(60)));
 //! server.advance(Duration::from_secs(30));
-//! assert_eq!(slow.wait()??.status(), StatusCode::OK);
+//! assert_eq!(server.wait(slow)??.status(), StatusCode::OK);
 //!
 //! // The bytes themselves, in and out.
 //! let mut connection = server.connect();
@@ -113,12 +113,14 @@ impl TestServer {
         self.client.request(method, format!("http://localhost{path}")).via(&self.address)
     }
 
-    /// Begins a call and returns at once. The time that [`advance`](Self::advance) adds counts for it from then on.
+    /// Begins a call and returns at once. The time that [`advance`](Self::advance) adds counts for it from then on. Give the task to
+    /// [`wait`](Self::wait), which ends a test that hangs; [`Task::wait`] waits for ever.
     pub fn start(&self, call: Call) -> Task<Result<Response, Error>> {
         self.loops.get(0).spawn(move || call.send())
     }
 
-    /// Waits for a call, or the body of a response, in a test that is not `async`. One that is awaits them itself.
+    /// Waits for a call, the body of a response, or what [`start`](Self::start) gave, in a test that is not `async`. One that is awaits
+    /// them itself.
     ///
     /// # Panics
     /// After a minute of the world's time: what it waits for needs [`advance`](Self::advance), or never comes.
@@ -141,7 +143,8 @@ impl TestServer {
     }
 
     /// Lets so much time pass: whatever is due happens in its order, each when everything before it has been done, and the
-    /// time between is left out. Timers come in whole milliseconds, so it may be one more.
+    /// time between is left out. Timers come in whole milliseconds, so it may be one more. A deadline of
+    /// [`Limits`](anywire_server::Limits) is late by up to 1 ms and 1 % of its length, so one of a second has come after 1,020 ms.
     ///
     /// # Panics
     /// If the server is [`on`](Self::on) a real address.

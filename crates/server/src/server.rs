@@ -207,17 +207,11 @@ impl Server {
     /// connection, so it must not block. A peer that speaks clear text to a port with TLS is answered without it.
     ///
     /// ```
-    /// use anywire_server::{Json, Refusal, Router, Server};
+    /// use anywire_server::layers::Problem;
+    /// use anywire_server::{Refusal, Router, Server};
     ///
-    /// #[derive(serde::Serialize)]
-    /// struct Problem {
-    ///     status: u16,
-    ///     detail: String,
-    /// }
-    ///
-    /// let server = Server::new(Router::new()).on_refusal(|refusal: &Refusal<'_>| {
-    ///     Json(Problem { status: refusal.status.as_u16(), detail: refusal.text.to_owned() })
-    /// });
+    /// let server = Server::new(Router::new())
+    ///     .on_refusal(|refusal: &Refusal<'_>| Problem::new(refusal.status).detail(refusal.text));
     /// # drop(server);
     /// ```
     #[must_use]

@@ -107,7 +107,8 @@ impl IntoResponse for Problem {
 /// [`Error`](crate::Error). A body of another type is the handler's own document and stays. If there are [`RequestIds`](super::RequestIds)
 /// outside of this layer, each document has the member `request_id`.
 ///
-/// What HTTP itself refuses, such as a malformed head, reaches no layer.
+/// What the server refuses by itself reaches no layer: such as a malformed head, or a handler that is later than its limits allow.
+/// [`Server::on_refusal`](crate::Server::on_refusal) words that, and may give a [`Problem`] as well.
 ///
 /// ```
 /// use anywire_server::Router;

@@ -4,8 +4,9 @@ use super::table::Table;
 use super::{RouteError, Router};
 
 impl Router {
-    /// All routes, one a line: method and path, where the handler was given, and the layers around it, the outermost first. For
-    /// the start of a program, and for a test that no route lacks a layer.
+    /// All routes, one a line: method and path, where the handler was given, and the layers around it, the outermost first. A
+    /// line `* (the router)` stands for what the router answers itself within the same layers: 404, 405 and `OPTIONS`. For the start of
+    /// a program, and for a test that no route lacks a layer.
     ///
     /// ```
     /// use anywire_server::{Next, Request, Response, Router};
@@ -32,19 +33,23 @@ impl Router {
 impl Table {
     /// All endpoints, one a line.
     fn describe(&self) -> String {
-        let mut text = String::new();
+        let mut lines = Vec::new();
         for served in self.all_served() {
-            text.push_str(&served.name.to_string());
+            let mut line = served.name.to_string();
             if let Some(place) = served.place {
-                text.push_str(&format!(" at {place}"));
+                line.push_str(&format!(" at {place}"));
             }
             let layers = served.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
             let layers: Vec<String> = layers.collect();
             if !layers.is_empty() {
-                text.push_str(&format!(" within {}", layers.join(", ")));
+                line.push_str(&format!(" within {}", layers.join(", ")));
             }
-            text.push('\n');
+            line.push('\n');
+            // What the router answers itself would stand there once more for each path.
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
         }
-        text
+        lines.concat()
     }
 }

@@ -198,6 +198,7 @@ fn what_a_router_does_is_told() {
     assert_eq!(lines[0], format!("GET /{{id}} at {at} within outer ({at}), inner ({at})"));
     assert_eq!(lines[1], format!("* (the router) within outer ({at})"));
     assert_eq!(lines[2], format!("PUT / at {at} within outer ({at})"));
+    assert_eq!(lines.len(), 3, "what the router answers itself is one line: {text}");
 }
 
 /// Places without their column.
