@@ -146,6 +146,12 @@ fn router() -> Router {
             }));
             body
         })
+        .get("/breaks", async || {
+            let (mut sender, body) = Body::channel(1024);
+            let _ = sender.send("some").await;
+            sender.abort(BodyError::failed("on purpose"));
+            body
+        })
         .get("/large", async || vec![7u8; 32 << 20])
         .get("/waits", async |State(cues): State<Cues>| {
             let _ = cues.waits.send(());
@@ -347,6 +353,15 @@ fn with_its_route_within_layers_of_the_server() {
         peer.link.reset();
         assert_eq!(seen.next().route.as_deref(), Some("/waits"));
     });
+}
+
+/// Nothing of the first one has left, so its bytes do not count.
+#[test]
+fn with_the_response_that_replaces_another() {
+    let play = Play::begin(&Scene::tcp(), Limits::default());
+    let answer = play.served.ask("GET /breaks HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!((answer.status, answer.text().len()), (500, 40));
+    play.assert_next(&Seen::complete("GET", Some("/breaks"), 500, 0, 40));
 }
 
 /// The layer goes on at once, and the handler that waits never answers.

@@ -48,6 +48,11 @@ fn by_token() {
     let reply = |value: &str| served.alike("GET /", &[("authorization", value)], "");
     assert_eq!(reply("Bearer mF_9.B5f-4.1JqM").status, 200);
     assert_eq!(reply("bearer mF_9.B5f-4.1JqM").status, 200);
+    // What begins alike is not the same.
+    for wrong in ["Bearer mF_9.B5f-4.1Jq", "Bearer mF_9.B5f-4.1JqMM", "Bearer m", "Bearer "] {
+        assert_eq!(reply(wrong).status, 401, "{wrong}");
+    }
+    assert!(!same_secret("", "a") && !same_secret("a", "") && same_secret("", ""));
     let wrong = reply("Bearer mF_9.B5f-4.1JqN");
     assert_eq!(wrong.status, 401);
     assert_eq!(wrong.field("www-authenticate"), Some("Bearer realm=\"the shop\", error=\"invalid_token\""));

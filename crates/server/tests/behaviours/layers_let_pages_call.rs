@@ -86,9 +86,14 @@ fn what_is_named_is_allowed() {
 
 #[test]
 fn any_origin_may_be_allowed_without_credentials() {
-    let router = Router::new().get("/", async || ([("vary", "Accept, Origin")], "ok"));
+    let router =
+        Router::new().get("/", async || ([("vary", "Accept, Origin")], "ok")).get("/same", async || "ok");
     let served = serve(router.layer(Cors::new().any_origin().any_headers()));
     assert_eq!(allowed(&served, "GET /", &[("origin", "null")]), ["allow-origin: *", "vary: Accept, Origin"]);
+    // The same for each page, so one page's is good for another.
+    for fields in [&[("origin", SHOP)][..], &[]] {
+        assert!(!allowed(&served, "GET /same", fields).contains(&"vary: origin".to_owned()));
+    }
     let preflight = [
         ("origin", SHOP),
         ("access-control-request-method", "PUT"),

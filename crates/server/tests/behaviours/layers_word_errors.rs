@@ -26,6 +26,7 @@ fn router() -> Router {
         .get("/json", async || (StatusCode::CONFLICT, Json("a document of its own")))
         .get("/page", async || (StatusCode::NOT_FOUND, Html("<p>lost</p>")))
         .get("/bare", async || StatusCode::GONE)
+        .get("/encoded", async || (StatusCode::GONE, [("content-encoding", "x-rot13")], "ybfg"))
         .get("/panics", panics)
         .get("/own", async || {
             Problem::new(StatusCode::FORBIDDEN).kind("https://a/b").title("No").member("balance", 30)
@@ -68,6 +69,7 @@ fn as_problem_documents() {
     // What has a type of its own stays, and so does what is no error.
     assert_eq!(served.get("/json").text, "\"a document of its own\"");
     assert_eq!(served.get("/page").field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(served.get("/encoded").text, "ybfg", "its words are not known");
     assert_eq!(served.get("/").text, "fine");
     assert_eq!(served.get("/own").text, r#"{"type":"https://a/b","title":"No","status":403,"balance":30}"#);
     let head = served.alike("HEAD /nowhere/at/all", &[], "");
