@@ -159,6 +159,15 @@ impl Download {
         Ok(())
     }
 
+    /// Nothing more comes of a response that its caller reads, whose stream goes on.
+    pub(crate) fn end(&mut self) {
+        if let Self::Streams { .. } = self
+            && let Self::Streams { sender, .. } = std::mem::replace(self, Self::Over)
+        {
+            sender.finish();
+        }
+    }
+
     /// The response is complete.
     pub(crate) fn finish(self, job: Job, limits: &Limits) -> Delivery {
         match self {

@@ -289,6 +289,11 @@ impl RequestContext {
         }
     }
 
+    /// Which of these contexts it is, if it is one of them.
+    pub(crate) fn id_in(&self, contexts: &Contexts) -> Option<ContextId> {
+        (self.contexts.id == contexts.id).then(|| self.held().id)
+    }
+
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Told> {
         self.contexts.gone(self.held().id)

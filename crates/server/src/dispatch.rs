@@ -43,8 +43,8 @@ pub(crate) struct Dispatch {
     slots: Vec<Slots>,
     /// By the number of a layer: what this loop has of it, once a request has gone through it.
     layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
-    /// The route that the layers of the server have gone on to, in the current poll of a run.
-    routed: Cell<EndpointId>,
+    /// The route that the layers of the server have gone on to last, and the context of its request.
+    routed: Cell<Option<(ContextId, EndpointId)>>,
     /// By endpoint: the limits of routes that have other ones than the server. Empty if none has.
     own_limits: Vec<Option<Limits>>,
     contexts: Rc<Contexts>,
@@ -87,7 +87,7 @@ impl Dispatch {
                 .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
-            routed: Cell::new(EndpointId::NONE),
+            routed: Cell::default(),
             contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
@@ -136,12 +136,11 @@ impl Dispatch {
         };
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
-        self.routed.set(EndpointId::NONE);
         self.work.begins(slots.label());
         let mut started = slot.as_mut().start(request, cx);
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
-        let answers = self.answers(endpoint);
+        let answers = self.answers(endpoint, id);
         match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
@@ -296,11 +295,16 @@ impl Dispatch {
         Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
     }
 
-    /// Whose answer it is: that of the route which the current poll has gone on to, if layers of the server were run.
+    /// Whose answer it is: that of the route which the request of this context has gone on to, if layers of the server were run.
     #[inline]
-    fn answers(&self, so_far: EndpointId) -> EndpointId {
-        let routed = self.routed.get();
-        if routed == EndpointId::NONE { so_far } else { routed }
+    fn answers(&self, so_far: EndpointId, id: ContextId) -> EndpointId {
+        let Some((of, endpoint)) = self.routed.get() else { return so_far };
+        cold_path();
+        if of != id {
+            return so_far;
+        }
+        self.routed.set(None);
+        endpoint
     }
 }
 
@@ -370,11 +374,10 @@ impl Run {
     ) -> Poll<Response> {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
         let dispatch = &self.dispatch;
-        dispatch.routed.set(EndpointId::NONE);
         dispatch.begins(Some(self.endpoint));
         let polled = slot.as_mut().poll(cx);
         dispatch.ends();
-        self.endpoint = dispatch.answers(self.endpoint);
+        self.endpoint = dispatch.answers(self.endpoint, self.context);
         match polled {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-#[cfg(feature = "tower")]
-use crate::context::Contexts;
-use crate::context::RequestContext;
+use crate::context::{ContextId, Contexts, RequestContext};
 use crate::extract::StatesId;
 use crate::router::EndpointId;
 
@@ -318,6 +316,11 @@ impl Parts {
         self.endpoint = endpoint;
         self.states = StatesId::of_endpoint(endpoint);
         self.params = params;
+    }
+
+    /// Which of these contexts it has, if any.
+    pub(crate) fn context_in(&self, contexts: &Contexts) -> Option<ContextId> {
+        self.context.id_in(contexts)
     }
 
     /// What all requests of this loop share.

@@ -25,8 +25,9 @@ async fn lengths(connection: Upgraded) {
     }
 }
 
-/// `heard` gets all that a client has said to `/hears`.
+/// `heard` gets all that a client has said to `/hears` and to `/ends-first`.
 fn router(heard: mpsc::UnboundedSender<Vec<u8>>) -> Router {
+    let hears = heard.clone();
     Router::new()
         .get("/lengths", async |upgrade: Upgrade| upgrade.accept("lengths", lengths))
         .get("/brief", async |upgrade: Upgrade| {
@@ -37,6 +38,16 @@ fn router(heard: mpsc::UnboundedSender<Vec<u8>>) -> Router {
             upgrade.accept("lengths", async move |mut stream| {
                 let mut all = Vec::new();
                 let _ = stream.read_to_end(&mut all).await;
+                let _ = heard.send(all);
+            })
+        })
+        .get("/ends-first", async move |upgrade: Upgrade| {
+            let heard = hears.clone();
+            upgrade.accept("lengths", async move |mut connection| {
+                let mut all = Vec::new();
+                let _ = connection.write_all(b"that is all").await;
+                let _ = connection.shutdown().await;
+                let _ = connection.read_to_end(&mut all).await;
                 let _ = heard.send(all);
             })
         })
@@ -88,6 +99,30 @@ fn an_end_that_comes_with_the_agreement_is_no_refusal() {
             let mut heard = String::new();
             stream.read_to_string(&mut heard).await.expect("the server's end");
             assert_eq!(heard, "that is all", "{agrees}");
+        });
+    }
+}
+
+#[test]
+fn the_server_may_end_its_direction_first() {
+    let (sender, mut heard) = mpsc::unbounded_channel();
+    let (_server, address, clients) = serve("memory:", router(sender));
+    for (client, agrees) in clients {
+        loops::block_on(async {
+            let call = client.get("http://localhost/ends-first").via(&address).upgrade("lengths");
+            let mut stream = call.send().await.expect("a response").upgrade().expect("the stream");
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.expect("the server's end");
+            assert_eq!(text, "that is all", "{agrees}");
+            // More than a window.
+            stream.write_all(&[b'x'; 200_000]).await.expect("the server reads on");
+            stream.shutdown().await.expect("an end");
+            assert_eq!(heard.recv().await.map(|all| all.len()), Some(200_000), "{agrees}");
+            // Its place is free again.
+            assert_eq!(
+                client.get("http://localhost/http").via(&address).send().await.expect("OK").status(),
+                200
+            );
         });
     }
 }

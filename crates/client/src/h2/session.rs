@@ -380,7 +380,7 @@ impl Session {
                 }
             }
             if let Some(place) = ended {
-                self.complete(place, context);
+                self.end_response(place, context);
             }
         }
         false
@@ -398,7 +398,7 @@ impl Session {
                 Err(_) => return self.cancel(place),
             }
         }
-        if stream.is_complete() {
+        if stream.is_complete() && !stream.goes_up() {
             return self.complete(place, context);
         }
         if stream.upload.is_streaming() {
@@ -431,6 +431,9 @@ impl Session {
         let (id, before) = (stream.id, self.link.output.len());
         if let Sent::Broken(source) = send(&mut self.link, id, piece, next) {
             return self.caller_fails(place, source, context);
+        }
+        if stream.upload.is_done() && stream.is_complete() {
+            return self.complete(place, context);
         }
         self.dirty.push(place);
         if self.link.output.len() > before {
@@ -477,6 +480,13 @@ impl Session {
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
         self.link.leave();
         self.flush(cx, wire);
+    }
+
+    /// All of a response has come.
+    fn end_response(&mut self, place: usize, context: &LoopContext) {
+        if !self.streams[place].goes_up() {
+            self.complete(place, context);
+        }
     }
 
     /// A response is complete, and its caller has all of it.

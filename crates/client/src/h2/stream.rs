@@ -134,6 +134,15 @@ impl Stream {
         self.ended && self.arrived.is_empty()
     }
 
+    /// Whether the peer's direction of another protocol has ended, and ours goes on (RFC 8441 section 5). Its caller is told.
+    pub(super) fn goes_up(&mut self) -> bool {
+        let goes_up = matches!(self.tunnel, Tunnel::Open | Tunnel::Left) && !self.upload.is_done();
+        if goes_up && self.is_complete() {
+            self.download.end();
+        }
+        goes_up
+    }
+
     /// Gives the caller what it asks for, as far as it has come. Returns the number of bytes that it has taken.
     pub(super) fn feed(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Result<usize, Left> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {

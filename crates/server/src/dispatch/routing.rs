@@ -54,7 +54,9 @@ impl Run for Routing {
         };
         let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
         asked.set_route(endpoint, params);
-        dispatch.routed.set(endpoint);
+        if let Some(id) = asked.context_in(&dispatch.contexts) {
+            dispatch.routed.set(Some((id, endpoint)));
+        }
         let kept = dispatch.slots[endpoint.index()].take();
         self.inner = match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
             Ok(mut slot) => match slot.as_mut().begin(request, None) {

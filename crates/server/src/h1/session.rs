@@ -281,6 +281,9 @@ impl Session {
         };
         if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
             self.request.endpoint = Some(run.endpoint());
+            if self.exchange.is_some() {
+                service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
+            }
             // What an earlier handler was told says nothing to this one.
             self.gone = None;
             self.stage = Stage::Handling(run);

@@ -66,10 +66,10 @@ impl Session {
         // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
         // opens no window any more.
         let write = self.link.is_blocked(id) && !half_closed;
-        let waits = match stream.stage {
+        let waits = match stream.is_tunnel() {
             // The deadlines of HTTP have ended with it.
-            Stage::Tunnel(..) => Waits { half_closed, ..Waits::default() },
-            _ => Waits { handler, body, write, half_closed, ..Waits::default() },
+            true => Waits { half_closed, ..Waits::default() },
+            false => Waits { handler, body, write, half_closed, ..Waits::default() },
         };
         let limits = service.limits_of(stream.endpoint);
         stream.deadline = stream.timers.wait(waits, now, limits).map(|left| after(now, left));

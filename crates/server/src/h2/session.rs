@@ -350,6 +350,9 @@ impl Session {
         let endpoint = match run {
             Some(run) => {
                 let endpoint = Some(run.endpoint());
+                if exchange.is_some() {
+                    service.dispatch.note_route(endpoint, &mut exchange);
+                }
                 stage = Stage::Handling(run);
                 endpoint
             }

@@ -43,6 +43,8 @@ pub(super) enum Asks {
     Head,
     /// To go on in another protocol on this stream, of which this gives what comes (RFC 8441).
     Tunnel(Box<Body>),
+    /// Nothing more: the stream has left HTTP.
+    Left,
 }
 
 pub(super) enum Stage {
@@ -108,6 +110,13 @@ impl Stream {
         self.upload.as_mut().is_some_and(|upload| upload.received(data, end))
     }
 
+    /// Whether it has left HTTP, and its continuation goes on, or somebody to whom that has passed the stream reads on.
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(self.asks, Asks::Left)
+            && (matches!(self.stage, Stage::Tunnel(..))
+                || self.upload.as_ref().is_some_and(Upload::has_reader))
+    }
+
     /// Brings the reader of the request's body what it asks for, as far as that has come. Returns whether there was
     /// anything.
     fn feed(&mut self, id: StreamId, cx: &mut Context<'_>, link: &mut Http2) -> bool {
@@ -161,15 +170,16 @@ impl Session {
             let refusal = parts.service.dispatch.refuse(endpoint, status, &cause, None);
             parts.service.dispatch.replace(endpoint, response, refusal);
             sent = Self::send_head(parts, id, response, asks);
-            tunnel = None;
+            parts.service.dispatch.drop_contained(endpoint, tunnel.take());
         }
         match sent {
-            Ok(false) => match (tunnel, asks) {
+            Ok(false) => match (tunnel, &mut *asks) {
                 (Some(continuation), Asks::Tunnel(incoming)) => {
                     exchange.responds(response, false);
                     parts.service.counters.upgrades.increment();
                     let (sender, outgoing) = Body::channel(parts.service.limits.body_in_flight_bytes);
                     let upgraded = Upgraded::of_stream(std::mem::take(incoming), sender);
+                    *asks = Asks::Left;
                     Stage::Tunnel(continuation.run(upgraded), Outgoing::streamed(outgoing))
                 }
                 _ => Self::begin_body(parts, id, response, exchange),
@@ -182,6 +192,7 @@ impl Session {
             }
             Err(_) => {
                 exchange.ends(ExchangeEnd::Failed);
+                parts.service.dispatch.drop_contained(endpoint, tunnel);
                 // A peer that takes not even that.
                 parts.link.reset(id, Code::INTERNAL_ERROR);
                 Stage::Done
@@ -329,6 +340,8 @@ impl Session {
     fn send(&mut self, id: StreamId, piece: Bytes, next: Next<Failure>, service: &Service) {
         match send(&mut self.link, id, piece, next) {
             Sent::Open => {}
+            // Our direction alone has ended (RFC 8441 section 5).
+            Sent::Ended if self.streams.get(&id).is_some_and(|stream| stream.is_tunnel()) => {}
             Sent::Ended => self.finish(id, service),
             Sent::Broken(Failure::Body(error)) => self.break_off(id, error, service),
             Sent::Broken(Failure::Panic) => {

@@ -76,6 +76,11 @@ impl Upload {
         self.lacks_input && self.sender.as_ref().is_some_and(Sender::is_awaited)
     }
 
+    /// Whether somebody may read more than has come.
+    pub(super) fn has_reader(&self) -> bool {
+        self.sender.is_some()
+    }
+
     /// Gives the reader what it asks for, as far as it has come.
     pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Moved {
         let mut moved = Moved::default();

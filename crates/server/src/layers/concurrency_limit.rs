@@ -1,11 +1,13 @@
 //! 503 while too many requests are under way.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anywire_http::{IntoResponse, Response, StatusCode};
 
+use crate::layer::LayerFault;
 use crate::layer::hook::{Hook, by_hook};
 use crate::request::Request;
 
@@ -28,12 +30,14 @@ use crate::request::Request;
 pub struct ConcurrencyLimit {
     count: usize,
     retry_after: Duration,
+    place: &'static Location<'static>,
 }
 
 impl ConcurrencyLimit {
-    /// So many on each loop. A peer that is refused is told to come again after a second.
+    /// So many on each loop; 0 is an error at start. A peer that is refused is told to come again after a second.
+    #[track_caller]
     pub fn new(count: usize) -> Self {
-        Self { count, retry_after: Duration::from_secs(1) }
+        Self { count, retry_after: Duration::from_secs(1), place: Location::caller() }
     }
 
     /// When a peer that is refused may come again, in whole seconds.
@@ -64,6 +68,11 @@ impl Hook for ConcurrencyLimit {
 
     fn after(_: &Rc<Self::Local>, permit: Permit, _: &mut Response) {
         drop(permit);
+    }
+
+    fn fault(&self) -> Option<LayerFault> {
+        let fault = || LayerFault::new("allows no request at once", "allow one or more").at(self.place);
+        (self.count == 0).then(fault)
     }
 }
 

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
 use super::origin::Origins;
+use crate::extract::OptionalFromRequestParts;
 use crate::layer::LayerFault;
 use crate::layer::hook::{Hook, by_hook};
 use crate::request::{Parts, Request};
+use crate::upgrade::Upgrade;
 
 /// Answers 403 to what a page of another origin makes a browser send, with the cookies of its reader (cross-site request forgery).
 /// No token is needed: browsers say where a request comes from, by `sec-fetch-site` or `origin`. The rules are those of
 /// `CrossOriginProtection` in Go's `net/http`:
 ///
-/// 1. `GET`, `HEAD` and `OPTIONS` pass: they must not change anything.
+/// 1. `GET`, `HEAD` and `OPTIONS` pass: they must not change anything. One that asks for an [`Upgrade`](crate::Upgrade), such as
+///    for a WebSocket, is none of them: it opens a way for all that follows.
 /// 2. `sec-fetch-site: same-origin` or `none` (typed by the user) passes; another value is refused.
 /// 3. Without that field, a request with an `origin` passes if its host and port are those that are asked. Without either, it comes
 ///    from no browser, or an old one, and passes.
@@ -61,7 +64,8 @@ impl Csrf {
     }
 
     fn allows(&self, request: &Parts) -> bool {
-        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        if is_safe && Upgrade::is_absent(request) {
             return true;
         }
         let origin = request.headers().get_bytes("origin");

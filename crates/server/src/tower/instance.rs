@@ -17,7 +17,7 @@ use crate::respond::Error;
 
 /// One instance of a service.
 pub struct Instance<S> {
-    /// `None` before the first request, and after a panic of the service.
+    /// `None` before the first request, and after a panic of the service or an error while it got ready.
     service: RefCell<Option<S>>,
     make: Box<dyn Fn() -> S>,
     /// A service tells only one task that it is ready.
@@ -54,7 +54,12 @@ impl<S> Instance<S> {
             let _turn = self.turn.acquire().await;
             match poll_fn(|cx| self.poll_ready(cx)).await {
                 Ok(()) => self.with(|service| service.call(request)),
-                Err(error) => return failed(error),
+                Err(error) => {
+                    // Such a service is to be discarded; the next request gets a new one.
+                    let broken = self.service.borrow_mut().take();
+                    drop_each(broken);
+                    return failed(error);
+                }
             }
         };
         responding.await.map_or_else(failed, Response::from)

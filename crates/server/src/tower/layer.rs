@@ -28,7 +28,7 @@ use crate::respond;
 ///
 /// Each loop makes one service of it, whose futures need not be `Send`. It is inside of the layers that were added before it, as any
 /// other. While its service is not ready, up to [`waiting`](TowerLayer::waiting) requests of a loop wait, and more are
-/// answered 503; an error becomes a response as that of a [`service`](super::service). After a panic in `poll_ready` or `call` the service
+/// answered 503; an error becomes a response as that of a [`service`](super::service). After a panic in `poll_ready` or `call`, or an error of `poll_ready`, the service
 /// is made anew.
 ///
 /// The extensions of a request have to stay with it, on its loop. A layer that drops them, or that sends the request to another thread,

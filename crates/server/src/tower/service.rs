@@ -20,7 +20,8 @@ use crate::request::Request;
 /// A service of the tower crates as a handler: of a route, of all methods of a path, or as a fallback.
 ///
 /// It gets the request as it is, with the whole path; [`Router::nest_service`](crate::Router::nest_service) strips a prefix. Each loop has a
-/// clone of its own, whose futures need not be `Send`. After a panic in `poll_ready` or `call` it is cloned anew.
+/// clone of its own, whose futures need not be `Send`. After a panic in `poll_ready` or `call`, or an error of
+/// `poll_ready`, it is cloned anew.
 ///
 /// While it is not ready, up to [`waiting`](ServiceHandler::waiting) requests of a loop wait, at most for
 /// [`Limits::handler_timeout`](crate::Limits::handler_timeout). More are answered 503. An error of the service is a 500 whose

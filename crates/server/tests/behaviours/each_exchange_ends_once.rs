@@ -349,6 +349,50 @@ fn with_its_route_within_layers_of_the_server() {
     });
 }
 
+/// The layer goes on at once, and the handler that waits never answers.
+#[test]
+fn with_its_route_if_it_is_never_answered() {
+    let (ends, seen) = channel();
+    let (waits, waiting) = mpsc::channel();
+    let router = router().state(Cues { goes_on: Arc::default(), waits });
+    let through = async |request: Request, next: Next| next.run(request).await;
+    let server = Server::new(router).layer(through).observe(Witness { ends, under_way: 0 });
+    let served = Scene::tcp().serve_by(server);
+    let mut old = served.connect();
+    old.send("GET /waits HTTP/1.1\r\nhost: x\r\n\r\n");
+    waiting.recv().expect("the handler runs");
+    old.reset();
+    assert_eq!(seen.next().route.as_deref(), Some("/waits"));
+    let mut peer = H2::connect(&served);
+    peer.get("/waits");
+    waiting.recv().expect("the handler runs");
+    peer.link.reset();
+    assert_eq!(seen.next().route.as_deref(), Some("/waits"));
+}
+
+/// A layer of the server may go on in a task of its own. The route that is found there is not that of another request.
+#[test]
+fn without_the_route_of_another_request() {
+    let (ends, seen) = channel();
+    let (waits, waiting) = mpsc::channel();
+    let router = router().state(Cues { goes_on: Arc::default(), waits });
+    let answers = async |request: Request, next: Next| {
+        if request.path() == "/waits" {
+            drop(anywire_loops::spawn(async move { drop(next.run(request).await) }));
+        }
+        StatusCode::ACCEPTED
+    };
+    let server = Server::new(router).layer(answers).observe(Witness { ends, under_way: 0 });
+    let served = Scene::tcp().serve_by(server);
+    for path in ["/waits", "/whole", "/waits", "/whole"] {
+        assert_eq!(served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status, 202);
+        if path == "/waits" {
+            waiting.recv().expect("the handler runs");
+        }
+        assert_eq!(seen.next(), Seen::complete("GET", None, 202, 0, 0), "{path}");
+    }
+}
+
 #[test]
 fn by_leaving_http() {
     crate::support::on_each_wire(|scene| {

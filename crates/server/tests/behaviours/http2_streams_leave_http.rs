@@ -50,6 +50,15 @@ fn router(met: &Met) -> Router {
                 let _ = met.send(format!("{read:?} {wrote:?}"));
             })
         })
+        // The server's direction ends first, and what comes then is read on.
+        .get("/ends-first", async |met: State<Met>, upgrade: Upgrade| {
+            upgrade.accept("toy", async move |stream| reads_on(stream, &met).await)
+        })
+        .get("/moves", async |met: State<Met>, upgrade: Upgrade| {
+            upgrade.accept("toy", async move |stream| {
+                drop(anywire_loops::spawn(async move { reads_on(stream, &met).await }));
+            })
+        })
         .get("/stops", async |upgrade: Upgrade, request: Request| {
             let stopping = request.stopping();
             upgrade.accept("toy", async move |mut stream| {
@@ -57,6 +66,12 @@ fn router(met: &Met) -> Router {
                 let _ = stream.write_all(b"goodbye").await;
             })
         })
+}
+
+async fn reads_on(mut stream: Upgraded, met: &Met) {
+    let wrote = stream.write_all(b"x").await.and(stream.shutdown().await).map_err(|error| error.kind());
+    let read = stream.read_to_end(&mut Vec::new()).await.map_err(|error| error.kind());
+    let _ = met.send(format!("{wrote:?} {read:?}"));
 }
 
 fn serve(scene: &Scene, limits: &Limits) -> (Served, mpsc::UnboundedReceiver<String>) {
@@ -139,6 +154,33 @@ fn either_end_may_end_first() {
     peer.half_close();
     let met = meets.blocking_recv().expect("it has met the end");
     assert_eq!(met, format!("Err({:?}) Ok(())", ErrorKind::ConnectionReset));
+}
+
+/// As over HTTP/1, where the handler has the whole connection.
+#[test]
+fn the_server_may_end_its_direction_and_read_on() {
+    let (served, mut meets) = serve(&Scene::tcp(), &Limits::default());
+    let mut peer = connect(&served);
+    for path in ["/ends-first", "/moves"] {
+        let id = leave(&mut peer, path);
+        let mut came = Vec::new();
+        loop {
+            match peer.next() {
+                Came::Data(of, data, end) if of == id => {
+                    came.extend(data);
+                    if end {
+                        break;
+                    }
+                }
+                other => panic!("{path}: {other:?}"),
+            }
+        }
+        assert_eq!(came, b"x", "{path}");
+        peer.body(id, b"ab", false);
+        assert_eq!(peer.ask("/").text(), "ok");
+        peer.body(id, b"c", true);
+        assert_eq!(meets.blocking_recv().as_deref(), Some("Ok(()) Ok(3)"), "{path}");
+    }
 }
 
 #[test]

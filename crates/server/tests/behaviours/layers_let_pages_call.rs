@@ -156,6 +156,20 @@ fn what_a_browser_is_made_to_send_is_refused() {
             assert_eq!(status(&format!("{method} /"), fields), expected, "{method} {fields:?}");
         }
     }
+    // A page reads what such a connection says to its reader, so the method says nothing (RFC 6455 section 10.2).
+    let upgrade = [("connection", "upgrade"), ("upgrade", "websocket")];
+    for (expected, fields) in [
+        (403, &[("sec-fetch-site", "cross-site")][..]),
+        (403, &[("origin", "https://evil.example")]),
+        (200, &[("sec-fetch-site", "same-origin")]),
+        (200, &[("origin", SHOP)]),
+        (200, &[]),
+    ] {
+        let fields = [&upgrade, fields].concat();
+        let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let answer = served.ask(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n"));
+        assert_eq!(answer.status, expected, "{fields}");
+    }
     assert_eq!(status("POST /hook", &[("sec-fetch-site", "cross-site")]), 200);
     // Without `sec-fetch-site` the host decides.
     let asks = |host: &str, origin: &str| {

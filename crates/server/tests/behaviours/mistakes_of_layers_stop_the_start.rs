@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::rc::Rc;
 
+use anywire_server::layers::ConcurrencyLimit;
 use anywire_server::{
     Handler, Layer, LayerFault, MatchedPath, Next, Path, Request, Response, RouteError, Router, Server,
     ServerError, State,
@@ -135,6 +136,14 @@ fn settings_that_are_wrong() {
         assert!(text.contains(&place.to_string()) && text.contains(&fault.to_string()), "{text}");
         assert!(text.ends_with("; choose one"), "{text}");
     }
+}
+
+#[test]
+fn a_number_that_lets_nothing_through() {
+    let (line, none) = (line!(), ConcurrencyLimit::new(0));
+    let text = refused(Server::new(Router::new().get("/", hello).layer(none))).to_string();
+    let place = format!("mistakes_of_layers_stop_the_start.rs:{line}:");
+    assert!(text.contains(&place) && text.contains("allows no request at once"), "{text}");
 }
 
 #[test]

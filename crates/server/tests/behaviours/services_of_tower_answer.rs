@@ -160,6 +160,40 @@ fn an_error_is_a_response_by_its_status() {
     assert_eq!((counters.failures, counters.refused, counters.panics), (4, 2, 0));
 }
 
+/// Such a service is of no use any more, as `Service::poll_ready` says.
+#[test]
+fn one_that_fails_while_it_gets_ready_is_made_anew() {
+    let made = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&made);
+    /// Fails at once if it is the first one.
+    struct Ready {
+        made: Arc<AtomicUsize>,
+        failed: bool,
+        number: usize,
+    }
+    impl Clone for Ready {
+        fn clone(&self) -> Self {
+            let number = self.made.fetch_add(1, Ordering::SeqCst);
+            Self { made: Arc::clone(&self.made), failed: false, number }
+        }
+    }
+    let mut ready = Ready { made: counted, failed: false, number: 0 };
+    let fails = with_ready(
+        move |_| {
+            let ready: &mut Ready = &mut ready;
+            assert!(!ready.failed, "a service that has failed is not polled");
+            ready.failed = ready.number < 2;
+            Poll::Ready(if ready.failed { Err("on purpose".into()) } else { Ok(()) })
+        },
+        async |_: http::Request<Body>| answer("fine"),
+    );
+    let served = serve(Router::new().any("/", tower::service(fails)));
+    let statuses: Vec<u16> = (0..4).map(|_| served.ask("GET / HTTP/1.1\r\nhost: a\r\n\r\n").status).collect();
+    assert_eq!(statuses.last(), Some(&200), "{statuses:?}");
+    assert!(statuses.contains(&500), "{statuses:?}");
+    assert_eq!(served.running.counters().panics, 0);
+}
+
 /// Panics once it is dropped, if armed.
 struct Bomb(bool);
 
