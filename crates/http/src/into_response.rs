@@ -11,8 +11,8 @@ use crate::{Body, Headers, Response, StaticHeader, StatusCode};
 /// Something that becomes a [`Response`].
 ///
 /// Text is `text/plain; charset=utf-8`, bytes are `application/octet-stream`. A status code alone has no body. A pair of
-/// status and anything else sets the status; fields ([`IntoResponseParts`]) may stand before the last part. `Err` of a
-/// `Result` answers like its value.
+/// status and anything else sets the status; fields ([`IntoResponseParts`]) may stand before the last part, or alone if there is no
+/// body. `Err` of a `Result` answers like its value.
 ///
 /// ```
 /// use anywire_http::{IntoResponse, StatusCode};
@@ -166,6 +166,27 @@ impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
     }
 }
 
+impl<K: AsRef<str>, V: AsRef<[u8]>, const N: usize> IntoResponse for [(K, V); N] {
+    #[inline]
+    fn into_response(self) -> Response {
+        (self, ()).into_response()
+    }
+}
+
+impl IntoResponse for Headers {
+    #[inline]
+    fn into_response(self) -> Response {
+        (self, ()).into_response()
+    }
+}
+
+impl IntoResponse for HeaderMap {
+    #[inline]
+    fn into_response(self) -> Response {
+        (self, ()).into_response()
+    }
+}
+
 impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
     #[inline]
     fn into_response(self) -> Response {
@@ -215,6 +236,22 @@ mod tests {
             assert_eq!(response.headers.get("location"), Some("/orders/7"));
             assert_eq!(response.headers.get("content-type"), Some("text/plain; charset=utf-8"));
         }
+    }
+
+    #[test]
+    fn fields_may_stand_without_a_body() {
+        let mut headers = Headers::new();
+        headers.append("retry-after", "1").expect("valid");
+        for response in [
+            (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")]).into_response(),
+            (StatusCode::SERVICE_UNAVAILABLE, headers.clone()).into_response(),
+            (StatusCode::SERVICE_UNAVAILABLE, HeaderMap::try_from(&headers).expect("valid")).into_response(),
+        ] {
+            assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers.wire_bytes(), b"retry-after: 1\r\n");
+            assert_eq!(response.body.length(), Some(0));
+        }
+        assert_eq!([("retry-after", "1")].into_response().status, StatusCode::OK);
     }
 
     #[test]
