@@ -283,7 +283,9 @@ fn by_a_deadline() {
         assert_eq!(H2::connect(&play.served).ask("/waits").status(), 503);
         play.assert_ends("/waits", Some(503), text as u64, ExchangeEnd::Complete);
 
-        let play = Play::begin(scene, Limits { head_timeout: short, ..Limits::default() });
+        // From accept on: a handshake has to fit in, on a slow machine too.
+        let head_timeout = Duration::from_secs(3);
+        let play = Play::begin(scene, Limits { head_timeout, ..Limits::default() });
         let text = play.served.ask("GET /waits HTTP/1.1\r\n").body.len();
         play.assert_next(&Seen::unknown(408, text as u64));
 
@@ -297,7 +299,7 @@ fn by_a_deadline() {
         peer.half_close();
         play.assert_ends("/waits", None, 0, ExchangeEnd::HalfCloseTimeout);
 
-        let limits = Limits { write_timeout: short, ..Limits::default() };
+        let limits = Limits { write_timeout: Duration::from_secs(1), ..Limits::default() };
         let play = Play::begin(scene, limits);
         let mut peer = play.served.connect();
         peer.send("GET /large HTTP/1.1\r\nhost: x\r\n\r\n");
