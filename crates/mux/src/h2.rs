@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::Streams;
 
-/// An HTTP/2 connection, but for the connection itself: what has come of it, and what is to leave in one write.
+/// An HTTP/2 connection without its wire: the received bytes, the engine, and the output that leaves in one write.
 ///
 /// In each turn a driver takes all that has [come](Self::receive), lets the streams that were woken produce what they have, and
 /// flushes the output once. Then it [reads](Self::poll_read).

@@ -352,7 +352,14 @@ const SPARE_SLOTS_MAX: usize = 256;
 /// which is the error, it cannot.
 pub(crate) trait Run {
     /// Starts the handler and polls it once, which is enough for most.
-    fn start(self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
+    fn start(
+        mut self: Pin<&mut Self>,
+        request: Request,
+        cx: &mut Context<'_>,
+    ) -> thread::Result<Poll<Response>> {
+        self.as_mut().begin(&mut Some(request), None)?;
+        self.poll(cx)
+    }
     /// Begins a run without a poll, for [`poll`](Self::poll). Takes the request out, which then sees these states.
     fn begin(
         self: Pin<&mut Self>,

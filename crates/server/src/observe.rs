@@ -101,7 +101,7 @@ pub struct Ended<'e> {
     pub request_id: Option<&'e str>,
     /// The status of the response. `None` if none was begun.
     pub status: Option<StatusCode>,
-    /// Bytes of the request's body that have come, without their framing. What is thrown away because nobody reads it may be
+    /// Bytes of the request's body that have come, without their framing. Bytes that were discarded unread may be
     /// missing.
     pub received_bytes: u64,
     /// Bytes of the response's body that were sent, without their framing. After an end that is not

@@ -425,8 +425,8 @@ impl Engine {
         }
     }
 
-    /// Forgets a stream. What it held of the connection's window goes back to the peer at once: nobody will read it, so that
-    /// nothing else would open the window again.
+    /// Forgets a stream. Its share of the connection's window goes back to the peer at once, since its unread bytes will never
+    /// be consumed.
     pub(super) fn remove(&mut self, id: StreamId, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.remove(&id) else { return };
         self.open -= usize::from(!stream.has_ended());

@@ -34,15 +34,6 @@ impl Gated {
 }
 
 impl Run for Gated {
-    fn start(
-        mut self: Pin<&mut Self>,
-        request: Request,
-        cx: &mut TaskContext<'_>,
-    ) -> thread::Result<Poll<Response>> {
-        self.as_mut().begin(&mut Some(request), None)?;
-        self.poll(cx)
-    }
-
     fn begin(
         mut self: Pin<&mut Self>,
         request: &mut Option<Request>,

@@ -35,15 +35,6 @@ impl Routing {
 }
 
 impl Run for Routing {
-    fn start(
-        mut self: Pin<&mut Self>,
-        request: Request,
-        cx: &mut TaskContext<'_>,
-    ) -> thread::Result<Poll<Response>> {
-        self.as_mut().begin(&mut Some(request), None)?;
-        self.poll(cx)
-    }
-
     fn begin(
         mut self: Pin<&mut Self>,
         request: &mut Option<Request>,

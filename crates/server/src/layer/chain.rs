@@ -63,15 +63,6 @@ pin_project! {
 // Unlike a handler, a layer is polled in one place: the compiler then makes one function of it and of what it does with
 // `Next`.
 impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Layering<S, F> {
-    fn start(
-        mut self: Pin<&mut Self>,
-        request: Request,
-        cx: &mut Context<'_>,
-    ) -> thread::Result<Poll<Response>> {
-        self.as_mut().begin(&mut Some(request), None)?;
-        self.poll(cx)
-    }
-
     fn begin(
         self: Pin<&mut Self>,
         request: &mut Option<Request>,

@@ -106,7 +106,7 @@ struct Hooking<H: Hook> {
     /// Whose states it sees, if it is the outermost layer.
     states: Option<StatesId>,
     inside: Rc<Inside>,
-    /// What is inside, and what was kept of the request.
+    /// The run of the next layer or the handler, and what the hook kept of the request.
     run: Option<(Going, H::Kept)>,
     refused: Option<Response>,
 }
@@ -115,15 +115,6 @@ struct Hooking<H: Hook> {
 impl<H: Hook> Unpin for Hooking<H> {}
 
 impl<H: Hook> Run for Hooking<H> {
-    fn start(
-        mut self: Pin<&mut Self>,
-        request: Request,
-        cx: &mut Context<'_>,
-    ) -> thread::Result<Poll<Response>> {
-        self.as_mut().begin(&mut Some(request), None)?;
-        self.poll(cx)
-    }
-
     fn begin(
         mut self: Pin<&mut Self>,
         request: &mut Option<Request>,

@@ -84,8 +84,8 @@ impl BearerAuth {
 type KnowsPassword = dyn Fn(&mut Parts, &str, &str) -> bool + Send + Sync;
 type KnowsToken = dyn Fn(&mut Parts, &str) -> bool + Send + Sync;
 
-/// Whether two secrets are the same. Takes as long for the first wrong byte as for the last one, so that nobody finds a secret byte
-/// by byte. Their lengths are no secret.
+/// Whether two secrets are the same. The comparison takes constant time, so a secret cannot be guessed byte by byte. The
+/// lengths are not secret.
 ///
 /// ```
 /// use anywire_server::layers::same_secret;

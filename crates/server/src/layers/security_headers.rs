@@ -59,7 +59,7 @@ impl Hsts {
 }
 
 impl SecurityHeaders {
-    /// Those that suit a service whose pages are nobody else's.
+    /// Fields for a service whose pages no other site embeds: `nosniff`, `DENY` and `no-referrer`.
     pub fn new() -> Self {
         let fields = [(NOSNIFF, "nosniff"), (FRAME, "DENY"), (REFERRER, "no-referrer")];
         Self { fields: fields.map(|(name, value)| (name, value.to_owned())).into(), hsts: Hsts::default() }

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::support::{HANG, Peer, Remote, Scene, Served};
+use crate::support::{HANG, Peer, Remote, Served};
 use anywire_http::Body;
 use anywire_server::{Counters, Router};
 use bytes::Bytes;
@@ -67,7 +67,7 @@ fn a_reader_that_takes_single_bytes_is_too_slow() {
         if !scene.is("memory") {
             return;
         }
-        let served = served_alone(scene);
+        let served = scene.serve_fivefold_faster(router());
         let mut peer = sent(&served, "GET /large HTTP/1.1\r\nhost: x\r\n\r\n");
         let hang = Instant::now() + HANG;
         while !is_over(&served.running.counters()) {
@@ -86,7 +86,7 @@ fn each_deadline_fires_for_its_own_phase() {
     crate::support::on_few_wires_at_a_time(4, |scene| {
         std::thread::scope(|threads| {
             for phase in PHASES {
-                let served = served_alone(scene);
+                let served = scene.serve_fivefold_faster(router());
                 let named = std::thread::Builder::new().name(format!("{scene:?}: {}", phase.name));
                 named
                     .spawn_scoped(threads, move || play(&served, phase))
@@ -94,15 +94,6 @@ fn each_deadline_fires_for_its_own_phase() {
             }
         });
     });
-}
-
-/// A server for one phase, which has answered once. They start one after another: the handshakes of all of them at the same
-/// time would last longer on a slow machine than a head may.
-fn served_alone(scene: &Scene) -> Served {
-    // Of several scenes on one wire each needs an address of its own.
-    let served = scene.elsewhere().serve_on(1, router(), crate::support::fivefold_faster());
-    served.assert_alive();
-    served
 }
 
 fn play(served: &Served, phase: &Phase) {
@@ -207,7 +198,7 @@ fn await_abort(served: &Served) {
     served.await_count("given up", |counters| u64::from(is_over(counters)), 1);
 }
 
-/// The one connection of a scene has come and gone, after that of [`served_alone`].
+/// The one connection of a scene has come and gone, after that of `serve_fivefold_faster`.
 fn is_over(counters: &Counters) -> bool {
     counters.connections == 2 && counters.connections_open == 0
 }

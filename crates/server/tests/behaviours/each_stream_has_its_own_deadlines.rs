@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::support::h2::{
     CONTINUATION, Came, DATA, H2, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame,
 };
-use crate::support::{HANG, Scene, Served};
+use crate::support::{HANG, Served};
 use anywire_http::Body;
 use anywire_http::h2::{Code, Limits as Http2, StreamId};
 use anywire_server::{Counters, Router};
@@ -65,7 +65,7 @@ fn each_stream_has_its_own_deadlines() {
     crate::support::on_each_wire(|scene| {
         std::thread::scope(|threads| {
             for phase in PHASES {
-                let served = served_alone(scene);
+                let served = scene.serve_fivefold_faster(router());
                 let named = std::thread::Builder::new().name(format!("{}, {scene:?}", phase.name));
                 named
                     .spawn_scoped(threads, move || play(&served, phase))
@@ -73,15 +73,6 @@ fn each_stream_has_its_own_deadlines() {
             }
         });
     });
-}
-
-/// A server for one phase, which has answered once. They start one after another: the handshakes of all of them at the same
-/// time would last longer on a slow machine than a head may.
-fn served_alone(scene: &Scene) -> Served {
-    // Of several scenes on one wire each needs an address of its own.
-    let served = scene.elsewhere().serve_on(1, router(), crate::support::fivefold_faster());
-    served.assert_alive();
-    served
 }
 
 fn play(served: &Served, phase: &Phase) {
@@ -372,6 +363,6 @@ fn requests_in_pieces(served: &Served) {
         peer.send([&rest[..], first].concat());
         rest = second.to_vec();
     }
-    // And the one that `served_alone` sent.
+    // And the one that `serve_fivefold_faster` sent.
     served.await_count("requests", |counters| counters.requests, 79 + 1);
 }
