@@ -14,7 +14,7 @@ use anywire_mux::{Http2, StreamWaker, Streams, Woken};
 use super::stream::{Asks, Stage, Stream};
 use super::upload::Upload;
 use crate::connection::{End, Env, is_cut};
-use crate::context::{FreeContext, Origin, Told};
+use crate::context::{FreeContext, Peer, Watch};
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::service::{Date, Ending, Service};
 use crate::timers::Timers;
@@ -54,7 +54,7 @@ pub(crate) struct Session {
     /// The peer has ended its direction: there is nothing more to read, and it may wait for its answers.
     pub(super) input_ended: bool,
     /// Keeps the records that it has, for as long as handlers may ask.
-    gone: Vec<Rc<Told>>,
+    gone: Vec<Rc<Watch>>,
     ending: Closing,
 }
 
@@ -332,11 +332,11 @@ impl Session {
         let mut stage = Stage::Done;
         let mut answered_by = None;
         let connection = &*env.connection;
-        let origin = || Origin::of(connection);
+        let peer = || Peer::of(connection);
         let mut context = self.free_context.take();
         let mut exchange = Tracked::default();
         if service.dispatch.is_observed() {
-            exchange = service.dispatch.begin_exchange(&head, body.as_ref(), &mut context, origin);
+            exchange = service.dispatch.begin_exchange(&head, body.as_ref(), &mut context, peer);
         }
         let parts = &mut Parts { link: &mut self.link, date: &self.date, service };
         let answered = |response: &mut Response, endpoint| {
@@ -346,7 +346,7 @@ impl Session {
         let wakes = StreamWaker::of(id, self.spare_waker.take(), &self.woken);
         let waker = Waker::from(Arc::clone(&wakes));
         let cx = &mut Context::from_waker(&waker);
-        let run = service.dispatch.start(head, body, &mut context, origin, answered, cx);
+        let run = service.dispatch.start(head, body, &mut context, peer, answered, cx);
         let endpoint = match run {
             Some(run) => {
                 let endpoint = Some(run.endpoint());

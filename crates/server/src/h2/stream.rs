@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::session::{Parts, Session};
 use super::upload::Upload;
 use crate::context::FreeContext;
-use crate::dispatch::Run;
+use crate::dispatch::Invocation;
 use crate::observe::{ExchangeEnd, Tracked};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
@@ -49,7 +49,7 @@ pub(super) enum Asks {
 
 pub(super) enum Stage {
     /// Its handler runs.
-    Handling(Run),
+    Handling(Invocation),
     /// Its response has a body.
     Sending(Outgoing<Body>),
     /// The stream has left HTTP: the handler's continuation, and what it sends.
