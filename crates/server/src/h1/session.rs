@@ -16,7 +16,6 @@ use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestFacts;
-use super::upload::Upload;
 use crate::connection::{End, Env, agreed_protocol};
 use crate::context::{Peer, Watch};
 use crate::dispatch::Invocation;
@@ -27,6 +26,7 @@ use crate::router::EndpointId;
 use crate::service::{Date, Service};
 use crate::timers::Timers;
 use crate::upgrade::Continuation;
+use crate::upload::Upload;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
 pub(crate) struct Session {
