@@ -141,6 +141,16 @@ pub enum InvalidHeader {
         /// The size that would result.
         bytes: usize,
     },
+    /// The value could be sent, but its reader would not take it as it is meant: such as a cookie whose value holds a `;`.
+    #[error("setting the header `{name}`: {found}{help}", help = Advice(remedy))]
+    Meaning {
+        /// The field's name.
+        name: &'static str,
+        /// What is wrong.
+        found: String,
+        /// What would help.
+        remedy: &'static str,
+    },
 }
 
 /// Checks a field and gives its name, and its value without the white space around it.
@@ -158,7 +168,7 @@ pub(super) fn check<'f>(name: &'f [u8], value: &'f [u8]) -> Result<(&'f str, &'f
 
 /// `text` if it is a token (RFC 9110 section 5.6.2).
 #[inline]
-fn token(text: &[u8]) -> Option<&str> {
+pub(crate) fn token(text: &[u8]) -> Option<&str> {
     let is_token = !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)]);
     // A token is ASCII.
     if is_token { std::str::from_utf8(text).ok() } else { None }

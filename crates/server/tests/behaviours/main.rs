@@ -67,6 +67,7 @@ mod mistakes_of_layers_stop_the_start;
 mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
 mod refusals_are_worded_in_one_place;
+mod results_become_responses;
 mod routers_compose;
 mod routes_answer_by_method;
 mod routes_have_limits_of_their_own;
