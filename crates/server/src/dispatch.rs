@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Body, Method, RequestHead, Response};
+use anywire_http::{Body, Headers, Method, RequestHead, Response, StatusCode};
 use anywire_loops::{Label, Work};
 
 use crate::contained::drop_each;
@@ -25,6 +25,7 @@ use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
 use crate::counters::Live;
 use crate::extract::StatesId;
 use crate::handler::{Slot, Slots};
+use crate::interim::Open;
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
@@ -88,7 +89,7 @@ impl Dispatch {
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
             routed: Cell::default(),
-            contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
+            contexts: Contexts::new(states, paths, limits, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
             is_observed: !observers.is_empty(),
@@ -145,6 +146,7 @@ impl Dispatch {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
+                drop(self.opened(id));
                 self.vet(answers, response, asks, context.as_ref());
                 answered(response, answers);
                 self.release(Some(answers), response);
@@ -153,12 +155,14 @@ impl Dispatch {
             Ok(Poll::Pending) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
-                let dispatch = Rc::clone(self);
-                Some(Run { slot: Some(slot), dispatch, runs: endpoint, endpoint: answers, context: id, asks })
+                let (dispatch, interim) = (Rc::clone(self), self.opened(id));
+                let (slot, runs, endpoint) = (Some(slot), endpoint, answers);
+                Some(Run { slot, dispatch, runs, endpoint, context: id, asks, interim })
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
+                drop(self.opened(id));
                 *context = self.contexts.take_back(id);
                 let panic = std::mem::replace(panic, Box::new(()));
                 let layer = self.table.outermost_layer(endpoint);
@@ -295,6 +299,12 @@ impl Dispatch {
         Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
     }
 
+    /// Where the interim responses of this context's request come from, if its handler has just asked for a handle.
+    #[inline]
+    fn opened(&self, id: ContextId) -> Option<Open> {
+        if self.contexts.opened.any() { self.contexts.opened.take(id) } else { None }
+    }
+
     /// Whose answer it is: that of the route which the request of this context has gone on to, if layers of the server were run.
     #[inline]
     fn answers(&self, so_far: EndpointId, id: ContextId) -> EndpointId {
@@ -347,6 +357,8 @@ pub(crate) struct Run {
     endpoint: EndpointId,
     context: ContextId,
     asks: Asks,
+    /// Where its interim responses come from, if it may send any.
+    interim: Option<Open>,
 }
 
 impl Run {
@@ -378,6 +390,9 @@ impl Run {
         let polled = slot.as_mut().poll(cx);
         dispatch.ends();
         self.endpoint = dispatch.answers(self.endpoint, self.context);
+        if let Some(opened) = dispatch.opened(self.context) {
+            self.interim = Some(opened);
+        }
         match polled {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);
@@ -404,6 +419,14 @@ impl Run {
                 Poll::Ready(dispatch.panicked(Some(self.endpoint), layer, panic, peer))
             }
         }
+    }
+
+    /// The next interim response that the handler sends. If it has none, this task is woken when it has.
+    #[inline]
+    pub(crate) fn interim(&self, cx: &TaskContext<'_>) -> Option<(StatusCode, Headers)> {
+        let next = self.interim.as_ref()?.next(cx)?;
+        self.dispatch.counters.interim_responses.increment();
+        Some(next)
     }
 
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.

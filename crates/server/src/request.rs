@@ -13,6 +13,7 @@ use anywire_wire::{Address, Credentials, Negotiated};
 
 use crate::context::{ContextId, Contexts, RequestContext};
 use crate::extract::StatesId;
+use crate::interim::Interim;
 use crate::router::EndpointId;
 
 pub(crate) use self::params::Params;
@@ -327,6 +328,10 @@ impl Parts {
     #[cfg(feature = "tower")]
     pub(crate) fn server(&self) -> &Contexts {
         self.context.server()
+    }
+
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        self.context.open_interim()
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {

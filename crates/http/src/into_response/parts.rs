@@ -54,6 +54,11 @@ impl IntoResponseParts for Extensions {
     }
 }
 
+/// Nothing.
+impl IntoResponseParts for () {
+    fn set_on(self, _: &mut Response) {}
+}
+
 impl<P: IntoResponseParts> IntoResponseParts for Option<P> {
     fn set_on(self, response: &mut Response) {
         if let Some(part) = self {

@@ -11,7 +11,7 @@ use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
 use anywire_loops::clock::precise;
 use anywire_mux::{Http2, StreamWaker, Streams, Woken};
 
-use super::stream::{Asks, Stage, Stream};
+use super::stream::{Asks, Stage, Stream, inform};
 use super::upload::Upload;
 use crate::connection::{End, Env, is_cut};
 use crate::context::{FreeContext, Origin, Told};
@@ -369,7 +369,8 @@ impl Session {
             }
             return;
         }
-        let is_polled = upload.is_some() || matches!(stage, Stage::Tunnel(..));
+        let informs = matches!(&stage, Stage::Handling(run) if inform(run, id, cx, &mut self.link));
+        let is_polled = informs || upload.is_some() || matches!(stage, Stage::Tunnel(..));
         let responds = matches!(stage, Stage::Sending(_));
         // Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
         let timers = Timers::default();

@@ -136,6 +136,18 @@ impl Stream {
     }
 }
 
+/// Sends the interim responses of a handler. Returns whether there were any.
+pub(super) fn inform(run: &Run, id: StreamId, cx: &Context<'_>, link: &mut Http2) -> bool {
+    let mut any = false;
+    while let Some((status, headers)) = run.interim(cx) {
+        any = true;
+        if let Err(error) = link.inform(id, status, &headers) {
+            tracing::debug!(%error, "an interim response is not sent");
+        }
+    }
+    any
+}
+
 impl Session {
     /// Sends the head of a response, and begins with its body. Returns the stage that the stream is in then.
     pub(super) fn respond(
@@ -273,7 +285,7 @@ impl Session {
                                 Self::respond(parts, id, &mut response, asks, stream.endpoint, exchange);
                             service.dispatch.release(stream.endpoint, &mut response);
                         }
-                        Poll::Pending if moved => {}
+                        Poll::Pending if inform(run, id, cx, &mut self.link) || moved => {}
                         Poll::Pending => break,
                     }
                 }

@@ -87,10 +87,13 @@ pub(crate) async fn run(
             };
             runs = dispatch.start(head, body, &mut context, origin, answered, cx);
             // What a handler does behind its call is its own again.
+            while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
             work.begins(outer);
             return answer.map_or(Poll::Pending, Poll::Ready);
         }
         let polled = runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx));
+        // Whoever called takes one response.
+        while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
         work.begins(outer);
         polled
     })
