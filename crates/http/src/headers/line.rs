@@ -168,10 +168,15 @@ pub(super) fn check<'f>(name: &'f [u8], value: &'f [u8]) -> Result<(&'f str, &'f
 
 /// `text` if it is a token (RFC 9110 section 5.6.2).
 #[inline]
-pub(crate) fn token(text: &[u8]) -> Option<&str> {
+fn token(text: &[u8]) -> Option<&str> {
     let is_token = !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)]);
     // A token is ASCII.
     if is_token { std::str::from_utf8(text).ok() } else { None }
+}
+
+/// Whether `text` is a token.
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    token(text).is_some()
 }
 
 /// Whether `text` is the name of a protocol, and perhaps its version, as an upgrade names it (RFC 9110 section 7.8).

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::IntoResponseParts;
-use crate::headers::token;
+use crate::headers::is_token;
 use crate::{InvalidHeader, Response};
 
 /// A cookie to be set, as a part of a response. Unless it is told otherwise it is for all paths of this host, over TLS alone, out of
@@ -145,7 +145,7 @@ impl SetCookie {
         let shown: String = name.chars().take(64).flat_map(char::escape_default).collect();
         let refused =
             |found: String, remedy| Err(InvalidHeader::Meaning { name: "set-cookie", found, remedy });
-        if token(name.as_bytes()).is_none() {
+        if !is_token(name.as_bytes()) {
             return refused(
                 format!("`{shown}` is not the name of a cookie"),
                 "use letters, digits and any of !#$%&'*+-.^_`|~",
