@@ -42,6 +42,7 @@ mod each_exchange_ends_once;
 mod each_request_has_its_own_time;
 mod each_stream_has_its_own_deadlines;
 mod equivalent_paths_reach_one_route;
+mod errors_are_problem_documents;
 mod errors_become_responses;
 mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;
