@@ -103,7 +103,7 @@ impl Dispatch {
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `origin` says where the request comes from.
-    // A response is passed on by reference, because returning it would copy it.
+    // A response is passed on by reference, because to return it would copy it.
     #[inline]
     pub(crate) fn start(
         self: &Rc<Self>,
@@ -137,12 +137,13 @@ impl Dispatch {
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
         self.work.begins(slots.label());
-        let mut started = slot.as_mut().start(request, cx);
+        let mut response = None;
+        let started = slot.as_mut().start(request, &mut response, cx);
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, id);
-        match &mut started {
-            Ok(Poll::Ready(response)) => {
+        match (started, &mut response) {
+            (Ok(()), Some(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
                 self.vet(answers, response, asks, context.as_ref());
@@ -150,17 +151,16 @@ impl Dispatch {
                 self.release(Some(answers), response);
                 None
             }
-            Ok(Poll::Pending) => {
+            (Ok(()), None) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
                 let dispatch = Rc::clone(self);
                 Some(Run { slot: Some(slot), dispatch, runs: endpoint, endpoint: answers, context: id, asks })
             }
-            Err(panic) => {
+            (Err(panic), _) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                let panic = std::mem::replace(panic, Box::new(()));
                 let layer = self.table.outermost_layer(endpoint);
                 let peer = context.as_ref().map(FreeContext::peer);
                 let mut response = self.panicked(Some(answers), layer, panic, peer);
@@ -375,18 +375,19 @@ impl Run {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
         let dispatch = &self.dispatch;
         dispatch.begins(Some(self.endpoint));
-        let polled = slot.as_mut().poll(cx);
+        let mut response = None;
+        let polled = slot.as_mut().poll(&mut response, cx);
         dispatch.ends();
         self.endpoint = dispatch.answers(self.endpoint, self.context);
-        match polled {
-            Ok(Poll::Pending) => {
+        match (polled, response) {
+            (Ok(()), None) => {
                 self.slot = Some(slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
                 Poll::Pending
             }
-            Ok(Poll::Ready(mut response)) => {
+            (Ok(()), Some(mut response)) => {
                 dispatch.put_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
@@ -394,7 +395,7 @@ impl Run {
                 dispatch.vet(self.endpoint, &mut response, self.asks, context.as_ref());
                 Poll::Ready(response)
             }
-            Err(panic) => {
+            (Err(panic), _) => {
                 dispatch.drop_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);

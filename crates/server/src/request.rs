@@ -305,10 +305,12 @@ impl Parts {
         self.context.server().states.find(self.states)
     }
 
-    /// Goes on to code of another router, which sees other states.
+    /// Goes on to code that sees these states, if it is that of another router.
     #[inline]
-    pub(crate) fn see(&mut self, states: StatesId) {
-        self.states = states;
+    pub(crate) fn see(&mut self, states: Option<StatesId>) {
+        if let Some(states) = states {
+            self.states = states;
+        }
     }
 
     /// The route was looked up.
