@@ -296,17 +296,17 @@ impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
 /// Memory for the future of a handler. It is reused, so that a request allocates nothing.
 pub(crate) type Slot = Pin<Box<dyn Run>>;
 
-/// The slots of one handler that are free.
+/// The free list of one handler's slots.
 ///
 /// Most runs end before the next one begins, so `last` serves them all. Taking it is cheaper than a pop from a list.
-pub(crate) struct Slots {
+pub(crate) struct FreeSlots {
     /// Whose they are.
     label: Label,
     last: Cell<Option<Slot>>,
     others: RefCell<Vec<Slot>>,
 }
 
-impl Slots {
+impl FreeSlots {
     /// None, of the handler of this name.
     pub(crate) fn new(label: Label) -> Self {
         Self { label, last: Cell::default(), others: RefCell::default() }
@@ -332,7 +332,7 @@ impl Slots {
     #[inline(never)]
     fn put_other(&self, slot: Slot) -> Option<Slot> {
         let mut others = self.others.borrow_mut();
-        if others.len() < SPARE_SLOTS_MAX {
+        if others.len() < FREE_SLOTS_MAX {
             others.push(slot);
             return None;
         }
@@ -345,8 +345,8 @@ impl Slots {
     }
 }
 
-/// Spare slots of one handler on one loop.
-const SPARE_SLOTS_MAX: usize = 256;
+/// Free slots of one handler on one loop.
+const FREE_SLOTS_MAX: usize = 256;
 
 /// Operations of a [`Slot`]: start it, and poll it until its response is there. Then it is clear and can start again. After a
 /// panic, which is the error, it cannot.

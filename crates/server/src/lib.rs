@@ -55,12 +55,14 @@ mod router;
 mod server;
 mod service;
 mod signals;
+mod streams;
 mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;
+mod upload;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;

@@ -238,7 +238,7 @@ impl Parts {
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.address
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
@@ -272,7 +272,7 @@ impl Parts {
     /// ```
     pub fn peer_gone(&self) -> impl Future<Output = ()> + use<> {
         let gone = self.context.gone();
-        async move { gone.told().await }
+        async move { gone.wait().await }
     }
 
     /// Ready once the server begins to shut down. For an [`Upgrade`](crate::Upgrade), and for the task that fills a body
@@ -293,7 +293,7 @@ impl Parts {
     /// ```
     pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
         let stopping = self.context.stopping();
-        async move { stopping.told().await }
+        async move { stopping.wait().await }
     }
 
     /// The path of the route; `None` in a fallback.
