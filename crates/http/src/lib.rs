@@ -40,6 +40,7 @@
 //! # Ok::<(), h1::DecodeError>(())
 //! ```
 
+pub mod accept;
 pub mod body;
 pub mod buffer;
 pub mod convert;

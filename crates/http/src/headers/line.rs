@@ -164,6 +164,11 @@ fn token(text: &[u8]) -> Option<&str> {
     if is_token { std::str::from_utf8(text).ok() } else { None }
 }
 
+/// Whether `text` is a token.
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    token(text).is_some()
+}
+
 /// Whether `text` is the name of a protocol, and perhaps its version, as an upgrade names it (RFC 9110 section 7.8).
 pub(crate) fn is_protocol(text: &str) -> bool {
     let (name, version) = text.split_once('/').unwrap_or((text, "1"));

@@ -74,6 +74,7 @@ mod services_of_tower_answer;
 mod shutdown_is_a_deadline;
 mod streams_do_not_harm_each_other;
 mod the_end_follows_the_last_answer;
+mod the_most_definite_route_answers;
 mod timeouts_are_late_by_a_hundredth_at_most;
 mod tls_tells_what_was_agreed_on;
 mod what_is_there_and_wrong_is_refused;
