@@ -70,8 +70,8 @@ pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
-    FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
-    Path, Query, Rejection, State,
+    Extension, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault, Json, MatchedPath, Needs,
+    OptionalFromRequest, OptionalFromRequestParts, Path, PeerAddress, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
