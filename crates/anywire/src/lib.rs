@@ -43,6 +43,7 @@
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
+//! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
 //! | `test` | `test` | a server within a test, on a clock that the test moves |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!

@@ -55,12 +55,14 @@ mod router;
 mod server;
 mod service;
 mod signals;
+mod streams;
 mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;
+mod upload;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
@@ -68,8 +70,8 @@ pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
-    FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
-    Path, Query, Rejection, State,
+    Extension, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault, Json, MatchedPath, Needs,
+    OptionalFromRequest, OptionalFromRequestParts, Path, PeerAddress, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};

@@ -239,7 +239,7 @@ impl Parts {
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.address
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
@@ -273,7 +273,7 @@ impl Parts {
     /// ```
     pub fn peer_gone(&self) -> impl Future<Output = ()> + use<> {
         let gone = self.context.gone();
-        async move { gone.told().await }
+        async move { gone.wait().await }
     }
 
     /// Ready once the server begins to shut down. For an [`Upgrade`](crate::Upgrade), and for the task that fills a body
@@ -294,7 +294,7 @@ impl Parts {
     /// ```
     pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
         let stopping = self.context.stopping();
-        async move { stopping.told().await }
+        async move { stopping.wait().await }
     }
 
     /// The path of the route; `None` in a fallback.
@@ -306,10 +306,12 @@ impl Parts {
         self.context.server().states.find(self.states)
     }
 
-    /// Goes on to code of another router, which sees other states.
+    /// Goes on to code that sees these states, if it is that of another router.
     #[inline]
-    pub(crate) fn see(&mut self, states: StatesId) {
-        self.states = states;
+    pub(crate) fn see(&mut self, states: Option<StatesId>) {
+        if let Some(states) = states {
+            self.states = states;
+        }
     }
 
     /// The route was looked up.

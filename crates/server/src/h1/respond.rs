@@ -16,6 +16,7 @@ use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 use crate::upgrade::Continuation;
+use crate::upload::Upload;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
@@ -255,7 +256,7 @@ impl Session {
             self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;
         }
-        let refusal = match self.upload_fault() {
+        let refusal = match self.upload.as_ref().and_then(Upload::fault) {
             Some(status) => Refusal::new(RefusalKind::RequestBody, status, ""),
             None => Refusal::new(RefusalKind::ResponseBody, status, FAILED),
         };
