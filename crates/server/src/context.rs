@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use crate::contained::drop_each;
 use crate::counters::Live;
 use crate::extract::States;
+use crate::interim::{Interim, Opened};
 use crate::limits::Limits;
 use crate::router::EndpointId;
 
@@ -88,6 +89,10 @@ pub(crate) struct Contexts {
     /// By endpoint: the same, of routes that have limits of their own. Empty if none has.
     own_body_limits: Vec<usize>,
     pub(crate) counters: Arc<Live>,
+    /// How many interim responses a handler sends at most.
+    interim_responses: usize,
+    /// A handle for them that a handler has just asked for.
+    pub(crate) opened: Opened,
     /// What handlers keep on this loop, by a number of their own.
     kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
     returned: Cell<Option<FreeContext>>,
@@ -102,7 +107,7 @@ impl Contexts {
     pub(crate) fn new(
         states: States,
         paths: Vec<Option<Rc<str>>>,
-        body_limit_bytes: usize,
+        limits: &Limits,
         own_body_limits: Vec<usize>,
         counters: Arc<Live>,
     ) -> Rc<Self> {
@@ -110,7 +115,8 @@ impl Contexts {
         let mut contexts = Self::empty(id);
         contexts.states = states;
         contexts.paths = paths;
-        contexts.body_limit_bytes = body_limit_bytes;
+        contexts.body_limit_bytes = limits.body_bytes;
+        contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
         let contexts = Rc::new(contexts);
@@ -127,6 +133,8 @@ impl Contexts {
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
             counters: Arc::default(),
+            interim_responses: Limits::default().interim_responses,
+            opened: Opened::default(),
             kept: RefCell::default(),
             returned: Cell::default(),
             made: Cell::default(),
@@ -297,6 +305,14 @@ impl RequestContext {
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Watch> {
         self.contexts.gone(self.held().id)
+    }
+
+    /// Begins to take interim responses of this request. Without a server nobody hears them.
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        let contexts = &*self.contexts;
+        let interim = Rc::new(Interim::new(contexts.interim_responses, contexts.id != OF_NO_SERVER));
+        contexts.opened.put(self.held().id, &interim);
+        interim
     }
 
     /// Whether the server has begun to shut down.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Body, Method, RequestHead, Response};
+use anywire_http::{Body, Headers, Method, RequestHead, Response, StatusCode};
 use anywire_loops::{Label, Work};
 
 use crate::contained::drop_each;
@@ -25,6 +25,7 @@ use crate::context::{ContextId, Contexts, FreeContext, Peer, Watch};
 use crate::counters::Live;
 use crate::extract::StatesId;
 use crate::handler::{FreeSlots, Slot};
+use crate::interim::Open;
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
@@ -88,7 +89,7 @@ impl Dispatch {
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
             routed: Cell::default(),
-            contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
+            contexts: Contexts::new(states, paths, limits, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
             is_observed: !observers.is_empty(),
@@ -103,7 +104,7 @@ impl Dispatch {
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `peer` says whose request it is.
-    // A response is passed on by reference, because returning it would copy it.
+    // A response is passed on by reference, because to return it would copy it.
     #[inline]
     pub(crate) fn start(
         self: &Rc<Self>,
@@ -137,23 +138,25 @@ impl Dispatch {
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
         self.work.begins(slots.label());
-        let mut started = slot.as_mut().start(request, cx);
+        let mut response = None;
+        let started = slot.as_mut().start(request, &mut response, cx);
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, id);
-        match &mut started {
-            Ok(Poll::Ready(response)) => {
+        match (started, &mut response) {
+            (Ok(()), Some(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
+                drop(self.opened(id));
                 self.vet(answers, response, method, context.as_ref());
                 answered(response, answers);
                 self.release(Some(answers), response);
                 None
             }
-            Ok(Poll::Pending) => {
+            (Ok(()), None) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
-                let dispatch = Rc::clone(self);
+                let (dispatch, interim) = (Rc::clone(self), self.opened(id));
                 Some(Invocation {
                     slot: Some(slot),
                     dispatch,
@@ -161,13 +164,14 @@ impl Dispatch {
                     endpoint: answers,
                     context: id,
                     method,
+                    interim,
                 })
             }
-            Err(panic) => {
+            (Err(panic), _) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
+                drop(self.opened(id));
                 *context = self.contexts.take_back(id);
-                let panic = std::mem::replace(panic, Box::new(()));
                 let layer = self.table.outermost_layer(endpoint);
                 let peer = context.as_ref().map(FreeContext::peer);
                 let mut response = self.panicked(Some(answers), layer, panic, peer);
@@ -304,6 +308,12 @@ impl Dispatch {
         Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
     }
 
+    /// Where the interim responses of this context's request come from, if its handler has just asked for a handle.
+    #[inline]
+    fn opened(&self, id: ContextId) -> Option<Open> {
+        if self.contexts.opened.any() { self.contexts.opened.take(id) } else { None }
+    }
+
     /// Whose answer it is: that of the route which the request of this context has gone on to, if layers of the server were run.
     #[inline]
     fn answers(&self, so_far: EndpointId, id: ContextId) -> EndpointId {
@@ -356,6 +366,8 @@ pub(crate) struct Invocation {
     endpoint: EndpointId,
     context: ContextId,
     method: MethodKind,
+    /// Where its interim responses come from, if it may send any.
+    interim: Option<Open>,
 }
 
 impl Invocation {
@@ -384,18 +396,22 @@ impl Invocation {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
         let dispatch = &self.dispatch;
         dispatch.begins(Some(self.endpoint));
-        let polled = slot.as_mut().poll(cx);
+        let mut response = None;
+        let polled = slot.as_mut().poll(&mut response, cx);
         dispatch.ends();
         self.endpoint = dispatch.answers(self.endpoint, self.context);
-        match polled {
-            Ok(Poll::Pending) => {
+        if let Some(opened) = dispatch.opened(self.context) {
+            self.interim = Some(opened);
+        }
+        match (polled, response) {
+            (Ok(()), None) => {
                 self.slot = Some(slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
                 Poll::Pending
             }
-            Ok(Poll::Ready(mut response)) => {
+            (Ok(()), Some(mut response)) => {
                 dispatch.put_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
@@ -403,7 +419,7 @@ impl Invocation {
                 dispatch.vet(self.endpoint, &mut response, self.method, context.as_ref());
                 Poll::Ready(response)
             }
-            Err(panic) => {
+            (Err(panic), _) => {
                 dispatch.drop_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
@@ -413,6 +429,14 @@ impl Invocation {
                 Poll::Ready(dispatch.panicked(Some(self.endpoint), layer, panic, peer))
             }
         }
+    }
+
+    /// The next interim response that the handler sends. If it has none, this task is woken when it has.
+    #[inline]
+    pub(crate) fn interim(&self, cx: &TaskContext<'_>) -> Option<(StatusCode, Headers)> {
+        let next = self.interim.as_ref()?.next(cx)?;
+        self.dispatch.counters.interim_responses.increment();
+        Some(next)
     }
 
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.

@@ -28,8 +28,7 @@
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
-//! | interim responses of a handler's own, such as 103 | the final one; 100 is sent when the handler reads the body |
-//! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
+//! //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
 mod connection;
@@ -42,6 +41,7 @@ mod extract;
 mod h1;
 mod h2;
 mod handler;
+mod interim;
 mod layer;
 pub mod layers;
 mod limits;
@@ -70,14 +70,15 @@ pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
-    FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
-    Path, Query, Rejection, State,
+    Extension, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault, Json, MatchedPath, Needs,
+    OptionalFromRequest, OptionalFromRequestParts, Path, PeerAddress, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
 pub use handler::Handler;
 #[doc(hidden)]
 pub use handler::{Arguments, Function, HandlerParts};
+pub use interim::{InformError, Informational};
 #[doc(hidden)]
 pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart, Within};
 pub use layer::{Layer, LayerFault, Layered, Next};

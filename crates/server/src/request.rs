@@ -13,6 +13,7 @@ use anywire_wire::{Address, Credentials, Negotiated};
 
 use crate::context::{ContextId, Contexts, RequestContext};
 use crate::extract::StatesId;
+use crate::interim::Interim;
 use crate::router::EndpointId;
 
 pub(crate) use self::params::Params;
@@ -305,10 +306,12 @@ impl Parts {
         self.context.server().states.find(self.states)
     }
 
-    /// Goes on to code of another router, which sees other states.
+    /// Goes on to code that sees these states, if it is that of another router.
     #[inline]
-    pub(crate) fn see(&mut self, states: StatesId) {
-        self.states = states;
+    pub(crate) fn see(&mut self, states: Option<StatesId>) {
+        if let Some(states) = states {
+            self.states = states;
+        }
     }
 
     /// The route was looked up.
@@ -327,6 +330,10 @@ impl Parts {
     #[cfg(feature = "tower")]
     pub(crate) fn server(&self) -> &Contexts {
         self.context.server()
+    }
+
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        self.context.open_interim()
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {

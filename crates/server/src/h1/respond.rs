@@ -106,6 +106,21 @@ impl Session {
         self.leave_upload(service);
     }
 
+    /// Writes the interim responses that the handler sends, as far as there is room. Returns whether there were any.
+    pub(super) fn inform(&mut self, cx: &Context<'_>) -> bool {
+        let Stage::Handling(run) = &self.stage else { return false };
+        let mut any = false;
+        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
+            && let Some((status, headers)) = run.interim(cx)
+        {
+            any = true;
+            if self.request.version == Version::HTTP_11 {
+                encode::interim(self.output.buffer(), status, &headers);
+            }
+        }
+        any
+    }
+
     /// Whether a pipelined request has arrived behind the current one, so that a shutdown does not end the connection yet. A peer
     /// that sends on and on does not prolong it: each answer has to leave less than the one before, which ends at the
     /// latest when the buffer is filled again.

@@ -231,6 +231,7 @@ impl Session {
                     run.follow(&mut self.request.endpoint, &mut self.exchange);
                     let mut response = match polled {
                         Poll::Ready(response) => response,
+                        Poll::Pending if self.inform(cx) => continue,
                         Poll::Pending => match self.upload(cx, env)? {
                             Poll::Ready(true) => continue,
                             Poll::Ready(false) => return self.watch(cx, env),

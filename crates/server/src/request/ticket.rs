@@ -47,7 +47,7 @@ impl Request {
         let Stub { place, endpoint, states, params } = &*ticket.0;
         let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
         let mut request = Self::new(head, Some(body), *endpoint, params, RequestContext::at(place));
-        request.see(*states);
+        request.see(Some(*states));
         request
     }
 }

@@ -83,10 +83,13 @@ pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl Fn
             };
             runs = dispatch.start(head, body, &mut context, peer, answered, cx);
             // What a handler does behind its call is its own again.
+            while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
             work.begins(outer);
             return answer.map_or(Poll::Pending, Poll::Ready);
         }
         let polled = runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx));
+        // Whoever called takes one response.
+        while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
         work.begins(outer);
         polled
     })

@@ -15,7 +15,7 @@ use anywire_mux::{Next, Outgoing, Schedule, Sent, StreamTable, StreamWaker, Stre
 use anywire_wire::{Address, Position};
 use bytes::Bytes;
 
-use super::respond::Responder;
+use super::respond::{Responder, inform};
 use super::stream::{Failure, Reply, Stage, Stream};
 use crate::context::{FreeContext, Peer, Watch};
 use crate::observe::{ExchangeEnd, Tracked, Written};
@@ -126,7 +126,9 @@ impl<S: Streams> Exchanges<S> {
             }
             return;
         }
-        let is_polled = upload.is_some() || matches!(stage, Stage::Tunnel(..));
+        let informs =
+            matches!(&stage, Stage::Handling(invocation) if inform(invocation, id, cx, &mut self.link));
+        let is_polled = informs || upload.is_some() || matches!(stage, Stage::Tunnel(..));
         let responds = matches!(stage, Stage::Sending(_));
         let stream = Stream::new(stage, reply, exchange, waker);
         self.streams.insert(id, Box::new(Stream { upload, context, endpoint, ..stream }));
@@ -263,7 +265,7 @@ impl<S: Streams> Exchanges<S> {
                                 responder.respond(id, &mut response, reply, stream.endpoint, exchange);
                             service.dispatch.release(stream.endpoint, &mut response);
                         }
-                        Poll::Pending if moved => {}
+                        Poll::Pending if inform(invocation, id, cx, &mut self.link) || moved => {}
                         Poll::Pending => break,
                     }
                 }

@@ -1,5 +1,7 @@
 //! Responses: a head, and a body that follows at once or in turns.
 
+use std::task::Context;
+
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::h2::{Code, ResponseParts, Unsent};
 use anywire_http::{Body, Response, StatusCode};
@@ -7,6 +9,7 @@ use anywire_mux::{Outgoing, Streams, Upgraded};
 use bytes::Bytes;
 
 use super::stream::{Reply, Stage};
+use crate::dispatch::Invocation;
 use crate::observe::{ExchangeEnd, Tracked};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
@@ -18,6 +21,18 @@ pub(super) struct Responder<'s, S> {
     pub(super) link: &'s mut S,
     pub(super) date: &'s Date,
     pub(super) service: &'s Service,
+}
+
+/// Sends the interim responses of a handler. Returns whether there were any.
+pub(super) fn inform<S: Streams>(invocation: &Invocation, id: S::Id, cx: &Context<'_>, link: &mut S) -> bool {
+    let mut any = false;
+    while let Some((status, headers)) = invocation.interim(cx) {
+        any = true;
+        if let Err(error) = link.inform(id, status, &headers) {
+            tracing::debug!(%error, "an interim response is not sent");
+        }
+    }
+    any
 }
 
 impl<S: Streams> Responder<'_, S> {
