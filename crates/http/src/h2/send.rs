@@ -264,7 +264,7 @@ impl Engine {
         if let Some(stream) = self.streams.get_mut(&id) {
             if !wants {
                 stream.leave_turn(id, &mut self.ready);
-            } else if stream.turn == Turn::Idle {
+            } else if stream.turn != Turn::Queued {
                 stream.turn = Turn::Wanted;
                 self.queue(id);
             }
