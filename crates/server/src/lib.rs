@@ -32,6 +32,7 @@
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
+mod conditions;
 mod connection;
 mod contained;
 mod context;
@@ -39,6 +40,7 @@ mod convert;
 mod counters;
 mod dispatch;
 mod extract;
+pub mod guards;
 mod h1;
 mod h2;
 mod handler;
@@ -47,6 +49,7 @@ pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+mod query;
 mod refusal;
 mod request;
 mod respond;
@@ -64,12 +67,15 @@ mod upgrade;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
+#[doc(hidden)]
+pub use conditions::Chosen;
+pub use conditions::{Guarded, MediaTypes};
 pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
     FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
-    Path, Query, Rejection, State,
+    Path, Produces, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
@@ -87,6 +93,6 @@ pub use respond::{Error, Html};
 #[doc(hidden)]
 pub use route_limits::Bounded;
 pub use route_limits::{Limited, RouteLimits};
-pub use router::{PathFault, RouteError, Router};
+pub use router::{MediaTypeFault, PathFault, RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
 pub use upgrade::Upgrade;

@@ -1,5 +1,6 @@
 //! The look-up of a route within the layers of the server.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Weak;
 use std::task::{Context as TaskContext, Poll};
@@ -12,11 +13,13 @@ use crate::contained::{Payload, dispose};
 use crate::extract::StatesId;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
-use crate::router::{EndpointId, Matched};
+use crate::router::{Chosen, EndpointId, Matched};
 
-/// A run that finds the route of its request, and runs the endpoint of that.
+/// A run that finds the route of its request, or chooses among handlers of a path, and runs the endpoint of that.
 pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
+    /// The number of a choice, and its endpoint. `None` to find the route.
+    among: Option<(usize, EndpointId)>,
     inner: Inner,
 }
 
@@ -30,7 +33,11 @@ enum Inner {
 
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, inner: Inner::None }
+        Self { dispatch, among: None, inner: Inner::None }
+    }
+
+    pub(super) fn among(dispatch: Weak<Dispatch>, choice: usize, endpoint: EndpointId) -> Self {
+        Self { dispatch, among: Some((choice, endpoint)), inner: Inner::None }
     }
 }
 
@@ -43,8 +50,20 @@ impl Run for Routing {
         let (Some(dispatch), Some(asked)) = (self.dispatch.upgrade(), request.as_mut()) else {
             return Ok(());
         };
-        let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
-        asked.set_route(endpoint, params);
+        let endpoint = match self.among {
+            None => {
+                let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
+                asked.set_route(endpoint, params);
+                endpoint
+            }
+            Some((choice, endpoint)) => match choose(&dispatch, choice, asked) {
+                Ok(endpoint) => endpoint,
+                Err(panic) => {
+                    self.inner = Inner::Panicked(endpoint, panic);
+                    return Ok(());
+                }
+            },
+        };
         if let Some(id) = asked.context_in(&dispatch.contexts) {
             dispatch.routed.set(Some((id, endpoint)));
         }
@@ -78,9 +97,12 @@ impl Run for Routing {
                 self.inner = Inner::Running(endpoint, slot);
                 Poll::Pending
             }
-            Ok(ready) => {
+            Ok(Poll::Ready(mut response)) => {
                 dispatch.put_slot(endpoint, slot);
-                ready
+                if let Some((choice, _)) = self.among {
+                    dispatch.table.mark(choice, &mut response);
+                }
+                Poll::Ready(response)
             }
             Err(panic) => {
                 dispatch.drop_slot(endpoint, slot);
@@ -105,6 +127,20 @@ impl Drop for Routing {
         let cancelled = Pin::new(self).cancel();
         debug_assert!(cancelled.is_ok(), "the dispatch contains it");
     }
+}
+
+/// Sends a request to the handler that takes it. A guard of the program may panic.
+fn choose(dispatch: &Dispatch, choice: usize, request: &mut Request) -> thread::Result<EndpointId> {
+    catch_unwind(AssertUnwindSafe(|| match dispatch.table.choose(choice, request, &dispatch.param_names) {
+        Chosen::Same(endpoint) => {
+            request.set_endpoint(endpoint);
+            endpoint
+        }
+        Chosen::Other(Matched { endpoint, params }) => {
+            request.set_route(endpoint, params);
+            endpoint
+        }
+    }))
 }
 
 /// The response of an endpoint that has panicked.

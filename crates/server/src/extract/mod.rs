@@ -3,6 +3,7 @@
 mod body;
 mod matched_path;
 mod path;
+mod produces;
 mod query;
 mod rejection;
 mod state;
@@ -19,6 +20,7 @@ use anywire_http::IntoResponse;
 pub use body::Json;
 pub use matched_path::MatchedPath;
 pub use path::Path;
+pub use produces::Produces;
 pub use query::Query;
 pub use rejection::Rejection;
 pub(crate) use rejection::status_of;
