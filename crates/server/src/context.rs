@@ -87,6 +87,8 @@ pub(crate) struct Contexts {
     body_limit_bytes: usize,
     /// By endpoint: the same, of routes that have limits of their own. Empty if none has.
     own_body_limits: Vec<usize>,
+    /// An extractor takes at most so many fields of a query or a form, and cookies.
+    pub(crate) form_fields_max: usize,
     pub(crate) counters: Arc<Live>,
     /// What handlers keep on this loop, by a number of their own.
     kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
@@ -102,7 +104,7 @@ impl Contexts {
     pub(crate) fn new(
         states: States,
         paths: Vec<Option<Rc<str>>>,
-        body_limit_bytes: usize,
+        limits: &Limits,
         own_body_limits: Vec<usize>,
         counters: Arc<Live>,
     ) -> Rc<Self> {
@@ -110,7 +112,8 @@ impl Contexts {
         let mut contexts = Self::empty(id);
         contexts.states = states;
         contexts.paths = paths;
-        contexts.body_limit_bytes = body_limit_bytes;
+        contexts.body_limit_bytes = limits.body_bytes;
+        contexts.form_fields_max = limits.form_fields;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
         let contexts = Rc::new(contexts);
@@ -126,6 +129,7 @@ impl Contexts {
             paths: Vec::new(),
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
+            form_fields_max: Limits::default().form_fields,
             counters: Arc::default(),
             kept: RefCell::default(),
             returned: Cell::default(),

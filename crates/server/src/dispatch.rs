@@ -88,7 +88,7 @@ impl Dispatch {
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
             routed: Cell::default(),
-            contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
+            contexts: Contexts::new(states, paths, limits, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
             is_observed: !observers.is_empty(),
