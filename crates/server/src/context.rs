@@ -88,6 +88,8 @@ pub(crate) struct Contexts {
     body_limit_bytes: usize,
     /// By endpoint: the same, of routes that have limits of their own. Empty if none has.
     own_body_limits: Vec<usize>,
+    /// An extractor takes at most so many fields of a query or a form, and cookies.
+    pub(crate) form_fields_max: usize,
     pub(crate) counters: Arc<Live>,
     /// How many interim responses a handler sends at most.
     interim_responses: usize,
@@ -116,6 +118,7 @@ impl Contexts {
         contexts.states = states;
         contexts.paths = paths;
         contexts.body_limit_bytes = limits.body_bytes;
+        contexts.form_fields_max = limits.form_fields;
         contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
@@ -132,6 +135,7 @@ impl Contexts {
             paths: Vec::new(),
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
+            form_fields_max: Limits::default().form_fields,
             counters: Arc::default(),
             interim_responses: Limits::default().interim_responses,
             opened: Opened::default(),

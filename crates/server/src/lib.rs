@@ -25,7 +25,7 @@
 //! | not here | until then |
 //! | --- | --- |
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
-//! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
+//! | multipart bodies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
@@ -73,11 +73,15 @@ pub use anywire_mux::Upgraded;
 pub use conditions::Chosen;
 pub use conditions::{Guarded, MediaTypes};
 pub use counters::Counters;
+#[cfg(feature = "protobuf")]
+pub use extract::Protobuf;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
-    Extension, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault, Json, MatchedPath, Needs,
-    OptionalFromRequest, OptionalFromRequestParts, Path, PeerAddress, Produces, Query, Rejection, State,
+    Cookies, Extension, FieldError, Form, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault,
+    InnerValue, InvalidValue, Json, Languages, MatchedPath, Needs, OptionalFromRequest,
+    OptionalFromRequestParts, Path, PeerAddress, Produces, Query, Rejection, State, Valid, ValidRejection,
+    Validate, ValidationMessages, Violation, Violations,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};

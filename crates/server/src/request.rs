@@ -232,7 +232,7 @@ impl Parts {
     }
 
     /// All path parameters in the order of the route, still percent-encoded.
-    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let path = self.params.path().unwrap_or_else(|| self.path());
         self.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
@@ -344,5 +344,9 @@ impl Parts {
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.server().body_limit_bytes(self.endpoint)
+    }
+
+    pub(crate) fn form_fields_max(&self) -> usize {
+        self.context.server().form_fields_max
     }
 }
