@@ -231,9 +231,11 @@ impl Dispatch {
     }
 
     /// Notes whose an exchange is: within layers of the server that is not known when it begins.
-    #[cold]
+    #[inline]
     pub(crate) fn note_route(&self, endpoint: Option<EndpointId>, exchange: &mut Tracked) {
-        exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        if exchange.is_some() {
+            exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        }
     }
 
     /// The path of the route of this handler.
