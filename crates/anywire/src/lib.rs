@@ -105,6 +105,8 @@ pub struct FromReqwest;
 mod guide {
     #[doc = include_str!("../../../docs/guide/first-service.md")]
     mod first_service {}
+    #[doc = include_str!("../../../docs/guide/responses.md")]
+    mod responses {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]
