@@ -112,6 +112,8 @@ mod guide {
     mod first_service {}
     #[doc = include_str!("../../../docs/guide/extractors.md")]
     mod extractors {}
+    #[doc = include_str!("../../../docs/guide/responses.md")]
+    mod responses {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]

@@ -31,6 +31,7 @@
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
+pub mod codec;
 mod conditions;
 mod connection;
 mod contained;

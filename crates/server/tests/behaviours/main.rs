@@ -30,6 +30,7 @@ mod answers_keep_the_order_of_requests;
 mod answers_that_nobody_takes_hold_handlers_back;
 mod bad_requests_are_refused;
 mod bodies_are_collected_up_to_their_limit;
+mod bodies_have_codecs;
 mod bodies_stream_with_back_pressure;
 mod certificates_are_replaced_under_way;
 mod clear_text_meets_a_port_with_tls;
