@@ -17,7 +17,9 @@ use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
 use crate::extract::{FromRequest, FromRequestParts, Needs, StatesId};
+use crate::layer::chain::Owner;
 use crate::layer::{GivenLayer, Layer, Layered};
+use crate::pooled::PoolUse;
 use crate::request::Request;
 use crate::route_limits::{Limited, RouteLimits};
 use anywire_http::IntoResponse;
@@ -113,13 +115,24 @@ pub struct HandlerParts {
     /// Its own layers, the outermost first.
     pub(crate) layers: Vec<GivenLayer>,
     pub(crate) limits: RouteLimits,
+    /// If it runs on one.
+    pub(crate) pool: Option<PoolUse>,
 }
 
 impl HandlerParts {
     fn new<H: Handler<Args>, Args: 'static>(handler: H) -> Self {
         let mut needs = Needs::default();
         H::needs(&mut needs);
-        Self { endpoint: endpoint(handler), needs, layers: Vec::new(), limits: RouteLimits::default() }
+        Self::of(endpoint(handler), needs, None)
+    }
+
+    /// Of a function on a pool.
+    pub(crate) fn on_pool(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: PoolUse) -> Self {
+        Self::of(endpoint, needs, Some(pool))
+    }
+
+    fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<PoolUse>) -> Self {
+        Self { endpoint, needs, layers: Vec::new(), limits: RouteLimits::default(), pool }
     }
 }
 
@@ -272,8 +285,8 @@ arguments! {
 
 /// A handler without the types of its arguments, as the router keeps it.
 pub(crate) trait Endpoint: Send + Sync {
-    /// Memory for one run of the handler after another.
-    fn slot(&self) -> Slot;
+    /// Memory for one run of the handler after another, for this owner.
+    fn slot(&self, owner: &Owner) -> Slot;
 }
 
 /// Erases the argument types of a handler.
@@ -287,7 +300,7 @@ struct Typed<H, Args> {
 }
 
 impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
-    fn slot(&self) -> Slot {
+    fn slot(&self, _: &Owner) -> Slot {
         let handler = self.handler.clone();
         Box::pin(Running::new(move |request| handler.clone().call(request)))
     }

@@ -27,7 +27,6 @@
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
-//! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
 //! | interim responses of a handler's own, such as 103 | the final one; 100 is sent when the handler reads the body |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
@@ -47,6 +46,8 @@ pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+mod pooled;
+mod pools;
 mod refusal;
 mod request;
 mod respond;
@@ -69,7 +70,7 @@ pub use counters::Counters;
 pub use extract::TlsInfo;
 pub use extract::{
     FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
-    Path, Query, Rejection, State,
+    Path, PeerGone, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
@@ -81,6 +82,9 @@ pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart, With
 pub use layer::{Layer, LayerFault, Layered, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
+pub use pooled::{Blocking, OnPool, QueueDeadline};
+#[doc(hidden)]
+pub use pooled::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pooled};
 pub use refusal::{Refusal, RefusalKind};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};

@@ -7,6 +7,7 @@ use std::fmt;
 use anywire_advice::Chain;
 use anywire_http::gateway::status_of_call;
 use anywire_http::{Body, BodyError, IntoResponse, Response, StaticHeader, StatusCode};
+use anywire_loops::PoolError;
 use serde::Serialize;
 
 use crate::extract::{Json, Rejection, status_of};
@@ -108,7 +109,12 @@ impl Error {
         let status = match (cause.downcast_ref::<BodyError>(), cause.downcast_ref::<Rejection>()) {
             (Some(broken), _) => status_of(broken),
             (None, Some(rejection)) => rejection.status(),
-            (None, None) => status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            (None, None) => match cause.downcast_ref::<PoolError>() {
+                Some(PoolError::Full | PoolError::Late | PoolError::Stopped) => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
+                _ => status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            },
         };
         let message = match status.is_server_error() {
             true => Cow::Borrowed(FAILED),

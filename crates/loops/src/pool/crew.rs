@@ -127,11 +127,13 @@ impl Crew {
         removed.is_some()
     }
 
-    /// Takes a function out of the queue that nobody wants.
-    pub(super) fn remove_abandoned(&self, number: u64) {
+    /// Takes a function out of the queue that nobody wants. Returns false if a thread has it.
+    pub(super) fn remove_abandoned(&self, number: u64) -> bool {
         let mut state = self.state();
         let removed = state.queue.remove(number);
         state.counters.abandoned += u64::from(removed.is_some());
+        drop(state);
+        removed.is_some()
     }
 
     pub(super) fn resize(self: &Arc<Self>, threads: usize) -> io::Result<()> {

@@ -3,8 +3,10 @@
 mod body;
 mod matched_path;
 mod path;
+mod peer_gone;
 mod query;
 mod rejection;
+mod shared;
 mod state;
 #[cfg(feature = "tls")]
 mod tls;
@@ -19,6 +21,7 @@ use anywire_http::IntoResponse;
 pub use body::Json;
 pub use matched_path::MatchedPath;
 pub use path::Path;
+pub use peer_gone::PeerGone;
 pub use query::Query;
 pub use rejection::Rejection;
 pub(crate) use rejection::status_of;

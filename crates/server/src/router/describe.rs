@@ -4,7 +4,8 @@ use super::table::Table;
 use super::{RouteError, Router};
 
 impl Router {
-    /// All routes, one a line: method and path, where the handler was given, and the layers around it, the outermost first. A
+    /// All routes, one a line: method and path, where the handler was given, the pool that it runs on if it has one, and the layers around it, the
+    /// outermost first. A
     /// line `* (the router)` stands for what the router answers itself within the same layers: 404, 405 and `OPTIONS`. For the start of
     /// a program, and for a test that no route lacks a layer.
     ///
@@ -38,6 +39,9 @@ impl Table {
             let mut line = served.name.to_string();
             if let Some(place) = served.place {
                 line.push_str(&format!(" at {place}"));
+            }
+            if let Some(pool) = &served.pool {
+                line.push_str(&format!(" on the pool {}", pool.name));
             }
             let layers = served.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
             let layers: Vec<String> = layers.collect();

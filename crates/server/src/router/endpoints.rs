@@ -9,6 +9,7 @@ use super::{Entry, RouteError, Scope};
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
+use crate::pooled::PoolUse;
 use crate::route_limits::{Gate, RouteLimits};
 
 /// The handlers that have passed the checks so far.
@@ -43,7 +44,7 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: usize,
     ) -> Result<EndpointId, RouteError> {
-        let HandlerParts { endpoint, needs, layers, limits } = &entry.parts;
+        let HandlerParts { endpoint, needs, layers, limits, pool } = &entry.parts;
         if params == 0 && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
         }
@@ -55,7 +56,7 @@ impl<'r> Endpoints<'r> {
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
-        Ok(self.push(Served { serves, name, scope, layers, limits, gate, place }))
+        Ok(self.push(Served { serves, name, scope, layers, limits, gate, pool: pool.clone(), place }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -78,7 +79,7 @@ impl<'r> Endpoints<'r> {
         let layers = self.layers.around(scope).into();
         let serves = Serves::Handler(endpoint);
         let (name, limits) = (RouteName::router(), RouteLimits::default());
-        self.push(Served { serves, name, scope, layers, limits, gate: None, place: None })
+        self.push(Served { serves, name, scope, layers, limits, gate: None, pool: None, place: None })
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
@@ -90,7 +91,16 @@ impl<'r> Endpoints<'r> {
         let layers = self.layers.add_of_route(within, 0, 0)?.into();
         let (serves, name) = (Serves::Routes, RouteName::server());
         let limits = RouteLimits::default();
-        Ok(Some(self.push(Served { serves, name, scope: 0, layers, limits, gate: None, place: None })))
+        Ok(Some(self.push(Served {
+            serves,
+            name,
+            scope: 0,
+            layers,
+            limits,
+            gate: None,
+            pool: None,
+            place: None,
+        })))
     }
 
     fn push(&mut self, served: Served) -> EndpointId {
@@ -123,6 +133,8 @@ pub(crate) struct Served {
     pub(crate) limits: RouteLimits,
     /// If requests at once are limited.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// If its handler runs on one.
+    pub(crate) pool: Option<PoolUse>,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
 }

@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use anywire_http::{Method, RequestHead};
+use anywire_loops::Pool;
 
 use super::endpoints::{EndpointId, Endpoints, RouteName, Served};
 use super::layers::{Layers, UsedLayer};
 use super::leaf::Leaf;
+use super::pools::counts_from_arrival;
 use super::tree::Tree;
 use super::{Fallback, Route, RouteError, Router, Scope, own, path};
 use crate::contained::drop_each;
@@ -51,7 +53,21 @@ impl Router {
         // Within layers of a server, the route is looked up later.
         let hidden = if around.is_some() { std::mem::take(&mut literals) } else { Vec::new() };
         let tree = tree.build();
-        Ok(Table { tree, literals, hidden, leaves, endpoints, layers, fallbacks, no_tunnel, around, states })
+        let (is_stamped, pools) = (endpoints.iter().any(counts_from_arrival), Vec::new());
+        Ok(Table {
+            tree,
+            literals,
+            hidden,
+            leaves,
+            endpoints,
+            layers,
+            fallbacks,
+            no_tunnel,
+            around,
+            states,
+            is_stamped,
+            pools,
+        })
     }
 
     /// Refuses layers of a router without routes that is a part of another one: they would wrap nothing.
@@ -105,6 +121,10 @@ pub(crate) struct Table {
     around: Option<EndpointId>,
     /// Of each router, and the router around it.
     states: Vec<(StateFactories, Option<usize>)>,
+    /// A handler has to know when its requests came.
+    pub(super) is_stamped: bool,
+    /// By endpoint: the pool that its handler runs on. Empty without a server.
+    pub(super) pools: Vec<Option<Pool>>,
 }
 
 impl Drop for Table {

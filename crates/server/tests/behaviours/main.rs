@@ -46,6 +46,7 @@ mod errors_become_responses;
 mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;
 mod forged_datagrams_are_not_answered;
+mod functions_run_on_pools;
 mod head_and_body_leave_in_one_write;
 mod http2_abuse_costs_only_its_connection;
 mod http2_drains_in_two_steps;
