@@ -43,6 +43,7 @@
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
+//! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
 //! | `test` | `test` | a server within a test, on a clock that the test moves |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
@@ -76,7 +77,7 @@ pub use anywire_wire::local;
 pub use anywire_advice::{Chain, Help};
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
-pub use anywire_http::{Body, Bytes, Headers, Method, Response, StatusCode};
+pub use anywire_http::{Body, Bytes, Headers, Method, Redirect, Response, SetCookie, StatusCode};
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{

@@ -5,7 +5,7 @@ use std::task::{Wake, Waker};
 
 /// The streams of a connection that were woken, by the keys that their driver has for them.
 #[derive(Debug)]
-pub struct Woken<K> {
+pub(crate) struct Woken<K> {
     state: Mutex<State<K>>,
 }
 
@@ -24,7 +24,7 @@ impl<K> Default for Woken<K> {
 
 impl<K> Woken<K> {
     /// Sets the task to wake, which [takes](Self::take) the streams each time it is polled.
-    pub fn set_task(&self, task: &Waker) {
+    pub(crate) fn set_task(&self, task: &Waker) {
         let mut state = self.lock();
         match &mut state.task {
             Some(known) if known.will_wake(task) => {}
@@ -37,7 +37,7 @@ impl<K> Woken<K> {
     }
 
     /// Moves the streams that were woken to `streams`.
-    pub fn take(&self, streams: &mut Vec<K>) {
+    pub(crate) fn take(&self, streams: &mut Vec<K>) {
         streams.append(&mut self.lock().streams);
     }
 
@@ -56,7 +56,7 @@ pub struct StreamWaker<K> {
 
 impl<K> StreamWaker<K> {
     /// A waker of this stream, in the memory of `unused` unless somebody may still wake an earlier stream by that.
-    pub fn of(stream: K, unused: Option<Arc<Self>>, woken: &Arc<Woken<K>>) -> Arc<Self> {
+    pub(crate) fn of(stream: K, unused: Option<Arc<Self>>, woken: &Arc<Woken<K>>) -> Arc<Self> {
         if let Some(mut unused) = unused
             && let Some(waker) = Arc::get_mut(&mut unused)
         {

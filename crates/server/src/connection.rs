@@ -13,6 +13,7 @@ use anywire_http::Buffer;
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_mux::Upgraded;
+use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 use bytes::Bytes;
 
@@ -182,7 +183,7 @@ impl Http {
         match self.driver {
             Driver::Idle | Driver::Leaving { .. } => {}
             Driver::H1(mut session) => session.drop_stage(service),
-            Driver::H2(mut session) => session.drop_streams(service),
+            Driver::H2(mut session) => session.exchanges.drop_streams(service),
         }
     }
 
@@ -449,6 +450,12 @@ impl Http {
 /// The protocol that the handshake agreed on (ALPN, RFC 7301). Without one the first bytes tell.
 pub(crate) fn agreed_protocol(connection: &Connection) -> Option<&str> {
     connection.negotiated()?.protocol.as_deref()
+}
+
+/// How much of what was written to a connection is still on its way, if the wire knows. A wire without a descriptor has no queue
+/// behind it: the peer can read all that was written.
+pub(crate) fn unsent(connection: &Connection) -> Option<u64> {
+    connection.as_fd().and_then(|socket| unsent_bytes(socket).ok())
 }
 
 /// Whether TLS has ended without its `close_notify`. Between two requests nothing is lost by that, and many clients leave so;

@@ -45,6 +45,9 @@ pub struct Limits {
     /// unread ([`h2::Limits::connection_window_bytes`]). A body that streams after that has no limit in time, as long as the
     /// peer is there and takes it.
     pub handler_timeout: Duration,
+    /// Interim responses (1xx) that a handler sends by [`Informational`](crate::Informational) before the final one (4), else it gets a
+    /// typed error. With 100 Continue that is as many as older clients take, such as Go's.
+    pub interim_responses: usize,
     /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP
     /// progress is what the peer's system acknowledges. A system with a large receive buffer acknowledges in large steps,
     /// so make this longer than the slowest peer needs for one step.
@@ -81,6 +84,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(10),
             handler_timeout: Duration::from_secs(60),
+            interim_responses: 4,
             write_timeout: Duration::from_secs(30),
             min_bytes_per_second: 1024,
             min_rate_grace: Duration::from_secs(5),

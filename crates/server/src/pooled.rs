@@ -223,7 +223,7 @@ where
         _ => (RefusalKind::PoolFull, "too many requests of this kind wait"),
     };
     match owner.dispatch.upgrade().zip(owner.endpoint) {
-        Some((dispatch, endpoint)) => dispatch.not_run(endpoint, kind, text, Some(&place.origin.peer)),
+        Some((dispatch, endpoint)) => dispatch.not_run(endpoint, kind, text, Some(&place.peer.address)),
         None => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
     }
 }

@@ -14,6 +14,7 @@ use anywire_wire::{Address, Credentials, Negotiated};
 
 use crate::context::{ContextId, Contexts, Leaving, Place, RequestContext};
 use crate::extract::StatesId;
+use crate::interim::Interim;
 use crate::router::EndpointId;
 
 pub(crate) use self::params::Params;
@@ -239,7 +240,7 @@ impl Parts {
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.address
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
@@ -273,7 +274,7 @@ impl Parts {
     /// ```
     pub fn peer_gone(&self) -> impl Future<Output = ()> + use<> {
         let gone = self.context.gone();
-        async move { gone.told().await }
+        async move { gone.wait().await }
     }
 
     /// Ready once the server begins to shut down. For an [`Upgrade`](crate::Upgrade), and for the task that fills a body
@@ -294,7 +295,7 @@ impl Parts {
     /// ```
     pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
         let stopping = self.context.stopping();
-        async move { stopping.told().await }
+        async move { stopping.wait().await }
     }
 
     /// Whether the peer has gone, for other threads.
@@ -309,8 +310,8 @@ impl Parts {
 
     /// Ready once it is too late to wait for a thread of a pool.
     pub(crate) fn waits_no_more(&self) -> impl Future<Output = ()> + use<> {
-        let told = self.context.waits_no_more();
-        async move { told.told().await }
+        let watch = self.context.waits_no_more();
+        async move { watch.wait().await }
     }
 
     /// Where the request is from.
@@ -327,10 +328,12 @@ impl Parts {
         self.context.server().states.find(self.states)
     }
 
-    /// Goes on to code of another router, which sees other states.
+    /// Goes on to code that sees these states, if it is that of another router.
     #[inline]
-    pub(crate) fn see(&mut self, states: StatesId) {
-        self.states = states;
+    pub(crate) fn see(&mut self, states: Option<StatesId>) {
+        if let Some(states) = states {
+            self.states = states;
+        }
     }
 
     /// The route was looked up.
@@ -349,6 +352,10 @@ impl Parts {
     #[cfg(feature = "tower")]
     pub(crate) fn server(&self) -> &Contexts {
         self.context.server()
+    }
+
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        self.context.open_interim()
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {

@@ -7,9 +7,6 @@ mod pace;
 
 use std::time::{Duration, Instant};
 
-use anywire_sys::send_queue::unsent_bytes;
-use anywire_wire::Connection;
-
 use self::pace::{Allowance, Pace};
 use crate::limits::Limits;
 
@@ -152,12 +149,10 @@ impl Timers {
         (waits.half_closed && self.half_closed >= limits.half_close_timeout).then_some(Expired::HalfClosed)
     }
 
-    /// Asks the wire how much of the output the peer has taken, if it is time to.
-    pub(crate) fn look(&mut self, connection: &Connection, limits: &Limits) {
+    /// Asks `unsent` how much of the written bytes is still on its way, if it is time to.
+    pub(crate) fn look(&mut self, unsent: impl FnOnce() -> Option<u64>, limits: &Limits) {
         if self.is_look_due(limits) {
-            // A wire without a descriptor has no queue behind it: the peer can read all that was written.
-            let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
-            self.looked(unsent, limits);
+            self.looked(unsent(), limits);
         }
     }
 

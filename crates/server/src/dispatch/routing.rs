@@ -2,14 +2,13 @@
 
 use std::pin::Pin;
 use std::rc::Weak;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Context as TaskContext;
 use std::thread;
 
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
-use crate::contained::{Payload, dispose};
-use crate::extract::StatesId;
+use crate::contained::Payload;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::router::{EndpointId, Matched};
@@ -17,84 +16,82 @@ use crate::router::{EndpointId, Matched};
 /// A run that finds the route of its request, and runs the endpoint of that.
 pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
-    inner: Inner,
-}
-
-/// What runs there.
-enum Inner {
-    None,
-    Running(EndpointId, Slot),
-    /// It has, before its first poll.
-    Panicked(EndpointId, Payload),
+    running: Option<(EndpointId, Slot)>,
 }
 
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, inner: Inner::None }
+        Self { dispatch, running: None }
+    }
+
+    /// What runs there was polled.
+    fn polled(
+        &mut self,
+        dispatch: &Dispatch,
+        endpoint: EndpointId,
+        slot: Slot,
+        polled: thread::Result<()>,
+        response: &mut Option<Response>,
+    ) {
+        match polled {
+            Ok(()) if response.is_none() => self.running = Some((endpoint, slot)),
+            Ok(()) => dispatch.put_slot(endpoint, slot),
+            Err(panic) => {
+                dispatch.drop_slot(endpoint, slot);
+                *response = Some(answer(dispatch, endpoint, panic));
+            }
+        }
     }
 }
 
 impl Run for Routing {
-    fn begin(
+    fn start(
         mut self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        _: Option<StatesId>,
+        mut request: Request,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
     ) -> thread::Result<()> {
-        let (Some(dispatch), Some(asked)) = (self.dispatch.upgrade(), request.as_mut()) else {
+        let Some(dispatch) = self.dispatch.upgrade() else {
+            *response = Some(ended());
             return Ok(());
         };
-        let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
-        asked.set_route(endpoint, params);
-        if let Some(id) = asked.context_in(&dispatch.contexts) {
+        let Matched { endpoint, params } = dispatch.table.route(request.head(), &dispatch.param_names);
+        request.set_route(endpoint, params);
+        if let Some(id) = request.context_in(&dispatch.contexts) {
             dispatch.routed.set(Some((id, endpoint)));
         }
         let kept = dispatch.slots[endpoint.index()].take();
-        self.inner = match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
-            Ok(mut slot) => match slot.as_mut().begin(request, None) {
-                Ok(()) => Inner::Running(endpoint, slot),
-                Err(panic) => {
-                    dispatch.drop_slot(endpoint, slot);
-                    Inner::Panicked(endpoint, panic)
-                }
-            },
-            Err(panic) => Inner::Panicked(endpoint, panic),
-        };
+        match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
+            Ok(mut slot) => {
+                let polled = within(&dispatch, endpoint, || slot.as_mut().start(request, response, cx));
+                self.polled(&dispatch, endpoint, slot, polled, response);
+            }
+            Err(panic) => *response = Some(answer(&dispatch, endpoint, panic)),
+        }
         Ok(())
     }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
-        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
-        let (endpoint, mut slot) = match std::mem::replace(&mut self.inner, Inner::None) {
-            Inner::None => return Ok(Poll::Pending),
-            Inner::Running(endpoint, slot) => (endpoint, slot),
-            Inner::Panicked(endpoint, panic) => return Ok(Poll::Ready(answer(&dispatch, endpoint, panic))),
+    fn poll(
+        mut self: Pin<&mut Self>,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
+    ) -> thread::Result<()> {
+        let Some(dispatch) = self.dispatch.upgrade() else {
+            *response = Some(ended());
+            return Ok(());
         };
-        let outer = dispatch.work.label();
-        dispatch.work.begins(dispatch.slots[endpoint.index()].label());
-        let polled = slot.as_mut().poll(cx);
-        dispatch.work.begins(outer);
-        Ok(match polled {
-            Ok(Poll::Pending) => {
-                self.inner = Inner::Running(endpoint, slot);
-                Poll::Pending
-            }
-            Ok(ready) => {
-                dispatch.put_slot(endpoint, slot);
-                ready
-            }
-            Err(panic) => {
-                dispatch.drop_slot(endpoint, slot);
-                Poll::Ready(answer(&dispatch, endpoint, panic))
-            }
-        })
+        if let Some((endpoint, mut slot)) = self.running.take() {
+            let polled = within(&dispatch, endpoint, || slot.as_mut().poll(response, cx));
+            self.polled(&dispatch, endpoint, slot, polled, response);
+        }
+        Ok(())
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
-        match (std::mem::replace(&mut self.inner, Inner::None), self.dispatch.upgrade()) {
-            (Inner::Running(endpoint, slot), Some(dispatch)) => dispatch.drop_slot(endpoint, slot),
-            (Inner::Running(_, mut slot), None) => return slot.as_mut().cancel(),
-            (Inner::Panicked(_, panic), _) => dispose(panic),
-            (Inner::None, _) => {}
+        match (self.running.take(), self.dispatch.upgrade()) {
+            (Some((endpoint, slot)), Some(dispatch)) => dispatch.drop_slot(endpoint, slot),
+            (Some((_, mut slot)), None) => return slot.as_mut().cancel(),
+            (None, _) => {}
         }
         Ok(())
     }
@@ -105,6 +102,15 @@ impl Drop for Routing {
         let cancelled = Pin::new(self).cancel();
         debug_assert!(cancelled.is_ok(), "the dispatch contains it");
     }
+}
+
+/// Runs code of an endpoint, under its name.
+fn within<T>(dispatch: &Dispatch, endpoint: EndpointId, run: impl FnOnce() -> T) -> T {
+    let outer = dispatch.work.label();
+    dispatch.work.begins(dispatch.slots[endpoint.index()].label());
+    let ran = run();
+    dispatch.work.begins(outer);
+    ran
 }
 
 /// The response of an endpoint that has panicked.

@@ -1,13 +1,12 @@
 //! A route whose handler has to know when its requests came.
 
 use std::pin::Pin;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Context as TaskContext;
 use std::thread;
 
 use anywire_http::Response;
 use anywire_loops::clock::precise;
 
-use crate::extract::StatesId;
 use crate::handler::{Run, Slot};
 use crate::pooled::Arrived;
 use crate::request::Request;
@@ -16,21 +15,24 @@ use crate::request::Request;
 pub(super) struct Stamped(pub(super) Slot);
 
 impl Run for Stamped {
-    fn begin(
+    fn start(
         mut self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        states: Option<StatesId>,
+        mut request: Request,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
     ) -> thread::Result<()> {
-        if let Some(request) = request
-            && request.extensions().get::<Arrived>().is_none()
-        {
+        if request.extensions().get::<Arrived>().is_none() {
             request.extensions_mut().insert(Arrived(precise()));
         }
-        self.0.as_mut().begin(request, states)
+        self.0.as_mut().start(request, response, cx)
     }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
-        self.0.as_mut().poll(cx)
+    fn poll(
+        mut self: Pin<&mut Self>,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
+    ) -> thread::Result<()> {
+        self.0.as_mut().poll(response, cx)
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {

@@ -1,6 +1,9 @@
 //! Extractors: a handler's arguments, taken out of the request.
 
 mod body;
+mod connection;
+mod extension;
+mod header;
 mod matched_path;
 mod path;
 mod peer_gone;
@@ -19,6 +22,9 @@ use crate::request::{Parts, Request};
 use anywire_http::IntoResponse;
 
 pub use body::Json;
+pub use connection::PeerAddress;
+pub use extension::Extension;
+pub use header::{FromHeader, Header, HeaderFault};
 pub use matched_path::MatchedPath;
 pub use path::Path;
 pub use peer_gone::PeerGone;

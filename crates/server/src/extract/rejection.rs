@@ -5,6 +5,8 @@ use anywire_http::body::BodyError;
 use anywire_http::gateway::status_of_call;
 use anywire_http::{Fault, IntoResponse, Response, StatusCode};
 
+use super::HeaderFault;
+
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -18,6 +20,15 @@ pub enum Rejection {
     /// 400, the peer's fault: the query does not have the fields or types that the handler takes.
     #[error("the query does not fit")]
     Query(#[source] serde_urlencoded::de::Error),
+    /// 400, the peer's fault: a header field is missing, or does not have the type that the handler takes.
+    #[error("the field {name} does not fit")]
+    Header {
+        /// The name of the field.
+        name: &'static str,
+        /// What is wrong with it.
+        #[source]
+        fault: HeaderFault,
+    },
     /// 415, the peer's fault: the content type of a JSON body is not JSON.
     #[error("the content type is {found:?}, expected application/json")]
     ContentType {
@@ -40,6 +51,15 @@ pub enum Rejection {
     /// 403, the peer's fault: the request came in clear text, and the handler takes what only TLS has.
     #[error("this is served over TLS alone{help}", help = Advice("use https://"))]
     ClearText,
+    /// 403, the peer's fault: the handler takes process and user of the peer, which this wire does not know.
+    #[error("who asks is not known on this wire{help}", help = Advice("come over the server's Unix socket"))]
+    NoCredentials,
+    /// 500, the server's fault: the handler takes an extension that no layer has left.
+    #[error("no extension of type {type_name} travels with the request{help}", help = Advice("add the layer that leaves it"))]
+    NoExtension {
+        /// The type that was asked for.
+        type_name: &'static str,
+    },
     /// 500, the server's fault: the state was not given. This is an error at start if the extractor names its needs.
     #[error("no state of type {type_name} was given to the router{help}", help = Advice("add .state(..)"))]
     NoState {
@@ -52,13 +72,15 @@ impl Rejection {
     /// The status that the peer gets.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Path(_) | Self::Query(_) => StatusCode::BAD_REQUEST,
-            Self::ClearText => StatusCode::FORBIDDEN,
+            Self::Path(_) | Self::Query(_) | Self::Header { .. } => StatusCode::BAD_REQUEST,
+            Self::ClearText | Self::NoCredentials => StatusCode::FORBIDDEN,
             Self::ContentType { .. } | Self::Coded { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Json(_) => StatusCode::BAD_REQUEST,
             Self::Body(cause) => status_of(cause),
-            Self::Parameters(_) | Self::NoState { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Parameters(_) | Self::NoExtension { .. } | Self::NoState { .. } => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 }

@@ -7,12 +7,13 @@ use anywire_http::{BodyError, StatusCode};
 use anywire_wire::Connection;
 
 use super::session::{Closing, Session, Stage};
-use crate::connection::End;
+use crate::connection::{End, unsent};
 use crate::context::FreeContext;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::service::Service;
 use crate::timers::{Expired, Waits};
+use crate::upload::Upload;
 
 impl Session {
     /// Counts the time since the last poll.
@@ -34,7 +35,7 @@ impl Session {
     fn waits(&self) -> Waits {
         // All output was offered to the wire. The rest waits for the peer to take it.
         let write = !self.output.is_empty();
-        let body = self.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
+        let body = self.upload.as_ref().is_some_and(Upload::waits_for_peer);
         let half_closed = self.input_ended && !write;
         let none = Waits { write, ..Waits::default() };
         match self.stage {
@@ -57,7 +58,7 @@ impl Session {
         service: &Service,
     ) -> ControlFlow<End, bool> {
         let limits = service.limits_of(self.request.endpoint);
-        self.timers.look(connection, limits);
+        self.timers.look(|| unsent(connection), limits);
         let counters = &service.counters;
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
         match expired {

@@ -16,10 +16,9 @@ use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestFacts;
-use super::upload::Upload;
 use crate::connection::{End, Env, agreed_protocol};
-use crate::context::{Origin, Told};
-use crate::dispatch::Run;
+use crate::context::{Peer, Watch};
+use crate::dispatch::Invocation;
 use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
@@ -27,6 +26,7 @@ use crate::router::EndpointId;
 use crate::service::{Date, Service};
 use crate::timers::Timers;
 use crate::upgrade::Continuation;
+use crate::upload::Upload;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
 pub(crate) struct Session {
@@ -55,7 +55,7 @@ pub(crate) struct Session {
     /// The peer has ended its direction: there is nothing more to read.
     pub(super) input_ended: bool,
     /// Keeps the record that the peer has ended its direction, for as long as handlers may ask.
-    pub(super) gone: Option<Rc<Told>>,
+    pub(super) gone: Option<Rc<Watch>>,
     pub(super) timers: Timers,
 }
 
@@ -94,7 +94,7 @@ pub(super) enum Stage {
     /// No request: the next head is decoded.
     Next,
     /// Its handler runs.
-    Handling(Run),
+    Handling(Invocation),
     /// The body of its response streams.
     Streaming { body: Body, framing: Framing },
     /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
@@ -234,6 +234,7 @@ impl Session {
                     run.follow(&mut self.request.endpoint, &mut self.exchange);
                     let mut response = match polled {
                         Poll::Ready(response) => response,
+                        Poll::Pending if self.inform(cx) => continue,
                         Poll::Pending => match self.upload(cx, env)? {
                             Poll::Ready(true) => continue,
                             Poll::Ready(false) => return self.watch(cx, env),
@@ -271,15 +272,15 @@ impl Session {
         self.timers.begin_request();
         let body = self.body(service);
         let connection = &*env.connection;
-        let origin = || Origin::of(connection);
+        let peer = || Peer::of(connection);
         if service.dispatch.is_observed() {
-            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.context, origin);
+            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.context, peer);
         }
         let answered = |response: &mut Response, endpoint| {
             self.request.endpoint = Some(endpoint);
             self.respond(response, service);
         };
-        if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+        if let Some(run) = service.dispatch.start(head, body, env.context, peer, answered, cx) {
             self.request.endpoint = Some(run.endpoint());
             if self.exchange.is_some() {
                 service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
