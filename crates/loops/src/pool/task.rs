@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anywire_sys::thread_bound::ThreadBound;
 
-use super::job::{Awaited, Waiter};
+use super::job::Awaited;
 use super::{Pool, PoolError};
 use crate::clock::{after, precise};
 use crate::deadline::Deadline;
@@ -86,7 +86,7 @@ impl<T> PoolTask<T> {
             self.pool.crew().count_late();
             return Err(PoolError::Late);
         }
-        self.job.wait(Waiter::new(waker));
+        self.job.wait(waker);
         let job = Arc::clone(&self.job);
         let queued_at = Instant::now();
         let number = self.pool.crew().push(job, queued_at, left.map(|left| after(queued_at, left)))?;

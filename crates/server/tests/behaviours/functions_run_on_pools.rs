@@ -340,8 +340,8 @@ fn a_timeout_answers_and_the_function_goes_on() {
             let asked = play.running(path, "ask");
             assert_eq!(asked.answer().0, 503);
             assert_eq!(play.ended.next(), "ask");
-            play.served.await_count("the end", |_| play.pool().counters().ended, 1);
-            assert_eq!((play.pool().counters().abandoned, play.pool().counters().running), (1, 0));
+            play.served.await_count("the end", |_| play.pool().counters().abandoned, 1);
+            assert_eq!((play.pool().counters().ended, play.pool().counters().running), (1, 0));
         });
     }
 }
