@@ -13,11 +13,13 @@ mod languages;
 mod matched_path;
 mod media;
 mod path;
+mod peer_gone;
 mod produces;
 #[cfg(feature = "protobuf")]
 mod protobuf;
 mod query;
 mod rejection;
+mod shared;
 mod state;
 #[cfg(feature = "tls")]
 mod tls;
@@ -42,6 +44,7 @@ pub use header::{FromHeader, Header, HeaderFault};
 pub use languages::Languages;
 pub use matched_path::MatchedPath;
 pub use path::Path;
+pub use peer_gone::PeerGone;
 pub use produces::Produces;
 #[cfg(feature = "protobuf")]
 pub use protobuf::Protobuf;
