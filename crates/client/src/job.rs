@@ -113,12 +113,9 @@ impl Job {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
-    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
+    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2, RFC 10008).
     pub(crate) fn is_idempotent(&self) -> bool {
-        matches!(
-            self.draft.method,
-            Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::TRACE
-        )
+        self.draft.method.is_idempotent()
     }
 
     /// Ends the call. A caller who is gone does not mind.

@@ -74,8 +74,8 @@ pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
-    FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
-    Path, Produces, Query, Rejection, State,
+    FromRequest, FromRequestParts, Json, MatchedPath, Matrix, Needs, OptionalFromRequest,
+    OptionalFromRequestParts, Path, Produces, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};

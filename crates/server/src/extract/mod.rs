@@ -2,6 +2,7 @@
 
 mod body;
 mod matched_path;
+mod matrix;
 mod path;
 mod produces;
 mod query;
@@ -19,6 +20,7 @@ use anywire_http::IntoResponse;
 
 pub use body::Json;
 pub use matched_path::MatchedPath;
+pub use matrix::Matrix;
 pub use path::Path;
 pub use produces::Produces;
 pub use query::Query;

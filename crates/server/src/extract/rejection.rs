@@ -18,6 +18,9 @@ pub enum Rejection {
     /// 400, the peer's fault: the query does not have the fields or types that the handler takes.
     #[error("the query does not fit")]
     Query(#[source] serde_urlencoded::de::Error),
+    /// 400, the peer's fault: the matrix parameters do not have the fields or types that the handler takes.
+    #[error("the matrix parameters do not fit")]
+    Matrix(#[source] serde_urlencoded::de::Error),
     /// 415, the peer's fault: the content type of a JSON body is not JSON.
     #[error("the content type is {found:?}, expected application/json")]
     ContentType {
@@ -52,7 +55,7 @@ impl Rejection {
     /// The status that the peer gets.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Path(_) | Self::Query(_) => StatusCode::BAD_REQUEST,
+            Self::Path(_) | Self::Query(_) | Self::Matrix(_) => StatusCode::BAD_REQUEST,
             Self::ClearText => StatusCode::FORBIDDEN,
             Self::ContentType { .. } | Self::Coded { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::choice::Choice;
 use super::layers::{Layers, UsedLayer};
 use super::{Entry, RouteError, Scope};
-use crate::conditions::Conditions;
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
@@ -38,9 +37,9 @@ impl<'r> Endpoints<'r> {
         self.add_within(within, name, entry, params)
     }
 
-    /// What is to be said of the conditions of a handler.
-    pub(super) fn note_conditions(&mut self, endpoint: EndpointId, conditions: &Conditions) {
-        self.served[endpoint.index()].conditions = conditions.to_string();
+    /// What the table of routes is to say of a handler.
+    pub(super) fn note(&mut self, endpoint: EndpointId, note: String) {
+        self.served[endpoint.index()].note = note;
     }
 
     /// Adds a handler within the layers of routers that need not be its own.
@@ -63,7 +62,7 @@ impl<'r> Endpoints<'r> {
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
-        Ok(self.push(Served { serves, name, scope, layers, limits, gate, conditions: String::new(), place }))
+        Ok(self.push(Served { serves, name, scope, layers, limits, gate, note: String::new(), place }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -93,7 +92,7 @@ impl<'r> Endpoints<'r> {
             layers,
             limits,
             gate: None,
-            conditions: String::new(),
+            note: String::new(),
             place: None,
         })
     }
@@ -114,7 +113,7 @@ impl<'r> Endpoints<'r> {
             layers,
             limits,
             gate: None,
-            conditions: String::new(),
+            note: String::new(),
             place: None,
         })))
     }
@@ -135,7 +134,7 @@ impl<'r> Endpoints<'r> {
             layers,
             limits,
             gate: None,
-            conditions: String::new(),
+            note: String::new(),
             place: None,
         })
     }
@@ -170,8 +169,8 @@ pub(crate) struct Served {
     pub(crate) limits: RouteLimits,
     /// If requests at once are limited.
     pub(crate) gate: Option<Arc<Gate>>,
-    /// Its conditions as text.
-    pub(super) conditions: String,
+    /// For the table of routes, such as its conditions.
+    pub(super) note: String,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
 }
