@@ -19,21 +19,22 @@ use tokio::sync::Notify;
 use crate::contained::drop_each;
 use crate::counters::Live;
 use crate::extract::States;
+use crate::interim::{Interim, Opened};
 use crate::limits::Limits;
 use crate::router::EndpointId;
 
-/// Where requests come from.
+/// Who sends the requests of a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
-    pub(crate) peer: Address,
+pub(crate) struct Peer {
+    pub(crate) address: Address,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) negotiated: Option<Arc<Negotiated>>,
 }
 
-impl Origin {
+impl Peer {
     /// A peer of which nothing else is known.
-    pub(crate) fn at(peer: Address) -> Self {
-        Self { peer, credentials: None, negotiated: None }
+    pub(crate) fn at(address: Address) -> Self {
+        Self { address, credentials: None, negotiated: None }
     }
 
     /// No connection: the request was made by a program, or came by a server that does not say whose it is.
@@ -46,7 +47,7 @@ impl Origin {
     #[cold]
     pub(crate) fn of(connection: &Connection) -> Self {
         Self {
-            peer: connection.peer(),
+            address: connection.peer(),
             credentials: connection.credentials(),
             negotiated: connection.negotiated().cloned(),
         }
@@ -59,7 +60,7 @@ pub(crate) struct FreeContext {
     /// Unlike an address, never used twice on a loop.
     id: ContextId,
     /// Shared only with the key of a request that was taken apart.
-    origin: Arc<Origin>,
+    peer: Arc<Peer>,
 }
 
 /// Tells the contexts of one loop apart.
@@ -72,7 +73,7 @@ impl FreeContext {
     }
 
     pub(crate) fn peer(&self) -> &Address {
-        &self.origin.peer
+        &self.peer.address
     }
 }
 
@@ -87,22 +88,28 @@ pub(crate) struct Contexts {
     body_limit_bytes: usize,
     /// By endpoint: the same, of routes that have limits of their own. Empty if none has.
     own_body_limits: Vec<usize>,
+    /// An extractor takes at most so many fields of a query or a form, and cookies.
+    pub(crate) form_fields_max: usize,
     pub(crate) counters: Arc<Live>,
+    /// How many interim responses a handler sends at most.
+    interim_responses: usize,
+    /// A handle for them that a handler has just asked for.
+    pub(crate) opened: Opened,
     /// What handlers keep on this loop, by a number of their own.
     kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
     returned: Cell<Option<FreeContext>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
-    gone: RefCell<HashMap<ContextId, Weak<Told>>>,
+    gone: RefCell<HashMap<ContextId, Weak<Watch>>>,
     /// Whether the server has begun to shut down.
-    pub(crate) stopping: Rc<Told>,
+    pub(crate) stopping: Rc<Watch>,
 }
 
 impl Contexts {
     pub(crate) fn new(
         states: States,
         paths: Vec<Option<Rc<str>>>,
-        body_limit_bytes: usize,
+        limits: &Limits,
         own_body_limits: Vec<usize>,
         counters: Arc<Live>,
     ) -> Rc<Self> {
@@ -110,7 +117,9 @@ impl Contexts {
         let mut contexts = Self::empty(id);
         contexts.states = states;
         contexts.paths = paths;
-        contexts.body_limit_bytes = body_limit_bytes;
+        contexts.body_limit_bytes = limits.body_bytes;
+        contexts.form_fields_max = limits.form_fields;
+        contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
         let contexts = Rc::new(contexts);
@@ -126,7 +135,10 @@ impl Contexts {
             paths: Vec::new(),
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
+            form_fields_max: Limits::default().form_fields,
             counters: Arc::default(),
+            interim_responses: Limits::default().interim_responses,
+            opened: Opened::default(),
             kept: RefCell::default(),
             returned: Cell::default(),
             made: Cell::default(),
@@ -171,13 +183,13 @@ impl Contexts {
 
     /// A new one.
     #[cold]
-    pub(crate) fn make(&self, origin: Origin) -> FreeContext {
-        self.make_shared(Arc::new(origin))
+    pub(crate) fn make(&self, peer: Peer) -> FreeContext {
+        self.make_shared(Arc::new(peer))
     }
 
-    fn make_shared(&self, origin: Arc<Origin>) -> FreeContext {
+    fn make_shared(&self, peer: Arc<Peer>) -> FreeContext {
         self.made.set(self.made.get() + 1);
-        FreeContext { id: ContextId(self.made.get()), origin }
+        FreeContext { id: ContextId(self.made.get()), peer }
     }
 
     /// Gives a context to a request.
@@ -192,7 +204,7 @@ impl Contexts {
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.
-    pub(crate) fn gone(&self, id: ContextId) -> Rc<Told> {
+    pub(crate) fn gone(&self, id: ContextId) -> Rc<Watch> {
         let mut gone = self.gone.borrow_mut();
         if let Some(known) = gone.get(&id).and_then(Weak::upgrade) {
             return known;
@@ -226,19 +238,19 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Whether something has happened, such as the end of a peer's direction, and the tasks to notify.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    told: Cell<bool>,
+pub(crate) struct Watch {
+    has_happened: Cell<bool>,
     waiting: Notify,
 }
 
-impl Told {
-    pub(crate) fn tell(&self) {
-        self.told.set(true);
+impl Watch {
+    pub(crate) fn notify(&self) {
+        self.has_happened.set(true);
         self.waiting.notify_waiters();
     }
 
-    pub(crate) async fn told(&self) {
-        while !self.told.get() {
+    pub(crate) async fn wait(&self) {
+        while !self.has_happened.get() {
             self.waiting.notified().await;
         }
     }
@@ -249,7 +261,7 @@ impl Told {
 pub(crate) struct Place {
     contexts: u64,
     context: ContextId,
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) peer: Arc<Peer>,
 }
 
 /// A request's reference to its context. Dropping it returns the context.
@@ -263,14 +275,14 @@ impl RequestContext {
     /// Of a request that no server has taken.
     pub(crate) fn of_no_server() -> Self {
         let contexts = Contexts::of_no_server();
-        let free = contexts.make(Origin::unknown());
+        let free = contexts.make(Peer::unknown());
         contexts.give(free)
     }
 
     /// Where the request is from, to find it again.
     pub(crate) fn place(&self) -> Place {
-        let FreeContext { id, origin } = self.held();
-        Place { contexts: self.contexts.id, context: *id, origin: Arc::clone(origin) }
+        let FreeContext { id, peer } = self.held();
+        Place { contexts: self.contexts.id, context: *id, peer: Arc::clone(peer) }
     }
 
     /// The context of a request that was taken apart. On another thread it still knows its peer, and nothing else.
@@ -278,12 +290,12 @@ impl RequestContext {
     /// Its connection may use the same context for the next request meanwhile. Both are the same, so it does not matter which of them
     /// comes back.
     pub(crate) fn at(place: &Place) -> Self {
-        let origin = Arc::clone(&place.origin);
+        let peer = Arc::clone(&place.peer);
         match Contexts::find(place.contexts) {
-            Some(contexts) => contexts.give(FreeContext { id: place.context, origin }),
+            Some(contexts) => contexts.give(FreeContext { id: place.context, peer }),
             None => {
                 let contexts = Contexts::of_no_server();
-                let free = contexts.make_shared(origin);
+                let free = contexts.make_shared(peer);
                 contexts.give(free)
             }
         }
@@ -295,12 +307,20 @@ impl RequestContext {
     }
 
     /// Whether the peer has gone.
-    pub(crate) fn gone(&self) -> Rc<Told> {
+    pub(crate) fn gone(&self) -> Rc<Watch> {
         self.contexts.gone(self.held().id)
     }
 
+    /// Begins to take interim responses of this request. Without a server nobody hears them.
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        let contexts = &*self.contexts;
+        let interim = Rc::new(Interim::new(contexts.interim_responses, contexts.id != OF_NO_SERVER));
+        contexts.opened.put(self.held().id, &interim);
+        interim
+    }
+
     /// Whether the server has begun to shut down.
-    pub(crate) fn stopping(&self) -> Rc<Told> {
+    pub(crate) fn stopping(&self) -> Rc<Watch> {
         Rc::clone(&self.contexts.stopping)
     }
 
@@ -315,10 +335,10 @@ impl RequestContext {
 }
 
 impl Deref for RequestContext {
-    type Target = Origin;
+    type Target = Peer;
 
-    fn deref(&self) -> &Origin {
-        &self.held().origin
+    fn deref(&self) -> &Peer {
+        &self.held().peer
     }
 }
 
@@ -338,28 +358,28 @@ impl Drop for RequestContext {
 mod tests {
     use super::*;
 
-    fn origin() -> Origin {
-        Origin::at("memory:test".parse().expect("an address"))
+    fn peer() -> Peer {
+        Peer::at("memory:test".parse().expect("an address"))
     }
 
     #[test]
     fn a_gone_peer_is_remembered_as_long_as_a_request_asks() {
         let contexts = Contexts::of_no_server();
-        let (one, other) = (contexts.make(origin()).id(), contexts.make(origin()).id());
-        let told = contexts.gone(one);
-        told.tell();
-        assert!(contexts.gone(one).told.get());
-        assert!(!contexts.gone(other).told.get());
-        drop(told);
-        assert!(!contexts.gone(one).told.get(), "no request has kept it");
-        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(origin()).id())));
+        let (one, other) = (contexts.make(peer()).id(), contexts.make(peer()).id());
+        let watch = contexts.gone(one);
+        watch.notify();
+        assert!(contexts.gone(one).has_happened.get());
+        assert!(!contexts.gone(other).has_happened.get());
+        drop(watch);
+        assert!(!contexts.gone(one).has_happened.get(), "no request has kept it");
+        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(peer()).id())));
         assert!(contexts.gone.borrow().len() < 100, "entries that no request keeps are removed");
     }
 
     #[test]
     fn a_context_comes_back_to_its_own_connection_only() {
         let contexts = Contexts::of_no_server();
-        let (one, other) = (contexts.make(origin()), contexts.make(origin()));
+        let (one, other) = (contexts.make(peer()), contexts.make(peer()));
         let (one_id, other_id) = (one.id(), other.id());
         assert_ne!(one_id, other_id);
         let (first, lives_on) = (contexts.give(one), contexts.give(other));

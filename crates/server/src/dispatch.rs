@@ -1,7 +1,7 @@
 //! The one way from a protocol to the routes: a request goes in, a response comes out.
 //!
 //! The driver of a connection knows nothing else of routes, states and handlers, and nothing here knows a protocol. A
-//! driver may start any number of requests of one connection. Each is a [`Run`] of its handler that wakes the task, or
+//! driver may start any number of requests of one connection. Each is an [`Invocation`] of its handler that wakes the task, or
 //! the part of a task, that polled it last, and that times out or is cancelled alone. A path that no route has, a panic
 //! and a response that cannot be sent come back as responses with their status.
 
@@ -17,14 +17,15 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Body, Method, RequestHead, Response};
+use anywire_http::{Body, Headers, Method, RequestHead, Response, StatusCode};
 use anywire_loops::{Label, Work};
 
 use crate::contained::drop_each;
-use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
+use crate::context::{ContextId, Contexts, FreeContext, Peer, Watch};
 use crate::counters::Live;
 use crate::extract::StatesId;
-use crate::handler::{Slot, Slots};
+use crate::handler::{FreeSlots, Slot};
+use crate::interim::Open;
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
@@ -40,7 +41,7 @@ pub(crate) struct Dispatch {
     table: Arc<Table>,
     param_names: Vec<Rc<[Box<str>]>>,
     /// By endpoint: memory in which its handler has run before.
-    slots: Vec<Slots>,
+    slots: Vec<FreeSlots>,
     /// By the number of a layer: what this loop has of it, once a request has gone through it.
     layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
     /// The route that the layers of the server have gone on to last, and the context of its request.
@@ -84,11 +85,11 @@ impl Dispatch {
             param_names: table.param_names(),
             slots: table
                 .names()
-                .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
+                .map(|name| FreeSlots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
             layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
             routed: Cell::default(),
-            contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
+            contexts: Contexts::new(states, paths, limits, own_body_limits, Arc::clone(&counters)),
             table,
             counters,
             is_observed: !observers.is_empty(),
@@ -102,25 +103,25 @@ impl Dispatch {
     /// is to `answered`, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
-    /// answered. Without one, `origin` says where the request comes from.
-    // A response is passed on by reference, because returning it would copy it.
+    /// answered. Without one, `peer` says whose request it is.
+    // A response is passed on by reference, because to return it would copy it.
     #[inline]
     pub(crate) fn start(
         self: &Rc<Self>,
         head: RequestHead,
         body: Option<Body>,
         context: &mut Option<FreeContext>,
-        origin: impl FnOnce() -> Origin,
+        peer: impl FnOnce() -> Peer,
         answered: impl FnOnce(&mut Response, EndpointId),
         cx: &mut TaskContext<'_>,
-    ) -> Option<Run> {
+    ) -> Option<Invocation> {
         self.counters.requests.increment();
-        let asks = Asks::of(head.method());
+        let method = MethodKind::of(head.method());
         let Matched { endpoint, params } = match self.table.find_literal(&head) {
             Some(endpoint) => Matched { endpoint, params: Params::default() },
             None => self.table.find(&head, &self.param_names),
         };
-        let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
+        let free = context.take().unwrap_or_else(|| self.contexts.make(peer()));
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
             Some(slot) => slot,
@@ -137,30 +138,40 @@ impl Dispatch {
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
         self.work.begins(slots.label());
-        let mut started = slot.as_mut().start(request, cx);
+        let mut response = None;
+        let started = slot.as_mut().start(request, &mut response, cx);
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let answers = self.answers(endpoint, id);
-        match &mut started {
-            Ok(Poll::Ready(response)) => {
+        match (started, &mut response) {
+            (Ok(()), Some(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                self.vet(answers, response, asks, context.as_ref());
+                drop(self.opened(id));
+                self.vet(answers, response, method, context.as_ref());
                 answered(response, answers);
                 self.release(Some(answers), response);
                 None
             }
-            Ok(Poll::Pending) => {
+            (Ok(()), None) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
-                let dispatch = Rc::clone(self);
-                Some(Run { slot: Some(slot), dispatch, runs: endpoint, endpoint: answers, context: id, asks })
+                let (dispatch, interim) = (Rc::clone(self), self.opened(id));
+                Some(Invocation {
+                    slot: Some(slot),
+                    dispatch,
+                    runs: endpoint,
+                    endpoint: answers,
+                    context: id,
+                    method,
+                    interim,
+                })
             }
-            Err(panic) => {
+            (Err(panic), _) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
+                drop(self.opened(id));
                 *context = self.contexts.take_back(id);
-                let panic = std::mem::replace(panic, Box::new(()));
                 let layer = self.table.outermost_layer(endpoint);
                 let peer = context.as_ref().map(FreeContext::peer);
                 let mut response = self.panicked(Some(answers), layer, panic, peer);
@@ -185,8 +196,8 @@ impl Dispatch {
     }
 
     /// Tells handlers and continuations that the server shuts down.
-    pub(crate) fn tell_stopping(&self) {
-        self.contexts.stopping.tell();
+    pub(crate) fn notify_stopping(&self) {
+        self.contexts.stopping.notify();
     }
 
     /// The limits of this handler's route, if they are not those of the server.
@@ -208,21 +219,23 @@ impl Dispatch {
         head: &RequestHead,
         body: Option<&Body>,
         context: &mut Option<FreeContext>,
-        origin: impl FnOnce() -> Origin,
+        peer: impl FnOnce() -> Peer,
     ) -> Tracked {
         // Looked up here, too, so that requests that nobody observes carry nothing of this.
         let found = self.table.find_literal(head);
         let endpoint = found.unwrap_or_else(|| self.table.find(head, &self.param_names).endpoint);
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
-        let context = context.get_or_insert_with(|| self.contexts.make(origin()));
+        let context = context.get_or_insert_with(|| self.contexts.make(peer()));
         self.observers.begin(head, self.route(endpoint), received, context.peer())
     }
 
     /// Notes whose an exchange is: within layers of the server that is not known when it begins.
-    #[cold]
+    #[inline]
     pub(crate) fn note_route(&self, endpoint: Option<EndpointId>, exchange: &mut Tracked) {
-        exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        if exchange.is_some() {
+            exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        }
     }
 
     /// The path of the route of this handler.
@@ -298,6 +311,12 @@ impl Dispatch {
         Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
     }
 
+    /// Where the interim responses of this context's request come from, if its handler has just asked for a handle.
+    #[inline]
+    fn opened(&self, id: ContextId) -> Option<Open> {
+        if self.contexts.opened.any() { self.contexts.opened.take(id) } else { None }
+    }
+
     /// Whose answer it is: that of the route which the request of this context has gone on to, if layers of the server were run.
     #[inline]
     fn answers(&self, so_far: EndpointId, id: ContextId) -> EndpointId {
@@ -313,34 +332,34 @@ impl Dispatch {
 
 impl Drop for Dispatch {
     fn drop(&mut self) {
-        drop_each(self.slots.drain(..).flat_map(Slots::into_all));
+        drop_each(self.slots.drain(..).flat_map(FreeSlots::into_all));
         drop_each(self.layers.drain(..).filter_map(OnceCell::into_inner));
     }
 }
 
 /// What the method of a request forbids its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asks {
-    Anything,
-    /// HEAD: the body stays behind.
+pub(crate) enum MethodKind {
+    Other,
+    /// The body stays behind.
     Head,
-    /// CONNECT: a 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
-    Tunnel,
+    /// A 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
+    Connect,
 }
 
-impl Asks {
+impl MethodKind {
     #[inline]
     fn of(method: &Method) -> Self {
         if !matches!(*method, Method::HEAD | Method::CONNECT) {
-            return Self::Anything;
+            return Self::Other;
         }
         cold_path();
-        if matches!(*method, Method::HEAD) { Self::Head } else { Self::Tunnel }
+        if matches!(*method, Method::HEAD) { Self::Head } else { Self::Connect }
     }
 }
 
 /// A handler that works on a request. Dropping it cancels it.
-pub(crate) struct Run {
+pub(crate) struct Invocation {
     /// `None` once it has ended.
     slot: Option<Slot>,
     dispatch: Rc<Dispatch>,
@@ -349,10 +368,12 @@ pub(crate) struct Run {
     /// Whose answer it is.
     endpoint: EndpointId,
     context: ContextId,
-    asks: Asks,
+    method: MethodKind,
+    /// Where its interim responses come from, if it may send any.
+    interim: Option<Open>,
 }
 
-impl Run {
+impl Invocation {
     /// Whose run it is.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.endpoint
@@ -378,26 +399,30 @@ impl Run {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
         let dispatch = &self.dispatch;
         dispatch.begins(Some(self.endpoint));
-        let polled = slot.as_mut().poll(cx);
+        let mut response = None;
+        let polled = slot.as_mut().poll(&mut response, cx);
         dispatch.ends();
         self.endpoint = dispatch.answers(self.endpoint, self.context);
-        match polled {
-            Ok(Poll::Pending) => {
+        if let Some(opened) = dispatch.opened(self.context) {
+            self.interim = Some(opened);
+        }
+        match (polled, response) {
+            (Ok(()), None) => {
                 self.slot = Some(slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
                 Poll::Pending
             }
-            Ok(Poll::Ready(mut response)) => {
+            (Ok(()), Some(mut response)) => {
                 dispatch.put_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
-                dispatch.vet(self.endpoint, &mut response, self.asks, context.as_ref());
+                dispatch.vet(self.endpoint, &mut response, self.method, context.as_ref());
                 Poll::Ready(response)
             }
-            Err(panic) => {
+            (Err(panic), _) => {
                 dispatch.drop_slot(self.runs, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
@@ -409,11 +434,19 @@ impl Run {
         }
     }
 
+    /// The next interim response that the handler sends. If it has none, this task is woken when it has.
+    #[inline]
+    pub(crate) fn interim(&self, cx: &TaskContext<'_>) -> Option<(StatusCode, Headers)> {
+        let next = self.interim.as_ref()?.next(cx)?;
+        self.dispatch.counters.interim_responses.increment();
+        Some(next)
+    }
+
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
-    pub(crate) fn peer_gone(&self) -> Rc<Told> {
+    pub(crate) fn peer_gone(&self) -> Rc<Watch> {
         let gone = self.dispatch.contexts.gone(self.context);
-        gone.tell();
+        gone.notify();
         gone
     }
 
@@ -430,7 +463,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for Invocation {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             self.dispatch.drop_slot(self.endpoint, slot);

@@ -17,7 +17,7 @@ use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
 use crate::conditions::{Conditions, Guarded, MediaTypes};
-use crate::extract::{FromRequest, FromRequestParts, Needs, StatesId};
+use crate::extract::{FromRequest, FromRequestParts, Needs};
 use crate::guards::Guard;
 use crate::layer::{GivenLayer, Layer, Layered};
 use crate::request::Request;
@@ -358,17 +358,17 @@ impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
 /// Memory for the future of a handler. It is reused, so that a request allocates nothing.
 pub(crate) type Slot = Pin<Box<dyn Run>>;
 
-/// The slots of one handler that are free.
+/// The free list of one handler's slots.
 ///
 /// Most runs end before the next one begins, so `last` serves them all. Taking it is cheaper than a pop from a list.
-pub(crate) struct Slots {
+pub(crate) struct FreeSlots {
     /// Whose they are.
     label: Label,
     last: Cell<Option<Slot>>,
     others: RefCell<Vec<Slot>>,
 }
 
-impl Slots {
+impl FreeSlots {
     /// None, of the handler of this name.
     pub(crate) fn new(label: Label) -> Self {
         Self { label, last: Cell::default(), others: RefCell::default() }
@@ -394,7 +394,7 @@ impl Slots {
     #[inline(never)]
     fn put_other(&self, slot: Slot) -> Option<Slot> {
         let mut others = self.others.borrow_mut();
-        if others.len() < SPARE_SLOTS_MAX {
+        if others.len() < FREE_SLOTS_MAX {
             others.push(slot);
             return None;
         }
@@ -407,28 +407,26 @@ impl Slots {
     }
 }
 
-/// Spare slots of one handler on one loop.
-const SPARE_SLOTS_MAX: usize = 256;
+/// Free slots of one handler on one loop.
+const FREE_SLOTS_MAX: usize = 256;
 
-/// Operations of a [`Slot`]: start it, and poll it until it is ready. Then it is clear and can start again. After a panic,
-/// which is the error, it cannot.
+/// Operations of a [`Slot`]: start it, and poll it until its response is there. Then it is clear and can start again. After a
+/// panic, which is the error, it cannot.
+///
+/// Both leave the response in `response`: layers would copy one that is returned.
 pub(crate) trait Run {
-    /// Starts the handler and polls it once, which is enough for most.
+    /// Starts a run and polls it once, which is enough for most.
     fn start(
-        mut self: Pin<&mut Self>,
-        request: Request,
-        cx: &mut Context<'_>,
-    ) -> thread::Result<Poll<Response>> {
-        self.as_mut().begin(&mut Some(request), None)?;
-        self.poll(cx)
-    }
-    /// Begins a run without a poll, for [`poll`](Self::poll). Takes the request out, which then sees these states.
-    fn begin(
         self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        states: Option<StatesId>,
+        request: Request,
+        response: &mut Option<Response>,
+        cx: &mut Context<'_>,
     ) -> thread::Result<()>;
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
+    fn poll(
+        self: Pin<&mut Self>,
+        response: &mut Option<Response>,
+        cx: &mut Context<'_>,
+    ) -> thread::Result<()>;
     /// Drops the run, and not what the handler has captured: each may panic, and two panics in one go abort the process.
     fn cancel(self: Pin<&mut Self>) -> thread::Result<()>;
 }
@@ -450,58 +448,40 @@ impl<S: Fn(Request) -> F, F> Running<S, F> {
 }
 
 impl<S: Fn(Request) -> F, F: Future<Output = Response>> Running<S, F> {
-    /// Makes the future of a run.
-    #[inline(always)]
-    pub(crate) fn fill(self: Pin<&mut Self>, request: &mut Option<Request>, states: Option<StatesId>) {
-        // Changed where it lies: a request that was taken out first would be copied once more.
-        if let (Some(request), Some(states)) = (request.as_mut(), states) {
-            request.see(states);
-        }
-        let mut this = self.project();
-        if let Some(request) = request.take() {
-            let answer = (this.start)(request);
-            this.answer.set(Some(answer));
-        }
-    }
-
     // Inlined into both callers: in `start` the compiler then knows the state of the future.
     #[inline(always)]
-    pub(crate) fn go_on(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+    fn go_on(self: Pin<&mut Self>, response: &mut Option<Response>, cx: &mut Context<'_>) {
         let mut this = self.project();
-        let Some(answer) = this.answer.as_mut().as_pin_mut() else { return Poll::Pending };
-        let polled = answer.poll(cx);
-        if polled.is_ready() {
+        let Some(answer) = this.answer.as_mut().as_pin_mut() else { return };
+        if let Poll::Ready(ready) = answer.poll(cx) {
             this.answer.set(None);
+            *response = Some(ready);
         }
-        polled
     }
 }
 
-// Panics are caught here, where the type of the handler is known. Outside, request and response would move once more.
+// Panics are caught here, where the type of the handler is known: outside, the request would move once more.
 impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
     fn start(
         mut self: Pin<&mut Self>,
         request: Request,
+        response: &mut Option<Response>,
         cx: &mut Context<'_>,
-    ) -> thread::Result<Poll<Response>> {
+    ) -> thread::Result<()> {
         catch_unwind(AssertUnwindSafe(|| {
             let mut this = self.as_mut().project();
             let answer = (this.start)(request);
             this.answer.set(Some(answer));
-            self.go_on(cx)
+            self.go_on(response, cx)
         }))
     }
 
-    fn begin(
+    fn poll(
         self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        states: Option<StatesId>,
+        response: &mut Option<Response>,
+        cx: &mut Context<'_>,
     ) -> thread::Result<()> {
-        catch_unwind(AssertUnwindSafe(|| self.fill(request, states)))
-    }
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>> {
-        catch_unwind(AssertUnwindSafe(|| self.go_on(cx)))
+        catch_unwind(AssertUnwindSafe(|| self.go_on(response, cx)))
     }
 
     fn cancel(self: Pin<&mut Self>) -> thread::Result<()> {

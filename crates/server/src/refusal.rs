@@ -9,6 +9,7 @@ use anywire_wire::Address;
 
 use crate::contained::{dispose, drop_caught, text};
 use crate::counters::Live;
+use crate::layers::problem::Carried;
 
 /// A request that the server answers by itself, because no handler can or could. [`Server::on_refusal`](crate::Server::on_refusal)
 /// passes it to a function that logs it, or words the response.
@@ -154,13 +155,15 @@ impl Refusals {
         };
         let status = if is_error(response.status) { response.status } else { refusal.status };
         let kept = (std::mem::take(&mut response.headers), std::mem::take(&mut response.body));
+        let mut plain = Response::from_parts(status, kept.0, kept.1);
+        Carried::pass_on(&response, &mut plain);
         // Without what else a response carries, whose destructor may panic.
         if let Some(panic) = drop_caught(response) {
             counters.hook_panics.increment();
             dispose(panic);
         }
         match fault {
-            None => Response::from_parts(status, kept.0, kept.1),
+            None => plain,
             Some(cause) => {
                 counters.failures.increment();
                 tracing::error!(
@@ -168,7 +171,7 @@ impl Refusals {
                     cause,
                     "the hook of refusals made a response that cannot be sent"
                 );
-                drop_caught(kept);
+                drop_caught(plain);
                 refusal.response()
             }
         }

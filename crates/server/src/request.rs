@@ -13,6 +13,7 @@ use anywire_wire::{Address, Credentials, Negotiated};
 
 use crate::context::{ContextId, Contexts, RequestContext};
 use crate::extract::StatesId;
+use crate::interim::Interim;
 use crate::router::EndpointId;
 
 pub(crate) use self::params::Params;
@@ -231,14 +232,14 @@ impl Parts {
     }
 
     /// All path parameters in the order of the route, still percent-encoded.
-    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let path = self.params.path().unwrap_or_else(|| self.path());
         self.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.address
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
@@ -272,7 +273,7 @@ impl Parts {
     /// ```
     pub fn peer_gone(&self) -> impl Future<Output = ()> + use<> {
         let gone = self.context.gone();
-        async move { gone.told().await }
+        async move { gone.wait().await }
     }
 
     /// Ready once the server begins to shut down. For an [`Upgrade`](crate::Upgrade), and for the task that fills a body
@@ -293,7 +294,7 @@ impl Parts {
     /// ```
     pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
         let stopping = self.context.stopping();
-        async move { stopping.told().await }
+        async move { stopping.wait().await }
     }
 
     /// The path of the route; `None` in a fallback.
@@ -305,10 +306,12 @@ impl Parts {
         self.context.server().states.find(self.states)
     }
 
-    /// Goes on to code of another router, which sees other states.
+    /// Goes on to code that sees these states, if it is that of another router.
     #[inline]
-    pub(crate) fn see(&mut self, states: StatesId) {
-        self.states = states;
+    pub(crate) fn see(&mut self, states: Option<StatesId>) {
+        if let Some(states) = states {
+            self.states = states;
+        }
     }
 
     /// The route was looked up.
@@ -335,7 +338,15 @@ impl Parts {
         self.context.server()
     }
 
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        self.context.open_interim()
+    }
+
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.server().body_limit_bytes(self.endpoint)
+    }
+
+    pub(crate) fn form_fields_max(&self) -> usize {
+        self.context.server().form_fields_max
     }
 }

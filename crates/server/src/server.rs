@@ -22,6 +22,7 @@ use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
 use self::services::{Hooks, Services};
 use crate::layer::{GivenLayer, Layer};
+use crate::layers::Problems;
 use crate::limits::Limits;
 use crate::loop_choice::LoopChoice;
 use crate::observe::{self, Observer, RequestLog};
@@ -198,6 +199,23 @@ impl Server {
         self.observe(RequestLog)
     }
 
+    /// Words all errors as problem documents (RFC 9457): what a handler, an extractor or the router answers, by [`Problems`] as the next
+    /// [layer](Self::layer), and what the server refuses by itself, as the function of [`on_refusal`](Self::on_refusal).
+    ///
+    /// ```
+    /// use anywire_server::layers::Problems;
+    /// use anywire_server::{Router, Server};
+    ///
+    /// let server = Server::new(Router::new().get("/", async || "Hello, World!")).problems(Problems::new());
+    /// # drop(server);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn problems(self, problems: Problems) -> Self {
+        let refused = problems.clone();
+        self.layer(problems).on_refusal(move |refusal| refused.word(refusal))
+    }
+
     /// Passes what the server answers by itself to this function, which logs it or words the response: requests that cannot be
     /// read, that are too large or late, handlers that panic or take too long (all of them: [`RefusalKind`](crate::RefusalKind)).
     ///
@@ -211,7 +229,7 @@ impl Server {
     /// use anywire_server::{Refusal, Router, Server};
     ///
     /// let server = Server::new(Router::new())
-    ///     .on_refusal(|refusal: &Refusal<'_>| Problem::new(refusal.status).detail(refusal.text));
+    ///     .on_refusal(|refusal: &Refusal<'_>| Problem::from(refusal).title("refused"));
     /// # drop(server);
     /// ```
     #[must_use]

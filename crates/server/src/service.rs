@@ -140,7 +140,7 @@ impl Service {
         if ending == Ending::Cut {
             self.dispatch.observers().cut();
         }
-        self.dispatch.tell_stopping();
+        self.dispatch.notify_stopping();
         let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -141,6 +141,16 @@ pub enum InvalidHeader {
         /// The size that would result.
         bytes: usize,
     },
+    /// The value could be sent, but its reader would not take it as it is meant: such as a cookie whose value holds a `;`.
+    #[error("setting the header `{name}`: {found}{help}", help = Advice(remedy))]
+    Meaning {
+        /// The field's name.
+        name: &'static str,
+        /// What is wrong.
+        found: String,
+        /// What would help.
+        remedy: &'static str,
+    },
 }
 
 /// Checks a field and gives its name, and its value without the white space around it.

@@ -3,14 +3,13 @@
 use std::pin::Pin;
 use std::rc::Weak;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Context as TaskContext;
 use std::thread;
 
 use anywire_http::Response;
 
 use super::Dispatch;
 use crate::contained::drop_caught;
-use crate::extract::StatesId;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::route_limits::{Gate, Permit};
@@ -21,48 +20,54 @@ pub(super) struct Gated {
     inner: Slot,
     gate: Arc<Gate>,
     permit: Option<Permit>,
-    /// There was none.
-    refusal: Option<Response>,
     dispatch: Weak<Dispatch>,
     endpoint: EndpointId,
 }
 
 impl Gated {
     pub(super) fn new(inner: Slot, gate: Arc<Gate>, dispatch: Weak<Dispatch>, endpoint: EndpointId) -> Self {
-        Self { inner, gate, permit: None, refusal: None, dispatch, endpoint }
-    }
-}
-
-impl Run for Gated {
-    fn begin(
-        mut self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        states: Option<StatesId>,
-    ) -> thread::Result<()> {
-        self.permit = self.gate.enter();
-        if self.permit.is_some() {
-            return self.inner.as_mut().begin(request, states);
-        }
-        let peer = request.as_ref().map(|request| request.peer());
-        self.refusal = self.dispatch.upgrade().map(|dispatch| dispatch.too_many(self.endpoint, peer));
-        drop_caught(request.take()).map_or(Ok(()), Err)
+        Self { inner, gate, permit: None, dispatch, endpoint }
     }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
-        if let Some(refusal) = self.refusal.take() {
-            return Ok(Poll::Ready(refusal));
-        }
-        let polled = self.inner.as_mut().poll(cx);
-        if !matches!(polled, Ok(Poll::Pending)) {
+    /// The permit is free again once the run has ended.
+    fn polled(&mut self, polled: thread::Result<()>, response: &Option<Response>) -> thread::Result<()> {
+        if polled.is_err() || response.is_some() {
             self.permit = None;
         }
         polled
     }
+}
+
+impl Run for Gated {
+    fn start(
+        mut self: Pin<&mut Self>,
+        request: Request,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
+    ) -> thread::Result<()> {
+        self.permit = self.gate.enter();
+        if self.permit.is_some() {
+            let polled = self.inner.as_mut().start(request, response, cx);
+            return self.polled(polled, response);
+        }
+        let dispatch = self.dispatch.upgrade();
+        let refusal = dispatch.map(|dispatch| dispatch.too_many(self.endpoint, Some(request.peer())));
+        drop_caught(request).map_or(Ok(()), Err)?;
+        *response = refusal;
+        Ok(())
+    }
+
+    fn poll(
+        mut self: Pin<&mut Self>,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
+    ) -> thread::Result<()> {
+        let polled = self.inner.as_mut().poll(response, cx);
+        self.polled(polled, response)
+    }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
         self.permit = None;
-        let refusal = drop_caught(self.refusal.take());
-        self.inner.as_mut().cancel()?;
-        refusal.map_or(Ok(()), Err)
+        self.inner.as_mut().cancel()
     }
 }

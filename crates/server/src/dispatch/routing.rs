@@ -3,14 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Weak;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Context as TaskContext;
 use std::thread;
 
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
-use crate::contained::{Payload, dispose};
-use crate::extract::StatesId;
+use crate::contained::Payload;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::router::{Chosen, EndpointId, Matched};
@@ -20,103 +19,106 @@ pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
     /// The number of a choice, and its endpoint. `None` to find the route.
     among: Option<(usize, EndpointId)>,
-    inner: Inner,
-}
-
-/// What runs there.
-enum Inner {
-    None,
-    Running(EndpointId, Slot),
-    /// It has, before its first poll.
-    Panicked(EndpointId, Payload),
+    running: Option<(EndpointId, Slot)>,
 }
 
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, among: None, inner: Inner::None }
+        Self { dispatch, among: None, running: None }
     }
 
     pub(super) fn among(dispatch: Weak<Dispatch>, choice: usize, endpoint: EndpointId) -> Self {
-        Self { dispatch, among: Some((choice, endpoint)), inner: Inner::None }
+        Self { dispatch, among: Some((choice, endpoint)), running: None }
+    }
+
+    /// What runs there was polled.
+    fn polled(
+        &mut self,
+        dispatch: &Dispatch,
+        endpoint: EndpointId,
+        slot: Slot,
+        polled: thread::Result<()>,
+        response: &mut Option<Response>,
+    ) {
+        match polled {
+            Ok(()) => match response {
+                None => self.running = Some((endpoint, slot)),
+                Some(response) => {
+                    dispatch.put_slot(endpoint, slot);
+                    if let Some((choice, _)) = self.among {
+                        dispatch.table.mark(choice, response);
+                    }
+                }
+            },
+            Err(panic) => {
+                dispatch.drop_slot(endpoint, slot);
+                *response = Some(answer(dispatch, endpoint, panic));
+            }
+        }
     }
 }
 
 impl Run for Routing {
-    fn begin(
+    fn start(
         mut self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        _: Option<StatesId>,
+        mut request: Request,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
     ) -> thread::Result<()> {
-        let (Some(dispatch), Some(asked)) = (self.dispatch.upgrade(), request.as_mut()) else {
+        let Some(dispatch) = self.dispatch.upgrade() else {
+            *response = Some(ended());
             return Ok(());
         };
         let endpoint = match self.among {
             None => {
-                let Matched { endpoint, params } = dispatch.table.route(asked.head(), &dispatch.param_names);
-                asked.set_route(endpoint, params);
+                let Matched { endpoint, params } =
+                    dispatch.table.route(request.head(), &dispatch.param_names);
+                request.set_route(endpoint, params);
                 endpoint
             }
-            Some((choice, endpoint)) => match choose(&dispatch, choice, asked) {
+            Some((choice, endpoint)) => match choose(&dispatch, choice, &mut request) {
                 Ok(endpoint) => endpoint,
                 Err(panic) => {
-                    self.inner = Inner::Panicked(endpoint, panic);
+                    *response = Some(answer(&dispatch, endpoint, panic));
                     return Ok(());
                 }
             },
         };
-        if let Some(id) = asked.context_in(&dispatch.contexts) {
+        if let Some(id) = request.context_in(&dispatch.contexts) {
             dispatch.routed.set(Some((id, endpoint)));
         }
         let kept = dispatch.slots[endpoint.index()].take();
-        self.inner = match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
-            Ok(mut slot) => match slot.as_mut().begin(request, None) {
-                Ok(()) => Inner::Running(endpoint, slot),
-                Err(panic) => {
-                    dispatch.drop_slot(endpoint, slot);
-                    Inner::Panicked(endpoint, panic)
-                }
-            },
-            Err(panic) => Inner::Panicked(endpoint, panic),
-        };
+        match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {
+            Ok(mut slot) => {
+                let polled = within(&dispatch, endpoint, || slot.as_mut().start(request, response, cx));
+                self.polled(&dispatch, endpoint, slot, polled, response);
+            }
+            Err(panic) => *response = Some(answer(&dispatch, endpoint, panic)),
+        }
         Ok(())
     }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> thread::Result<Poll<Response>> {
-        let Some(dispatch) = self.dispatch.upgrade() else { return Ok(Poll::Ready(ended())) };
-        let (endpoint, mut slot) = match std::mem::replace(&mut self.inner, Inner::None) {
-            Inner::None => return Ok(Poll::Pending),
-            Inner::Running(endpoint, slot) => (endpoint, slot),
-            Inner::Panicked(endpoint, panic) => return Ok(Poll::Ready(answer(&dispatch, endpoint, panic))),
+    fn poll(
+        mut self: Pin<&mut Self>,
+        response: &mut Option<Response>,
+        cx: &mut TaskContext<'_>,
+    ) -> thread::Result<()> {
+        let Some(dispatch) = self.dispatch.upgrade() else {
+            *response = Some(ended());
+            return Ok(());
         };
-        let outer = dispatch.work.label();
-        dispatch.work.begins(dispatch.slots[endpoint.index()].label());
-        let polled = slot.as_mut().poll(cx);
-        dispatch.work.begins(outer);
-        Ok(match polled {
-            Ok(Poll::Pending) => {
-                self.inner = Inner::Running(endpoint, slot);
-                Poll::Pending
-            }
-            Ok(Poll::Ready(mut response)) => {
-                dispatch.put_slot(endpoint, slot);
-                if let Some((choice, _)) = self.among {
-                    dispatch.table.mark(choice, &mut response);
-                }
-                Poll::Ready(response)
-            }
-            Err(panic) => {
-                dispatch.drop_slot(endpoint, slot);
-                Poll::Ready(answer(&dispatch, endpoint, panic))
-            }
-        })
+        if let Some((endpoint, mut slot)) = self.running.take() {
+            let polled = within(&dispatch, endpoint, || slot.as_mut().poll(response, cx));
+            self.polled(&dispatch, endpoint, slot, polled, response);
+        }
+        Ok(())
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
-        match (std::mem::replace(&mut self.inner, Inner::None), self.dispatch.upgrade()) {
-            (Inner::Running(endpoint, slot), Some(dispatch)) => dispatch.drop_slot(endpoint, slot),
-            (Inner::Running(_, mut slot), None) => return slot.as_mut().cancel(),
-            (Inner::Panicked(_, panic), _) => dispose(panic),
-            (Inner::None, _) => {}
+        match (self.running.take(), self.dispatch.upgrade()) {
+            (Some((endpoint, slot)), Some(dispatch)) => dispatch.drop_slot(endpoint, slot),
+            (Some((_, mut slot)), None) => return slot.as_mut().cancel(),
+            (None, _) => {}
         }
         Ok(())
     }
@@ -127,6 +129,15 @@ impl Drop for Routing {
         let cancelled = Pin::new(self).cancel();
         debug_assert!(cancelled.is_ok(), "the dispatch contains it");
     }
+}
+
+/// Runs code of an endpoint, under its name.
+fn within<T>(dispatch: &Dispatch, endpoint: EndpointId, run: impl FnOnce() -> T) -> T {
+    let outer = dispatch.work.label();
+    dispatch.work.begins(dispatch.slots[endpoint.index()].label());
+    let ran = run();
+    dispatch.work.begins(outer);
+    ran
 }
 
 /// Sends a request to the handler that takes it. A guard of the program may panic.

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection};
+use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection, fields};
 use crate::request::Parts;
 
 /// The matrix parameters of the path, decoded by serde: `/cars;colour=red;year=2012/list` into a struct, a map or a vector of pairs.
@@ -12,7 +12,7 @@ use crate::request::Parts;
 /// segments come together, in their order. One without a `=` has an empty value, and a `+` is a plus. A route that has the `;` in its
 /// own path comes first.
 ///
-/// A field that is missing or of another type answers 400. A path without parameters reads as none; as an `Option` it is `None`.
+/// What does not fit is refused as in a [`Query`](crate::Query). A path without parameters reads as none; as an `Option` it is `None`.
 ///
 /// ```
 /// use anywire_server::{Matrix, Path, Router};
@@ -38,7 +38,8 @@ impl<T: DeserializeOwned> FromRequestParts for Matrix<T> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
-        serde_urlencoded::from_str(&as_query(parts.path())).map(Self).map_err(Rejection::Matrix)
+        let parameters = as_query(parts.path());
+        fields::from_urlencoded(&parameters, parts.form_fields_max()).map(Self).map_err(Rejection::Matrix)
     }
 
     fn needs(needs: &mut Needs) {

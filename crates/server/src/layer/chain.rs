@@ -6,27 +6,26 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::thread;
 
 use anywire_http::Response;
-use pin_project_lite::pin_project;
 
 use super::{Layer, Next};
 use crate::contained::{Payload, dispose, drop_each};
 use crate::dispatch::{Dispatch, Routing};
 use crate::extract::StatesId;
-use crate::handler::{Endpoint, Run, Running, Slot};
+use crate::handler::{Endpoint, Running, Slot};
 use crate::request::Request;
 use crate::respond;
 use crate::router::EndpointId;
 
 /// What a loop has of a layer.
 pub(crate) trait OnLoop {
-    /// Memory for one run of it after another, around what is inside.
+    /// Memory for one run of it after another, around what is inside. `states` are those that it sees; `None` if the request
+    /// sees them already.
     fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot;
 }
 
@@ -45,40 +44,10 @@ impl<L: Layer<Args>, Args> LocalLayer<L, Args> {
 impl<L: Layer<Args>, Args: 'static> OnLoop for LocalLayer<L, Args> {
     fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot {
         let local = Rc::clone(&self.local);
-        let start = move |request| L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inside)));
-        Box::pin(Layering { running: Running::new(start), states })
-    }
-}
-
-pin_project! {
-    /// A slot of a layer.
-    struct Layering<S, F> {
-        #[pin]
-        running: Running<S, F>,
-        // Whose states the layer sees, if it is the outermost one.
-        states: Option<StatesId>,
-    }
-}
-
-// Unlike a handler, a layer is polled in one place: the compiler then makes one function of it and of what it does with
-// `Next`.
-impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Layering<S, F> {
-    fn begin(
-        self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        states: Option<StatesId>,
-    ) -> thread::Result<()> {
-        let states = states.or(self.states);
-        catch_unwind(AssertUnwindSafe(|| self.project().running.fill(request, states)))
-    }
-
-    #[inline(never)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>> {
-        catch_unwind(AssertUnwindSafe(|| self.project().running.go_on(cx)))
-    }
-
-    fn cancel(self: Pin<&mut Self>) -> thread::Result<()> {
-        self.project().running.cancel()
+        Box::pin(Running::new(move |mut request: Request| {
+            request.see(states);
+            L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inside)))
+        }))
     }
 }
 
@@ -155,20 +124,54 @@ impl Inside {
         Self { core, states, free: Cell::default(), owner: owner.clone() }
     }
 
-    /// Begins a run, to be polled. The request sees the states of what runs.
+    /// Starts a run. One that has to wait is returned.
     #[inline]
-    pub(super) fn begin(&self, request: &mut Option<Request>) -> thread::Result<Slot> {
-        let mut slot = match self.free.take() {
-            Some(slot) => slot,
-            None => self.new_slot()?,
+    pub(super) fn start(
+        &self,
+        mut request: Request,
+        response: &mut Option<Response>,
+        cx: &mut Context<'_>,
+    ) -> Option<Slot> {
+        request.see(self.states);
+        let mut slot = match self.free.take().map_or_else(|| self.new_slot(), Ok) {
+            Ok(slot) => slot,
+            Err(panic) => {
+                *response = Some(self.panicked(panic));
+                return None;
+            }
         };
-        match slot.as_mut().begin(request, self.states) {
-            Ok(()) => Ok(slot),
+        let polled = slot.as_mut().start(request, response, cx);
+        self.polled(slot, polled, response)
+    }
+
+    /// Goes on with a run that waited.
+    #[inline]
+    pub(super) fn go_on(
+        &self,
+        mut slot: Slot,
+        response: &mut Option<Response>,
+        cx: &mut Context<'_>,
+    ) -> Option<Slot> {
+        let polled = slot.as_mut().poll(response, cx);
+        self.polled(slot, polled, response)
+    }
+
+    #[inline]
+    fn polled(
+        &self,
+        slot: Slot,
+        polled: thread::Result<()>,
+        response: &mut Option<Response>,
+    ) -> Option<Slot> {
+        match polled {
+            Ok(()) if response.is_none() => return Some(slot),
+            Ok(()) => self.leave(slot),
             Err(panic) => {
                 self.drop_slot(slot);
-                Err(panic)
+                *response = Some(self.panicked(panic));
             }
         }
+        None
     }
 
     /// Memory for a run. It holds a clone of what a handler has captured, which may panic.
@@ -188,7 +191,7 @@ impl Inside {
 
     /// Keeps the memory of a run that has ended.
     #[inline]
-    pub(super) fn leave(&self, slot: Slot) {
+    fn leave(&self, slot: Slot) {
         if let Some(surplus) = self.free.replace(Some(slot)) {
             self.discard(surplus);
         }
@@ -208,7 +211,7 @@ impl Inside {
 
     /// The response in place of a run that has panicked.
     #[cold]
-    pub(super) fn panicked(&self, panic: Payload) -> Response {
+    fn panicked(&self, panic: Payload) -> Response {
         match self.owner.dispatch.upgrade() {
             Some(dispatch) => dispatch.panicked(self.owner.endpoint, self.layer_name(), panic, None),
             None => {
@@ -220,7 +223,7 @@ impl Inside {
 
     /// Drops a run that has panicked, and its memory.
     #[cold]
-    pub(super) fn drop_slot(&self, mut slot: Slot) {
+    fn drop_slot(&self, mut slot: Slot) {
         if let Err(panic) = slot.as_mut().cancel() {
             self.note(panic);
         }

@@ -7,13 +7,12 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::thread;
 
 use anywire_http::Response;
 
 use super::chain::{Inside, OnLoop};
-use super::next::Going;
 use super::{LayerFault, LoopPart, Next};
 use crate::contained::{dispose, drop_caught};
 use crate::extract::StatesId;
@@ -96,65 +95,79 @@ struct LocalHook<H: Hook> {
 impl<H: Hook> OnLoop for LocalHook<H> {
     fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot {
         let local = Rc::clone(&self.local);
-        Box::pin(Hooking::<H> { local, states, inside, run: None, refused: None })
+        Box::pin(Hooking::<H> { local, states, inside, run: None })
     }
 }
 
 /// A slot of a hook.
 struct Hooking<H: Hook> {
     local: Rc<H::Local>,
-    /// Whose states it sees, if it is the outermost layer.
+    /// Those that it sees; `None` if the request sees them already.
     states: Option<StatesId>,
     inside: Rc<Inside>,
-    /// The run of the next layer or the handler, and what the hook kept of the request.
-    run: Option<(Going, H::Kept)>,
-    refused: Option<Response>,
+    /// The run of what is inside, while that waits, and what the hook kept of the request.
+    run: Option<(Slot, H::Kept)>,
 }
 
 /// Nothing of it is pinned.
 impl<H: Hook> Unpin for Hooking<H> {}
 
 impl<H: Hook> Run for Hooking<H> {
-    fn begin(
+    fn start(
         mut self: Pin<&mut Self>,
-        request: &mut Option<Request>,
-        states: Option<StatesId>,
+        mut request: Request,
+        response: &mut Option<Response>,
+        cx: &mut Context<'_>,
     ) -> thread::Result<()> {
-        let this = &mut *self;
-        let Some(asked) = request.as_mut() else { return Ok(()) };
-        if let Some(states) = states.or(this.states) {
-            asked.see(states);
-        }
-        match catch_unwind(AssertUnwindSafe(|| H::before(&this.local, asked)))? {
-            Ok(kept) => this.run = Some((Next::into(Rc::clone(&this.inside)).begin(request), kept)),
+        request.see(self.states);
+        match catch_unwind(AssertUnwindSafe(|| H::before(&self.local, &mut request)))? {
+            Ok(kept) => {
+                let waits = self.inside.start(request, response, cx);
+                self.polled(waits, kept, response)
+            }
             Err(refused) => {
-                this.refused = Some(refused);
-                return drop_caught(request.take()).map_or(Ok(()), Err);
+                drop_caught(request).map_or(Ok(()), Err)?;
+                *response = Some(refused);
+                Ok(())
             }
         }
-        Ok(())
     }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>> {
-        let this = &mut *self;
-        let Some((going, _)) = &mut this.run else {
-            return Ok(this.refused.take().map_or(Poll::Pending, Poll::Ready));
-        };
-        let Poll::Ready(mut response) = Pin::new(going).poll(cx) else { return Ok(Poll::Pending) };
-        let Some((_, kept)) = this.run.take() else { return Ok(Poll::Ready(response)) };
-        match catch_unwind(AssertUnwindSafe(|| H::after(&this.local, kept, &mut response))) {
-            Ok(()) => Ok(Poll::Ready(response)),
-            Err(panic) => {
-                // It may panic as well, and is not sent.
-                drop_caught(response).into_iter().for_each(dispose);
-                Err(panic)
-            }
-        }
+    fn poll(
+        mut self: Pin<&mut Self>,
+        response: &mut Option<Response>,
+        cx: &mut Context<'_>,
+    ) -> thread::Result<()> {
+        let Some((slot, kept)) = self.run.take() else { return Ok(()) };
+        let waits = self.inside.go_on(slot, response, cx);
+        self.polled(waits, kept, response)
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
+        let Some((slot, kept)) = self.run.take() else { return Ok(()) };
         // What is inside ends first, and contains its own panics.
-        let (run, refused) = (self.run.take(), self.refused.take());
-        catch_unwind(AssertUnwindSafe(|| drop((run, refused))))
+        self.inside.cancel(slot);
+        catch_unwind(AssertUnwindSafe(|| drop(kept)))
+    }
+}
+
+impl<H: Hook> Hooking<H> {
+    /// What is inside waits, or there is a response.
+    #[inline]
+    fn polled(
+        &mut self,
+        waits: Option<Slot>,
+        kept: H::Kept,
+        response: &mut Option<Response>,
+    ) -> thread::Result<()> {
+        if let Some(slot) = waits {
+            self.run = Some((slot, kept));
+            return Ok(());
+        }
+        let Some(there) = response else { return Ok(()) };
+        catch_unwind(AssertUnwindSafe(|| H::after(&self.local, kept, there))).inspect_err(|_| {
+            // It may panic as well, and is not sent.
+            drop_caught(response.take()).into_iter().for_each(dispose);
+        })
     }
 }

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use anywire_http::Response;
 
 use super::chain::Inside;
-use crate::contained::Payload;
 use crate::handler::Slot;
 use crate::request::Request;
 
@@ -37,18 +36,7 @@ impl Next {
     /// As [`run`](Self::run), by the name of the future.
     #[inline]
     pub(crate) fn going(self, request: Request) -> Going {
-        // At once and not with the first poll: the request would otherwise move into this future first.
-        self.begin(&mut Some(request))
-    }
-
-    /// Goes on with a request, which it takes out.
-    #[inline]
-    pub(super) fn begin(self, request: &mut Option<Request>) -> Going {
-        let state = match self.inside.begin(request) {
-            Ok(slot) => State::Running(slot),
-            Err(panic) => State::Panicked(panic),
-        };
-        Going { state, inside: self.inside }
+        Going { state: State::Asked(request), inside: self.inside }
     }
 }
 
@@ -65,26 +53,10 @@ pub(crate) struct Going {
 }
 
 enum State {
+    /// Not polled yet.
+    Asked(Request),
     Running(Slot),
-    /// It has, before its first poll.
-    Panicked(Payload),
     Done,
-}
-
-impl Going {
-    /// It has not run to its end.
-    #[cold]
-    fn broken_off(&mut self, panic: Option<Payload>) -> Poll<Response> {
-        let panic = match std::mem::replace(&mut self.state, State::Done) {
-            State::Running(slot) => {
-                self.inside.drop_slot(slot);
-                panic
-            }
-            State::Panicked(panic) => Some(panic),
-            State::Done => None,
-        };
-        panic.map_or(Poll::Pending, |panic| Poll::Ready(self.inside.panicked(panic)))
-    }
 }
 
 impl Future for Going {
@@ -92,18 +64,16 @@ impl Future for Going {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
-        let this = &mut *self;
-        let State::Running(slot) = &mut this.state else { return this.broken_off(None) };
-        match slot.as_mut().poll(cx) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(response)) => {
-                if let State::Running(slot) = std::mem::replace(&mut this.state, State::Done) {
-                    this.inside.leave(slot);
-                }
-                Poll::Ready(response)
-            }
-            Err(panic) => this.broken_off(Some(panic)),
+        let mut response = None;
+        let waits = match std::mem::replace(&mut self.state, State::Done) {
+            State::Asked(request) => self.inside.start(request, &mut response, cx),
+            State::Running(slot) => self.inside.go_on(slot, &mut response, cx),
+            State::Done => None,
+        };
+        if let Some(slot) = waits {
+            self.state = State::Running(slot);
         }
+        response.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -112,8 +82,7 @@ impl Drop for Going {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Running(slot) => self.inside.cancel(slot),
-            State::Panicked(panic) => drop(self.inside.panicked(panic)),
-            State::Done => {}
+            State::Asked(_) | State::Done => {}
         }
     }
 }

@@ -40,7 +40,7 @@ mod csrf;
 mod headers;
 mod map;
 mod origin;
-mod problem;
+pub(crate) mod problem;
 mod request_id;
 mod security_headers;
 mod timeout;

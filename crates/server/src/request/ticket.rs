@@ -6,7 +6,7 @@ use anywire_http::{Body, RequestHead};
 
 use super::params::{Params, SentParams};
 use super::{Parts, Request};
-use crate::context::{Origin, Place, RequestContext};
+use crate::context::{Peer, Place, RequestContext};
 use crate::extract::StatesId;
 use crate::router::EndpointId;
 
@@ -24,9 +24,9 @@ struct Stub {
 }
 
 impl Ticket {
-    /// Where the request is from.
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.0.place.origin
+    /// Whose request it is.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.0.place.peer
     }
 }
 
@@ -47,7 +47,7 @@ impl Request {
         let Stub { place, endpoint, states, params } = &*ticket.0;
         let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
         let mut request = Self::new(head, Some(body), *endpoint, params, RequestContext::at(place));
-        request.see(*states);
+        request.see(Some(*states));
         request
     }
 }

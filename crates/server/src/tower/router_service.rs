@@ -21,7 +21,7 @@ use bytes::Buf;
 use tower_service::Service;
 
 use crate::contained::{dispose, text};
-use crate::context::Origin;
+use crate::context::Peer;
 use crate::convert::refused;
 use crate::counters::{Counters, Live};
 use crate::dispatch::Dispatch;
@@ -169,7 +169,7 @@ impl Shared {
             }
         };
         let peer = request.head.extensions().get::<Address>().cloned();
-        let response = run(&dispatch, request, || peer.map_or_else(Origin::unknown, Origin::at)).await;
+        let response = run(&dispatch, request, || peer.map_or_else(Peer::unknown, Peer::at)).await;
         if Continuation::is_in(&response) {
             return (StatusCode::NOT_IMPLEMENTED, "this server hands no connection over").into_response();
         }
@@ -197,7 +197,7 @@ impl Drop for Shared {
             drop(handle.spawn_always(move || async move {
                 let gone = loops::local(Served::default).0.borrow_mut().remove(&id);
                 // Without the borrow: this runs the destructors of handlers.
-                gone.inspect(|dispatch| dispatch.tell_stopping());
+                gone.inspect(|dispatch| dispatch.notify_stopping());
             }));
         }
     }
