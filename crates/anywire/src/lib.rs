@@ -42,6 +42,7 @@
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
+//! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
 //! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
 //! | `server::Protobuf` | `protobuf` | messages of Protocol Buffers in requests and responses |
@@ -111,6 +112,8 @@ mod guide {
     mod first_service {}
     #[doc = include_str!("../../../docs/guide/extractors.md")]
     mod extractors {}
+    #[doc = include_str!("../../../docs/guide/responses.md")]
+    mod responses {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]

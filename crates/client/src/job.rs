@@ -113,12 +113,13 @@ impl Job {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
-    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
-    pub(crate) fn is_idempotent(&self) -> bool {
-        matches!(
-            self.draft.method,
-            Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::TRACE
-        )
+    /// Whether it may go out once more, as its connection is lost without a response: the peer cannot have seen it, or doing it
+    /// twice is as good as once (RFC 9110 section 9.2.2).
+    pub(crate) fn may_resend(&self) -> bool {
+        use Method as M;
+        let is_idempotent =
+            matches!(self.draft.method, M::GET | M::HEAD | M::PUT | M::DELETE | M::OPTIONS | M::TRACE);
+        (!self.sent || is_idempotent) && self.is_wanted()
     }
 
     /// Ends the call. A caller who is gone does not mind.

@@ -11,12 +11,10 @@ mod outgoing;
 mod schedule;
 mod streams;
 mod upgraded;
-mod woken;
 
 pub use h2::Http2;
 pub use incoming::{Demand, Incoming};
 pub use outgoing::{Next, Outgoing, Sent, send};
-pub use schedule::Schedule;
+pub use schedule::{Schedule, StreamWaker};
 pub use streams::{StreamTable, Streams};
 pub use upgraded::Upgraded;
-pub use woken::StreamWaker;

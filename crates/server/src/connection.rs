@@ -141,6 +141,9 @@ pub(crate) struct Env<'t> {
 pub(crate) enum End {
     /// In order: what was written reaches the peer.
     Close,
+    /// As `Close`, though the peer may still send. A close with unread bytes in the socket would be a reset, which can overtake
+    /// the last response (RFC 9112 section 9.6). So our direction ends, and the rest is discarded until the peer closes, too.
+    Linger,
     /// Broken, or cut: reset.
     Abort,
 }
@@ -167,7 +170,7 @@ enum Driver {
     H1(Box<Session>),
     /// Idle ones too, because both ends remember what was sent.
     H2(Box<h2::Session>),
-    /// Nothing more: a connection without a request ends.
+    /// Nothing more: the connection ends.
     Leaving {
         /// Our direction has ended. Input is discarded until the peer closes.
         has_half_closed: bool,
@@ -253,13 +256,7 @@ impl Http {
                     };
                     session = woken;
                 }
-                Exit::Over(end) => {
-                    if end == End::Abort {
-                        self.connection.abort();
-                    }
-                    self.driver = Driver::H1(session);
-                    return Poll::Ready(None);
-                }
+                Exit::Over(end) => return self.end(end, Driver::H1(session), service, cx),
                 Exit::Upgrade => return Poll::Ready(session.into_upgrade()),
                 Exit::Http2 if !self.at_start => session.refuse_preface(&self.connection, service),
                 Exit::Http2 => {
@@ -298,11 +295,23 @@ impl Http {
                 }
             }
         };
-        if end == End::Abort {
-            self.connection.abort();
+        self.end(end, Driver::H2(session), service, cx)
+    }
+
+    /// The session of a protocol has ended.
+    fn end(&mut self, end: End, driver: Driver, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
+        self.driver = driver;
+        match end {
+            End::Close => Poll::Ready(None),
+            End::Abort => {
+                self.connection.abort();
+                Poll::Ready(None)
+            }
+            End::Linger => {
+                self.deadline.set(service.limits.linger_timeout);
+                self.leave(false, cx).map(|()| None)
+            }
         }
-        self.driver = Driver::H2(session);
-        Poll::Ready(None)
     }
 
     /// Sets the timer for what the session waits for. Returns true if a deadline has passed, and the session is to
@@ -426,9 +435,8 @@ impl Http {
         self.connection.abort();
     }
 
-    /// Ends a connection without a request: half-close, then read until the peer closes, too. A request that crosses with that
-    /// end would otherwise be answered by a reset, which can overtake an answer that the peer has not read (RFC 9112 section
-    /// 9.6). It takes no buffer, because all idle connections may end at the same time.
+    /// Ends a connection without a request: half-close, then read until the peer closes, too, because a request may cross with
+    /// that [end](End::Linger). It takes no buffer, because all idle connections may end at the same time.
     #[cold]
     fn leave(&mut self, mut has_half_closed: bool, cx: &mut Context<'_>) -> Poll<()> {
         if !has_half_closed {

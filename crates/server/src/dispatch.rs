@@ -231,9 +231,11 @@ impl Dispatch {
     }
 
     /// Notes whose an exchange is: within layers of the server that is not known when it begins.
-    #[cold]
+    #[inline]
     pub(crate) fn note_route(&self, endpoint: Option<EndpointId>, exchange: &mut Tracked) {
-        exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        if exchange.is_some() {
+            exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        }
     }
 
     /// The path of the route of this handler.
@@ -294,6 +296,9 @@ impl Dispatch {
                 Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
             }
             Serves::Routes => Centre::Routes,
+            Serves::Choice(choice) => {
+                return Box::pin(Routing::among(Rc::downgrade(self), *choice, endpoint));
+            }
         };
         let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)

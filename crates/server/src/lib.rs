@@ -28,9 +28,11 @@
 //! | multipart bodies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
-//! //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
+//! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
+pub mod codec;
+mod conditions;
 mod connection;
 mod contained;
 mod context;
@@ -38,6 +40,7 @@ mod convert;
 mod counters;
 mod dispatch;
 mod extract;
+pub mod guards;
 mod h1;
 mod h2;
 mod handler;
@@ -47,6 +50,7 @@ pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+mod query;
 mod refusal;
 mod request;
 mod respond;
@@ -66,6 +70,9 @@ mod upload;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
+#[doc(hidden)]
+pub use conditions::Chosen;
+pub use conditions::{Guarded, MediaTypes};
 pub use counters::Counters;
 #[cfg(feature = "protobuf")]
 pub use extract::Protobuf;
@@ -74,8 +81,8 @@ pub use extract::TlsInfo;
 pub use extract::{
     Cookies, Extension, FieldError, Form, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault,
     InnerValue, InvalidValue, Json, Languages, MatchedPath, Needs, OptionalFromRequest,
-    OptionalFromRequestParts, Path, PeerAddress, Query, Rejection, State, Valid, ValidRejection, Validate,
-    ValidationMessages, Violation, Violations,
+    OptionalFromRequestParts, Path, PeerAddress, Produces, Query, Rejection, State, Valid, ValidRejection,
+    Validate, ValidationMessages, Violation, Violations,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
@@ -94,6 +101,6 @@ pub use respond::{Error, Html};
 #[doc(hidden)]
 pub use route_limits::Bounded;
 pub use route_limits::{Limited, RouteLimits};
-pub use router::{PathFault, RouteError, Router};
+pub use router::{MediaTypeFault, PathFault, RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
 pub use upgrade::Upgrade;

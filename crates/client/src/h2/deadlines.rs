@@ -1,8 +1,8 @@
 //! What a connection waits for, and until when: each of its streams, the engine, or the end of its idleness.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Instant;
-use std::{iter, mem};
 
 use anywire_http::h2::StreamMap;
 use anywire_loops::clock::{self, precise};
@@ -20,15 +20,16 @@ impl Session {
     /// Sets what each stream waits for.
     pub(super) fn watch(&mut self, context: &LoopContext) {
         let keeps_waiting = self.link.keeps_peer_waiting();
-        if self.schedule.set_keeps_peer_waiting(keeps_waiting) {
-            self.streams.iter().for_each(|(place, _)| self.schedule.mark_dirty(place));
+        if mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting {
+            // What each response waits for is another.
+            self.schedule.dirty.extend(self.streams.iter().map(|(place, _)| place));
         }
-        if !self.schedule.has_dirty() {
+        if self.schedule.dirty.is_empty() {
             return;
         }
         // The true time, since callers' bodies may have run for long.
         let now = precise();
-        while let Some(place) = self.schedule.next_dirty() {
+        while let Some(place) = self.schedule.dirty.pop() {
             let Some(stream) = self.streams.get_mut(place) else { continue };
             let is_unsent = stream.ends_at > self.link.output.taken()
                 || stream.upload.is_waiting()
@@ -52,7 +53,7 @@ impl Session {
         if self.streams.is_empty() && self.idle_until.is_none() {
             self.go_idle(now, context, until);
         }
-        let deadlines = [self.schedule.deadline(), self.link.engine.next_deadline(), self.idle_until];
+        let deadlines = [self.schedule.deadline, self.link.engine.next_deadline(), self.idle_until];
         let next = deadlines.into_iter().flatten().min();
         if let Some(next) = next
             && self.timer_at.is_none_or(|at| next < at)
@@ -65,7 +66,7 @@ impl Session {
     /// Begins to be idle, and frees what only a busy connection needs.
     fn go_idle(&mut self, now: Instant, context: &LoopContext, until: Instant) {
         self.idle_until = Some(clock::after(now, context.config().timeouts.idle).min(until));
-        self.schedule.reset_deadlines(iter::empty());
+        self.schedule.deadline = None;
         self.timer_at = None;
         if self.streams.capacity() > PLACES_KEPT {
             self.streams = Slab::new();

@@ -52,7 +52,7 @@ impl Session {
                 late.push((place, error));
             }
         }
-        self.schedule.reset_deadlines(self.streams.iter().filter_map(|(_, stream)| stream.watchdog.until()));
+        self.schedule.deadline = self.streams.iter().filter_map(|(_, stream)| stream.watchdog.until()).min();
         for (place, error) in late {
             // The peer may be gone without a word: the next call is better off on another connection.
             if let Error::Timeout { phase, limit, .. } = &error {

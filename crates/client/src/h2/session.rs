@@ -176,7 +176,7 @@ impl Session {
         for _ in 0..READS_IN_A_ROW_MAX {
             let all_taken = self.receive(now, context);
             self.schedule.take_woken();
-            while let Some(place) = self.schedule.next_ready() {
+            while let Some(place) = self.schedule.ready.pop() {
                 self.poll_stream(place, context);
             }
             self.transmit(context);
@@ -292,7 +292,7 @@ impl Session {
         }
         self.streams.insert(stream);
         self.places.insert(id, place);
-        self.schedule.mark_dirty(place);
+        self.schedule.dirty.push(place);
         self.unflushed.push(place);
     }
 
@@ -349,7 +349,7 @@ impl Session {
                 Ok(Some(h2::Event::Informational { id, .. })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].informed();
-                    self.schedule.mark_dirty(place);
+                    self.schedule.dirty.push(place);
                     if self.streams[place].interim > context.config().limits.interim_responses {
                         self.too_many_interim(place, context);
                     }
@@ -366,8 +366,10 @@ impl Session {
                     return true;
                 }
             }
-            if let Some(place) = ended {
-                self.end_response(place, context);
+            if let Some(place) = ended
+                && !self.streams[place].goes_up()
+            {
+                self.complete(place, context);
             }
         }
         false
@@ -377,7 +379,7 @@ impl Session {
     fn poll_stream(&mut self, place: usize, context: &LoopContext) {
         let Some(stream) = self.streams.get_mut(place) else { return };
         let cx = &mut Context::from_waker(&self.wakers[place]);
-        self.schedule.mark_dirty(place);
+        self.schedule.dirty.push(place);
         if !stream.is_complete() || matches!(stream.download, Download::Streams { .. }) {
             match stream.feed(&context.config().limits, cx) {
                 Ok(0) => {}
@@ -397,10 +399,7 @@ impl Session {
     /// Sends what is ready of the requests' bodies, as far as the windows and the output have room.
     fn transmit(&mut self, context: &LoopContext) {
         while let Some((id, room)) = self.link.next_to_send() {
-            let Some(&place) = self.places.get(&id) else {
-                self.link.wants_to_send(id, false);
-                continue;
-            };
+            let Some(&place) = self.places.get(&id) else { continue };
             let upload = &mut self.streams[place].upload;
             let piece = upload.take(room);
             // Looked at before, so that the last piece says that it is.
@@ -420,7 +419,7 @@ impl Session {
         if stream.upload.is_done() && stream.is_complete() {
             return self.complete(place, context);
         }
-        self.schedule.mark_dirty(place);
+        self.schedule.dirty.push(place);
         if self.link.position() > before {
             if stream.ends_at <= self.link.output.taken() {
                 self.unflushed.push(place);
@@ -449,7 +448,7 @@ impl Session {
                 let Some(stream) = streams.get_mut(place) else { return false };
                 stream.job.sent |= taken > stream.begins_at;
                 stream.watchdog.peer_took();
-                schedule.mark_dirty(place);
+                schedule.dirty.push(place);
                 stream.ends_at > taken
             });
         }
@@ -464,13 +463,6 @@ impl Session {
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
         self.link.leave();
         self.flush(cx, wire);
-    }
-
-    /// All of a response has come.
-    fn end_response(&mut self, place: usize, context: &LoopContext) {
-        if !self.streams[place].goes_up() {
-            self.complete(place, context);
-        }
     }
 
     /// A response is complete, and its caller has all of it.

@@ -182,11 +182,9 @@ impl Stream {
         }
     }
 
-    /// Whether the request may go out once more: the connection is lost, and the peer cannot have seen the request, or
-    /// repeating it does no harm (RFC 9110 section 9.2.2).
+    /// Whether the call may go out once more: the connection may have died while it was idle.
     pub(super) fn may_resend(&self) -> bool {
-        let harmless = !self.job.sent || self.job.is_idempotent();
-        self.reused && harmless && !self.has_response() && self.upload.is_repeatable() && self.job.is_wanted()
+        self.reused && !self.has_response() && self.upload.is_repeatable() && self.job.may_resend()
     }
 
     /// The call, to be sent once more.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use super::{FromRequest, OptionalFromRequest, Rejection, media};
-use crate::request::Request;
+use crate::request::{Parts, Request};
 
 /// A JSON body in a request (as an argument) or a response (as a result).
 ///
@@ -37,10 +37,17 @@ impl<T: DeserializeOwned> FromRequest for Json<T> {
         let limit = request.body_limit_bytes();
         let (parts, mut body) = request.into_parts();
         let bytes = body.bytes(limit).await.map_err(Rejection::Body)?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|cause| match parts.headers().content_coding() {
+        Self::of_bytes(&parts, &bytes)
+    }
+}
+
+impl<T: DeserializeOwned> Json<T> {
+    /// Reads the body of this request.
+    pub(crate) fn of_bytes(parts: &Parts, bytes: &[u8]) -> Result<Self, Rejection> {
+        serde_json::from_slice(bytes).map(Self).map_err(|cause| match parts.headers().content_coding() {
             // What is coded is no JSON.
             Some(coding) => Rejection::Coded { coding },
-            None => Rejection::Json { path: path_to_fault::<T>(&bytes), cause },
+            None => Rejection::Json { path: path_to_fault::<T>(bytes), cause },
         })
     }
 }

@@ -13,6 +13,7 @@ mod languages;
 mod matched_path;
 mod media;
 mod path;
+mod produces;
 #[cfg(feature = "protobuf")]
 mod protobuf;
 mod query;
@@ -41,6 +42,7 @@ pub use header::{FromHeader, Header, HeaderFault};
 pub use languages::Languages;
 pub use matched_path::MatchedPath;
 pub use path::Path;
+pub use produces::Produces;
 #[cfg(feature = "protobuf")]
 pub use protobuf::Protobuf;
 pub use query::Query;

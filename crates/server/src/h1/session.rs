@@ -101,8 +101,6 @@ pub(super) enum Stage {
     Discarding(u64),
     /// Its response is 101. Once that has left, the connection goes to the continuation.
     Switching(Continuation),
-    /// The last response has left and our direction has ended. Input is discarded until the peer closes.
-    Lingering,
 }
 
 impl Session {
@@ -141,12 +139,7 @@ impl Session {
 
     /// Whether a request is under way, or the beginning of one.
     pub(crate) fn has_request(&self) -> bool {
-        let is_waiting = match self.stage {
-            Stage::Next => !self.input.is_empty(),
-            Stage::Lingering => false,
-            _ => true,
-        };
-        is_waiting || !self.output.is_empty()
+        !matches!(self.stage, Stage::Next) || !self.input.is_empty() || !self.output.is_empty()
     }
 
     /// Reads once.
@@ -184,7 +177,11 @@ impl Session {
                 return Continue(());
             }
             if self.closing != Closing::No {
-                return self.close(cx, env);
+                if self.flush(cx, env)?.is_pending() {
+                    return Continue(());
+                }
+                let is_cut = self.closing == Closing::ByReset;
+                return Break(Exit::Over(if is_cut { End::Abort } else { End::Linger }));
             }
             if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
                 return Continue(());
@@ -228,7 +225,7 @@ impl Session {
     fn answer(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         loop {
             match &mut self.stage {
-                Stage::Next | Stage::Lingering => return Continue(Poll::Ready(())),
+                Stage::Next => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
                     let polled = run.poll(env.context, cx);
                     run.follow(&mut self.request.endpoint, &mut self.exchange);
@@ -282,9 +279,7 @@ impl Session {
         };
         if let Some(run) = service.dispatch.start(head, body, env.context, peer, answered, cx) {
             self.request.endpoint = Some(run.endpoint());
-            if self.exchange.is_some() {
-                service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
-            }
+            service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
             // What an earlier handler was told says nothing to this one.
             self.gone = None;
             self.stage = Stage::Handling(run);

@@ -30,17 +30,8 @@ pub(crate) struct Session {
     pub(super) partial: Lasting,
     /// The peer has ended its direction: there is nothing more to read, and it may wait for its responses.
     pub(super) input_ended: bool,
-    closing: Closing,
-}
-
-/// How far the end of a connection is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Closing {
-    No,
     /// The connection ends once the output has left.
-    Flushing,
-    /// Our direction has ended. Input is discarded until the peer closes.
-    Lingering,
+    pub(super) is_closing: bool,
 }
 
 impl Session {
@@ -57,7 +48,7 @@ impl Session {
             idle: Lasting::No,
             partial: Lasting::No,
             input_ended: false,
-            closing: Closing::No,
+            is_closing: false,
         }
     }
 
@@ -74,17 +65,17 @@ impl Session {
             link.engine.shut_down(link.output.buffer());
         }
         loop {
-            if self.closing != Closing::No {
-                return self.close(cx, env);
+            if self.is_closing {
+                return if self.flush(cx, env)?.is_ready() { Break(End::Linger) } else { Continue(()) };
             }
             self.receive(now, env);
-            if self.is_closing() {
+            if self.is_closing {
                 continue;
             }
             self.exchanges.poll(now, env.service);
             let is_last = self.exchanges.link.engine.is_drained() || self.input_ended;
-            if is_last && self.exchanges.is_empty() {
-                self.closing = Closing::Flushing;
+            if is_last && self.exchanges.streams.is_empty() {
+                self.is_closing = true;
                 continue;
             }
             let was_full = !self.exchanges.link.has_room();
@@ -106,7 +97,7 @@ impl Session {
                     self.end_input();
                 }
                 Poll::Ready(Err(error)) => {
-                    if !(self.exchanges.is_empty() && is_cut(&error)) {
+                    if !(self.exchanges.streams.is_empty() && is_cut(&error)) {
                         env.service.counters.wire_errors.increment();
                     }
                     self.exchanges.abandon(env.service);
@@ -124,7 +115,7 @@ impl Session {
 
     /// Whether a request is under way, or may be: the peer has not acknowledged yet that there are to be no more.
     pub(crate) fn may_have_request(&self) -> bool {
-        !self.is_closing() || !self.exchanges.link.output.is_empty()
+        !self.is_closing || !self.exchanges.link.output.is_empty()
     }
 
     /// The peer has ended its direction. It gets its responses within
@@ -140,10 +131,10 @@ impl Session {
     /// Between two requests, with nothing to send or to take.
     fn is_idle(&self) -> bool {
         let link = &self.exchanges.link;
-        self.exchanges.is_empty()
+        self.exchanges.streams.is_empty()
             && link.engine.is_idle()
             && link.output.is_empty()
-            && self.closing == Closing::No
+            && !self.is_closing
             && link.unread() == 0
     }
 
@@ -224,7 +215,7 @@ impl Session {
         tracing::debug!(%error, "a connection is refused");
         self.exchanges.end_by(ExchangeEnd::PeerFault);
         self.exchanges.abandon(service);
-        self.begin_close();
+        self.is_closing = true;
     }
 
     /// Writes as much of the output as the wire takes. Ready once all of it has left.
@@ -246,37 +237,6 @@ impl Session {
                 Break(End::Close)
             }
             Poll::Pending => Continue(Poll::Pending),
-        }
-    }
-
-    /// Begins to close: what is in the output leaves first.
-    pub(super) fn begin_close(&mut self) {
-        self.closing = Closing::Flushing;
-    }
-
-    pub(super) fn is_closing(&self) -> bool {
-        self.closing != Closing::No
-    }
-
-    /// Ends so that the peer gets what was sent last: half-close, then read until the peer closes, too.
-    fn close(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
-        if self.flush(cx, env)?.is_pending() {
-            return Continue(());
-        }
-        if self.closing == Closing::Flushing {
-            match env.connection.poll_half_close(cx) {
-                Poll::Ready(Ok(())) => self.closing = Closing::Lingering,
-                Poll::Ready(Err(_)) => return Break(End::Close),
-                Poll::Pending => return Continue(()),
-            }
-        }
-        loop {
-            self.exchanges.link.input = None;
-            match self.exchanges.link.poll_read(cx, env.connection) {
-                Poll::Ready(Ok(1..)) => {}
-                Poll::Ready(_) => return Break(End::Close),
-                Poll::Pending => return Continue(()),
-            }
         }
     }
 }

@@ -178,15 +178,10 @@ impl Tracked {
 
     /// The head of the response was written, and its body if that is whole and follows. An earlier response, if there was one,
     /// has not left.
-    #[cold]
+    #[inline]
     pub(crate) fn responds(&mut self, response: &Response, has_body: bool) {
-        let Some(Open { facts, .. }) = self.0.as_deref_mut() else { return };
-        facts.status = Some(response.status);
-        facts.head_at = Some(precise());
-        let whole = response.body.as_full().filter(|_| has_body);
-        facts.sent_bytes = whole.map_or(0, |whole| whole.len() as u64);
-        if let Some(id) = request_id(&response.headers) {
-            facts.request_id = Some(id);
+        if let Some(open) = &mut self.0 {
+            open.facts.responds(response, has_body);
         }
     }
 
@@ -227,6 +222,17 @@ impl Facts {
             begun_at: precise(),
             head_at: None,
             end: None,
+        }
+    }
+
+    #[cold]
+    fn responds(&mut self, response: &Response, has_body: bool) {
+        self.status = Some(response.status);
+        self.head_at = Some(precise());
+        let whole = response.body.as_full().filter(|_| has_body);
+        self.sent_bytes = whole.map_or(0, |whole| whole.len() as u64);
+        if let Some(id) = request_id(&response.headers) {
+            self.request_id = Some(id);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The deadlines of streams. A stream that is late ends alone.
 
+use std::mem;
 use std::time::Instant;
 
 use anywire_http::BodyError;
@@ -19,16 +20,18 @@ impl<S: Streams> Exchanges<S> {
     /// Starts to wait. Returns when the first deadline of a stream passes, if there is one. `half_closed`: the peer has ended its
     /// direction.
     pub(crate) fn wait(&mut self, now: Instant, half_closed: bool, service: &Service) -> Option<Instant> {
-        if self.schedule.set_keeps_peer_waiting(self.link.keeps_peer_waiting()) {
+        let keeps_waiting = self.link.keeps_peer_waiting();
+        if mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting {
+            // What each upload waits for is another.
             for (id, stream) in &mut self.streams {
                 stream.timers.count(now);
-                self.schedule.mark_dirty(*id);
+                self.schedule.dirty.push(*id);
             }
         }
-        while let Some(id) = self.schedule.next_dirty() {
+        while let Some(id) = self.schedule.dirty.pop() {
             self.wait_stream(id, now, half_closed, service);
         }
-        self.schedule.deadline()
+        self.schedule.deadline
     }
 
     /// Sets what a stream waits for.
@@ -36,7 +39,7 @@ impl<S: Streams> Exchanges<S> {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         // While our own window is closed, it is the handlers that keep the body waiting.
         let lacks_body = stream.upload.as_ref().is_some_and(Upload::waits_for_peer);
-        let body = lacks_body && !self.schedule.keeps_peer_waiting();
+        let body = lacks_body && !self.schedule.keeps_peer_waiting;
         let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
         // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
         // opens no window any more.
@@ -63,41 +66,38 @@ impl<S: Streams> Exchanges<S> {
         for id in ids {
             self.expire_stream(id, service);
         }
-        self.schedule.reset_deadlines(self.streams.values().filter_map(|stream| stream.deadline));
+        self.schedule.deadline = self.streams.values().filter_map(|stream| stream.deadline).min();
         acted
     }
 
     fn expire_stream(&mut self, id: S::Id, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let (counters, limits) = (&service.counters, service.limits_of(stream.endpoint));
-        self.schedule.mark_dirty(id);
+        let limits = service.limits_of(stream.endpoint);
+        self.schedule.dirty.push(id);
         stream.timers.count(precise());
-        let (counter, end) = match stream.timers.expired(limits) {
-            Some(Expired::Handler) => return self.time_out(id, service),
-            // A reader in a task of its own has turned to something else since, and waits for nothing.
-            Some(Expired::BodySilent | Expired::BodySlow)
-                if !stream.upload.as_ref().is_some_and(Upload::waits_for_peer) =>
-            {
-                return;
+        let Some(expired) = stream.timers.expired(limits) else { return stream.timers.looked(None, limits) };
+        let is_of_body = matches!(expired, Expired::BodySilent | Expired::BodySlow);
+        // A reader in a task of its own has turned to something else since, and waits for nothing.
+        if is_of_body && !stream.upload.as_ref().is_some_and(Upload::waits_for_peer) {
+            return;
+        }
+        expired.count(&service.counters);
+        match expired {
+            Expired::Handler => self.time_out(id, service),
+            Expired::BodySilent | Expired::BodySlow => {
+                stream.upload.iter_mut().for_each(|upload| upload.abort(BodyError::Timeout));
             }
-            Some(expired @ (Expired::BodySilent | Expired::BodySlow)) => {
-                let slow = expired == Expired::BodySlow;
-                if slow { &counters.slow_bodies } else { &counters.body_timeouts }.increment();
-                return stream.upload.iter_mut().for_each(|upload| upload.abort(BodyError::Timeout));
+            Expired::HalfClosed => self.end_early(id, Code::CANCEL, ExchangeEnd::HalfCloseTimeout, service),
+            Expired::Head | Expired::WriteSilent | Expired::WriteSlow => {
+                self.end_early(id, Code::CANCEL, ExchangeEnd::PeerSlow, service);
             }
-            Some(Expired::HalfClosed) => (&counters.half_close_timeouts, ExchangeEnd::HalfCloseTimeout),
-            Some(Expired::WriteSilent) => (&counters.write_timeouts, ExchangeEnd::PeerSlow),
-            Some(Expired::WriteSlow) => (&counters.slow_readers, ExchangeEnd::PeerSlow),
-            _ => return stream.timers.looked(None, limits),
-        };
-        counter.increment();
-        self.end_early(id, Code::CANCEL, end, service);
+        }
     }
 
     /// Cancels the handler of a stream, and responds in its place.
     fn time_out(&mut self, id: S::Id, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let Stage::Handling(invocation) = std::mem::replace(&mut stream.stage, Stage::Done) else { return };
+        let Stage::Handling(invocation) = mem::replace(&mut stream.stage, Stage::Done) else { return };
         if stream.upload.take().is_some() {
             self.link.discarded(id, stream.incoming.clear());
         }

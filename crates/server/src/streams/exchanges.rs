@@ -55,11 +55,6 @@ impl<S: Streams> Exchanges<S> {
         }
     }
 
-    /// Whether no request is under way.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.streams.is_empty()
-    }
-
     /// The connection is polled, by this task.
     pub(crate) fn begin_poll(&mut self, task: &Waker, service: &Service) {
         self.date = service.date();
@@ -114,9 +109,7 @@ impl<S: Streams> Exchanges<S> {
         let endpoint = match invocation {
             Some(invocation) => {
                 let endpoint = Some(invocation.endpoint());
-                if exchange.is_some() {
-                    service.dispatch.note_route(endpoint, &mut exchange);
-                }
+                service.dispatch.note_route(endpoint, &mut exchange);
                 stage = Stage::Handling(invocation);
                 endpoint
             }
@@ -137,8 +130,9 @@ impl<S: Streams> Exchanges<S> {
             matches!(&stage, Stage::Handling(invocation) if inform(invocation, id, cx, &mut self.link));
         let is_polled = informs || upload.is_some() || matches!(stage, Stage::Tunnel(..));
         let responds = matches!(stage, Stage::Sending(_));
-        self.streams.insert(id, Stream::new(stage, upload, context, endpoint, reply, exchange, waker));
-        self.schedule.mark_dirty(id);
+        let stream = Stream::new(stage, reply, exchange, waker);
+        self.streams.insert(id, Box::new(Stream { upload, context, endpoint, ..stream }));
+        self.schedule.dirty.push(id);
         if is_polled {
             self.schedule.poll_soon(id);
         } else if responds {
@@ -235,15 +229,15 @@ impl<S: Streams> Exchanges<S> {
             return self.finish(id, service);
         }
         let waker = self.schedule.waker(id, None).into();
-        self.streams.insert(id, Stream::new(stage, None, None, None, reply, exchange, waker));
-        self.schedule.mark_dirty(id);
+        self.streams.insert(id, Box::new(Stream::new(stage, reply, exchange, waker)));
+        self.schedule.dirty.push(id);
         self.go_on(id, service);
     }
 
     /// Polls the streams that were woken, and sends what is ready.
     pub(crate) fn poll(&mut self, now: Instant, service: &Service) {
         self.schedule.take_woken();
-        while let Some(id) = self.schedule.next_ready() {
+        while let Some(id) = self.schedule.ready.pop() {
             self.poll_stream(id, now, service);
         }
         self.transmit(now, service);
@@ -254,7 +248,7 @@ impl<S: Streams> Exchanges<S> {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         // A handler that waits for its peer does not answer for those that ran before it in this poll.
         stream.timers.count(if stream.timers.waits_for_body() { precise() } else { now });
-        self.schedule.mark_dirty(id);
+        self.schedule.dirty.push(id);
         let waker = stream.waker.clone();
         let cx = &mut Context::from_waker(&waker);
         loop {
@@ -305,21 +299,16 @@ impl<S: Streams> Exchanges<S> {
     /// Goes on with a response that has begun.
     pub(super) fn go_on(&mut self, id: S::Id, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if matches!(stream.stage, Stage::Sending(_) | Stage::Tunnel(..)) {
-            let next = stream.next(id, &mut self.link, service);
-            self.send(id, Bytes::new(), next, service);
-        }
+        let next = stream.next(id, &mut self.link, service);
+        self.send(id, Bytes::new(), next, service);
     }
 
     /// Sends what is ready, as far as the windows and the output have room.
     fn transmit(&mut self, now: Instant, service: &Service) {
         while let Some((id, room)) = self.link.next_to_send() {
-            let Some(stream) = self.streams.get_mut(&id) else {
-                self.link.wants_to_send(id, false);
-                continue;
-            };
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
             stream.timers.count(now);
-            self.schedule.mark_dirty(id);
+            self.schedule.dirty.push(id);
             let piece = match &mut stream.stage {
                 Stage::Sending(body) | Stage::Tunnel(_, body) => body.take(room),
                 _ => Bytes::new(),
@@ -339,10 +328,8 @@ impl<S: Streams> Exchanges<S> {
             // Our direction alone has ended (RFC 8441 section 5).
             Sent::Ended if self.streams.get(&id).is_some_and(|stream| stream.is_tunnel()) => {}
             Sent::Ended => self.finish(id, service),
-            Sent::Broken(Failure::Body(error)) => self.break_off(id, error, service),
-            Sent::Broken(Failure::Panic) => {
-                self.end_early(id, Code::INTERNAL_ERROR, ExchangeEnd::Failed, service);
-            }
+            Sent::Broken(Some(error)) => self.break_off(id, error, service),
+            Sent::Broken(None) => self.end_early(id, Code::INTERNAL_ERROR, ExchangeEnd::Failed, service),
         }
     }
 

@@ -45,9 +45,7 @@ impl<S: Streams> Responder<'_, S> {
         endpoint: Option<EndpointId>,
         exchange: &mut Tracked,
     ) -> Stage {
-        if exchange.is_some() {
-            self.service.dispatch.note_route(endpoint, exchange);
-        }
+        self.service.dispatch.note_route(endpoint, exchange);
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
             let refusal = self.service.dispatch.refuse(endpoint, 101, "streams have no upgrade", None);
             self.service.dispatch.replace(endpoint, response, refusal);
@@ -84,9 +82,7 @@ impl<S: Streams> Responder<'_, S> {
                 _ => self.begin_body(id, response, exchange),
             },
             Ok(true) => {
-                if exchange.is_some() {
-                    exchange.responds(response, false);
-                }
+                exchange.responds(response, false);
                 Stage::Done
             }
             Err(_) => {
@@ -126,14 +122,10 @@ impl<S: Streams> Responder<'_, S> {
     #[inline]
     fn begin_body(&mut self, id: S::Id, response: &mut Response, exchange: &mut Tracked) -> Stage {
         if response.body.as_full().is_some_and(|whole| self.link.send_at_once(id, whole)) {
-            if exchange.is_some() {
-                exchange.responds(response, true);
-            }
+            exchange.responds(response, true);
             return Stage::Done;
         }
-        if exchange.is_some() {
-            exchange.responds(response, false);
-        }
+        exchange.responds(response, false);
         Stage::Sending(match std::mem::take(&mut response.body).into_full() {
             Ok(whole) => Outgoing::whole(whole),
             Err(body) => Outgoing::streamed(body),

@@ -55,43 +55,15 @@ pub(super) enum Stage {
     Done,
 }
 
-/// Why a response's body breaks off.
-pub(super) enum Failure {
-    Body(BodyError),
-    /// Noted already.
-    Panic,
-}
-
-impl From<BodyError> for Failure {
-    fn from(error: BodyError) -> Self {
-        Self::Body(error)
-    }
-}
+/// Why a response's body breaks off. `None` for a panic, which is noted already.
+pub(super) type Failure = Option<BodyError>;
 
 impl Stream {
     /// Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
-    pub(super) fn new(
-        stage: Stage,
-        upload: Option<Upload>,
-        context: Option<FreeContext>,
-        endpoint: Option<EndpointId>,
-        reply: Reply,
-        exchange: Tracked,
-        waker: Waker,
-    ) -> Box<Self> {
+    pub(super) fn new(stage: Stage, reply: Reply, exchange: Tracked, waker: Waker) -> Self {
         let (incoming, timers) = Default::default();
-        Box::new(Self {
-            stage,
-            upload,
-            incoming,
-            context,
-            endpoint,
-            reply,
-            exchange,
-            waker,
-            timers,
-            deadline: None,
-        })
+        let (upload, context, endpoint, deadline) = Default::default();
+        Self { stage, upload, incoming, context, endpoint, reply, exchange, waker, timers, deadline }
     }
 
     /// Looks what follows. A body that has nothing may wait for more of its request, as an echo does.
@@ -117,9 +89,9 @@ impl Stream {
             service.dispatch.begins(endpoint);
             let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
             service.dispatch.ends();
-            polled.map(|polled| polled.map_err(Failure::Body)).unwrap_or_else(|panic| {
+            polled.map(|polled| polled.map_err(Some)).unwrap_or_else(|panic| {
                 service.dispatch.note_panic(endpoint, panic);
-                Poll::Ready(Err(Failure::Panic))
+                Poll::Ready(Err(None))
             })
         })
     }
