@@ -6,6 +6,8 @@ use anywire_http::gateway::status_of_call;
 use anywire_http::{Fault, IntoResponse, Response, StatusCode};
 
 use super::{FieldError, HeaderFault};
+use crate::layers::Problem;
+use crate::layers::problem::Carried;
 
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]
@@ -131,10 +133,17 @@ impl Rejection {
     /// The name of the field that does not fit, if it is one: of the path, the query, a form or the head, or the way to a part of a
     /// JSON body.
     pub fn field(&self) -> Option<&str> {
+        self.field_and_fault().map(|(field, _)| field)
+    }
+
+    /// The field, and what is wrong with it.
+    fn field_and_fault(&self) -> Option<(&str, String)> {
         match self {
-            Self::Path(error) | Self::Query(error) | Self::Form(error) => error.field(),
-            Self::Header { name, .. } => Some(name),
-            Self::Json { path, .. } => (!path.is_empty()).then_some(path),
+            Self::Path(error) | Self::Query(error) | Self::Form(error) => {
+                Some((error.field()?, error.reason()))
+            }
+            Self::Header { name, fault } => Some((name, fault.to_string())),
+            Self::Json { path, cause } if !path.is_empty() => Some((path, cause.to_string())),
             _ => None,
         }
     }
@@ -155,11 +164,17 @@ impl IntoResponse for Rejection {
                 .into_response(),
             false => (status, Chain(&self).for_peer().to_string()).into_response(),
         };
-        let response = match self {
+        let mut response = match self {
             // What would have been taken (RFC 9110 section 15.5.16).
             Self::Coded { .. } => response.header("accept-encoding", "identity"),
             _ => response,
         };
+        if let Some((field, message)) = self.field_and_fault() {
+            // For `Problems`: as `Valid` lists what breaks rules.
+            let errors = vec![serde_json::json!({ "field": field, "message": message })];
+            let problem = Problem::new(status).detail(Chain(&self).for_peer().to_string());
+            Carried::from(problem.member("errors", errors)).put(&mut response);
+        }
         response.caused_by(&self)
     }
 }
