@@ -42,6 +42,7 @@
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
+//! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
 //! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
 //! | `test` | `test` | a server within a test, on a clock that the test moves |

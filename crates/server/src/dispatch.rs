@@ -296,6 +296,9 @@ impl Dispatch {
                 Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
             }
             Serves::Routes => Centre::Routes,
+            Serves::Choice(choice) => {
+                return Box::pin(Routing::among(Rc::downgrade(self), *choice, endpoint));
+            }
         };
         let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)

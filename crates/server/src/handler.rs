@@ -16,7 +16,9 @@ use anywire_http::Response;
 use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
+use crate::conditions::{Conditions, Guarded, MediaTypes};
 use crate::extract::{FromRequest, FromRequestParts, Needs};
+use crate::guards::Guard;
 use crate::layer::{GivenLayer, Layer, Layered};
 use crate::request::Request;
 use crate::route_limits::{Limited, RouteLimits};
@@ -94,6 +96,59 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
         Limited::new(self, limits)
     }
 
+    /// This handler for requests that pass a [guard](crate::guards) alone. With several guards they must pass all of them.
+    ///
+    /// ```
+    /// use anywire_server::guards::header;
+    /// use anywire_server::{Handler, Router};
+    ///
+    /// let second = async || "orders, version 2";
+    /// let router = Router::new()
+    ///     .get("/orders", second.when(header("x-version").equals("2")))
+    ///     .get("/orders", async || "orders");
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    fn when(self, guard: impl Into<Guard>) -> Guarded<Self, Args> {
+        Guarded::new(self, Conditions::guarded(guard, Location::caller()))
+    }
+
+    /// This handler for requests whose content has one of these media types, or ranges such as `image/*`. Others are a 415 that
+    /// lists what the handlers of the path take. Content without a type counts as `application/octet-stream`; a request without content
+    /// passes.
+    ///
+    /// ```
+    /// use anywire_server::{Handler, Json, Router};
+    ///
+    /// let from_json = async |Json(order): Json<u64>| order.to_string();
+    /// let from_text = async |order: String| order;
+    /// let router = Router::new()
+    ///     .post("/orders", from_json.consumes(["application/json", "application/*+json"]))
+    ///     .post("/orders", from_text.consumes("text/plain"));
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    fn consumes(self, types: impl MediaTypes) -> Guarded<Self, Args> {
+        Guarded::new(self, Conditions::consuming(types, Location::caller()))
+    }
+
+    /// This handler for requests that accept one of these media types, by the weights of their `Accept`
+    /// ([`Accept::best`](anywire_http::accept::Accept::best)). Others are a 406. The handler learns the chosen type by
+    /// [`Produces`](crate::Produces), and sets `content-type` itself. Responses of the path have `Vary: accept`.
+    ///
+    /// ```
+    /// use anywire_server::{Handler, Html, Json, Router};
+    ///
+    /// let router = Router::new()
+    ///     .get("/count", (async || Json(42)).produces("application/json"))
+    ///     .get("/count", (async || Html("<b>42</b>")).produces("text/html"));
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    fn produces(self, types: impl MediaTypes) -> Guarded<Self, Args> {
+        Guarded::new(self, Conditions::producing(types, Location::caller()))
+    }
+
     /// What a router keeps of it.
     #[doc(hidden)]
     fn into_parts(self) -> HandlerParts
@@ -113,13 +168,20 @@ pub struct HandlerParts {
     /// Its own layers, the outermost first.
     pub(crate) layers: Vec<GivenLayer>,
     pub(crate) limits: RouteLimits,
+    pub(crate) conditions: Conditions,
 }
 
 impl HandlerParts {
     fn new<H: Handler<Args>, Args: 'static>(handler: H) -> Self {
         let mut needs = Needs::default();
         H::needs(&mut needs);
-        Self { endpoint: endpoint(handler), needs, layers: Vec::new(), limits: RouteLimits::default() }
+        Self {
+            endpoint: endpoint(handler),
+            needs,
+            layers: Vec::new(),
+            limits: RouteLimits::default(),
+            conditions: Conditions::default(),
+        }
     }
 }
 

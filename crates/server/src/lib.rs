@@ -28,10 +28,11 @@
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
-//! //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
+//! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
 pub mod codec;
+mod conditions;
 mod connection;
 mod contained;
 mod context;
@@ -39,6 +40,7 @@ mod convert;
 mod counters;
 mod dispatch;
 mod extract;
+pub mod guards;
 mod h1;
 mod h2;
 mod handler;
@@ -48,6 +50,7 @@ pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+mod query;
 mod refusal;
 mod request;
 mod respond;
@@ -67,12 +70,15 @@ mod upload;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
+#[doc(hidden)]
+pub use conditions::Chosen;
+pub use conditions::{Guarded, MediaTypes};
 pub use counters::Counters;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
     Extension, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault, Json, MatchedPath, Needs,
-    OptionalFromRequest, OptionalFromRequestParts, Path, PeerAddress, Query, Rejection, State,
+    OptionalFromRequest, OptionalFromRequestParts, Path, PeerAddress, Produces, Query, Rejection, State,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
@@ -91,6 +97,6 @@ pub use respond::{Error, Html};
 #[doc(hidden)]
 pub use route_limits::Bounded;
 pub use route_limits::{Limited, RouteLimits};
-pub use router::{PathFault, RouteError, Router};
+pub use router::{MediaTypeFault, PathFault, RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
 pub use upgrade::Upgrade;

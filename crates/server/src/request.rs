@@ -321,6 +321,12 @@ impl Parts {
         self.params = params;
     }
 
+    /// Another handler of the same route answers.
+    pub(crate) fn set_endpoint(&mut self, endpoint: EndpointId) {
+        self.endpoint = endpoint;
+        self.states = StatesId::of_endpoint(endpoint);
+    }
+
     /// Which of these contexts it has, if any.
     pub(crate) fn context_in(&self, contexts: &Contexts) -> Option<ContextId> {
         self.context.id_in(contexts)

@@ -1,9 +1,12 @@
 //! The router: paths, a handler for each method of a path, nested routers.
 
 mod call;
+mod choice;
 mod describe;
 mod endpoints;
 mod error;
+mod fallbacks;
+mod guarded;
 mod layers;
 mod leaf;
 mod own;
@@ -15,7 +18,9 @@ use std::panic::Location;
 
 use anywire_http::Method;
 
+use crate::conditions::{Conditions, MediaTypes};
 use crate::extract::StateFactories;
+use crate::guards::Guard;
 use crate::handler::{Handler, HandlerParts};
 use crate::layer::{GivenLayer, Layer};
 use crate::route_limits::RouteLimits;
@@ -23,9 +28,9 @@ use crate::route_limits::RouteLimits;
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
 pub(crate) use self::endpoints::{EndpointId, Served, Serves};
-pub use self::error::{PathFault, RouteError};
+pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
-pub(crate) use self::table::{Matched, Table};
+pub(crate) use self::table::{Chosen, Matched, Table};
 
 /// Routes and their handlers.
 ///
@@ -101,6 +106,7 @@ struct Scope {
     limits: RouteLimits,
     /// Where these were given.
     limits_place: Option<&'static Location<'static>>,
+    conditions: Conditions,
     /// The outer router, whose states its handlers get, too, and within whose layers they are.
     parent: Option<usize>,
     /// Where the router became a part of the outer one.
@@ -268,6 +274,49 @@ impl Router {
         let scope = &mut self.scopes[0];
         scope.limits = limits.within(scope.limits);
         scope.limits_place = Some(Location::caller());
+        self
+    }
+
+    /// Guards all routes of this router, and of routers nested or merged into it, in whatever order they are added, and its fallback. A
+    /// request must pass this [guard](crate::guards) and those of the [handler](Handler::when). To one that does not, the router is not
+    /// there.
+    ///
+    /// ```
+    /// use anywire_server::{Router, guards};
+    ///
+    /// let shop = Router::new().get("/", async || "the shop").when(guards::host("shop.example"));
+    /// let blog = Router::new().get("/", async || "the blog").when(guards::host("blog.example"));
+    /// let router = Router::new().merge(shop).merge(blog);
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    pub fn when(self, guard: impl Into<Guard>) -> Self {
+        self.meeting(&Conditions::guarded(guard, Location::caller()))
+    }
+
+    /// [`Handler::consumes`] for all routes of this router, and of routers nested or merged into it, that do not say it themselves.
+    #[track_caller]
+    pub fn consumes(self, types: impl MediaTypes) -> Self {
+        self.meeting(&Conditions::consuming(types, Location::caller()))
+    }
+
+    /// [`Handler::produces`] for all routes of this router, and of routers nested or merged into it, that do not say it themselves.
+    #[track_caller]
+    pub fn produces(self, types: impl MediaTypes) -> Self {
+        self.meeting(&Conditions::producing(types, Location::caller()))
+    }
+
+    /// Lets a parameter of the query choose among what the routes of this router [produce](Handler::produces), before `Accept` does: with
+    /// `format_parameter("format")` a request for `/count?format=json` gets JSON. Its value is a media type, its
+    /// subtype (`json`, `html`), or what stands behind the `+` of that; another one is a 406.
+    pub fn format_parameter(self, name: &str) -> Self {
+        self.meeting(&Conditions { format: Some(name.into()), ..Conditions::default() })
+    }
+
+    fn meeting(mut self, conditions: &Conditions) -> Self {
+        let scope = &mut self.scopes[0];
+        // What is said later holds.
+        scope.conditions = conditions.within(&scope.conditions);
         self
     }
 

@@ -4,8 +4,10 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+use super::choice::Choice;
 use super::layers::{Layers, UsedLayer};
 use super::{Entry, RouteError, Scope};
+use crate::conditions::Conditions;
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
@@ -14,14 +16,15 @@ use crate::route_limits::{Gate, RouteLimits};
 /// The handlers that have passed the checks so far.
 pub(super) struct Endpoints<'r> {
     served: Vec<Served>,
-    scopes: &'r [Scope],
+    choices: Vec<Choice>,
+    pub(super) scopes: &'r [Scope],
     pub(super) layers: Layers<'r>,
 }
 
 impl<'r> Endpoints<'r> {
     /// None so far. The layers of all routers are checked.
     pub(super) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
-        Ok(Self { served: Vec::new(), scopes, layers: Layers::new(scopes)? })
+        Ok(Self { served: Vec::new(), choices: Vec::new(), scopes, layers: Layers::new(scopes)? })
     }
 
     /// Adds a handler whose path has this many parameters.
@@ -35,6 +38,11 @@ impl<'r> Endpoints<'r> {
         self.add_within(within, name, entry, params)
     }
 
+    /// What is to be said of the conditions of a handler.
+    pub(super) fn note_conditions(&mut self, endpoint: EndpointId, conditions: &Conditions) {
+        self.served[endpoint.index()].conditions = conditions.to_string();
+    }
+
     /// Adds a handler within the layers of routers that need not be its own.
     pub(super) fn add_within(
         &mut self,
@@ -43,7 +51,7 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: usize,
     ) -> Result<EndpointId, RouteError> {
-        let HandlerParts { endpoint, needs, layers, limits } = &entry.parts;
+        let HandlerParts { endpoint, needs, layers, limits, conditions: _ } = &entry.parts;
         if params == 0 && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
         }
@@ -55,7 +63,7 @@ impl<'r> Endpoints<'r> {
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
-        Ok(self.push(Served { serves, name, scope, layers, limits, gate, place }))
+        Ok(self.push(Served { serves, name, scope, layers, limits, gate, conditions: String::new(), place }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -78,7 +86,16 @@ impl<'r> Endpoints<'r> {
         let layers = self.layers.around(scope).into();
         let serves = Serves::Handler(endpoint);
         let (name, limits) = (RouteName::router(), RouteLimits::default());
-        self.push(Served { serves, name, scope, layers, limits, gate: None, place: None })
+        self.push(Served {
+            serves,
+            name,
+            scope,
+            layers,
+            limits,
+            gate: None,
+            conditions: String::new(),
+            place: None,
+        })
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
@@ -90,7 +107,37 @@ impl<'r> Endpoints<'r> {
         let layers = self.layers.add_of_route(within, 0, 0)?.into();
         let (serves, name) = (Serves::Routes, RouteName::server());
         let limits = RouteLimits::default();
-        Ok(Some(self.push(Served { serves, name, scope: 0, layers, limits, gate: None, place: None })))
+        Ok(Some(self.push(Served {
+            serves,
+            name,
+            scope: 0,
+            layers,
+            limits,
+            gate: None,
+            conditions: String::new(),
+            place: None,
+        })))
+    }
+
+    /// Adds what chooses among other endpoints.
+    pub(super) fn add_choice(
+        &mut self,
+        name: RouteName,
+        choice: impl FnOnce(EndpointId) -> Choice,
+    ) -> EndpointId {
+        let serves = Serves::Choice(self.choices.len());
+        self.choices.push(choice(EndpointId(self.served.len() as u32)));
+        let (layers, limits) = (Box::default(), RouteLimits::default());
+        self.push(Served {
+            serves,
+            name,
+            scope: 0,
+            layers,
+            limits,
+            gate: None,
+            conditions: String::new(),
+            place: None,
+        })
     }
 
     fn push(&mut self, served: Served) -> EndpointId {
@@ -99,9 +146,9 @@ impl<'r> Endpoints<'r> {
         EndpointId(self.served.len() as u32 - 1)
     }
 
-    /// By their [`EndpointId`]; and all layers.
-    pub(super) fn into_parts(self) -> (Vec<Served>, Vec<GivenLayer>) {
-        (self.served, self.layers.into_all())
+    /// By their [`EndpointId`]; the choices by their number; and all layers.
+    pub(super) fn into_parts(self) -> (Vec<Served>, Vec<Choice>, Vec<GivenLayer>) {
+        (self.served, self.choices, self.layers.into_all())
     }
 }
 
@@ -123,6 +170,8 @@ pub(crate) struct Served {
     pub(crate) limits: RouteLimits,
     /// If requests at once are limited.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// Its conditions as text.
+    pub(super) conditions: String,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
 }
@@ -132,6 +181,8 @@ pub(crate) enum Serves {
     Handler(Arc<dyn Endpoint>),
     /// The endpoint of the route, which is looked up then.
     Routes,
+    /// One of several endpoints, as the choice of this number says.
+    Choice(usize),
 }
 
 /// The name of a handler in the log.
