@@ -11,6 +11,7 @@ mod layers;
 mod leaf;
 mod own;
 mod path;
+mod pools;
 mod table;
 mod tree;
 

@@ -5,12 +5,14 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use anywire_http::{Method, RequestHead, Response};
+use anywire_loops::Pool;
 
 use super::choice::{Choice, Otherwise, Outcome};
 use super::endpoints::{EndpointId, Endpoints, RouteName, Served, Serves};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
+use super::pools::counts_from_arrival;
 use super::tree::Tree;
 use super::{Route, RouteError, Router, own, path};
 use crate::contained::drop_each;
@@ -53,6 +55,7 @@ impl Router {
         // Within layers of a server, the route is looked up later.
         let hidden = if around.is_some() { std::mem::take(&mut literals) } else { Vec::new() };
         let tree = tree.build();
+        let (is_stamped, pools) = (endpoints.iter().any(counts_from_arrival), Vec::new());
         Ok(Table {
             tree,
             literals,
@@ -65,6 +68,8 @@ impl Router {
             no_tunnel,
             around,
             states,
+            is_stamped,
+            pools,
         })
     }
 
@@ -121,6 +126,10 @@ pub(crate) struct Table {
     around: Option<EndpointId>,
     /// Of each router, and the router around it.
     states: Vec<(StateFactories, Option<usize>)>,
+    /// A handler has to know when its requests came.
+    pub(super) is_stamped: bool,
+    /// By endpoint: the pool that its handler runs on. Empty without a server.
+    pub(super) pools: Vec<Option<Pool>>,
 }
 
 impl Drop for Table {

@@ -59,10 +59,7 @@ fn as_problem_documents() {
     problem("GET /bare", 410, "Gone", "");
     problem("GET /panics", 500, "Internal Server Error", "the server failed to answer this request");
     assert!(
-        served
-            .alike("GET /seven", &[], "")
-            .text
-            .contains(r#""status":400,"detail":"the path parameter does not fit"#)
+        served.alike("GET /seven", &[], "").text.contains(r#""status":400,"detail":"the path does not fit"#)
     );
     let rejected = served.alike("POST /orders", &[("content-type", "application/json")], "{}");
     assert_eq!((rejected.status, rejected.field("content-type")), (422, Some("application/problem+json")));
