@@ -12,6 +12,7 @@ use anywire_wire::{Address, ListenerHandle};
 use tokio::sync::oneshot;
 
 use super::ServerError;
+use super::routes::RouterHandle;
 use super::services::Services;
 use crate::counters::Counters;
 use crate::signals::Signals;
@@ -56,6 +57,11 @@ impl ServerHandle {
     /// The loops that it runs on.
     pub fn loops(&self) -> &Loops {
         &self.loops
+    }
+
+    /// Its routes, to be replaced while it runs.
+    pub fn router(&self) -> RouterHandle {
+        RouterHandle::new(&self.services, &self.loops)
     }
 
     /// Its counters, summed over all loops and addresses.
