@@ -93,6 +93,8 @@ pub(super) fn refused() -> Arc<dyn Endpoint> {
                 match *request.method() {
                     Method::PATCH => set(&mut response, "accept-patch", &takes),
                     Method::POST => set(&mut response, "accept-post", &takes),
+                    // RFC 10008 section 3.
+                    Method::QUERY => set(&mut response, "accept-query", &takes),
                     _ => {}
                 }
                 response
@@ -116,4 +118,4 @@ fn set(response: &mut Response, name: &str, value: &str) {
     debug_assert!(set.is_ok(), "tokens and media types are values");
 }
 
-const NOTHING: &str = "nothing is here";
+pub(super) const NOTHING: &str = "nothing is here";

@@ -61,6 +61,9 @@ fn as_problem_documents() {
     assert!(
         served.alike("GET /seven", &[], "").text.contains(r#""status":400,"detail":"the path does not fit"#)
     );
+    let field = r#""errors":[{"field":"id","message":"\"seven\" is no u32"}]"#;
+    let named = served.alike("GET /seven", &[], "").text;
+    assert!(named.contains(field), "{named}");
     let rejected = served.alike("POST /orders", &[("content-type", "application/json")], "{}");
     assert_eq!((rejected.status, rejected.field("content-type")), (422, Some("application/problem+json")));
     // What has a type of its own stays, and so does what is no error.
