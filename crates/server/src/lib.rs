@@ -81,7 +81,7 @@ pub use extract::Protobuf;
 pub use extract::TlsInfo;
 pub use extract::{
     Cookies, Extension, FieldError, Form, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault,
-    InnerValue, InvalidValue, Json, Languages, MatchedPath, Needs, OptionalFromRequest,
+    InnerValue, InvalidValue, Json, Languages, MatchedPath, Matrix, Needs, OptionalFromRequest,
     OptionalFromRequestParts, Path, PeerAddress, PeerGone, Produces, Query, Rejection, State, Valid,
     ValidRejection, Validate, ValidationMessages, Violation, Violations,
 };

@@ -6,6 +6,8 @@ use anywire_http::gateway::status_of_call;
 use anywire_http::{Fault, IntoResponse, Response, StatusCode};
 
 use super::{FieldError, HeaderFault};
+use crate::layers::Problem;
+use crate::layers::problem::Carried;
 
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,10 @@ pub enum Rejection {
     /// if it has more than [`Limits::form_fields`](crate::Limits::form_fields).
     #[error("the form does not fit")]
     Form(#[source] FieldError),
+    /// 400, the peer's fault: the matrix parameters do not have the fields or types that the handler takes. 414 if there are more than
+    /// [`Limits::form_fields`](crate::Limits::form_fields).
+    #[error("the matrix parameters do not fit")]
+    Matrix(#[source] FieldError),
     /// 431, the peer's fault: there are more cookies than [`Limits::form_fields`](crate::Limits::form_fields).
     #[error("there are more than {max} cookies{help}", help = Advice("send fewer"))]
     TooManyCookies {
@@ -101,8 +107,8 @@ impl Rejection {
     /// The status that the peer gets.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Query(error) if error.is_too_many() => StatusCode::URI_TOO_LONG,
-            Self::Path(_) | Self::Query(_) | Self::Header { .. } => StatusCode::BAD_REQUEST,
+            Self::Query(error) | Self::Matrix(error) if error.is_too_many() => StatusCode::URI_TOO_LONG,
+            Self::Path(_) | Self::Query(_) | Self::Matrix(_) | Self::Header { .. } => StatusCode::BAD_REQUEST,
             Self::Form(error) if error.is_too_many() => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Form(error) if error.is_no_text() => StatusCode::BAD_REQUEST,
             Self::Form(_) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -127,10 +133,17 @@ impl Rejection {
     /// The name of the field that does not fit, if it is one: of the path, the query, a form or the head, or the way to a part of a
     /// JSON body.
     pub fn field(&self) -> Option<&str> {
+        self.field_and_fault().map(|(field, _)| field)
+    }
+
+    /// The field, and what is wrong with it.
+    fn field_and_fault(&self) -> Option<(&str, String)> {
         match self {
-            Self::Path(error) | Self::Query(error) | Self::Form(error) => error.field(),
-            Self::Header { name, .. } => Some(name),
-            Self::Json { path, .. } => (!path.is_empty()).then_some(path),
+            Self::Path(error) | Self::Query(error) | Self::Form(error) => {
+                Some((error.field()?, error.reason()))
+            }
+            Self::Header { name, fault } => Some((name, fault.to_string())),
+            Self::Json { path, cause } if !path.is_empty() => Some((path, cause.to_string())),
             _ => None,
         }
     }
@@ -151,11 +164,17 @@ impl IntoResponse for Rejection {
                 .into_response(),
             false => (status, Chain(&self).for_peer().to_string()).into_response(),
         };
-        let response = match self {
+        let mut response = match self {
             // What would have been taken (RFC 9110 section 15.5.16).
             Self::Coded { .. } => response.header("accept-encoding", "identity"),
             _ => response,
         };
+        if let Some((field, message)) = self.field_and_fault() {
+            // For `Problems`: as `Valid` lists what breaks rules.
+            let errors = vec![serde_json::json!({ "field": field, "message": message })];
+            let problem = Problem::new(status).detail(Chain(&self).for_peer().to_string());
+            Carried::from(problem.member("errors", errors)).put(&mut response);
+        }
         response.caused_by(&self)
     }
 }

@@ -44,7 +44,7 @@ impl Table {
             if let Some(place) = served.place {
                 line.push_str(&format!(" at {place}"));
             }
-            for part in [served.conditions.clone(), served.limits.to_string()] {
+            for part in [served.note.clone(), served.limits.to_string()] {
                 if !part.is_empty() {
                     line.push_str(&format!(" {part}"));
                 }

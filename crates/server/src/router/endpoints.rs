@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::choice::Choice;
 use super::layers::{Layers, UsedLayer};
 use super::{Entry, RouteError, Scope};
-use crate::conditions::Conditions;
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
@@ -39,9 +38,9 @@ impl<'r> Endpoints<'r> {
         self.add_within(within, name, entry, params)
     }
 
-    /// What is to be said of the conditions of a handler.
-    pub(super) fn note_conditions(&mut self, endpoint: EndpointId, conditions: &Conditions) {
-        self.served[endpoint.index()].conditions = conditions.to_string();
+    /// What the table of routes is to say of a handler.
+    pub(super) fn note(&mut self, endpoint: EndpointId, note: String) {
+        self.served[endpoint.index()].note = note;
     }
 
     /// Adds a handler within the layers of routers that need not be its own.
@@ -64,18 +63,8 @@ impl<'r> Endpoints<'r> {
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
-        let conditions = String::new();
-        Ok(self.push(Served {
-            serves,
-            name,
-            scope,
-            layers,
-            limits,
-            gate,
-            conditions,
-            pool: pool.clone(),
-            place,
-        }))
+        let (note, pool) = (String::new(), pool.clone());
+        Ok(self.push(Served { serves, name, scope, layers, limits, gate, note, pool, place }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -150,8 +139,8 @@ pub(crate) struct Served {
     pub(crate) limits: RouteLimits,
     /// If requests at once are limited.
     pub(crate) gate: Option<Arc<Gate>>,
-    /// Its conditions as text.
-    pub(super) conditions: String,
+    /// For the table of routes, such as its conditions.
+    pub(super) note: String,
     /// If its handler runs on one.
     pub(crate) pool: Option<PoolUse>,
     /// Where the handler was given; `None` for one of the router itself.
@@ -161,8 +150,8 @@ pub(crate) struct Served {
 impl Served {
     /// An endpoint of the router itself.
     fn of_router(serves: Serves, name: RouteName, scope: usize, layers: Box<[UsedLayer]>) -> Self {
-        let (limits, conditions) = (RouteLimits::default(), String::new());
-        Self { serves, name, scope, layers, limits, gate: None, conditions, pool: None, place: None }
+        let (limits, note) = (RouteLimits::default(), String::new());
+        Self { serves, name, scope, layers, limits, gate: None, note, pool: None, place: None }
     }
 }
 

@@ -3,9 +3,12 @@
 #[cfg(feature = "udp")]
 #[path = "../../../wire/tests/behaviours/again/mod.rs"]
 mod again;
+mod matrix_parameters_are_read;
+mod queries_have_content;
 #[cfg(feature = "udp")]
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
+mod slashes_lead_to_their_route;
 mod support;
 
 mod a_blocked_loop_costs_no_other_request_its_time;
