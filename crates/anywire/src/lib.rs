@@ -54,7 +54,7 @@
 //! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: extractors, errors, state,
-//! layers, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
+//! layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
 //! wire of your own. The docs of `server` and `client` list the features that are missing.
 
 #[cfg(feature = "test")]
@@ -85,8 +85,8 @@ pub use anywire_http::{Body, Bytes, Headers, Method, Redirect, Response, SetCook
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{
-    Cookies, Error, Extension, Form, FromRequest, FromRequestParts, Handler, Header, Html, IntoResponse,
-    Json, Layer, Next, Path, Query, Request, Router, Server, State, Valid,
+    Blocking, Cookies, Error, Extension, Form, FromRequest, FromRequestParts, Handler, Header, Html,
+    IntoResponse, Json, Layer, Next, Path, Query, Request, Router, Server, State, Valid,
 };
 pub use anywire_wire::Address;
 
@@ -120,6 +120,8 @@ mod guide {
     mod state {}
     #[doc = include_str!("../../../docs/guide/layers.md")]
     mod layers {}
+    #[doc = include_str!("../../../docs/guide/pools.md")]
+    mod pools {}
     #[cfg(feature = "test")]
     #[doc = include_str!("../../../docs/guide/tests.md")]
     mod tests {}

@@ -114,12 +114,9 @@ impl Job {
     }
 
     /// Whether it may go out once more, as its connection is lost without a response: the peer cannot have seen it, or doing it
-    /// twice is as good as once (RFC 9110 section 9.2.2).
+    /// twice is as good as once (RFC 9110 section 9.2.2, RFC 10008).
     pub(crate) fn may_resend(&self) -> bool {
-        use Method as M;
-        let is_idempotent =
-            matches!(self.draft.method, M::GET | M::HEAD | M::PUT | M::DELETE | M::OPTIONS | M::TRACE);
-        (!self.sent || is_idempotent) && self.is_wanted()
+        (!self.sent || self.draft.method.is_idempotent()) && self.is_wanted()
     }
 
     /// Ends the call. A caller who is gone does not mind.

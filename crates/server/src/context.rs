@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{self, Arc};
 
 use anywire_wire::{Address, Connection, Credentials, Negotiated};
 use tokio::sync::Notify;
@@ -101,8 +101,12 @@ pub(crate) struct Contexts {
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
     gone: RefCell<HashMap<ContextId, Weak<Watch>>>,
+    /// The same for threads of pools: for requests whose handler gave them a way to ask.
+    gone_flags: RefCell<HashMap<ContextId, sync::Weak<AtomicBool>>>,
     /// Whether the server has begun to shut down.
     pub(crate) stopping: Rc<Watch>,
+    /// Whether it is too late to wait for a thread of a pool.
+    pub(crate) waits_no_more: Rc<Watch>,
 }
 
 impl Contexts {
@@ -143,7 +147,9 @@ impl Contexts {
             returned: Cell::default(),
             made: Cell::default(),
             gone: RefCell::default(),
+            gone_flags: RefCell::default(),
             stopping: Rc::default(),
+            waits_no_more: Rc::default(),
         }
     }
 
@@ -216,6 +222,37 @@ impl Contexts {
         let new = Rc::default();
         gone.insert(id, Rc::downgrade(&new));
         new
+    }
+
+    /// Tells a request that its peer has gone. It may ask as long as the returned value is kept.
+    pub(crate) fn peer_gone(&self, id: ContextId) -> Rc<Watch> {
+        let gone = self.gone(id);
+        gone.notify();
+        self.leave(id);
+        gone
+    }
+
+    /// The same as [`gone`](Self::gone), for other threads.
+    fn gone_flag(&self, id: ContextId) -> Arc<AtomicBool> {
+        let mut flags = self.gone_flags.borrow_mut();
+        if let Some(known) = flags.get(&id).and_then(sync::Weak::upgrade) {
+            return known;
+        }
+        if flags.len() == flags.capacity() {
+            flags.retain(|_, kept| kept.strong_count() > 0);
+        }
+        let new = Arc::default();
+        flags.insert(id, Arc::downgrade(&new));
+        new
+    }
+
+    /// Tells the threads that work for a request that nobody waits for them. The next request of its connection is another one.
+    #[cold]
+    pub(crate) fn leave(&self, id: ContextId) {
+        let flag = self.gone_flags.borrow_mut().remove(&id);
+        if let Some(flag) = flag.and_then(|flag| flag.upgrade()) {
+            flag.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -311,6 +348,21 @@ impl RequestContext {
         self.contexts.gone(self.held().id)
     }
 
+    /// The same, for other threads.
+    pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
+        self.contexts.gone_flag(self.held().id)
+    }
+
+    /// Tells its threads, once it is dropped, that nobody waits for them.
+    pub(crate) fn leaving(&self) -> Leaving {
+        Leaving { contexts: Rc::clone(&self.contexts), id: Some(self.held().id) }
+    }
+
+    /// Whether it is too late to wait for a thread of a pool.
+    pub(crate) fn waits_no_more(&self) -> Rc<Watch> {
+        Rc::clone(&self.contexts.waits_no_more)
+    }
+
     /// Begins to take interim responses of this request. Without a server nobody hears them.
     pub(crate) fn open_interim(&self) -> Rc<Interim> {
         let contexts = &*self.contexts;
@@ -351,6 +403,27 @@ impl fmt::Debug for RequestContext {
 impl Drop for RequestContext {
     fn drop(&mut self) {
         self.contexts.returned.set(self.held.take());
+    }
+}
+
+/// A handler whose threads are to know if it is dropped before it has ended.
+pub(crate) struct Leaving {
+    contexts: Rc<Contexts>,
+    id: Option<ContextId>,
+}
+
+impl Leaving {
+    /// It has ended.
+    pub(crate) fn has_ended(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.contexts.leave(id);
+        }
     }
 }
 

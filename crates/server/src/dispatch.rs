@@ -8,6 +8,7 @@
 mod faults;
 mod gated;
 mod routing;
+mod stamped;
 
 use std::cell::{Cell, OnceCell};
 use std::hint::cold_path;
@@ -18,7 +19,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
 use anywire_http::{Body, Headers, Method, RequestHead, Response, StatusCode};
-use anywire_loops::{Label, Work};
+use anywire_loops::{Label, Pool, Work};
 
 use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Peer, Watch};
@@ -35,6 +36,7 @@ use crate::router::{EndpointId, Matched, Served, Serves, Table, UsedLayer};
 
 use self::gated::Gated;
 pub(crate) use self::routing::Routing;
+use self::stamped::Stamped;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
@@ -200,6 +202,16 @@ impl Dispatch {
         self.contexts.stopping.notify();
     }
 
+    /// Tells the functions that wait for a thread of a pool that there is no time left for them.
+    pub(crate) fn end_waits(&self) {
+        self.contexts.waits_no_more.notify();
+    }
+
+    /// The pool that this handler runs on, if it runs on one.
+    pub(crate) fn pool(&self, endpoint: EndpointId) -> Option<Pool> {
+        self.table.pool(endpoint).cloned()
+    }
+
     /// The limits of this handler's route, if they are not those of the server.
     #[inline]
     pub(crate) fn own_limits(&self, endpoint: Option<EndpointId>) -> Option<&Limits> {
@@ -283,15 +295,19 @@ impl Dispatch {
     fn new_slot(self: &Rc<Self>, endpoint: EndpointId) -> thread::Result<Slot> {
         catch_unwind(AssertUnwindSafe(|| {
             let served = self.table.served(endpoint);
-            let slot = self.slot_of(served, endpoint);
+            let mut slot = self.slot_of(served, endpoint);
+            if self.table.is_stamped(served) {
+                slot = Box::pin(Stamped(slot));
+            }
             let Some(gate) = &served.gate else { return slot };
             Box::pin(Gated::new(slot, Arc::clone(gate), Rc::downgrade(self), endpoint))
         }))
     }
 
     fn slot_of(self: &Rc<Self>, served: &Served, endpoint: EndpointId) -> Slot {
+        let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         let centre = match &served.serves {
-            Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(),
+            Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(&owner),
             Serves::Handler(handler) => {
                 Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
             }
@@ -300,7 +316,6 @@ impl Dispatch {
                 return Box::pin(Routing::among(Rc::downgrade(self), *choice, endpoint));
             }
         };
-        let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
     }
 
@@ -445,9 +460,7 @@ impl Invocation {
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
     pub(crate) fn peer_gone(&self) -> Rc<Watch> {
-        let gone = self.dispatch.contexts.gone(self.context);
-        gone.notify();
-        gone
+        self.dispatch.contexts.peer_gone(self.context)
     }
 
     /// Cancels a handler whose deadline has passed. Returns the response for its peer, whose context is this one, unless the
@@ -466,6 +479,7 @@ impl Invocation {
 impl Drop for Invocation {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
+            self.dispatch.contexts.leave(self.context);
             self.dispatch.drop_slot(self.endpoint, slot);
         }
     }

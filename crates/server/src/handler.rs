@@ -19,7 +19,9 @@ use pin_project_lite::pin_project;
 use crate::conditions::{Conditions, Guarded, MediaTypes};
 use crate::extract::{FromRequest, FromRequestParts, Needs};
 use crate::guards::Guard;
+use crate::layer::chain::Owner;
 use crate::layer::{GivenLayer, Layer, Layered};
+use crate::pooled::PoolUse;
 use crate::request::Request;
 use crate::route_limits::{Limited, RouteLimits};
 use anywire_http::IntoResponse;
@@ -169,19 +171,25 @@ pub struct HandlerParts {
     pub(crate) layers: Vec<GivenLayer>,
     pub(crate) limits: RouteLimits,
     pub(crate) conditions: Conditions,
+    /// If it runs on one.
+    pub(crate) pool: Option<PoolUse>,
 }
 
 impl HandlerParts {
     fn new<H: Handler<Args>, Args: 'static>(handler: H) -> Self {
         let mut needs = Needs::default();
         H::needs(&mut needs);
-        Self {
-            endpoint: endpoint(handler),
-            needs,
-            layers: Vec::new(),
-            limits: RouteLimits::default(),
-            conditions: Conditions::default(),
-        }
+        Self::of(endpoint(handler), needs, None)
+    }
+
+    /// Of a function on a pool.
+    pub(crate) fn on_pool(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: PoolUse) -> Self {
+        Self::of(endpoint, needs, Some(pool))
+    }
+
+    fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<PoolUse>) -> Self {
+        let (limits, conditions) = (RouteLimits::default(), Conditions::default());
+        Self { endpoint, needs, layers: Vec::new(), limits, conditions, pool }
     }
 }
 
@@ -334,8 +342,8 @@ arguments! {
 
 /// A handler without the types of its arguments, as the router keeps it.
 pub(crate) trait Endpoint: Send + Sync {
-    /// Memory for one run of the handler after another.
-    fn slot(&self) -> Slot;
+    /// Memory for one run of the handler after another, for this owner.
+    fn slot(&self, owner: &Owner) -> Slot;
 }
 
 /// Erases the argument types of a handler.
@@ -349,7 +357,7 @@ struct Typed<H, Args> {
 }
 
 impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
-    fn slot(&self) -> Slot {
+    fn slot(&self, _: &Owner) -> Slot {
         let handler = self.handler.clone();
         Box::pin(Running::new(move |request| handler.clone().call(request)))
     }

@@ -27,7 +27,6 @@
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
 //! | multipart bodies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
-//! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
@@ -50,6 +49,8 @@ pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+mod pooled;
+mod pools;
 mod query;
 mod refusal;
 mod request;
@@ -80,9 +81,9 @@ pub use extract::Protobuf;
 pub use extract::TlsInfo;
 pub use extract::{
     Cookies, Extension, FieldError, Form, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault,
-    InnerValue, InvalidValue, Json, Languages, MatchedPath, Needs, OptionalFromRequest,
-    OptionalFromRequestParts, Path, PeerAddress, Produces, Query, Rejection, State, Valid, ValidRejection,
-    Validate, ValidationMessages, Violation, Violations,
+    InnerValue, InvalidValue, Json, Languages, MatchedPath, Matrix, Needs, OptionalFromRequest,
+    OptionalFromRequestParts, Path, PeerAddress, PeerGone, Produces, Query, Rejection, State, Valid,
+    ValidRejection, Validate, ValidationMessages, Violation, Violations,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
@@ -95,6 +96,9 @@ pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart, With
 pub use layer::{Layer, LayerFault, Layered, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
+pub use pooled::{Blocking, OnPool, QueueDeadline};
+#[doc(hidden)]
+pub use pooled::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pooled};
 pub use refusal::{Refusal, RefusalKind};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};

@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::{ContextId, Contexts, RequestContext};
+use crate::context::{ContextId, Contexts, Leaving, Place, RequestContext};
 use crate::extract::StatesId;
 use crate::interim::Interim;
 use crate::router::EndpointId;
@@ -295,6 +296,27 @@ impl Parts {
     pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
         let stopping = self.context.stopping();
         async move { stopping.wait().await }
+    }
+
+    /// Whether the peer has gone, for other threads.
+    pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
+        self.context.gone_flag()
+    }
+
+    /// Tells the threads of this request, once it is dropped, that nobody waits for them.
+    pub(crate) fn leaving(&self) -> Leaving {
+        self.context.leaving()
+    }
+
+    /// Ready once it is too late to wait for a thread of a pool.
+    pub(crate) fn waits_no_more(&self) -> impl Future<Output = ()> + use<> {
+        let watch = self.context.waits_no_more();
+        async move { watch.wait().await }
+    }
+
+    /// Where the request is from.
+    pub(crate) fn place(&self) -> Place {
+        self.context.place()
     }
 
     /// The path of the route; `None` in a fallback.

@@ -7,6 +7,7 @@ use std::fmt;
 use anywire_advice::Chain;
 use anywire_http::gateway::status_of_call;
 use anywire_http::{Body, BodyError, IntoResponse, Response, StaticHeader, StatusCode};
+use anywire_loops::PoolError;
 use serde::Serialize;
 
 use crate::codec::CodecRejection;
@@ -116,6 +117,8 @@ impl Error {
             rejection.status()
         } else if let Some(rejection) = cause.downcast_ref::<CodecRejection>() {
             rejection.status()
+        } else if let Some(PoolError::Full | PoolError::Late | PoolError::Stopped) = cause.downcast_ref() {
+            StatusCode::SERVICE_UNAVAILABLE
         } else {
             status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
         };

@@ -9,8 +9,11 @@ mod fallbacks;
 mod guarded;
 mod layers;
 mod leaf;
+mod matrix;
 mod own;
 mod path;
+mod pools;
+mod slashes;
 mod table;
 mod tree;
 
@@ -80,6 +83,8 @@ struct Route {
     /// `None` for all that have no handler of their own.
     method: Option<Method>,
     entry: Entry,
+    /// It leads to the same path with or without its last `/`.
+    redirects: bool,
 }
 
 /// A handler for the unknown paths below a prefix.
@@ -107,6 +112,7 @@ struct Scope {
     /// Where these were given.
     limits_place: Option<&'static Location<'static>>,
     conditions: Conditions,
+    redirects_slashes: bool,
     /// The outer router, whose states its handlers get, too, and within whose layers they are.
     parent: Option<usize>,
     /// Where the router became a part of the outer one.
@@ -183,6 +189,13 @@ impl Router {
         self.route(Method::OPTIONS, path, handler)
     }
 
+    /// Answers `QUERY` on this path: safe and idempotent as `GET` is, with content that says what is asked (RFC 10008). A request
+    /// that does not state the type of its content is a 415.
+    #[track_caller]
+    pub fn query<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::QUERY, path, handler)
+    }
+
     /// Answers all methods on this path that have no handler of their own, extension methods and `OPTIONS` as well.
     ///
     /// ```
@@ -205,7 +218,7 @@ impl Router {
     }
 
     fn add(mut self, method: Option<Method>, path: &str, entry: Entry) -> Self {
-        self.routes.push(Route { path: path.to_owned(), method, entry });
+        self.routes.push(Route { path: path.to_owned(), method, entry, redirects: false });
         self
     }
 
@@ -311,6 +324,25 @@ impl Router {
     /// subtype (`json`, `html`), or what stands behind the `+` of that; another one is a 406.
     pub fn format_parameter(self, name: &str) -> Self {
         self.meeting(&Conditions { format: Some(name.into()), ..Conditions::default() })
+    }
+
+    /// Leads requests for `/orders/` to the route `/orders`, and those for `/pages` to the route `/pages/`: a 308 to the path with or without
+    /// the `/` at its end, and with the same query. For all routes of this router, and of routers nested or merged into it, to whose path no
+    /// other route has the counterpart. Without this the paths differ, and one of them is a 404.
+    ///
+    /// ```
+    /// use anywire_http::Request;
+    /// use anywire_server::Router;
+    ///
+    /// let router = Router::new().get("/orders", async || "all orders").redirect_slashes();
+    /// # anywire_loops::block_on(async {
+    /// let response = router.call(Request::get("/orders/?page=2")).await;
+    /// assert_eq!((response.status.as_u16(), response.headers.get("location")), (308, Some("/orders?page=2")));
+    /// # });
+    /// ```
+    pub fn redirect_slashes(mut self) -> Self {
+        self.scopes[0].redirects_slashes = true;
+        self
     }
 
     fn meeting(mut self, conditions: &Conditions) -> Self {

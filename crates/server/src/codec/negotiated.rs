@@ -10,14 +10,15 @@ use serde::Serialize;
 use super::CodecError;
 use super::rejection::CodecRejection;
 use super::set::{AnyCodec, Set};
-use crate::extract::FromRequestParts;
+use crate::extract::{FromRequestParts, Produces, Rejection};
 use crate::request::Parts;
 use crate::respond::Error;
 
 /// In which format a response is to be: that of the [`Codecs`](crate::layers::Codecs) of the route which the peer likes best by its
 /// `Accept`, or JSON without that layer. A handler takes it as an argument and gives it to [`Negotiated`].
 ///
-/// If the peer accepts none, it gets a 406 that lists them, and the handler does not run.
+/// If the peer accepts none, it gets a 406 that lists them, and the handler does not run. For a handler that says what it
+/// [produces](crate::Handler::produces), it is what the router has chosen of that.
 #[derive(Clone)]
 pub struct Format {
     set: Arc<Set>,
@@ -37,7 +38,12 @@ impl FromRequestParts for Format {
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, CodecRejection> {
         let set = Set::of_request(parts);
-        match set.best(&Accept::of(parts.headers())) {
+        let best = match parts.extensions().get::<Produces>() {
+            None => set.best(&Accept::of(parts.headers())),
+            // Chosen before, perhaps by the query.
+            Some(Produces(chosen)) => Some(set.writer(chosen).ok_or_else(|| cannot_write(chosen))?),
+        };
+        match best {
             Some((codec, media_type)) => {
                 let (codec, media_type) = (codec.clone(), media_type.clone());
                 Ok(Self { codec, media_type, set })
@@ -45,6 +51,10 @@ impl FromRequestParts for Format {
             None => Err(CodecRejection::NotAcceptable { writes: set.writes() }),
         }
     }
+}
+
+fn cannot_write(chosen: &MediaType) -> Rejection {
+    Rejection::Parameters(format!("it produces {}, which no codec of the route writes", chosen.as_str()))
 }
 
 impl fmt::Debug for Format {

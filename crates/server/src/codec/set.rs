@@ -111,6 +111,12 @@ impl Set {
         Some((self.codecs.get(*self.writers.get(at)?)?, best))
     }
 
+    /// What writes this type.
+    pub(super) fn writer(&self, chosen: &MediaType) -> Option<(&AnyCodec, &MediaType)> {
+        let at = self.written.iter().position(|written| written == chosen)?;
+        Some((self.codecs.get(*self.writers.get(at)?)?, self.written.get(at)?))
+    }
+
     /// All types that are read.
     pub(super) fn reads(&self) -> Vec<String> {
         self.read.iter().map(|(read, _)| read.as_str().to_owned()).collect()

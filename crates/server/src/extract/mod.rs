@@ -11,13 +11,16 @@ mod form;
 mod header;
 mod languages;
 mod matched_path;
+mod matrix;
 mod media;
 mod path;
+mod peer_gone;
 mod produces;
 #[cfg(feature = "protobuf")]
 mod protobuf;
 mod query;
 mod rejection;
+mod shared;
 mod state;
 #[cfg(feature = "tls")]
 mod tls;
@@ -41,7 +44,9 @@ pub use form::Form;
 pub use header::{FromHeader, Header, HeaderFault};
 pub use languages::Languages;
 pub use matched_path::MatchedPath;
+pub use matrix::Matrix;
 pub use path::Path;
+pub use peer_gone::PeerGone;
 pub use produces::Produces;
 #[cfg(feature = "protobuf")]
 pub use protobuf::Protobuf;

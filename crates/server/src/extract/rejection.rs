@@ -27,6 +27,10 @@ pub enum Rejection {
     /// if it has more than [`Limits::form_fields`](crate::Limits::form_fields).
     #[error("the form does not fit")]
     Form(#[source] FieldError),
+    /// 400, the peer's fault: the matrix parameters do not have the fields or types that the handler takes. 414 if there are more than
+    /// [`Limits::form_fields`](crate::Limits::form_fields).
+    #[error("the matrix parameters do not fit")]
+    Matrix(#[source] FieldError),
     /// 431, the peer's fault: there are more cookies than [`Limits::form_fields`](crate::Limits::form_fields).
     #[error("there are more than {max} cookies{help}", help = Advice("send fewer"))]
     TooManyCookies {
@@ -103,8 +107,8 @@ impl Rejection {
     /// The status that the peer gets.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Query(error) if error.is_too_many() => StatusCode::URI_TOO_LONG,
-            Self::Path(_) | Self::Query(_) | Self::Header { .. } => StatusCode::BAD_REQUEST,
+            Self::Query(error) | Self::Matrix(error) if error.is_too_many() => StatusCode::URI_TOO_LONG,
+            Self::Path(_) | Self::Query(_) | Self::Matrix(_) | Self::Header { .. } => StatusCode::BAD_REQUEST,
             Self::Form(error) if error.is_too_many() => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Form(error) if error.is_no_text() => StatusCode::BAD_REQUEST,
             Self::Form(_) => StatusCode::UNPROCESSABLE_ENTITY,

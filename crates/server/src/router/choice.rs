@@ -106,6 +106,8 @@ fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
     let sent = request.headers().get_bytes("content-type");
     let takes = |of: &Arc<MediaType>| match sent {
         Some(sent) => std::str::from_utf8(sent).is_ok_and(|sent| of.includes_text(sent)),
+        // A query of no type means nothing (RFC 10008 section 2).
+        None if *request.method() == Method::QUERY => false,
         // Content without a type is a sequence of octets (RFC 9110 section 8.3).
         None => !request.has_body() || of.includes_text("application/octet-stream"),
     };

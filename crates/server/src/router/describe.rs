@@ -5,7 +5,7 @@ use super::{RouteError, Router, Serves};
 
 impl Router {
     /// All routes, one a line: method and path, where the handler was given, its [guards](crate::guards) and media types, its limits where
-    /// they are others than those of the server, and the layers around it, the outermost first. A
+    /// they are others than those of the server, the pool that it runs on if it has one, and the layers around it, the outermost first. A
     /// line `* (the router)` stands for what the router answers itself within the same layers: 404, 405 and `OPTIONS`. For the start of
     /// a program, and for a test that no route lacks a layer.
     ///
@@ -44,10 +44,13 @@ impl Table {
             if let Some(place) = served.place {
                 line.push_str(&format!(" at {place}"));
             }
-            for part in [served.conditions.clone(), served.limits.to_string()] {
+            for part in [served.note.clone(), served.limits.to_string()] {
                 if !part.is_empty() {
                     line.push_str(&format!(" {part}"));
                 }
+            }
+            if let Some(pool) = &served.pool {
+                line.push_str(&format!(" on the pool {}", pool.name));
             }
             let layers = served.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
             let layers: Vec<String> = layers.collect();

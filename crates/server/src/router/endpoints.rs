@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::choice::Choice;
 use super::layers::{Layers, UsedLayer};
 use super::{Entry, RouteError, Scope};
-use crate::conditions::Conditions;
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
+use crate::pooled::PoolUse;
 use crate::route_limits::{Gate, RouteLimits};
 
 /// The handlers that have passed the checks so far.
@@ -38,9 +38,9 @@ impl<'r> Endpoints<'r> {
         self.add_within(within, name, entry, params)
     }
 
-    /// What is to be said of the conditions of a handler.
-    pub(super) fn note_conditions(&mut self, endpoint: EndpointId, conditions: &Conditions) {
-        self.served[endpoint.index()].conditions = conditions.to_string();
+    /// What the table of routes is to say of a handler.
+    pub(super) fn note(&mut self, endpoint: EndpointId, note: String) {
+        self.served[endpoint.index()].note = note;
     }
 
     /// Adds a handler within the layers of routers that need not be its own.
@@ -51,7 +51,7 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: usize,
     ) -> Result<EndpointId, RouteError> {
-        let HandlerParts { endpoint, needs, layers, limits, conditions: _ } = &entry.parts;
+        let HandlerParts { endpoint, needs, layers, limits, conditions: _, pool } = &entry.parts;
         if params == 0 && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
         }
@@ -63,7 +63,8 @@ impl<'r> Endpoints<'r> {
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
-        Ok(self.push(Served { serves, name, scope, layers, limits, gate, conditions: String::new(), place }))
+        let (note, pool) = (String::new(), pool.clone());
+        Ok(self.push(Served { serves, name, scope, layers, limits, gate, note, pool, place }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -84,18 +85,7 @@ impl<'r> Endpoints<'r> {
     /// Adds an endpoint of the router itself, within the layers of this scope.
     pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>, scope: usize) -> EndpointId {
         let layers = self.layers.around(scope).into();
-        let serves = Serves::Handler(endpoint);
-        let (name, limits) = (RouteName::router(), RouteLimits::default());
-        self.push(Served {
-            serves,
-            name,
-            scope,
-            layers,
-            limits,
-            gate: None,
-            conditions: String::new(),
-            place: None,
-        })
+        self.push(Served::of_router(Serves::Handler(endpoint), RouteName::router(), scope, layers))
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
@@ -105,18 +95,7 @@ impl<'r> Endpoints<'r> {
         }
         // Unlike those of a route, they see no path parameters.
         let layers = self.layers.add_of_route(within, 0, 0)?.into();
-        let (serves, name) = (Serves::Routes, RouteName::server());
-        let limits = RouteLimits::default();
-        Ok(Some(self.push(Served {
-            serves,
-            name,
-            scope: 0,
-            layers,
-            limits,
-            gate: None,
-            conditions: String::new(),
-            place: None,
-        })))
+        Ok(Some(self.push(Served::of_router(Serves::Routes, RouteName::server(), 0, layers))))
     }
 
     /// Adds what chooses among other endpoints.
@@ -127,17 +106,7 @@ impl<'r> Endpoints<'r> {
     ) -> EndpointId {
         let serves = Serves::Choice(self.choices.len());
         self.choices.push(choice(EndpointId(self.served.len() as u32)));
-        let (layers, limits) = (Box::default(), RouteLimits::default());
-        self.push(Served {
-            serves,
-            name,
-            scope: 0,
-            layers,
-            limits,
-            gate: None,
-            conditions: String::new(),
-            place: None,
-        })
+        self.push(Served::of_router(serves, name, 0, Box::default()))
     }
 
     fn push(&mut self, served: Served) -> EndpointId {
@@ -170,10 +139,20 @@ pub(crate) struct Served {
     pub(crate) limits: RouteLimits,
     /// If requests at once are limited.
     pub(crate) gate: Option<Arc<Gate>>,
-    /// Its conditions as text.
-    pub(super) conditions: String,
+    /// For the table of routes, such as its conditions.
+    pub(super) note: String,
+    /// If its handler runs on one.
+    pub(crate) pool: Option<PoolUse>,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
+}
+
+impl Served {
+    /// An endpoint of the router itself.
+    fn of_router(serves: Serves, name: RouteName, scope: usize, layers: Box<[UsedLayer]>) -> Self {
+        let (limits, note) = (RouteLimits::default(), String::new());
+        Self { serves, name, scope, layers, limits, gate: None, note, pool: None, place: None }
+    }
 }
 
 /// What an endpoint runs within its layers.

@@ -201,6 +201,35 @@ pub enum RouteError {
         /// What is wrong.
         fault: MediaTypeFault,
     },
+    /// A handler runs on a pool that the server does not have.
+    #[error(
+        "the handler of {route}, given at {place}, runs on the pool {pool:?}, which the server does not have{known}{help}",
+        known = known_pools(known),
+        help = Advice(format_args!("add .pool({pool:?}, PoolLimits::default()) to the server"))
+    )]
+    Pool {
+        /// Method and path.
+        route: String,
+        /// Where the handler was given.
+        place: &'static Location<'static>,
+        /// The name that it was given with.
+        pool: String,
+        /// The names of the pools that there are.
+        known: Vec<String>,
+    },
+    /// Two pools of one name.
+    #[error(
+        "there are two pools with the name {name:?}, given at {first} and at {second}{help}",
+        help = Advice("remove one of them, or give each a name of its own")
+    )]
+    PoolTwice {
+        /// The name of both.
+        name: String,
+        /// Where the first one was given.
+        first: &'static Location<'static>,
+        /// Where the second one was given.
+        second: &'static Location<'static>,
+    },
     /// The settings of a layer are wrong, or contradict each other.
     #[error("the layer {name}, given at {place}, {fault}")]
     Layer {
@@ -336,6 +365,11 @@ pub enum MediaTypeFault {
 /// The second path, if it is written in another way.
 fn other_spelling(path: &str, other: &str) -> String {
     if path == other { String::new() } else { format!(", there as {other}, which is the same path") }
+}
+
+/// The pools that there are, if there are any.
+fn known_pools(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (it has {})", names.join(", ")) }
 }
 
 /// The router of a fallback.

@@ -106,7 +106,7 @@ fn add(
             return Err(RouteError::FallbackTwice { prefix, first, second: entry.place });
         }
         let endpoint = endpoints.add(name, entry, 0)?;
-        endpoints.note_conditions(endpoint, &conditions);
+        endpoints.note(endpoint, conditions.to_string());
         candidates.push(Candidate { method: None, conditions, endpoint });
     }
     if let [Candidate { conditions, endpoint, .. }] = &candidates[..]

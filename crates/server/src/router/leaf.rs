@@ -5,6 +5,7 @@ use anywire_http::Method;
 use super::choice::{Candidate, Choice, Otherwise};
 use super::endpoints::{EndpointId, Endpoints, RouteName};
 use super::{Route, RouteError, own};
+use crate::conditions::GivenTypes;
 
 /// All methods of one path.
 pub(super) struct Leaf {
@@ -18,6 +19,8 @@ pub(super) struct Leaf {
     /// Of all handlers.
     endpoints: Box<[EndpointId]>,
     pub(super) params: Vec<Box<str>>,
+    /// A handler takes matrix parameters, which the look-up then ignores.
+    pub(super) ignores_matrix: bool,
     /// The fallbacks of nested routers that come before it.
     pub(super) yields_to: Box<[EndpointId]>,
 }
@@ -31,11 +34,18 @@ impl Leaf {
         endpoints: &mut Endpoints<'_>,
     ) -> Result<Self, RouteError> {
         let params = param_names(normal);
+        let ignores_matrix = routes.iter().any(|route| route.entry.parts.needs.takes_matrix());
         let mut candidates: Vec<Candidate> = Vec::with_capacity(routes.len());
-        for (place, Route { path, method, entry }) in routes.iter().enumerate() {
+        for (place, Route { path, method, entry, redirects }) in routes.iter().enumerate() {
             let name = method.as_ref().map_or("*", Method::as_str);
             let name = RouteName { method: name.into(), path: path.as_str().into() };
-            let conditions = endpoints.conditions(&name.to_string(), entry, &params)?;
+            let mut conditions = endpoints.conditions(&name.to_string(), entry, &params)?;
+            if *redirects {
+                conditions = conditions.guards_alone();
+            } else if *method == Some(Method::QUERY) {
+                // Of any type, and it has to say which (RFC 10008 section 2).
+                conditions.consumes.get_or_insert_with(|| GivenTypes::new("*/*", entry.place));
+            }
             let is_same =
                 |other: &Candidate| other.method == *method && other.conditions.are_same(&conditions);
             if let Some(first) = candidates.iter().position(is_same) {
@@ -49,7 +59,8 @@ impl Leaf {
                 });
             }
             let endpoint = endpoints.add(name, entry, params.len())?;
-            endpoints.note_conditions(endpoint, &conditions);
+            endpoints
+                .note(endpoint, if *redirects { "redirects".to_owned() } else { conditions.to_string() });
             candidates.push(Candidate { method: method.clone(), conditions, endpoint });
         }
         let all = candidates.iter().map(|candidate| candidate.endpoint).collect();
@@ -78,7 +89,8 @@ impl Leaf {
             |(method, endpoint): (Option<Method>, Option<EndpointId>)| Some((method?, endpoint.or(choice)?));
         let methods = direct.into_iter().filter_map(of_method).collect();
         let yields_to = Box::default();
-        let mut leaf = Self { methods, get: other, other, choice, endpoints: all, params, yields_to };
+        let mut leaf =
+            Self { methods, get: other, other, choice, endpoints: all, params, ignores_matrix, yields_to };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }

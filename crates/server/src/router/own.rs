@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
 use crate::handler::{Endpoint, endpoint};
+use crate::layers::Problem;
 use crate::request::Request;
 
 /// To a path that no route has.
@@ -55,7 +56,7 @@ fn to_other_method(method: &Method, allow: &str) -> Response {
         Method::OPTIONS => Response::new(StatusCode::NO_CONTENT),
         _ => {
             let message = format!("this path does not answer {method}, it answers {allow}");
-            (StatusCode::METHOD_NOT_ALLOWED, message).into_response()
+            listing(StatusCode::METHOD_NOT_ALLOWED, message, "allowed", allow)
         }
     };
     set(&mut response, "allow", allow);
@@ -86,22 +87,30 @@ pub(super) fn refused() -> Arc<dyn Endpoint> {
             Refused::ContentType { takes } => {
                 let found = request.headers().get("content-type").unwrap_or("of no stated type").to_owned();
                 let message = format!("the content is {found}, this path takes {takes}");
-                let mut response = (StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response();
+                let mut response = listing(StatusCode::UNSUPPORTED_MEDIA_TYPE, message, "supported", &takes);
                 // RFC 9110 section 15.5.16, RFC 5789 section 3.1, and Linked Data Platform section 7.1.
                 set(&mut response, "accept", &takes);
                 match *request.method() {
                     Method::PATCH => set(&mut response, "accept-patch", &takes),
                     Method::POST => set(&mut response, "accept-post", &takes),
+                    // RFC 10008 section 3.
+                    Method::QUERY => set(&mut response, "accept-query", &takes),
                     _ => {}
                 }
                 response
             }
             Refused::Accept { offers } => {
                 let message = format!("this path offers {offers}, of which none is acceptable");
-                (StatusCode::NOT_ACCEPTABLE, message).into_response()
+                listing(StatusCode::NOT_ACCEPTABLE, message, "available", &offers)
             }
         }
     })
+}
+
+/// A refusal whose problem document has this list as a member.
+fn listing(status: StatusCode, message: String, member: &str, list: &str) -> Response {
+    let items: Vec<&str> = list.split(", ").collect();
+    Problem::new(status).detail(message).member(member, items).into_text()
 }
 
 fn set(response: &mut Response, name: &str, value: &str) {
@@ -109,4 +118,4 @@ fn set(response: &mut Response, name: &str, value: &str) {
     debug_assert!(set.is_ok(), "tokens and media types are values");
 }
 
-const NOTHING: &str = "nothing is here";
+pub(super) const NOTHING: &str = "nothing is here";

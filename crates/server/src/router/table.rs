@@ -5,12 +5,15 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use anywire_http::{Method, RequestHead, Response};
+use anywire_loops::Pool;
 
 use super::choice::{Choice, Otherwise, Outcome};
 use super::endpoints::{EndpointId, Endpoints, RouteName, Served, Serves};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
+use super::matrix::Bare;
+use super::pools::counts_from_arrival;
 use super::tree::Tree;
 use super::{Route, RouteError, Router, own, path};
 use crate::contained::drop_each;
@@ -33,7 +36,8 @@ impl Router {
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
         let mut endpoints = Endpoints::new(&self.scopes)?;
         let mut literals = Vec::new();
-        for (normal, routes) in self.by_path()? {
+        let redirects = self.redirects();
+        for (normal, routes) in by_path(self.routes.iter().chain(&redirects))? {
             let leaf = Leaf::new(&normal, leaves.len(), &routes, &mut endpoints)?;
             if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
                 literals.push(Literal { path: normal.as_str().into(), get: leaf.get, leaf: leaves.len() });
@@ -53,10 +57,12 @@ impl Router {
         // Within layers of a server, the route is looked up later.
         let hidden = if around.is_some() { std::mem::take(&mut literals) } else { Vec::new() };
         let tree = tree.build();
+        let (is_stamped, pools) = (endpoints.iter().any(counts_from_arrival), Vec::new());
         Ok(Table {
             tree,
             literals,
             hidden,
+            has_matrix: leaves.iter().any(|leaf| leaf.ignores_matrix),
             leaves,
             endpoints,
             choices,
@@ -65,6 +71,8 @@ impl Router {
             no_tunnel,
             around,
             states,
+            is_stamped,
+            pools,
         })
     }
 
@@ -84,22 +92,22 @@ impl Router {
         }
         Ok(())
     }
+}
 
-    /// The routes by the normal form of their path, in the order of each path's first route.
-    fn by_path(&self) -> Result<Vec<(String, Vec<&Route>)>, RouteError> {
-        let mut paths: Vec<(String, Vec<&Route>)> = Vec::with_capacity(self.routes.len());
-        let mut places: HashMap<String, usize> = HashMap::with_capacity(self.routes.len());
-        for route in &self.routes {
-            RouteError::check_path(&route.path, route.entry.place)?;
-            let normal = path::of_route(&route.path);
-            let place = *places.entry(normal.clone()).or_insert(paths.len());
-            match paths.get_mut(place) {
-                Some((_, routes)) => routes.push(route),
-                None => paths.push((normal, vec![route])),
-            }
+/// The routes by the normal form of their path, in the order of each path's first route.
+fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, Vec<&'r Route>)>, RouteError> {
+    let mut paths: Vec<(String, Vec<&Route>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for route in routes {
+        RouteError::check_path(&route.path, route.entry.place)?;
+        let normal = path::of_route(&route.path);
+        let place = *places.entry(normal.clone()).or_insert(paths.len());
+        match paths.get_mut(place) {
+            Some((_, routes)) => routes.push(route),
+            None => paths.push((normal, vec![route])),
         }
-        Ok(paths)
     }
+    Ok(paths)
 }
 
 /// The routes as they serve.
@@ -110,6 +118,8 @@ pub(crate) struct Table {
     /// The same, if layers of the server come before the look-up.
     hidden: Vec<Literal>,
     leaves: Vec<Leaf>,
+    /// A route ignores matrix parameters.
+    has_matrix: bool,
     endpoints: Vec<Served>,
     /// By their number.
     choices: Vec<Choice>,
@@ -121,6 +131,10 @@ pub(crate) struct Table {
     around: Option<EndpointId>,
     /// Of each router, and the router around it.
     states: Vec<(StateFactories, Option<usize>)>,
+    /// A handler has to know when its requests came.
+    pub(super) is_stamped: bool,
+    /// By endpoint: the pool that its handler runs on. Empty without a server.
+    pub(super) pools: Vec<Option<Pool>>,
 }
 
 impl Drop for Table {
@@ -244,6 +258,11 @@ impl Table {
     #[inline]
     fn search(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
+        if self.has_matrix
+            && let Some(matched) = self.find_without_matrix(head, names)
+        {
+            return matched;
+        }
         match self.tree.at(path) {
             // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that
             // another route has this text.
@@ -270,6 +289,25 @@ impl Table {
         let normal = path::of_request(path);
         let Ok(found) = self.tree.at(&normal) else { return self.unknown_path(head, &normal) };
         self.matched(*found.value, head, &normal, || in_original(path, &normal, &found, names))
+    }
+
+    /// Finds a route that takes the matrix parameters of the path, if it has some and no route has them in its own path.
+    #[cold]
+    fn find_without_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Option<Matched> {
+        let bare = Bare::of(head.path())?;
+        let normal = path::of_request(&bare.path);
+        let found = self.tree.at(&normal).ok()?;
+        let leaf = &self.leaves[*found.value];
+        if !leaf.ignores_matrix {
+            return None;
+        }
+        let params = || {
+            let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
+            let ranges = bare.in_original(path::in_original(&bare.path, ranges));
+            Params::new(Rc::clone(&names[*found.value]), ranges)
+        };
+        let params = if found.params.is_empty() { Params::default() } else { params() };
+        Some(Matched { endpoint: leaf.endpoint(head.method()), params })
     }
 
     /// What answers at a leaf, unless the path, which is in normal form, is an unknown one of a nested router.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops};
+use anywire_loops::{self as loops, Loops, Pool};
 use anywire_wire::{Address, ListenerHandle};
 use tokio::sync::oneshot;
 
@@ -56,6 +56,16 @@ impl ServerHandle {
     /// The loops that it runs on.
     pub fn loops(&self) -> &Loops {
         &self.loops
+    }
+
+    /// The pool of this name that it was given, to read its counters and to change its size.
+    pub fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools().find(|pool| pool.name() == name)
+    }
+
+    /// All its pools.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.services.pools().iter()
     }
 
     /// Its counters, summed over all loops and addresses.

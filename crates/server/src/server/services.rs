@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops, Task};
+use anywire_loops::{self as loops, Loops, Pool, Task};
 use anywire_wire::{Connection, ConnectionLimit};
 
 use crate::connection::ConnectionTask;
@@ -32,18 +32,20 @@ pub(super) struct Services {
     table: Arc<Table>,
     limits: Limits,
     hooks: Hooks,
+    pools: Vec<Pool>,
     connections: ConnectionLimit,
     live: Box<[Arc<Live>]>,
 }
 
 impl Services {
-    pub(super) fn new(table: Table, limits: Limits, hooks: Hooks, loops: usize) -> Self {
+    pub(super) fn new(table: Table, limits: Limits, hooks: Hooks, pools: Vec<Pool>, loops: usize) -> Self {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             table: Arc::new(table),
             connections: limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new),
             limits,
             hooks,
+            pools,
             live: (0..loops).map(|_| Arc::default()).collect(),
         }
     }
@@ -51,6 +53,11 @@ impl Services {
     /// The limit of connections, which all addresses share.
     pub(super) fn limit(&self) -> &ConnectionLimit {
         &self.connections
+    }
+
+    /// The pools that routes may run on.
+    pub(super) fn pools(&self) -> &[Pool] {
+        &self.pools
     }
 
     /// Serves a connection on the loop that it arrived on.
@@ -96,7 +103,12 @@ impl Services {
     async fn end_here(&self, deadline: Duration) -> usize {
         let service = self.here();
         service.end(Ending::Draining);
-        let _ = tokio::time::timeout(deadline, service.emptied()).await;
+        let grace = (deadline / 10).min(QUEUE_GRACE_MAX);
+        if tokio::time::timeout(deadline - grace, service.emptied()).await.is_err() {
+            // What waits for a thread will not be run in time. Its peers have a while to read that.
+            service.dispatch.end_waits();
+            let _ = tokio::time::timeout(grace, service.emptied()).await;
+        }
         service.end(Ending::Cut);
         service.emptied().await;
         let gone = all_here().borrow_mut().remove(&self.id);
@@ -110,5 +122,8 @@ impl Services {
 fn all_here() -> Rc<RefCell<HashMap<u64, Rc<Service>>>> {
     loops::local(RefCell::default)
 }
+
+/// How long before the deadline of a shutdown requests are refused that wait for a thread of a pool: a tenth of it, and at most this.
+const QUEUE_GRACE_MAX: Duration = Duration::from_secs(1);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);

@@ -185,6 +185,22 @@ fn an_inner_layer_replaces_the_codecs_of_an_outer_one() {
     }
 }
 
+#[test]
+fn what_a_handler_produces_is_chosen_by_the_router() {
+    let (json, plain) = ("application/json", "text/plain");
+    let router = Router::new()
+        .post("/both", echo.produces([plain, json]))
+        .post("/other", echo.produces("image/png"))
+        .format_parameter("format")
+        .layer(Codecs::new().json().with(Plain));
+    let served = serve(router);
+    assert_eq!(post(&served, "/both", [json, "*/*"], JSON).2, "2 tea");
+    assert_eq!(post(&served, "/both?format=json", [json, plain], JSON).2, JSON);
+    assert_eq!(post(&served, "/both", [json, "image/png"], JSON).0, 406);
+    // No codec writes what it says.
+    assert_eq!(post(&served, "/other", [json, "image/png"], JSON).0, 500);
+}
+
 type Log = Arc<Mutex<Vec<String>>>;
 
 /// Tells when it is asked, and changes or refuses what is of its name.

@@ -44,8 +44,8 @@ fn as_problem_documents() {
             "{request}"
         );
         let head = format!(r#"{{"type":"about:blank","title":"{title}","status":{status}"#);
-        let detail = if detail.is_empty() { "}".to_owned() } else { format!(r#","detail":"{detail}"}}"#) };
-        assert_eq!(reply.text, head + &detail, "{request}");
+        let detail = if detail.is_empty() { "}".to_owned() } else { format!(r#","detail":"{detail}""#) };
+        assert!(reply.text.starts_with(&(head + &detail)), "{request}: {}", reply.text);
         reply
     };
     problem("GET /nowhere/at/all", 404, "Not Found", "nothing is here");

@@ -3,9 +3,12 @@
 #[cfg(feature = "udp")]
 #[path = "../../../wire/tests/behaviours/again/mod.rs"]
 mod again;
+mod matrix_parameters_are_read;
+mod queries_have_content;
 #[cfg(feature = "udp")]
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
+mod slashes_lead_to_their_route;
 mod support;
 
 mod a_blocked_loop_costs_no_other_request_its_time;
@@ -49,6 +52,7 @@ mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;
 mod forged_datagrams_are_not_answered;
 mod forms_and_bodies_say_what_is_wrong;
+mod functions_run_on_pools;
 mod guards_choose_among_handlers;
 mod handlers_take_what_travels_with_a_request;
 mod head_and_body_leave_in_one_write;
