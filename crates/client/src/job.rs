@@ -114,12 +114,9 @@ impl Job {
     }
 
     /// Whether it may be sent again after its connection was lost without a response: the peer cannot have seen it, or it is
-    /// idempotent (RFC 9110 section 9.2.2).
+    /// idempotent (RFC 9110 section 9.2.2, RFC 10008).
     pub(crate) fn may_resend(&self) -> bool {
-        use Method as M;
-        let is_idempotent =
-            matches!(self.request.method, M::GET | M::HEAD | M::PUT | M::DELETE | M::OPTIONS | M::TRACE);
-        (!self.sent || is_idempotent) && self.is_wanted()
+        (!self.sent || self.request.method.is_idempotent()) && self.is_wanted()
     }
 
     /// Ends the call. A caller who is gone does not mind.

@@ -71,9 +71,10 @@ impl<'h> Accept<'h> {
     /// The weight of an offer is that of the most specific range that includes it: one with more parameters before one with
     /// fewer, `type/subtype` before `type/*` before `*/*`. A weight of 0 refuses. Of offers with the same weight, the one that a more specific
     /// range names is better (`text/html, */*` prefers `text/html`), then the one that stands first.
-    pub fn best<'m>(&self, offers: &'m [MediaType]) -> Option<&'m MediaType> {
+    pub fn best<'m>(&self, offers: impl IntoIterator<Item = &'m MediaType>) -> Option<&'m MediaType> {
+        let mut offers = offers.into_iter();
         if self.ranges.is_empty() {
-            return offers.first();
+            return offers.next();
         }
         let mut best: Option<((u16, Specificity), &MediaType)> = None;
         for offer in offers {
@@ -89,7 +90,7 @@ impl<'h> Accept<'h> {
 
     /// Whether this type is not refused.
     pub fn accepts(&self, offer: &MediaType) -> bool {
-        self.best(std::slice::from_ref(offer)).is_some()
+        self.best([offer]).is_some()
     }
 
     /// The most specific range that includes this type, and the weight of that. Of two ranges that are alike the greater weight.

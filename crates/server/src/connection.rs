@@ -70,6 +70,9 @@ impl Future for ConnectionTask {
             this.key = Some(this.service.register(cx.waker().clone()));
         }
         if let State::Http(http) = &mut this.state {
+            if this.service.is_replaced() {
+                this.service = this.service.newest();
+            }
             let Some((continuation, endpoint, received)) = ready!(http.poll(&this.service, cx)) else {
                 this.close();
                 return Poll::Ready(());

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{self, Arc};
 
 use anywire_wire::{Address, Connection, Credentials, Negotiated};
 use tokio::sync::Notify;
@@ -88,6 +88,8 @@ pub(crate) struct Contexts {
     body_limit_bytes: usize,
     /// By endpoint: the same, of routes that have limits of their own. Empty if none has.
     own_body_limits: Vec<usize>,
+    /// An extractor takes at most so many fields of a query or a form, and cookies.
+    pub(crate) form_fields_max: usize,
     pub(crate) counters: Arc<Live>,
     /// How many interim responses a handler sends at most.
     interim_responses: usize,
@@ -99,26 +101,39 @@ pub(crate) struct Contexts {
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
     gone: RefCell<HashMap<ContextId, Weak<Watch>>>,
+    /// The same for threads of pools: for requests whose handler gave them a way to ask.
+    gone_flags: RefCell<HashMap<ContextId, sync::Weak<AtomicBool>>>,
     /// Whether the server has begun to shut down.
     pub(crate) stopping: Rc<Watch>,
+    /// Whether it is too late to wait for a thread of a pool.
+    pub(crate) waits_no_more: Rc<Watch>,
 }
 
 impl Contexts {
+    /// Those of a loop. They go on where those of the routes before these are, if there are any.
     pub(crate) fn new(
         states: States,
         paths: Vec<Option<Rc<str>>>,
         limits: &Limits,
         own_body_limits: Vec<usize>,
         counters: Arc<Live>,
+        before: Option<&Self>,
     ) -> Rc<Self> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let mut contexts = Self::empty(id);
         contexts.states = states;
         contexts.paths = paths;
         contexts.body_limit_bytes = limits.body_bytes;
+        contexts.form_fields_max = limits.form_fields;
         contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
+        // Connections keep those that they have, and are told once of the end of the server.
+        if let Some(before) = before {
+            contexts.stopping = Rc::clone(&before.stopping);
+            // Requests of the routes before these may make some more.
+            contexts.made.set(before.made.get() + (1 << 32));
+        }
         let contexts = Rc::new(contexts);
         // Not if the thread is ending: then no request is put together on it either.
         let _ = HERE.try_with(|here| here.borrow_mut().insert(contexts.id, Rc::downgrade(&contexts)));
@@ -132,6 +147,7 @@ impl Contexts {
             paths: Vec::new(),
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
+            form_fields_max: Limits::default().form_fields,
             counters: Arc::default(),
             interim_responses: Limits::default().interim_responses,
             opened: Opened::default(),
@@ -139,7 +155,9 @@ impl Contexts {
             returned: Cell::default(),
             made: Cell::default(),
             gone: RefCell::default(),
+            gone_flags: RefCell::default(),
             stopping: Rc::default(),
+            waits_no_more: Rc::default(),
         }
     }
 
@@ -212,6 +230,37 @@ impl Contexts {
         let new = Rc::default();
         gone.insert(id, Rc::downgrade(&new));
         new
+    }
+
+    /// Tells a request that its peer has gone. It may ask as long as the returned value is kept.
+    pub(crate) fn peer_gone(&self, id: ContextId) -> Rc<Watch> {
+        let gone = self.gone(id);
+        gone.notify();
+        self.leave(id);
+        gone
+    }
+
+    /// The same as [`gone`](Self::gone), for other threads.
+    fn gone_flag(&self, id: ContextId) -> Arc<AtomicBool> {
+        let mut flags = self.gone_flags.borrow_mut();
+        if let Some(known) = flags.get(&id).and_then(sync::Weak::upgrade) {
+            return known;
+        }
+        if flags.len() == flags.capacity() {
+            flags.retain(|_, kept| kept.strong_count() > 0);
+        }
+        let new = Arc::default();
+        flags.insert(id, Arc::downgrade(&new));
+        new
+    }
+
+    /// Tells the threads that work for a request that nobody waits for them. The next request of its connection is another one.
+    #[cold]
+    pub(crate) fn leave(&self, id: ContextId) {
+        let flag = self.gone_flags.borrow_mut().remove(&id);
+        if let Some(flag) = flag.and_then(|flag| flag.upgrade()) {
+            flag.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -307,6 +356,21 @@ impl RequestContext {
         self.contexts.gone(self.held().id)
     }
 
+    /// The same, for other threads.
+    pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
+        self.contexts.gone_flag(self.held().id)
+    }
+
+    /// Tells its threads, once it is dropped, that nobody waits for them.
+    pub(crate) fn leaving(&self) -> Leaving {
+        Leaving { contexts: Rc::clone(&self.contexts), id: Some(self.held().id) }
+    }
+
+    /// Whether it is too late to wait for a thread of a pool.
+    pub(crate) fn waits_no_more(&self) -> Rc<Watch> {
+        Rc::clone(&self.contexts.waits_no_more)
+    }
+
     /// Begins to take interim responses of this request. Without a server nobody hears them.
     pub(crate) fn open_interim(&self) -> Rc<Interim> {
         let contexts = &*self.contexts;
@@ -347,6 +411,27 @@ impl fmt::Debug for RequestContext {
 impl Drop for RequestContext {
     fn drop(&mut self) {
         self.contexts.returned.set(self.held.take());
+    }
+}
+
+/// A handler whose threads are to know if it is dropped before it has ended.
+pub(crate) struct Leaving {
+    contexts: Rc<Contexts>,
+    id: Option<ContextId>,
+}
+
+impl Leaving {
+    /// It has ended.
+    pub(crate) fn has_ended(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.contexts.leave(id);
+        }
     }
 }
 

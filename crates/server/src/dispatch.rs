@@ -7,7 +7,9 @@
 
 mod faults;
 mod gated;
+mod older;
 mod routing;
+mod stamped;
 
 use std::cell::{Cell, OnceCell};
 use std::hint::cold_path;
@@ -18,7 +20,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
 use anywire_http::{Body, Headers, Method, RequestHead, Response, StatusCode};
-use anywire_loops::{Label, Work};
+use anywire_loops::{Label, Pool, Work};
 
 use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Peer, Watch};
@@ -34,7 +36,9 @@ use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Served, Serves, Table, UsedLayer};
 
 use self::gated::Gated;
+use self::older::Older;
 pub(crate) use self::routing::Routing;
+use self::stamped::Stamped;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
@@ -52,6 +56,8 @@ pub(crate) struct Dispatch {
     counters: Arc<Live>,
     observers: Rc<Observers>,
     refusals: Refusals,
+    /// Routes before these, which may still answer requests.
+    older: Vec<Rc<Older>>,
     /// Exchanges are observed.
     is_observed: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
@@ -61,16 +67,17 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// Routes with a state of each type, on a server with these limits.
     pub(crate) fn new(table: Arc<Table>, limits: &Limits, counters: Arc<Live>) -> Self {
-        Self::hooked(table, limits, counters, Rc::default(), Refusals::default())
+        Self::hooked(table, limits, counters, Rc::default(), Refusals::default(), None)
     }
 
-    /// The same, with what a program has hooked up.
+    /// The same, with what a program has hooked up, in the place of the routes before these.
     pub(crate) fn hooked(
         table: Arc<Table>,
         limits: &Limits,
         counters: Arc<Live>,
         observers: Rc<Observers>,
         refusals: Refusals,
+        before: Option<&Rc<Self>>,
     ) -> Self {
         let all = table.all_served();
         let mut own_limits: Vec<_> = all.iter().map(|served| served.limits.of_server(limits)).collect();
@@ -87,11 +94,19 @@ impl Dispatch {
                 .names()
                 .map(|name| FreeSlots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
-            layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
+            layers: Self::kept_layers(&table, before),
             routed: Cell::default(),
-            contexts: Contexts::new(states, paths, limits, own_body_limits, Arc::clone(&counters)),
+            contexts: Contexts::new(
+                states,
+                paths,
+                limits,
+                own_body_limits,
+                Arc::clone(&counters),
+                before.map(|before| &*before.contexts),
+            ),
             table,
             counters,
+            older: Self::older_than(before),
             is_observed: !observers.is_empty(),
             observers,
             refusals,
@@ -185,8 +200,22 @@ impl Dispatch {
     #[inline]
     pub(crate) fn begins(&self, endpoint: Option<EndpointId>) {
         if let Some(endpoint) = endpoint {
-            self.work.begins(self.slots[endpoint.index()].label());
+            match self.is_own(endpoint) {
+                true => self.work.begins(self.slots[endpoint.index()].label()),
+                false => self.begins_older(endpoint),
+            }
         }
+    }
+
+    /// Which routes of the server these are.
+    pub(crate) fn generation(&self) -> u8 {
+        self.table.generation()
+    }
+
+    /// Whether it is of these routes, and not of such that they have replaced.
+    #[inline]
+    fn is_own(&self, endpoint: EndpointId) -> bool {
+        endpoint.generation() == self.table.generation()
     }
 
     /// The loop no longer runs code of a handler.
@@ -200,10 +229,24 @@ impl Dispatch {
         self.contexts.stopping.notify();
     }
 
+    /// Tells the functions that wait for a thread of a pool that there is no time left for them.
+    pub(crate) fn end_waits(&self) {
+        self.contexts.waits_no_more.notify();
+    }
+
+    /// The pool that this handler runs on, if it runs on one.
+    pub(crate) fn pool(&self, endpoint: EndpointId) -> Option<Pool> {
+        self.table.pool(endpoint).cloned()
+    }
+
     /// The limits of this handler's route, if they are not those of the server.
     #[inline]
     pub(crate) fn own_limits(&self, endpoint: Option<EndpointId>) -> Option<&Limits> {
-        self.own_limits.get(endpoint?.index())?.as_ref()
+        let endpoint = endpoint?;
+        if !self.is_own(endpoint) {
+            return self.older_limits(endpoint);
+        }
+        self.own_limits.get(endpoint.index())?.as_ref()
     }
 
     /// Whether each request has an exchange to begin.
@@ -240,6 +283,9 @@ impl Dispatch {
 
     /// The path of the route of this handler.
     fn route(&self, endpoint: EndpointId) -> Option<&Rc<str>> {
+        if !self.is_own(endpoint) {
+            return self.older(endpoint)?.paths.get(endpoint.index())?.as_ref();
+        }
         self.contexts.paths[endpoint.index()].as_ref()
     }
 
@@ -249,7 +295,7 @@ impl Dispatch {
         if !self.refusals.has_hook() {
             return refusal.response();
         }
-        let name = endpoint.map(|endpoint| self.table.name(endpoint)).filter(|name| *name.method != *"*");
+        let name = endpoint.and_then(|endpoint| self.name_of(endpoint)).filter(|name| *name.method != *"*");
         let method = name.and_then(|name| Method::from_bytes(name.method.as_bytes()).ok());
         let route = endpoint.and_then(|endpoint| self.route(endpoint)).map(AsRef::as_ref);
         let refusal = Refusal { method: method.as_ref(), route, ..*refusal };
@@ -283,21 +329,27 @@ impl Dispatch {
     fn new_slot(self: &Rc<Self>, endpoint: EndpointId) -> thread::Result<Slot> {
         catch_unwind(AssertUnwindSafe(|| {
             let served = self.table.served(endpoint);
-            let slot = self.slot_of(served, endpoint);
+            let mut slot = self.slot_of(served, endpoint);
+            if self.table.is_stamped(served) {
+                slot = Box::pin(Stamped(slot));
+            }
             let Some(gate) = &served.gate else { return slot };
             Box::pin(Gated::new(slot, Arc::clone(gate), Rc::downgrade(self), endpoint))
         }))
     }
 
     fn slot_of(self: &Rc<Self>, served: &Served, endpoint: EndpointId) -> Slot {
+        let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         let centre = match &served.serves {
-            Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(),
+            Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(&owner),
             Serves::Handler(handler) => {
                 Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
             }
             Serves::Routes => Centre::Routes,
+            Serves::Choice(choice) => {
+                return Box::pin(Routing::among(Rc::downgrade(self), *choice, endpoint));
+            }
         };
-        let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
     }
 
@@ -442,9 +494,7 @@ impl Invocation {
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
     pub(crate) fn peer_gone(&self) -> Rc<Watch> {
-        let gone = self.dispatch.contexts.gone(self.context);
-        gone.notify();
-        gone
+        self.dispatch.contexts.peer_gone(self.context)
     }
 
     /// Cancels a handler whose deadline has passed. Returns the response for its peer, whose context is this one, unless the
@@ -463,6 +513,7 @@ impl Invocation {
 impl Drop for Invocation {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
+            self.dispatch.contexts.leave(self.context);
             self.dispatch.drop_slot(self.endpoint, slot);
         }
     }

@@ -25,6 +25,8 @@ pub struct Limits {
     /// Largest body that an extractor collects into memory, in bytes (4 MiB). A streamed body has no limit here: it
     /// is never held.
     pub body_bytes: usize,
+    /// Fields of a query or a form, and cookies, that an extractor takes (1,000 each). More would be cheap to send and costly to hold.
+    pub form_fields: usize,
     /// How much of a body that the handler left unread is read and thrown away to keep the connection (64 KiB);
     /// beyond it the connection is closed after the response.
     pub drain_bytes: u64,
@@ -77,6 +79,7 @@ impl Default for Limits {
         Self {
             head: HeadLimits::default(),
             body_bytes: 4 * 1024 * 1024,
+            form_fields: 1000,
             drain_bytes: 64 * 1024,
             body_in_flight_bytes: 64 * 1024,
             connections: None,

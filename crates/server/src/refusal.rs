@@ -60,6 +60,13 @@ pub enum RefusalKind {
     /// [`RouteLimits::concurrency`](crate::RouteLimits::concurrency) requests of its route were in work: 503, with
     /// `Retry-After: 1` unless the response is given another one.
     Concurrency,
+    /// As many requests waited for the threads of its [pool](crate::Blocking::on_pool) as may: 503, with `Retry-After: 1` unless the
+    /// response is given another one.
+    PoolFull,
+    /// No thread of its pool was free before its [queue deadline](crate::OnPool::queue_deadline): 503, with `Retry-After` as well.
+    QueueDeadline,
+    /// It waited for a thread of its pool when the server, or the pool, ended: 503, with `Retry-After` as well.
+    PoolStopped,
     /// The handler was not ready at [`Limits::handler_timeout`](crate::Limits::handler_timeout): 503.
     HandlerTimeout,
 }
@@ -79,6 +86,9 @@ impl RefusalKind {
             Self::Unsendable => "unsendable",
             Self::HandlerTimeout => "handler_timeout",
             Self::Concurrency => "concurrency",
+            Self::PoolFull => "pool_full",
+            Self::QueueDeadline => "queue_deadline",
+            Self::PoolStopped => "pool_stopped",
         }
     }
 
@@ -89,7 +99,12 @@ impl RefusalKind {
             | Self::UpgradeWithBody
             | Self::NoProtocol
             | Self::RequestBody => Fault::Peer,
-            Self::TooLarge | Self::HandlerTimeout | Self::Concurrency => Fault::Limit,
+            Self::TooLarge
+            | Self::HandlerTimeout
+            | Self::Concurrency
+            | Self::PoolFull
+            | Self::QueueDeadline
+            | Self::PoolStopped => Fault::Limit,
             Self::ResponseBody | Self::Panic | Self::Unsendable => Fault::Caller,
         }
     }

@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::{ContextId, Contexts, RequestContext};
+use crate::context::{ContextId, Contexts, Leaving, Place, RequestContext};
 use crate::extract::StatesId;
 use crate::interim::Interim;
 use crate::router::EndpointId;
@@ -232,7 +233,7 @@ impl Parts {
     }
 
     /// All path parameters in the order of the route, still percent-encoded.
-    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let path = self.params.path().unwrap_or_else(|| self.path());
         self.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
@@ -297,6 +298,27 @@ impl Parts {
         async move { stopping.wait().await }
     }
 
+    /// Whether the peer has gone, for other threads.
+    pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
+        self.context.gone_flag()
+    }
+
+    /// Tells the threads of this request, once it is dropped, that nobody waits for them.
+    pub(crate) fn leaving(&self) -> Leaving {
+        self.context.leaving()
+    }
+
+    /// Ready once it is too late to wait for a thread of a pool.
+    pub(crate) fn waits_no_more(&self) -> impl Future<Output = ()> + use<> {
+        let watch = self.context.waits_no_more();
+        async move { watch.wait().await }
+    }
+
+    /// Where the request is from.
+    pub(crate) fn place(&self) -> Place {
+        self.context.place()
+    }
+
     /// The path of the route; `None` in a fallback.
     pub(crate) fn matched_path(&self) -> Option<&Rc<str>> {
         self.context.server().paths.get(self.endpoint.index())?.as_ref()
@@ -321,6 +343,12 @@ impl Parts {
         self.params = params;
     }
 
+    /// Another handler of the same route answers.
+    pub(crate) fn set_endpoint(&mut self, endpoint: EndpointId) {
+        self.endpoint = endpoint;
+        self.states = StatesId::of_endpoint(endpoint);
+    }
+
     /// Which of these contexts it has, if any.
     pub(crate) fn context_in(&self, contexts: &Contexts) -> Option<ContextId> {
         self.context.id_in(contexts)
@@ -338,5 +366,9 @@ impl Parts {
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.server().body_limit_bytes(self.endpoint)
+    }
+
+    pub(crate) fn form_fields_max(&self) -> usize {
+        self.context.server().form_fields_max
     }
 }

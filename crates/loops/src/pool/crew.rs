@@ -52,7 +52,8 @@ struct Seat {
 
 /// What a thread does next.
 enum Turn {
-    Run(Waiting),
+    /// Run this, at this time.
+    Run(Waiting, Instant),
     /// Sleep until called.
     Sleep,
     /// Look again: too many late ones were in front.
@@ -127,11 +128,13 @@ impl Crew {
         removed.is_some()
     }
 
-    /// Takes a function out of the queue that nobody wants.
-    pub(super) fn remove_abandoned(&self, number: u64) {
+    /// Takes a function out of the queue that nobody wants. Returns false if a thread has it.
+    pub(super) fn remove_abandoned(&self, number: u64) -> bool {
         let mut state = self.state();
         let removed = state.queue.remove(number);
         state.counters.abandoned += u64::from(removed.is_some());
+        drop(state);
+        removed.is_some()
     }
 
     pub(super) fn resize(self: &Arc<Self>, threads: usize) -> io::Result<()> {
@@ -142,7 +145,7 @@ impl Crew {
             let crew = Arc::clone(self);
             let started = thread::Builder::new()
                 .name(format!("{}-{number}", self.name))
-                .spawn(move || Worker::default().work_on(&crew));
+                .spawn(move || Worker::new().work_on(&crew));
             if let Err(error) = started {
                 state.threads_wanted = state.threads;
                 return Err(error);
@@ -194,15 +197,18 @@ impl Crew {
         waiting.iter().for_each(|waiting| waiting.job.refuse(PoolError::Stopped));
     }
 
+    /// The function of a thread was not wanted.
+    fn count_abandoned(&self) {
+        self.state().counters.abandoned += 1;
+    }
+
     /// What the thread of this seat does next, behind a function that has ended. Functions that are found late go to `late`.
     fn next(&self, seat: &Arc<Seat>, ended: Option<Ended>, now: Instant, late: &mut Vec<Waiting>) -> Turn {
         let mut state = self.state();
         if let Some(ended) = ended {
             state.busy -= 1;
-            let counters = &mut state.counters;
-            counters.ended += 1;
-            counters.panics += u64::from(ended.has_panicked);
-            counters.abandoned += u64::from(ended.is_abandoned);
+            state.counters.ended += u64::from(ended != Ended::Unwanted);
+            state.counters.panics += u64::from(ended == Ended::Panicked);
         }
         if state.threads > state.threads_wanted || state.is_stopped {
             state.threads -= 1;
@@ -217,7 +223,7 @@ impl Crew {
             match state.queue.pop(order, now) {
                 Some(Next::Job(waiting)) => {
                     state.busy += 1;
-                    return Turn::Run(waiting);
+                    return Turn::Run(waiting, now);
                 }
                 Some(Next::Late(waiting)) => {
                     state.counters.rejected_late += 1;
@@ -257,41 +263,56 @@ impl Seat {
 }
 
 /// What a thread has in hand.
-#[derive(Default)]
 struct Worker {
-    /// It has ended, and its task does not know: before that the thread is free for the next one.
-    ended: Option<(Arc<dyn Run>, Ended)>,
+    seat: Arc<Seat>,
+    /// It runs a function.
+    is_busy: bool,
     late: Vec<Waiting>,
 }
 
 impl Worker {
-    /// The life of a thread.
-    fn work_on(mut self, crew: &Crew) {
-        let seat = Arc::new(Seat { thread: thread::current(), is_called: AtomicBool::new(false) });
-        // All code of users is contained where it is called. Should a panic get here, the thread is as good as a new one.
-        while contain("a thread of a pool", || self.work(crew, &seat)).is_err() {}
+    fn new() -> Self {
+        let seat = Seat { thread: thread::current(), is_called: AtomicBool::new(false) };
+        Self { seat: Arc::new(seat), is_busy: false, late: Vec::new() }
     }
 
-    fn work(&mut self, crew: &Crew, seat: &Arc<Seat>) {
+    /// The life of a thread.
+    fn work_on(mut self, crew: &Crew) {
+        // All code of users is contained where it is called. Should a panic get here, the thread is as good as a new one.
+        while contain("a thread of a pool", || self.work(crew)).is_err() {}
+    }
+
+    fn work(&mut self, crew: &Crew) {
+        let mut turn = Turn::Again;
         loop {
-            let now = Instant::now();
-            let ended = self.ended.take();
-            let turn = crew.next(seat, ended.as_ref().map(|(_, how)| *how), now, &mut self.late);
-            if let Some((job, _)) = ended {
-                job.deliver();
-            }
-            self.late.drain(..).for_each(|late| late.job.refuse(PoolError::Late));
-            match turn {
-                Turn::Run(Waiting { job, queued_at }) => {
+            turn = match turn {
+                Turn::Run(Waiting { job, queued_at }, now) => {
                     crew.times.record(now.saturating_duration_since(queued_at));
-                    let how = run_present(&job);
-                    self.ended = Some((job, how));
+                    let mut next = Turn::Again;
+                    if run_present(job, &mut |ended| next = self.look(crew, Some(ended))) {
+                        crew.count_abandoned();
+                    }
+                    next
                 }
-                Turn::Sleep => seat.sleep(),
-                Turn::Again => {}
+                Turn::Sleep => {
+                    self.seat.sleep();
+                    Turn::Again
+                }
+                Turn::Again => {
+                    let ended = std::mem::take(&mut self.is_busy).then_some(Ended::Panicked);
+                    self.look(crew, ended)
+                }
                 Turn::End => return,
-            }
+            };
+            self.late.drain(..).for_each(|late| late.job.refuse(PoolError::Late));
         }
+    }
+
+    /// Looks what follows.
+    fn look(&mut self, crew: &Crew, ended: Option<Ended>) -> Turn {
+        let turn = crew.next(&self.seat, ended, Instant::now(), &mut self.late);
+        self.is_busy = matches!(turn, Turn::Run(..));
+        turn
     }
 }
 

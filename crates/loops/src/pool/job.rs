@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
 use super::PoolError;
@@ -12,11 +12,9 @@ use crate::handle::LoopHandle;
 
 /// A function as the threads of a pool see it.
 pub(super) trait Run: Send + Sync {
-    /// Runs it on the calling thread. Its result is kept until [`deliver`](Self::deliver) is called.
-    fn run(&self) -> Ended;
-
-    /// Wakes the task that waits for the result.
-    fn deliver(&self);
+    /// Runs it on the calling thread. Calls `ended` when it has ended, or is not wanted, and then wakes the task that waits for the
+    /// result: by then the thread is free for what that task gives it. Returns whether the result was not wanted.
+    fn run(&self, ended: &mut dyn FnMut(Ended)) -> bool;
 
     /// Ends it with this error, if it has not run.
     fn refuse(&self, why: PoolError);
@@ -28,7 +26,7 @@ pub(super) trait Run: Send + Sync {
 /// The same, as the task sees it that waits for the result.
 pub(super) trait Awaited<T>: Run {
     /// The task waits. Called before a thread can get the function.
-    fn wait(&self, waiter: Waiter);
+    fn wait(&self, waker: &Waker);
 
     /// The result once it is delivered; else the waker to be woken then.
     fn poll(&self, waker: &Waker) -> Poll<Result<T, PoolError>>;
@@ -38,22 +36,26 @@ pub(super) trait Awaited<T>: Run {
 }
 
 /// How a function ended.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Ended {
-    pub(super) has_panicked: bool,
-    /// Nobody waited for it.
-    pub(super) is_abandoned: bool,
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was not wanted, and has not run.
+    Unwanted,
+    Returned,
+    Panicked,
 }
 
 /// A function and its result.
-pub(super) struct Job<F, T>(Mutex<Stage<F, T>>);
+pub(super) struct Job<F, T> {
+    stage: Mutex<Stage<F, T>>,
+    /// The loop of the task that waits. Woken through the inbox of that, many results wake a loop once. It stays here, so that its count
+    /// of references is written by that loop alone.
+    home: OnceLock<LoopHandle>,
+}
 
 enum Stage<F, T> {
     New(F),
     Waits(F, Waiter),
     Runs(Waiter),
-    /// It has ended, and that is not to be known yet: its thread is not free.
-    Ended(Outcome<T>, Waiter),
     Delivered(Outcome<T>),
     /// The result was taken, or is not wanted.
     Gone,
@@ -62,34 +64,27 @@ enum Stage<F, T> {
 type Outcome<T> = Result<T, PoolError>;
 
 /// A task that waits for a result.
-pub(super) struct Waiter {
+struct Waiter {
     waker: Waker,
-    /// The loop it runs on. Woken through the inbox of that, many results wake a loop once.
-    home: Option<LoopHandle>,
-}
-
-impl Waiter {
-    /// The task of the present loop, or of any other runtime.
-    pub(super) fn new(waker: &Waker) -> Self {
-        Self { waker: waker.clone(), home: crate::current() }
-    }
-
-    fn wake(self) {
-        match self.home {
-            Some(home) => home.wake(self.waker),
-            None => contained::wake(self.waker),
-        }
-    }
+    /// It runs on the loop of the job. If not, it is woken from anywhere.
+    is_at_home: bool,
 }
 
 impl<F, T> Job<F, T> {
     pub(super) fn new(function: F) -> Self {
-        Self(Mutex::new(Stage::New(function)))
+        Self { stage: Mutex::new(Stage::New(function)), home: OnceLock::new() }
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage<F, T>> {
         // No code of users runs under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, waiter: Waiter) {
+        match self.home.get().filter(|_| waiter.is_at_home) {
+            Some(home) => home.wake(waiter.waker),
+            None => contained::wake(waiter.waker),
+        }
     }
 }
 
@@ -98,7 +93,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    fn run(&self) -> Ended {
+    fn run(&self, ended: &mut dyn FnMut(Ended)) -> bool {
         let function = {
             let mut stage = self.stage();
             match mem::replace(&mut *stage, Stage::Gone) {
@@ -108,7 +103,9 @@ where
                 }
                 other => {
                     *stage = other;
-                    return Ended { is_abandoned: true, ..Ended::default() };
+                    drop(stage);
+                    ended(Ended::Unwanted);
+                    return true;
                 }
             }
         };
@@ -118,37 +115,28 @@ where
             panic = Some(payload);
             PoolError::Panicked(text)
         });
-        let ended = Ended { has_panicked: panic.is_some(), is_abandoned: false };
-        let mut stage = self.stage();
-        if let Stage::Runs(_) = &*stage
-            && let Stage::Runs(waiter) = mem::replace(&mut *stage, Stage::Gone)
-        {
-            *stage = Stage::Ended(outcome, waiter);
-            drop(stage);
-            // Told to whoever waits, who knows better what ran.
-            if let Some(payload) = panic {
-                dispose(payload);
-            }
-            return ended;
-        }
-        drop(stage);
-        if let Some(payload) = panic {
-            note("a function on a pool", payload);
-        }
-        // A panic of it is logged.
-        let _ = contain("a destructor", || drop(outcome));
-        Ended { is_abandoned: true, ..ended }
-    }
-
-    fn deliver(&self) {
+        ended(if panic.is_some() { Ended::Panicked } else { Ended::Returned });
         let mut stage = self.stage();
         match mem::replace(&mut *stage, Stage::Gone) {
-            Stage::Ended(outcome, waiter) => {
+            Stage::Runs(waiter) => {
                 *stage = Stage::Delivered(outcome);
                 drop(stage);
-                waiter.wake();
+                self.wake(waiter);
+                // Told to whoever waits, who knows better what ran.
+                if let Some(payload) = panic {
+                    dispose(payload);
+                }
+                false
             }
-            other => *stage = other,
+            _ => {
+                drop(stage);
+                if let Some(payload) = panic {
+                    note("a function on a pool", payload);
+                }
+                // A panic of it is logged.
+                let _ = contain("a destructor", || drop(outcome));
+                true
+            }
         }
     }
 
@@ -159,7 +147,7 @@ where
                 *stage = Stage::Delivered(Err(why));
                 drop(stage);
                 let _ = contain("a destructor", || drop(function));
-                waiter.wake();
+                self.wake(waiter);
             }
             other => *stage = other,
         }
@@ -175,21 +163,24 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    fn wait(&self, waiter: Waiter) {
+    fn wait(&self, waker: &Waker) {
+        let is_at_home = crate::current().is_some_and(|home| self.home.set(home).is_ok());
         let mut stage = self.stage();
-        if let Stage::New(_) = &*stage
-            && let Stage::New(function) = mem::replace(&mut *stage, Stage::Gone)
-        {
-            *stage = Stage::Waits(function, waiter);
+        match mem::replace(&mut *stage, Stage::Gone) {
+            Stage::New(function) => {
+                *stage = Stage::Waits(function, Waiter { waker: waker.clone(), is_at_home });
+            }
+            other => *stage = other,
         }
     }
 
     fn poll(&self, waker: &Waker) -> Poll<Outcome<T>> {
         let mut stage = self.stage();
         match &mut *stage {
-            Stage::Waits(_, waiter) | Stage::Runs(waiter) | Stage::Ended(_, waiter) => {
+            Stage::Waits(_, waiter) | Stage::Runs(waiter) => {
                 if !waiter.waker.will_wake(waker) {
-                    let before = mem::replace(waiter, Waiter::new(waker));
+                    let is_at_home = self.home.get().is_some_and(LoopHandle::is_current);
+                    let before = mem::replace(waiter, Waiter { waker: waker.clone(), is_at_home });
                     drop(stage);
                     let _ = contain("a waker", || drop(before));
                 }
@@ -209,18 +200,22 @@ where
     }
 }
 
-/// Makes a function the present one of this thread, so that it can ask whether it is abandoned.
-pub(super) fn run_present(job: &Arc<dyn Run>) -> Ended {
-    PRESENT.with(|present| present.replace(Some(Arc::clone(job))));
-    let ended = job.run();
-    PRESENT.with(RefCell::take);
-    ended
+/// Runs a function as the present one of this thread, so that it can ask whether it is abandoned. Returns whether it was not wanted.
+pub(super) fn run_present(job: Arc<dyn Run>, ended: &mut dyn FnMut(Ended)) -> bool {
+    PRESENT.with(|present| {
+        *present.borrow_mut() = Some(job);
+        // Shared with the function, which looks at it, too.
+        let is_unwanted = present.borrow().as_ref().is_some_and(|job| job.run(ended));
+        drop(present.take());
+        is_unwanted
+    })
 }
 
 pub(super) fn is_present_abandoned() -> bool {
-    // Without the borrow: a thread that is ending has no present function either.
-    let present = PRESENT.try_with(|present| present.borrow().clone()).ok().flatten();
-    present.is_some_and(|job| job.is_abandoned())
+    // A thread that is ending has no present function either.
+    PRESENT
+        .try_with(|present| present.borrow().as_ref().is_some_and(|job| job.is_abandoned()))
+        .unwrap_or(false)
 }
 
 thread_local! {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anywire_sys::thread_bound::ThreadBound;
 
-use super::job::{Awaited, Waiter};
+use super::job::Awaited;
 use super::{Pool, PoolError};
 use crate::clock::{after, precise};
 use crate::deadline::Deadline;
@@ -62,6 +62,21 @@ impl<T> PoolTask<T> {
         self
     }
 
+    /// Takes the function out of the queue, if no thread has it: it is never run then, and this future is not ready any more. Returns
+    /// false if it runs, or has run.
+    pub fn give_up(&mut self) -> bool {
+        let is_given_up = match self.place {
+            Place::New => true,
+            Place::Given(number) => self.pool.crew().remove_abandoned(number),
+            Place::Ended => false,
+        };
+        if is_given_up {
+            self.place = Place::Ended;
+            self.job.abandon();
+        }
+        is_given_up
+    }
+
     /// Gives the function to the pool.
     fn give(&self, waker: &Waker) -> Result<Given, PoolError> {
         let left = self.queue_deadline.map(|(longest, since)| {
@@ -71,7 +86,7 @@ impl<T> PoolTask<T> {
             self.pool.crew().count_late();
             return Err(PoolError::Late);
         }
-        self.job.wait(Waiter::new(waker));
+        self.job.wait(waker);
         let job = Arc::clone(&self.job);
         let queued_at = Instant::now();
         let number = self.pool.crew().push(job, queued_at, left.map(|left| after(queued_at, left)))?;

@@ -144,8 +144,29 @@ impl Dispatch {
         self.counters.concurrency_refusals.increment();
         tracing::debug!(method, route, status = 503, "a request was refused: too many are in work");
         let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "too many requests of this kind are in work");
-        let refusal = Refusal::new(RefusalKind::Concurrency, status, text).of(peer);
-        let mut response = self.word(Some(endpoint), &refusal);
+        self.try_again(endpoint, &Refusal::new(RefusalKind::Concurrency, status, text).of(peer))
+    }
+
+    /// The response to a request whose function no thread of its pool has taken, for this reason.
+    #[cold]
+    pub(crate) fn not_run(
+        &self,
+        endpoint: EndpointId,
+        kind: RefusalKind,
+        cause: &str,
+        peer: Option<&Address>,
+    ) -> Response {
+        let (method, route) = self.name(Some(endpoint));
+        let is_late = kind == RefusalKind::QueueDeadline;
+        if is_late { &self.counters.queue_deadlines } else { &self.counters.pool_refusals }.increment();
+        tracing::debug!(method, route, status = 503, cause, "a request was not given to its pool");
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        self.try_again(endpoint, &Refusal::new(kind, status, cause).of(peer))
+    }
+
+    /// The response to a request that may come again.
+    fn try_again(&self, endpoint: EndpointId, refusal: &Refusal<'_>) -> Response {
+        let mut response = self.word(Some(endpoint), refusal);
         if !response.headers.contains("retry-after") {
             let set = response.headers.append("retry-after", "1");
             debug_assert!(set.is_ok(), "a number is a value");
@@ -192,7 +213,7 @@ impl Dispatch {
     }
 
     fn name(&self, endpoint: Option<EndpointId>) -> (&str, &str) {
-        let name = endpoint.map(|endpoint| self.table.name(endpoint));
+        let name = endpoint.and_then(|endpoint| self.name_of(endpoint));
         name.map_or(("*", "(the router)"), |name| (&name.method, &name.path))
     }
 }

@@ -19,7 +19,11 @@ use crate::request::Parts;
 /// struct Tenant(u32);
 ///
 /// impl FromHeader for Tenant {
-/// XX Error = ParseIntError;
+///     type Error = ParseIntError;
+///
+///     fn name() -> &'static str {
+///         "x-tenant"
+///     }
 ///
 ///     fn from_header(value: &str) -> Result<Self, ParseIntError> {
 ///         value.parse().map(Tenant)

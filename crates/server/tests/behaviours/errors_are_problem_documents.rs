@@ -47,6 +47,7 @@ fn router() -> Router {
         .get("/failed", async || -> Result<(), Error> { Err(std::io::Error::other("a secret"))? })
         .get("/bad", async || Response::new(StatusCode::OK).header("x", "a\r\nb: c"))
         .get("/panics", panics)
+        .post("/typed", (async || "typed").consumes(["text/plain", "text/csv"]).produces("image/png"))
 }
 
 fn serve(problems: Problems) -> Served {
@@ -95,6 +96,11 @@ fn whoever_makes_them() {
     }
     assert_eq!(document(&served, "GET /text", &[], "")["since"], 1999);
     assert_eq!(served.alike("GET /", &[ID], "").text, "fine");
+    assert_eq!(document(&served, "PUT /orders", &[], "")["allowed"], json!(["POST", "OPTIONS"]));
+    let typed = document(&served, "POST /typed", &[("content-type", "text/css")], "x");
+    assert_eq!((&typed["status"], &typed["supported"]), (&json!(415), &json!(["text/plain", "text/csv"])));
+    let typed = document(&served, "POST /typed", &[("accept", "application/json")], "");
+    assert_eq!((&typed["status"], &typed["available"]), (&json!(406), &json!(["image/png"])));
 }
 
 #[test]

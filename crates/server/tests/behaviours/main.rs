@@ -3,9 +3,13 @@
 #[cfg(feature = "udp")]
 #[path = "../../../wire/tests/behaviours/again/mod.rs"]
 mod again;
+mod matrix_parameters_are_read;
+mod queries_have_content;
+mod routes_are_replaced_under_way;
 #[cfg(feature = "udp")]
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
+mod slashes_lead_to_their_route;
 mod support;
 
 mod a_blocked_loop_costs_no_other_request_its_time;
@@ -30,6 +34,7 @@ mod answers_keep_the_order_of_requests;
 mod answers_that_nobody_takes_hold_handlers_back;
 mod bad_requests_are_refused;
 mod bodies_are_collected_up_to_their_limit;
+mod bodies_have_codecs;
 mod bodies_stream_with_back_pressure;
 mod certificates_are_replaced_under_way;
 mod clear_text_meets_a_port_with_tls;
@@ -47,6 +52,9 @@ mod errors_become_responses;
 mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;
 mod forged_datagrams_are_not_answered;
+mod forms_and_bodies_say_what_is_wrong;
+mod functions_run_on_pools;
+mod guards_choose_among_handlers;
 mod handlers_take_what_travels_with_a_request;
 mod head_and_body_leave_in_one_write;
 mod header_fields_are_values;
@@ -67,9 +75,12 @@ mod layers_of_a_loop_are_made_once;
 mod layers_of_tower_wrap_routes;
 mod layers_replace_what_goes_through_them;
 mod layers_word_errors;
+mod media_types_are_negotiated;
+mod mistakes_of_guards_stop_the_start;
 mod mistakes_of_layers_stop_the_start;
 mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
+mod protobuf_messages_go_both_ways;
 mod refusals_are_worded_in_one_place;
 mod results_become_responses;
 mod routers_compose;
@@ -78,8 +89,10 @@ mod routes_have_limits_of_their_own;
 mod services_of_tower_answer;
 mod shutdown_is_a_deadline;
 mod streams_do_not_harm_each_other;
+mod structs_join_extractors;
 mod the_end_follows_the_last_answer;
 mod the_most_definite_route_answers;
 mod timeouts_are_late_by_a_hundredth_at_most;
 mod tls_tells_what_was_agreed_on;
+mod values_keep_their_rules;
 mod what_is_there_and_wrong_is_refused;

@@ -169,7 +169,8 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    fn put(self, response: &mut Response) {
+    /// Leaves it in a response.
+    pub(crate) fn put(self, response: &mut Response) {
         response.extensions_mut().insert(self);
     }
 

@@ -217,6 +217,7 @@ pub(crate) fn fivefold_faster() -> Limits {
     let Limits {
         head,
         body_bytes,
+        form_fields,
         drain_bytes,
         body_in_flight_bytes,
         connections,
@@ -236,6 +237,7 @@ pub(crate) fn fivefold_faster() -> Limits {
     Limits {
         head,
         body_bytes,
+        form_fields,
         drain_bytes,
         body_in_flight_bytes,
         connections,
