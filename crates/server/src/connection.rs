@@ -304,17 +304,14 @@ impl Http {
     /// The session of a protocol has ended.
     fn end(&mut self, end: End, driver: Driver, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
         self.driver = driver;
-        match end {
-            End::Close => Poll::Ready(None),
-            End::Abort => {
-                self.connection.abort();
-                Poll::Ready(None)
-            }
-            End::Linger => {
-                self.deadline.set(service.limits.linger_timeout);
-                self.linger(false, cx).map(|()| None)
-            }
+        if end == End::Linger {
+            self.deadline.set(service.limits.linger_timeout);
+            return self.linger(false, cx).map(|()| None);
         }
+        if end == End::Abort {
+            self.connection.abort();
+        }
+        Poll::Ready(None)
     }
 
     /// Sets the timer for what the session waits for. Returns true if a deadline has passed, and the session is to

@@ -89,11 +89,9 @@ async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Opened, DialError> {
     tally.open.set(tally.open.get() + 1);
     let shared = Rc::clone(tally);
     Ok(match &tally.prepared.request {
-        Request::Http1(window) => {
-            Opened::Http1(Box::new(h1::Session::new(shared, connection, window.clone())))
-        }
+        Request::Http1(window) => Opened::Http1(h1::Session::new(shared, connection, window.clone()).into()),
         Request::Http2(request) => {
-            Opened::Http2(Box::new(h2::Session::new(shared, connection, request.clone())))
+            Opened::Http2(h2::Session::new(shared, connection, request.clone()).into())
         }
     })
 }
