@@ -2,7 +2,7 @@
 
 use anywire_http::{Body, Method, RequestHead, ResponseHead, StatusCode};
 
-/// Counts one proxy more. Returns the answer of this one if the request may pass no other.
+/// Counts one proxy more. Returns the response of this one if the request may pass no other.
 ///
 /// Other methods are sent on as they came, and so is a value that is no number.
 pub(crate) fn count(head: &mut RequestHead) -> Option<(ResponseHead, Body)> {

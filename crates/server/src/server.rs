@@ -131,7 +131,7 @@ impl Server {
     /// renewed under way by [`ServerTls::replace`](anywire_wire::tls::ServerTls::replace).
     ///
     /// HTTP/2 and HTTP/1 are offered (ALPN), unless [`ListenOptions::protocols`] names others. A peer that speaks no TLS is
-    /// told so by an answer 400.
+    /// told so by a response 400.
     ///
     /// ```no_run
     /// use anywire_server::{Router, Server};

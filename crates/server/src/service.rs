@@ -1,4 +1,4 @@
-//! What the connections of one loop share: the routes, limits and counters, spare sessions, the clock's date line, and
+//! What the connections of one loop share: the routes, limits and counters, free sessions, the clock's date line, and
 //! the switch that ends them all.
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -36,9 +36,9 @@ struct Shared {
     /// Buffers and decoders that idle connections have left. A connection that wakes takes the one that came last, which
     /// is still in the cache.
     #[expect(clippy::vec_box, reason = "a session moves between here and its connection as one pointer")]
-    spares: RefCell<Vec<Box<Session>>>,
+    free_sessions: RefCell<Vec<Box<Session>>>,
     /// The same of HTTP/2, where the rest of a session stays with its connection.
-    spare_outputs: RefCell<Vec<Output>>,
+    free_outputs: RefCell<Vec<Output>>,
     /// One waker a connection.
     wakers: RefCell<Slab<Waker>>,
     ending: Cell<Ending>,
@@ -73,8 +73,8 @@ impl Service {
         let dispatch = Dispatch::hooked(table, &limits, Arc::clone(&counters), observers, refusals, None);
         let shared = Shared {
             date: RefCell::new(DateLine::new()),
-            spares: RefCell::default(),
-            spare_outputs: RefCell::default(),
+            free_sessions: RefCell::default(),
+            free_outputs: RefCell::default(),
             wakers: RefCell::default(),
             ending: Cell::new(Ending::No),
             cut: Cell::new(0),
@@ -129,28 +129,28 @@ impl Service {
         self.dispatch.own_limits(endpoint).unwrap_or(&self.limits)
     }
 
-    pub(crate) fn take_spare(&self) -> Box<Session> {
-        let spare = self.shared.spares.borrow_mut().pop();
-        spare.unwrap_or_else(|| Box::new(Session::new(&self.limits)))
+    pub(crate) fn take_session(&self) -> Box<Session> {
+        let free = self.shared.free_sessions.borrow_mut().pop();
+        free.unwrap_or_else(|| Box::new(Session::new(&self.limits)))
     }
 
-    pub(crate) fn put_spare(&self, session: Box<Session>) {
-        let mut spares = self.shared.spares.borrow_mut();
-        if spares.len() < SPARES_MAX {
-            spares.push(session);
+    pub(crate) fn put_session(&self, session: Box<Session>) {
+        let mut free = self.shared.free_sessions.borrow_mut();
+        if free.len() < FREE_MAX {
+            free.push(session);
         }
     }
 
     /// An empty output, with memory if one has left some.
     pub(crate) fn take_output(&self) -> Output {
-        self.shared.spare_outputs.borrow_mut().pop().unwrap_or_default()
+        self.shared.free_outputs.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Takes an empty output for the next connection that sends.
     pub(crate) fn put_output(&self, output: Output) {
-        let mut spares = self.shared.spare_outputs.borrow_mut();
-        if spares.len() < SPARES_MAX {
-            spares.push(output);
+        let mut free = self.shared.free_outputs.borrow_mut();
+        if free.len() < FREE_MAX {
+            free.push(output);
         }
     }
 
@@ -210,5 +210,5 @@ impl Service {
     }
 }
 
-/// Spare sessions, and outputs, that each loop keeps. Their buffers have 16 KiB each, so 4 MiB together.
-const SPARES_MAX: usize = 256;
+/// Free sessions, and outputs, that each loop keeps. Their buffers have 16 KiB each, so 4 MiB together.
+const FREE_MAX: usize = 256;

@@ -139,7 +139,7 @@ impl Stream {
         goes_up
     }
 
-    /// Gives the caller what it asks for, as far as it has come. Returns the number of bytes that it has taken.
+    /// Gives the caller the received part that it asks for. Returns the number of bytes that it has taken.
     pub(super) fn feed(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Result<usize, Left> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
             return Err(Left);
@@ -149,7 +149,7 @@ impl Stream {
         if demand == Demand::Gone {
             match mem::replace(&mut self.tunnel, Tunnel::Left) {
                 Tunnel::Open => {
-                    self.job.stream_until = Some(after(precise(), self.job.draft.read_timeout));
+                    self.job.stream_until = Some(after(precise(), self.job.request.read_timeout));
                 }
                 Tunnel::Left => {}
                 Tunnel::No | Tunnel::Asked(_) => return Err(Left),
@@ -190,7 +190,7 @@ impl Stream {
     /// The call, to be sent once more.
     pub(super) fn into_job(mut self) -> Job {
         if matches!(self.tunnel, Tunnel::No) {
-            self.upload.give_back(&mut self.job.draft);
+            self.upload.give_back(&mut self.job.request);
         }
         self.job
     }

@@ -23,7 +23,7 @@ pub struct ResponseParts<'a> {
     /// The framing that fits the body; [`Framing::None`] counts as a length of 0.
     pub framing: Framing,
     /// The length that the head says although no body follows ([`crate::Body::stated_length`]). Used in a 304, and in
-    /// an answer to HEAD with a framing of [`Framing::None`]. Ignored elsewhere, because the body itself must follow.
+    /// a response to HEAD with a framing of [`Framing::None`]. Ignored elsewhere, because the body itself must follow.
     pub stated_length: Option<u64>,
     /// The version of the request: a 1.0 client gets no chunks.
     pub version: Version,

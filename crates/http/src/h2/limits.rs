@@ -37,7 +37,7 @@ pub struct Limits {
     pub settings_deadline: Duration,
     /// After this time without a byte from the peer a `PING` asks whether it is there. Default `None`: never.
     pub ping_interval: Option<Duration>,
-    /// How long the peer may be silent after that `PING`. Its answer may take longer, behind other bytes. Default 10 s.
+    /// How long the peer may be silent after that `PING`. Its response may take longer, behind other bytes. Default 10 s.
     pub ping_deadline: Duration,
     /// Whether requests may be extended CONNECTs, as WebSocket needs (RFC 8441). Default no: a browser that may use them opens its
     /// WebSockets so, and handlers that know only HTTP/1's handshake would refuse them.

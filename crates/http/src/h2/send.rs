@@ -114,7 +114,7 @@ impl Engine {
     pub fn slots(&self) -> usize {
         if self.is_server
             || self.has_failed()
-            || self.peer_goes_after.is_some()
+            || self.last_of_peer.is_some()
             || self.next_of_ours > STREAM_ID_MAX
         {
             return 0;

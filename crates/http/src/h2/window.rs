@@ -35,7 +35,7 @@ impl InWindow {
     /// hears of half a window; the more is left unread, the sooner it hears.
     #[inline]
     pub(super) fn give_back(&mut self) -> Option<u32> {
-        if self.is_told() {
+        if self.is_returned() {
             return None;
         }
         self.open += i64::from(self.taken);
@@ -44,7 +44,7 @@ impl InWindow {
 
     /// Whether nothing is to be returned that is worth a frame.
     #[inline]
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_returned(&self) -> bool {
         // Below 0, what opens no window is worth nothing.
         i64::from(self.taken) < self.open.abs() || self.taken < (self.whole / 2).clamp(1, LEAST_BYTES)
     }
