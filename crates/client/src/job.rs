@@ -113,8 +113,8 @@ impl Job {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
-    /// Whether it may go out once more, as its connection is lost without a response: the peer cannot have seen it, or doing it
-    /// twice is as good as once (RFC 9110 section 9.2.2, RFC 10008).
+    /// Whether it may be sent again after its connection was lost without a response: the peer cannot have seen it, or it is
+    /// idempotent (RFC 9110 section 9.2.2, RFC 10008).
     pub(crate) fn may_resend(&self) -> bool {
         (!self.sent || self.request.method.is_idempotent()) && self.is_wanted()
     }

@@ -216,7 +216,7 @@ impl Local {
     }
 
     fn poll_sweep(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // A caller who has left wakes this task, and nothing else says so.
+        // Only this task is woken when a caller leaves.
         for pool in self.all_pools() {
             pool.purge();
         }

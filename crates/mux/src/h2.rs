@@ -13,8 +13,8 @@ use crate::Streams;
 
 /// An HTTP/2 connection without its wire: the received bytes, the engine, and the output that leaves in one write.
 ///
-/// In each turn a driver [takes all events](Self::receive), polls the streams that were woken, sends what is ready, and flushes
-/// the output once. Then it [reads](Self::poll_read).
+/// In each turn a driver [takes all events](Self::receive), polls the woken streams, sends their data, and flushes the output
+/// once. Then it [reads](Self::poll_read).
 #[derive(Debug)]
 pub struct Http2 {
     /// The engine, which writes to `output`.

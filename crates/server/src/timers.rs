@@ -169,7 +169,7 @@ impl Timers {
             && (self.since_look >= look_interval(limits) || self.write.left(limits.write_timeout).is_zero())
     }
 
-    /// Records the wire's response: so many of the written bytes are still on their way, if it knows.
+    /// Records the wire's report: so many of the written bytes are still on their way, if it knows.
     pub(crate) fn looked(&mut self, unsent: Option<u64>, limits: &Limits) {
         self.since_look = Duration::ZERO;
         let before = std::mem::replace(&mut self.unsent, unsent);

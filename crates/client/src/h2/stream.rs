@@ -166,7 +166,7 @@ impl Stream {
     /// that held the peer back. Returns whether that is all of the response.
     pub(super) fn give_all(&mut self, limits: &Limits) -> bool {
         if !self.incoming.has_ended() {
-            // The head may have come in the same read as the end. A caller who has left needs nothing.
+            // The head may have come in the same read as the end. An error says that the caller has left.
             let _ = self.download.hand_out(&mut self.job, None, limits);
         }
         while let Some(chunk) = self.incoming.pop() {

@@ -71,7 +71,7 @@ pub enum EncodeError {
 /// close` among the caller's fields closes the connection.
 #[inline]
 pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
-    // Most answers: 200, one field, a length.
+    // Most responses: 200, one field, a length.
     if let Framing::Length(length) = parts.framing
         && parts.status == StatusCode::OK
         && let Some(beginning) = parts.headers.ok_beginning()

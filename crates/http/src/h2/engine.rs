@@ -178,12 +178,12 @@ pub enum Event<'b> {
 pub struct Protocol(pub Box<str>);
 
 impl Engine {
-    /// The end that answers. Appends its settings to `out`.
+    /// A server's end. Appends its settings to `out`.
     pub fn server(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
         Self::start(true, limits, now, out)
     }
 
-    /// The end that asks. Appends the preface and its settings to `out`.
+    /// A client's end. Appends the preface and its settings to `out`.
     pub fn client(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(PREFACE);
         Self::start(false, limits, now, out)
@@ -335,7 +335,7 @@ impl Engine {
         if passed(self.settings_sent, self.limits.settings_deadline) {
             return Err(self.fail(Error::Silent { what: "SETTINGS" }, out));
         }
-        // The response may stand behind much else. Whoever sends that is there.
+        // The acknowledgement may stand behind much else. A peer that sends is there.
         if passed(self.ping_sent.map(|sent| sent.max(self.received_at)), self.limits.ping_deadline) {
             return Err(self.fail(Error::Silent { what: "ping" }, out));
         }

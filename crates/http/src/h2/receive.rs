@@ -180,7 +180,7 @@ impl Engine {
         }
         input.consume(HEAD_BYTES + padded);
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.incoming == Half::Body) else {
-            // What nobody reads is returned at once.
+            // Bytes without a reader are returned at once.
             self.in_window.free(head.length as u32);
             self.return_window(out);
             self.incoming = Incoming::Skip(length + padding);

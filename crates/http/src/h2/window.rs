@@ -7,7 +7,7 @@ pub(super) struct InWindow {
     open: i64,
     /// What readers have taken, and the peer was not told of.
     taken: u32,
-    /// What the peer does not get back, because nobody reads the body.
+    /// Bytes that the peer does not get back, because their body has no reader.
     withheld: u32,
     /// All of it.
     whole: u32,
@@ -25,7 +25,7 @@ impl InWindow {
         self.open >= 0
     }
 
-    /// So much was read, or is read by nobody.
+    /// These bytes were read, or have no reader.
     #[inline]
     pub(super) fn free(&mut self, bytes: u32) {
         self.taken += bytes;

@@ -97,7 +97,7 @@ impl Session {
             connection,
             window,
             decoder,
-            // Who sends `close` sends nothing more on that connection (RFC 9112 section 9.6).
+            // After `close` nothing more is sent on a connection (RFC 9112 section 9.6).
             depth: if closes { 1 } else { plan.depth as u32 },
             closes,
             head_only,

@@ -310,7 +310,7 @@ impl Session {
         let Call { batch: Batch { sent_at, measured, .. }, status, bytes, body_bytes, body_sent } = call;
         let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
-            // Nobody reads the rest of the request (RFC 9113 section 8.1).
+            // The server does not read the rest of the request (RFC 9113 section 8.1).
             self.link.reset(id, Code::NO_ERROR);
         }
         let taken = now.saturating_duration_since(sent_at);

@@ -119,7 +119,7 @@ impl Tally {
         drawn as u32
     }
 
-    /// Takes back requests that the peer has announced not to act on, so that they are sent again: by whoever draws next.
+    /// Takes back requests that the peer has announced not to act on, so that the next connection which draws sends them again.
     #[cold]
     pub(crate) fn take_back(&self, measured: bool, requests: u64) {
         let mut counts = self.counts.borrow_mut();

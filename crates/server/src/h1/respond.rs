@@ -21,7 +21,7 @@ use crate::upload::Upload;
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestFacts {
-    /// What answers; `None` for the connection itself.
+    /// The endpoint that responds; `None` for the connection itself.
     pub(super) endpoint: Option<EndpointId>,
     version: Version,
     is_head: bool,

@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
-    /// answer's head is written, because the head has to say so. `streams`: the response's body does, so the handler may
+    /// response's head is written, because the head has to say so. `streams`: the response's body does, so the handler may
     /// read on.
     #[cold]
     pub(super) fn can_keep_upload(&mut self, streams: bool, service: &Service) -> bool {
