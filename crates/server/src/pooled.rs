@@ -10,7 +10,7 @@ use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anywire_http::{IntoResponse, Response, StatusCode};
 use anywire_loops::{Pool, PoolError, PoolTask};
@@ -132,6 +132,10 @@ pub(crate) struct PoolUse {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived(pub(crate) Instant);
 
+/// How long a function waited for its thread, among the extensions of its response, if exchanges are observed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueTime(pub(crate) Duration);
+
 impl<F, Via, Args> Handler<Pooled<(Via, Args)>> for OnPool<F, (Via, Args)>
 where
     Via: 'static,
@@ -205,7 +209,15 @@ where
         Ok(args) => args,
         Err(rejected) => return rejected,
     };
-    let mut task = pool.run(move || function.run(args).into_response());
+    let queued_at = is_observed(&owner).then(Instant::now);
+    let mut task = pool.run(move || {
+        let waited = queued_at.map(|queued_at| queued_at.elapsed());
+        let mut response = function.run(args).into_response();
+        if let Some(waited) = waited {
+            response.extensions_mut().insert(QueueTime(waited));
+        }
+        response
+    });
     if let Some(deadline) = queue_deadline {
         task = deadline.apply(task, arrived);
     }
@@ -226,6 +238,10 @@ where
         Some((dispatch, endpoint)) => dispatch.not_run(endpoint, kind, text, Some(&place.peer.address)),
         None => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
     }
+}
+
+fn is_observed(owner: &Owner) -> bool {
+    owner.dispatch.upgrade().is_some_and(|dispatch| dispatch.is_observed())
 }
 
 /// Waits for a function. If the server has no time left, one that no thread has taken is given up.

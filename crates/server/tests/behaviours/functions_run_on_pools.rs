@@ -11,7 +11,7 @@ use anywire_http::{Body, Request as OwnRequest, StatusCode};
 use anywire_loops::{Loops, Pool, PoolLimits, PoolOrder};
 use anywire_server::layers::Timeout;
 use anywire_server::{
-    Blocking, Error, Handler, Limits, Next, PeerGone, QueueDeadline, Refusal, RefusalKind, Request,
+    Blocking, Ended, Error, Handler, Limits, Next, PeerGone, QueueDeadline, Refusal, RefusalKind, Request,
     RouteLimits, Router, Server, State,
 };
 
@@ -419,6 +419,19 @@ fn refusals_are_worded_as_others() {
     let answer = Scene::tcp().serve_by(server).ask("GET /late HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!((answer.status, answer.header("retry-after"), answer.text()), (429, Some("7"), "later"));
     assert_eq!(told.next(), (RefusalKind::QueueDeadline, Some("/late".to_owned()), true));
+}
+
+#[test]
+fn an_observer_is_told_how_long_a_request_waited() {
+    let (seen, told) = channel();
+    let router = Router::new().get("/pool", (|| "").on_pool("cpu")).get("/loop", async || "");
+    let observe = move |ended: &Ended<'_>| _ = seen.send((ended.route.map(str::to_owned), ended.queue_time));
+    let served = Scene::tcp().serve_by(Server::new(router).pool("cpu", ONE).observe(observe));
+    for path in ["/pool", "/loop"] {
+        assert_eq!(served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status, 200);
+        let (route, waited) = told.next();
+        assert_eq!((route.as_deref(), waited.is_some()), (Some(path), path == "/pool"));
+    }
 }
 
 /// A part of a handler runs on a pool that several may share.
