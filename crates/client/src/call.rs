@@ -8,8 +8,8 @@ use anywire_wire::ToAddress;
 use serde::Serialize;
 
 use crate::Error;
-use crate::handle::Hold;
-use crate::job::{Contained, Draft};
+use crate::handle::ClientRef;
+use crate::job::{CallRequest, Contained};
 use crate::pool::over_tls;
 use crate::sending::Sending;
 
@@ -28,39 +28,40 @@ use crate::sending::Sending;
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is sent and awaited"]
 pub struct Call {
-    hold: Hold,
-    draft: Result<Box<Draft>, Error>,
+    client: ClientRef,
+    request: Result<Box<CallRequest>, Error>,
 }
 
 impl Call {
-    pub(crate) fn new(hold: Hold, method: Method, url: &str) -> Self {
-        let timeouts = &hold.inner().config().timeouts;
+    pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
+        let timeouts = &client.inner().config().timeouts;
         let of_server = method == Method::OPTIONS && is_bare(url);
-        let draft = parse_url(url).map(|url| Draft::new(method, url, timeouts));
-        Self { draft: draft.map(|draft| Box::new(Draft { of_server, ..draft })), hold }
+        let request = parse_url(url).map(|url| CallRequest::new(method, url, timeouts));
+        Self { request: request.map(|request| Box::new(CallRequest { of_server, ..request })), client }
     }
 
     /// A call with a request that was made elsewhere, to the URL that `url` gives.
     pub(crate) fn of(
-        hold: Hold,
+        client: ClientRef,
         request: Result<Request, Error>,
         url: impl FnOnce(&mut RequestHead) -> Result<Url, Error>,
     ) -> Self {
-        let draft = request.and_then(|mut request| {
+        let request = request.and_then(|mut request| {
             if let Some(fault) = request.fault() {
                 return Err(fault.clone().into());
             }
             let url = url(&mut request.head)?;
-            let mut draft = Draft::new(request.head.method().clone(), url, &hold.inner().config().timeouts);
+            let mut made =
+                CallRequest::new(request.head.method().clone(), url, &client.inner().config().timeouts);
             // Behind the path of an upstream, a path stands in its place.
-            draft.of_server = request.head.path_and_query() == "*" && draft.url.path_and_query() == "/";
-            draft.headers = request.head.into_headers();
-            draft.check_host()?;
-            draft.last_on_connection = draft.headers.contains("connection");
-            draft.body = request.body.into();
-            Ok(Box::new(draft))
+            made.of_server = request.head.path_and_query() == "*" && made.url.path_and_query() == "/";
+            made.headers = request.head.into_headers();
+            made.check_host()?;
+            made.last_on_connection = made.headers.contains("connection");
+            made.body = request.body.into();
+            Ok(Box::new(made))
         });
-        Self { hold, draft }
+        Self { client, request }
     }
 
     /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the
@@ -71,43 +72,43 @@ impl Call {
     /// the client writes them from the body.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
         let (name, value) = (name.as_ref(), value.as_ref());
-        self.edit(|draft| {
+        self.edit(|request| {
             if let Some(name) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name)) {
                 return Err(Error::ReservedHeader { name });
             }
-            draft.headers.append(name, value)?;
+            request.headers.append(name, value)?;
             if name.eq_ignore_ascii_case("host") {
-                draft.check_host()?;
+                request.check_host()?;
             }
-            draft.last_on_connection |= name.eq_ignore_ascii_case("connection");
+            request.last_on_connection |= name.eq_ignore_ascii_case("connection");
             Ok(())
         })
     }
 
     /// Adds pairs to the URL's query, encoded once: a struct, a map or a list of pairs.
     pub fn query<T: Serialize + ?Sized>(self, pairs: &T) -> Self {
-        self.edit(|draft| {
+        self.edit(|request| {
             let pairs = serde_urlencoded::to_string(pairs).map_err(Error::Query)?;
-            draft.of_server &= pairs.is_empty();
-            draft.url.push_query(&pairs);
+            request.of_server &= pairs.is_empty();
+            request.url.push_query(&pairs);
             Ok(())
         })
     }
 
     /// Sets the body: bytes, text, or a stream. Its length decides how it is framed (RFC 9112 section 6).
     pub fn body(self, body: impl Into<Body>) -> Self {
-        self.edit(|draft| {
-            draft.body = Contained::from(body);
+        self.edit(|request| {
+            request.body = Contained::from(body);
             Ok(())
         })
     }
 
     /// Sets the body to a value as JSON, and `content-type` if it is not set.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
-        self.edit(|draft| {
-            draft.body = Contained::from(serde_json::to_vec(value).map_err(Error::JsonBody)?);
-            if !draft.headers.contains("content-type") {
-                draft.headers.append("content-type", "application/json")?;
+        self.edit(|request| {
+            request.body = Contained::from(serde_json::to_vec(value).map_err(Error::JsonBody)?);
+            if !request.headers.contains("content-type") {
+                request.headers.append("content-type", "application/json")?;
             }
             Ok(())
         })
@@ -120,9 +121,9 @@ impl Call {
     /// `tls+unix:/run/app.sock` then. The peer has to prove the host of the URL. An `http` URL by way of a wire with TLS goes
     /// over TLS, too.
     pub fn via(self, address: impl ToAddress) -> Self {
-        self.edit(|draft| {
+        self.edit(|request| {
             let address = address.to_address().map_err(|source| Error::Via { source })?;
-            draft.via = Some(if draft.url.is_https() { over_tls(&address)? } else { address });
+            request.via = Some(if request.url.is_https() { over_tls(&address)? } else { address });
             Ok(())
         })
     }
@@ -133,24 +134,24 @@ impl Call {
     /// of this call is not sent then.
     pub fn upgrade(self, protocol: impl AsRef<str>) -> Self {
         let call = self.header("connection", "upgrade").header("upgrade", protocol.as_ref());
-        call.edit(|draft| {
-            draft.upgrade = true;
+        call.edit(|request| {
+            request.upgrade = true;
             Ok(())
         })
     }
 
     /// [`Timeouts::read`](crate::Timeouts::read) of this call.
     pub fn read_timeout(self, limit: Duration) -> Self {
-        self.edit(|draft| {
-            draft.read_timeout = limit;
+        self.edit(|request| {
+            request.read_timeout = limit;
             Ok(())
         })
     }
 
     /// [`Timeouts::stream`](crate::Timeouts::stream) of this call.
     pub fn stream_timeout(self, limit: Duration) -> Self {
-        self.edit(|draft| {
-            draft.stream_timeout = limit;
+        self.edit(|request| {
+            request.stream_timeout = limit;
             Ok(())
         })
     }
@@ -158,9 +159,9 @@ impl Call {
     /// [`Timeouts::total`](crate::Timeouts::total) and [`Timeouts::stream_total`](crate::Timeouts::stream_total) of this call: all
     /// of it, up to the last byte of its body, collected or not.
     pub fn total_timeout(self, limit: Duration) -> Self {
-        self.edit(|draft| {
-            draft.total_timeout = limit;
-            draft.stream_total_timeout = limit;
+        self.edit(|request| {
+            request.total_timeout = limit;
+            request.stream_total_timeout = limit;
             Ok(())
         })
     }
@@ -168,31 +169,31 @@ impl Call {
     /// The call's future. Nothing happens before it is polled. Dropping it cancels the call: over HTTP/1 the connection that
     /// carried it is closed, over HTTP/2 its stream is reset and the other calls go on.
     pub fn send(self) -> Sending {
-        let draft = self.draft.and_then(|draft| match draft.method {
+        let request = self.request.and_then(|request| match request.method {
             Method::CONNECT => Err(Error::Tunnel),
-            _ => Ok(draft),
+            _ => Ok(request),
         });
-        Sending::new(self.hold, draft)
+        Sending::new(self.client, request)
     }
 
     /// A proxy sends it on: a body of unknown length may rest.
     pub(crate) fn forwarded(self) -> Self {
-        self.edit(|draft| {
-            draft.is_forwarded = true;
+        self.edit(|request| {
+            request.is_forwarded = true;
             Ok(())
         })
     }
 
-    /// Gives this answer when it is sent, and sends nothing.
+    /// Gives this response when it is sent, and sends nothing.
     pub(crate) fn answered(self, head: ResponseHead, body: Body) -> Self {
-        self.edit(|draft| {
-            draft.answer = Some(Box::new((head, body)));
+        self.edit(|request| {
+            request.known_response = Some(Box::new((head, body)));
             Ok(())
         })
     }
 
-    fn edit(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {
-        self.draft = self.draft.and_then(|mut draft| change(&mut draft).map(|()| draft));
+    fn edit(mut self, change: impl FnOnce(&mut CallRequest) -> Result<(), Error>) -> Self {
+        self.request = self.request.and_then(|mut request| change(&mut request).map(|()| request));
         self
     }
 }

@@ -8,7 +8,7 @@ use anywire_http::{Method, Request, RequestHead, Version};
 use crate::Error;
 use crate::call::{Call, parse_url};
 use crate::counters::ClientCounters;
-use crate::handle::{Handle, Hold, Shutdown};
+use crate::handle::{ClientRef, Handle, Shutdown};
 use crate::max_forwards;
 use crate::sending::Sending;
 
@@ -71,7 +71,7 @@ impl Client {
     /// A call with any method, extension methods included. `CONNECT` is refused by [`send`](Call::send): a tunnel is
     /// no call.
     pub fn request(&self, method: Method, url: impl AsRef<str>) -> Call {
-        Call::new(Hold::new(&self.handle), method, url.as_ref())
+        Call::new(ClientRef::new(&self.handle), method, url.as_ref())
     }
 
     /// Sends a [`Request`] of anywire or of the `http` crate. Its target is an absolute URL.
@@ -88,7 +88,7 @@ impl Client {
         R::Error: Into<Error>,
     {
         let url = |head: &mut RequestHead| parse_url(&head.target());
-        Call::of(Hold::new(&self.handle), request.try_into().map_err(Into::into), url).send()
+        Call::of(ClientRef::new(&self.handle), request.try_into().map_err(Into::into), url).send()
     }
 
     /// A call that sends a request on to `upstream`, a URL such as `http://backend:8080`, as a reverse proxy does. The
@@ -131,7 +131,8 @@ impl Client {
             // `OPTIONS *` asks about the server itself, for which the upstream may have its own path.
             Ok(base.join(head.path_and_query()).unwrap_or(base))
         };
-        let call = Call::of(Hold::new(&self.handle), request, url).forwarded().total_timeout(Duration::MAX);
+        let call =
+            Call::of(ClientRef::new(&self.handle), request, url).forwarded().total_timeout(Duration::MAX);
         match answer {
             Some((head, body)) => call.answered(head, body),
             None => call,

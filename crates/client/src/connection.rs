@@ -47,8 +47,8 @@ pub(crate) struct Conn {
     counted_idle: Cell<bool>,
     /// Its calls are to be ended, because the client is.
     cut: Cell<bool>,
-    /// When its task last looked at the clock: the end of the latest call.
-    looked: Cell<Instant>,
+    /// When its task was last polled: the end of the latest call.
+    polled_at: Cell<Instant>,
 }
 
 /// The way of calls to an HTTP/2 connection.
@@ -67,7 +67,7 @@ impl Inbox {
     /// Whether there is a call that can start. One that asks for another protocol waits until the server has said whether it
     /// takes an extended CONNECT (RFC 8441 section 3).
     fn has_next(&self, is_greeted: bool) -> bool {
-        self.jobs.borrow().front().is_some_and(|job| is_greeted || !job.draft.upgrade)
+        self.jobs.borrow().front().is_some_and(|job| is_greeted || !job.request.upgrade)
     }
 
     fn next(&self, is_greeted: bool) -> Option<Job> {
@@ -126,7 +126,7 @@ impl Conn {
             listed: Cell::new(false),
             counted_idle: Cell::new(false),
             cut: Cell::new(false),
-            looked: Cell::new(now),
+            polled_at: Cell::new(now),
         }
     }
 
@@ -134,9 +134,9 @@ impl Conn {
         self.key
     }
 
-    /// When its task last looked at the clock.
-    pub(crate) fn looked(&self) -> Instant {
-        self.looked.get()
+    /// When its task was last polled.
+    pub(crate) fn polled_at(&self) -> Instant {
+        self.polled_at.get()
     }
 
     /// How many more calls it can take now.
@@ -235,10 +235,10 @@ impl Conn {
     }
 
     /// Tells the peer of an idle connection that it ends, where the protocol has words for that.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn go_away(&self) {
         let core = &mut *self.core.borrow_mut();
         if let (Session::H2(session), Some(wire)) = (&mut core.session, core.wire.as_mut()) {
-            session.leave(&mut Context::from_waker(Waker::noop()), wire);
+            session.go_away(&mut Context::from_waker(Waker::noop()), wire);
         }
     }
 
@@ -329,7 +329,7 @@ impl Conn {
                     session.cut(&self.context);
                 }
                 let polled = session.poll(cx, wire, &core.timer, &self.context, core.until);
-                self.looked.set(session.looked());
+                self.polled_at.set(session.polled_at());
                 let waiting = inbox.jobs.borrow().len();
                 inbox.room.set(session.slots(&self.context).saturating_sub(waiting));
                 inbox.capacity.set(session.capacity(&self.context));
@@ -348,8 +348,8 @@ impl Conn {
     /// A response is complete, and the connection may be idle for `reuse`.
     fn complete(&self, reuse: Option<Duration>) -> Event {
         let Some(exchange) = self.take() else { return Event::Closed };
-        let now = exchange.looked();
-        self.looked.set(now);
+        let now = exchange.polled_at();
+        self.polled_at.set(now);
         let delivery = exchange.into_delivery(&self.context);
         let core = self.core.borrow();
         let rest = core.until.saturating_duration_since(now);

@@ -14,9 +14,9 @@ use crate::Limits;
 use crate::counters::Cells;
 use crate::inner::{Config, Inner};
 
-/// One client's settings, shares of its limits, counters and spare memory on one loop.
+/// One client's settings, shares of its limits, counters and free outputs on one loop.
 pub(crate) struct LoopContext {
-    hold: Arc<LoopHold>,
+    client: Arc<LoopRef>,
     /// Which of the client's loops this is.
     pub(crate) index: usize,
     pub(crate) cells: Arc<Cells>,
@@ -31,21 +31,21 @@ pub(crate) struct LoopContext {
     next_sweep: Cell<Option<Instant>>,
     sweeper: RefCell<Option<Waker>>,
     /// What the caller of a waiting call wakes when it leaves.
-    leaving: Arc<Leaving>,
-    leaving_waker: Waker,
+    caller_left: Arc<CallerLeft>,
+    caller_left_waker: Waker,
     /// A sweep is to happen now.
     kicked: Cell<bool>,
-    spares: RefCell<Vec<Output>>,
+    free_outputs: RefCell<Vec<Output>>,
 }
 
 /// A loop's own reference to what the loops share. Futures of calls that are made on the loop clone this one, so that
 /// loops which share a client do not pass one reference count to and fro.
 #[derive(Debug)]
-pub(crate) struct LoopHold {
+pub(crate) struct LoopRef {
     inner: Arc<Inner>,
 }
 
-impl LoopHold {
+impl LoopRef {
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
@@ -65,9 +65,9 @@ impl LoopContext {
             Err(_) => (1, Arc::default()),
         };
         let owners = limits.connections_per_origin.min(loops);
-        let leaving = Arc::<Leaving>::default();
+        let caller_left = Arc::<CallerLeft>::default();
         Self {
-            hold: Arc::new(LoopHold { inner: Arc::clone(inner) }),
+            client: Arc::new(LoopRef { inner: Arc::clone(inner) }),
             index,
             cells,
             connections: Limits::share(limits.connections_per_origin, index, loops),
@@ -77,19 +77,19 @@ impl LoopContext {
             timer: Deadline::new(),
             next_sweep: Cell::new(None),
             sweeper: RefCell::new(None),
-            leaving_waker: Arc::clone(&leaving).into(),
-            leaving,
+            caller_left_waker: Arc::clone(&caller_left).into(),
+            caller_left,
             kicked: Cell::new(false),
-            spares: RefCell::default(),
+            free_outputs: RefCell::default(),
         }
     }
 
-    pub(crate) fn hold(&self) -> &Arc<LoopHold> {
-        &self.hold
+    pub(crate) fn client_ref(&self) -> &Arc<LoopRef> {
+        &self.client
     }
 
     pub(crate) fn config(&self) -> &Config {
-        self.hold.inner.config()
+        self.client.inner.config()
     }
 
     /// Counts the end of an idle connection whose lifetime lasts until then.
@@ -101,7 +101,7 @@ impl LoopContext {
 
     /// The client's count of calls that their callers dropped.
     pub(crate) fn abandoned(&self) -> u64 {
-        self.hold.inner.abandoned()
+        self.client.inner.abandoned()
     }
 
     /// Has the pools swept at `instant`, or before.
@@ -121,13 +121,13 @@ impl LoopContext {
     }
 
     /// Wakes the sweeping task, on whose next poll the queues drop calls whose callers have left.
-    pub(crate) fn leaving(&self) -> &Waker {
-        &self.leaving_waker
+    pub(crate) fn caller_left(&self) -> &Waker {
+        &self.caller_left_waker
     }
 
     /// Ready if a sweep is due. It has to set the next one by [`sweep_by`](Self::sweep_by).
     pub(crate) fn poll_sweep_due(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.leaving.set_task(cx.waker());
+        self.caller_left.set_task(cx.waker());
         self.sweeper.replace(Some(cx.waker().clone()));
         let expired = self.timer.poll_expired(cx).is_ready();
         if !self.kicked.take() && !expired {
@@ -140,23 +140,23 @@ impl LoopContext {
 
     /// An output that another request on this loop has used, or a new one.
     pub(crate) fn take_output(&self) -> Output {
-        self.spares.borrow_mut().pop().unwrap_or_default()
+        self.free_outputs.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Gives an output back, empty or not.
     pub(crate) fn keep_output(&self, output: Output) {
-        let mut spares = self.spares.borrow_mut();
-        if output.is_empty() && spares.len() < SPARE_OUTPUTS {
-            spares.push(output);
+        let mut free = self.free_outputs.borrow_mut();
+        if output.is_empty() && free.len() < FREE_OUTPUTS_MAX {
+            free.push(output);
         }
     }
 }
 
 /// Wakes the sweeping task from any thread.
 #[derive(Debug, Default)]
-struct Leaving(Mutex<Option<Waker>>);
+struct CallerLeft(Mutex<Option<Waker>>);
 
-impl Leaving {
+impl CallerLeft {
     fn set_task(&self, task: &Waker) {
         let replaced = self.lock().replace(task.clone());
         drop(replaced);
@@ -168,7 +168,7 @@ impl Leaving {
     }
 }
 
-impl Wake for Leaving {
+impl Wake for CallerLeft {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -182,4 +182,4 @@ impl Wake for Leaving {
 }
 
 /// Outputs are in use only from a request's encoding to its last byte, which is mostly one poll.
-const SPARE_OUTPUTS: usize = 16;
+const FREE_OUTPUTS_MAX: usize = 16;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::io::DuplexStream;
 
 use crate::job::{Delivery, Job};
-use crate::response::{Origin, StreamState};
+use crate::response::{Source, StreamState};
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
@@ -71,7 +71,7 @@ impl Download {
     pub(crate) fn silence_max(&self, job: &Job) -> Duration {
         match self {
             Self::Streams { state, .. } => state.silence_max(),
-            _ => job.draft.read_timeout,
+            _ => job.request.read_timeout,
         }
     }
 
@@ -126,7 +126,7 @@ impl Download {
         limits: &Limits,
     ) -> Result<(), ()> {
         match self {
-            Self::Here { head, .. } if !has_no_body(head, &job.draft.method) => {}
+            Self::Here { head, .. } if !has_no_body(head, &job.request.method) => {}
             _ => return Ok(()),
         }
         let Self::Here { head, length, body: first, trailers } = std::mem::replace(self, Self::Over) else {
@@ -142,17 +142,17 @@ impl Download {
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
-        let may_rest = is_event_stream(&head) || job.draft.is_forwarded && length.is_none();
-        let state = Arc::new(StreamState::new(&job.draft, may_rest));
-        let origin = match outgoing {
-            None => Origin::Stream(Arc::clone(&state)),
+        let may_pause = is_event_stream(&head) || job.request.is_forwarded && length.is_none();
+        let state = Arc::new(StreamState::new(&job.request, may_pause));
+        let source = match outgoing {
+            None => Source::Stream(Arc::clone(&state)),
             Some(outgoing) => {
                 job.stream_until = None;
                 let upgraded = Upgraded::of_stream(std::mem::take(&mut body), outgoing);
-                Origin::Upgraded(job.draft.url.clone(), Box::new(upgraded))
+                Source::Upgraded(job.request.url.clone(), Box::new(upgraded))
             }
         };
-        let response = Response::new(head, body, origin, limits.body_bytes, job.negotiated.take());
+        let response = Response::new(head, body, source, limits.body_bytes, job.negotiated.take());
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
         *self = Self::Streams { sender, state, reader_is_slow: false };
@@ -172,8 +172,8 @@ impl Download {
     pub(crate) fn finish(self, job: Job, limits: &Limits) -> Delivery {
         match self {
             Self::Here { head, body, trailers, .. } => {
-                let body = match trailers.filter(|_| !has_no_body(&head, &job.draft.method)) {
-                    None => body_of(&head, &job.draft.method, body.into_bytes()),
+                let body = match trailers.filter(|_| !has_no_body(&head, &job.request.method)) {
+                    None => body_of(&head, &job.request.method, body.into_bytes()),
                     Some(trailers) => {
                         let (mut sender, rest) = Body::channel(limits.body_ahead_bytes);
                         let _ = sender.try_send(body.into_bytes());
@@ -182,10 +182,10 @@ impl Download {
                         rest
                     }
                 };
-                let origin = Origin::Whole(job.draft.url);
+                let source = Source::Whole(job.request.url);
                 Delivery::Reply(
                     job.reply,
-                    Ok(Response::new(head, body, origin, limits.body_bytes, job.negotiated)),
+                    Ok(Response::new(head, body, source, limits.body_bytes, job.negotiated)),
                 )
             }
             Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
@@ -196,10 +196,10 @@ impl Download {
     /// The response gives the connection to the caller.
     pub(crate) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Delivery {
         let Self::Upgrades(head) = self else { return Delivery::Nothing };
-        let origin = Origin::Upgraded(job.draft.url, Box::new(upgraded));
+        let source = Source::Upgraded(job.request.url, Box::new(upgraded));
         Delivery::Reply(
             job.reply,
-            Ok(Response::new(head, Body::empty(), origin, limits.body_bytes, job.negotiated)),
+            Ok(Response::new(head, Body::empty(), source, limits.body_bytes, job.negotiated)),
         )
     }
 
@@ -226,7 +226,7 @@ fn has_no_body(head: &ResponseHead, method: &Method) -> bool {
     *method == Method::HEAD || forbids_body(head.status())
 }
 
-/// The body of a response that is here whole. That of an answer to HEAD, and of a 304, is [withheld](Body::withheld).
+/// The body of a response that is here whole. That of a response to HEAD, and of a 304, is [withheld](Body::withheld).
 fn body_of(head: &ResponseHead, method: &Method, bytes: Bytes) -> Body {
     match head.status() {
         StatusCode::NOT_MODIFIED => Body::withheld(head.stated_length()),

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::LoopHold;
+use crate::context::LoopRef;
 use crate::inner::Inner;
 use crate::local::Local;
 
@@ -67,15 +67,15 @@ impl Drop for Handle {
 /// What keeps a client for as long as one of its calls is made or waits. On a loop that has served the client it is the
 /// loop's own reference, so that loops which share a client do not pass one reference count to and fro.
 #[derive(Debug)]
-pub(crate) enum Hold {
+pub(crate) enum ClientRef {
     Client(Arc<Handle>),
-    Loop(Arc<LoopHold>),
+    Loop(Arc<LoopRef>),
 }
 
-impl Hold {
+impl ClientRef {
     pub(crate) fn new(client: &Arc<Handle>) -> Self {
         match Local::find(client.id()) {
-            Some(local) => Self::Loop(local.hold()),
+            Some(local) => Self::Loop(local.client_ref()),
             None => Self::Client(Arc::clone(client)),
         }
     }
@@ -83,7 +83,7 @@ impl Hold {
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         match self {
             Self::Client(client) => client,
-            Self::Loop(hold) => hold.inner(),
+            Self::Loop(client) => client.inner(),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) type Reply = Result<Response, Error>;
 
 /// The request of a caller. Boxed once: it moves from the caller to a connection as one word.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct CallRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: Headers,
@@ -40,11 +40,11 @@ pub(crate) struct Draft {
     pub(crate) of_server: bool,
     /// A response 101 is what the caller hopes for.
     pub(crate) upgrade: bool,
-    /// The answer, if it is known without a server.
-    pub(crate) answer: Option<Box<(ResponseHead, Body)>>,
+    /// The response, if it is known without a server.
+    pub(crate) known_response: Option<Box<(ResponseHead, Body)>>,
 }
 
-impl Draft {
+impl CallRequest {
     pub(crate) fn new(method: Method, url: Url, timeouts: &Timeouts) -> Self {
         Self {
             method,
@@ -60,7 +60,7 @@ impl Draft {
             last_on_connection: false,
             of_server: false,
             upgrade: false,
-            answer: None,
+            known_response: None,
         }
     }
 
@@ -87,7 +87,7 @@ impl Draft {
 /// A submitted call. It moves from a pool's queue to a connection, and back once if the connection turns out dead.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) draft: Box<Draft>,
+    pub(crate) request: Box<CallRequest>,
     /// Taken when the response's head is handed out.
     pub(crate) reply: Option<oneshot::Sender<Reply>>,
     /// When it was submitted, or taken from the queue.
@@ -113,10 +113,10 @@ impl Job {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
-    /// Whether it may go out once more, as its connection is lost without a response: the peer cannot have seen it, or doing it
-    /// twice is as good as once (RFC 9110 section 9.2.2, RFC 10008).
+    /// Whether it may be sent again after its connection was lost without a response: the peer cannot have seen it, or it is
+    /// idempotent (RFC 9110 section 9.2.2, RFC 10008).
     pub(crate) fn may_resend(&self) -> bool {
-        (!self.sent || self.draft.method.is_idempotent()) && self.is_wanted()
+        (!self.sent || self.request.method.is_idempotent()) && self.is_wanted()
     }
 
     /// Ends the call. A caller who is gone does not mind.

@@ -88,7 +88,7 @@ impl Limits {
 /// How long each phase of a call, and each state of a connection, may last; `Duration::MAX` is no limit.
 ///
 /// A timeout is never early. It is late by 1 ms and 1 % of its length at most, and by as long as a task has blocked the loop.
-/// Even then an answer that comes after `total` is a timeout, while bytes that are there by then are no silence.
+/// Even then a response that comes after `total` is a timeout, while bytes that are there by then are no silence.
 ///
 /// ```
 /// use std::time::Duration;

@@ -13,9 +13,9 @@ use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
 use tokio::sync::Notify;
 
-use crate::context::{LoopContext, LoopHold};
+use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
-use crate::job::{Draft, Job};
+use crate::job::{CallRequest, Job};
 use crate::pool::Pool;
 use crate::{Error, Phase};
 
@@ -97,11 +97,11 @@ impl Local {
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
-        self.context.hold().inner()
+        self.context.client_ref().inner()
     }
 
-    pub(crate) fn hold(&self) -> Arc<LoopHold> {
-        Arc::clone(self.context.hold())
+    pub(crate) fn client_ref(&self) -> Arc<LoopRef> {
+        Arc::clone(self.context.client_ref())
     }
 
     /// Takes a call: it is on a connection, in a queue, or failed when this returns.
@@ -112,15 +112,15 @@ impl Local {
             return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
         }
         // As a loop of retries asks whose time is over: nothing is sent whose response cannot be awaited.
-        if job.draft.total_timeout.is_zero() {
+        if job.request.total_timeout.is_zero() {
             self.context.cells.count_timeout(Phase::Total);
-            let (origin, limit) = (job.draft.origin(), Duration::ZERO);
+            let (origin, limit) = (job.request.origin(), Duration::ZERO);
             return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent: false });
         }
-        let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.draft)).cloned();
+        let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.request)).cloned();
         let pool = match recent {
             Some(pool) => Ok(pool),
-            None => self.pool_for(&job.draft),
+            None => self.pool_for(&job.request),
         };
         match pool {
             Ok(pool) => pool.submit(job),
@@ -128,18 +128,18 @@ impl Local {
         }
     }
 
-    fn pool_for(&self, draft: &Draft) -> Result<Rc<Pool>, Error> {
-        let origin = draft.url.origin();
+    fn pool_for(&self, request: &CallRequest) -> Result<Rc<Pool>, Error> {
+        let origin = request.url.origin();
         let known = self
             .pools
             .borrow()
             .get(origin)
-            .and_then(|pools| pools.iter().find(|pool| pool.serves(draft)).cloned());
+            .and_then(|pools| pools.iter().find(|pool| pool.serves(request)).cloned());
         let pool = match known {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(&draft.url, draft.via.clone(), &self.context)?);
+                let pool = Rc::new(Pool::new(&request.url, request.via.clone(), &self.context)?);
                 if self.retired.get() {
                     pool.retire();
                 }
@@ -216,7 +216,7 @@ impl Local {
     }
 
     fn poll_sweep(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // A caller who has left wakes this task, and nothing else says so.
+        // Only this task is woken when a caller leaves.
         for pool in self.all_pools() {
             pool.purge();
         }

@@ -2,14 +2,14 @@
 
 use anywire_http::{Body, Method, RequestHead, ResponseHead, StatusCode};
 
-/// Counts one proxy more. Returns the answer of this one if the request may pass no other.
+/// Counts one proxy more. Returns the response of this one if the request may pass no other.
 ///
 /// Other methods are sent on as they came, and so is a value that is no number.
 pub(crate) fn count(head: &mut RequestHead) -> Option<(ResponseHead, Body)> {
     if !matches!(*head.method(), Method::OPTIONS | Method::TRACE) {
         return None;
     }
-    // Of two fields the lower one holds, so that nobody sends on what another may not.
+    // If there are two fields, the lower one holds.
     let left = head.headers().get_all(NAME).filter_map(number).min()?;
     let Some(left) = left.checked_sub(1) else { return Some(answer(head)) };
     let set = head.headers_mut().insert(NAME, left.to_string());

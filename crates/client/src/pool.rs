@@ -23,7 +23,7 @@ use slab::Slab;
 use crate::connection::Conn;
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{Draft, Event, Job};
+use crate::job::{CallRequest, Event, Job};
 use crate::queue::Queue;
 use crate::{Error, Phase};
 
@@ -88,8 +88,8 @@ impl Pool {
         })
     }
 
-    pub(crate) fn serves(&self, draft: &Draft) -> bool {
-        *self.origin == *draft.url.origin() && self.via == draft.via
+    pub(crate) fn serves(&self, request: &CallRequest) -> bool {
+        *self.origin == *request.url.origin() && self.via == request.via
     }
 
     pub(crate) fn last_used(&self) -> Instant {
@@ -259,7 +259,7 @@ impl Pool {
 
     /// A call is over: its slot goes to the oldest waiting call. `Break` if the connection is over instead.
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
-        self.last_used.set(conn.looked());
+        self.last_used.set(conn.polled_at());
         if let Some(capacity) = conn.capacity() {
             self.calls_per_connection.set(Some(capacity));
         }
@@ -338,7 +338,7 @@ impl Pool {
         self.retired.set(true);
         while let Some(conn) = self.pop_free() {
             if conn.is_idle() {
-                conn.leave();
+                conn.go_away();
                 self.close(&conn);
             }
         }

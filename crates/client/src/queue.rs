@@ -44,12 +44,12 @@ impl Queue {
 
     /// Has the queue purged once the caller leaves.
     fn watch(&self, job: &mut Job) {
-        let leaving = self.context.leaving();
-        let cx = &mut Context::from_waker(leaving);
+        let caller_left = self.context.caller_left();
+        let cx = &mut Context::from_waker(caller_left);
         if let Some(reply) = &mut job.reply
             && poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()
         {
-            leaving.wake_by_ref();
+            caller_left.wake_by_ref();
         }
     }
 
@@ -125,11 +125,11 @@ impl Queue {
         // A caller who is gone has no deadline to miss.
         for job in overdue.into_iter().filter(Job::is_wanted) {
             let (phase, limit) = match job.total_until <= now {
-                true => (Phase::Total, job.draft.total_timeout),
+                true => (Phase::Total, job.request.total_timeout),
                 false => (Phase::Acquire, timeouts.acquire),
             };
             self.context.cells.count_timeout(phase);
-            let error = Error::Timeout { origin: job.draft.origin(), phase, limit, sent: job.sent };
+            let error = Error::Timeout { origin: job.request.origin(), phase, limit, sent: job.sent };
             job.fail(error);
         }
         next

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
 
-use crate::job::Draft;
+use crate::job::CallRequest;
 use crate::{Error, Phase};
 
 /// A response whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
@@ -33,14 +33,14 @@ use crate::{Error, Phase};
 pub struct Response {
     head: ResponseHead,
     body: Body,
-    origin: Origin,
+    source: Source,
     collect_bytes: usize,
     negotiated: Option<Arc<Negotiated>>,
 }
 
 /// The call that a response belongs to.
 #[derive(Debug)]
-pub(crate) enum Origin {
+pub(crate) enum Source {
     /// The whole body is here.
     Whole(Url),
     /// There is none: the connection speaks another protocol.
@@ -52,11 +52,11 @@ impl Response {
     pub(crate) fn new(
         head: ResponseHead,
         body: Body,
-        origin: Origin,
+        source: Source,
         collect_bytes: usize,
         negotiated: Option<Arc<Negotiated>>,
     ) -> Self {
-        Self { head, body, origin, collect_bytes, negotiated }
+        Self { head, body, source, collect_bytes, negotiated }
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
@@ -88,9 +88,9 @@ impl Response {
 
     /// The URL that was called, with the query that was added to it.
     pub fn url(&self) -> &str {
-        match &self.origin {
-            Origin::Whole(url) | Origin::Upgraded(url, _) => url.as_str(),
-            Origin::Stream(state) => state.url.as_str(),
+        match &self.source {
+            Source::Whole(url) | Source::Upgraded(url, _) => url.as_str(),
+            Source::Stream(state) => state.url.as_str(),
         }
     }
 
@@ -131,8 +131,8 @@ impl Response {
     /// # Errors
     /// [`Status`](Error::Status) if the peer stays with HTTP.
     pub fn upgrade(self) -> Result<Upgraded<DuplexStream>, Error> {
-        match self.origin {
-            Origin::Upgraded(_, upgraded) => Ok(*upgraded),
+        match self.source {
+            Source::Upgraded(_, upgraded) => Ok(*upgraded),
             _ => Err(Error::Status { url: self.url().to_owned(), status: self.status() }),
         }
     }
@@ -222,16 +222,16 @@ impl Response {
     }
 
     fn begin_collecting(&self) -> Result<(), Error> {
-        match &self.origin {
-            Origin::Stream(state) => state.collect(),
+        match &self.source {
+            Source::Stream(state) => state.collect(),
             _ => Ok(()),
         }
     }
 
     fn explain(&self, error: BodyError) -> Error {
-        match &self.origin {
-            Origin::Whole(_) | Origin::Upgraded(..) => explain_size(error),
-            Origin::Stream(state) => state.explain(error),
+        match &self.source {
+            Source::Whole(_) | Source::Upgraded(..) => explain_size(error),
+            Source::Stream(state) => state.explain(error),
         }
     }
 }
@@ -272,10 +272,12 @@ pub(crate) struct StreamState {
 }
 
 impl StreamState {
-    /// `may_rest`: the body says nothing for long, as an event stream does.
-    pub(crate) fn new(draft: &Draft, may_rest: bool) -> Self {
-        let Draft { ref url, read_timeout, stream_timeout, total_timeout, stream_total_timeout, .. } = *draft;
-        let silence_max = if may_rest { read_timeout.max(stream_timeout) } else { read_timeout };
+    /// `may_pause`: the body says nothing for long, as an event stream does.
+    pub(crate) fn new(request: &CallRequest, may_pause: bool) -> Self {
+        let CallRequest {
+            ref url, read_timeout, stream_timeout, total_timeout, stream_total_timeout, ..
+        } = *request;
+        let silence_max = if may_pause { read_timeout.max(stream_timeout) } else { read_timeout };
         let total = AtomicU8::new(STREAMED);
         Self { url: url.clone(), silence_max, total_timeout, stream_total_timeout, total }
     }

@@ -11,11 +11,11 @@ use anywire_loops::clock::{self, precise};
 use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
-use crate::handle::Hold;
+use crate::handle::ClientRef;
 use crate::inner::Inner;
-use crate::job::{Draft, Job, Reply};
+use crate::job::{CallRequest, Job, Reply};
 use crate::local::Local;
-use crate::response::Origin;
+use crate::response::Source;
 use crate::{Error, Response};
 
 /// A call that is on its way once it is polled; the response's head, or why there is none.
@@ -29,14 +29,14 @@ pub struct Sending {
 }
 
 impl Sending {
-    pub(crate) fn new(hold: Hold, draft: Result<Box<Draft>, Error>) -> Self {
-        let state = match draft {
-            Ok(mut draft) => match draft.answer.take() {
-                None => State::New { hold, draft },
-                Some(answer) => {
-                    let collect_bytes = hold.inner().config().limits.body_bytes;
-                    let (head, body) = *answer;
-                    let response = Response::new(head, body, Origin::Whole(draft.url), collect_bytes, None);
+    pub(crate) fn new(client: ClientRef, request: Result<Box<CallRequest>, Error>) -> Self {
+        let state = match request {
+            Ok(mut request) => match request.known_response.take() {
+                None => State::New { client, request },
+                Some(known) => {
+                    let collect_bytes = client.inner().config().limits.body_bytes;
+                    let (head, body) = *known;
+                    let response = Response::new(head, body, Source::Whole(request.url), collect_bytes, None);
                     State::Known(Ok(response))
                 }
             },
@@ -53,18 +53,18 @@ impl Future for Sending {
     ///
     /// If polled again after it gave its response, as with other futures.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        let (hold, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
-            State::New { hold, draft } => match place(hold.inner(), draft) {
-                Ok(placed) => (hold, placed),
+        let (client, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
+            State::New { client, request } => match place(client.inner(), request) {
+                Ok(placed) => (client, placed),
                 Err(error) => return Poll::Ready(Err(error)),
             },
-            State::Waiting { hold, placed } => (hold, placed),
+            State::Waiting { client, placed } => (client, placed),
             State::Known(reply) => return Poll::Ready(reply),
             State::Done => panic!("a call was polled after it had given its response"),
         };
         match Pin::new(&mut placed.response).poll(cx) {
             Poll::Pending => {
-                self.state = State::Waiting { hold, placed };
+                self.state = State::Waiting { client, placed };
                 Poll::Pending
             }
             Poll::Ready(Ok(reply)) => Poll::Ready(reply),
@@ -75,16 +75,16 @@ impl Future for Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        if let State::Waiting { hold, placed } = std::mem::replace(&mut self.state, State::Done) {
+        if let State::Waiting { client, placed } = std::mem::replace(&mut self.state, State::Done) {
             // First the receiver: a pool that sees the count looks for closed receivers once.
             drop(placed);
-            hold.inner().count_abandoned();
+            client.inner().count_abandoned();
         }
     }
 }
 
 /// Puts a call into a pool, here or on another loop.
-fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
+fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error> {
     if inner.is_closed() {
         return Err(Error::Shutdown { sent: false });
     }
@@ -98,7 +98,7 @@ fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
     if let Some(local) = local
         && local.index() == index
     {
-        submit(&local, draft, reply);
+        submit(&local, request, reply);
         return Ok(Placed { response, hand_over: None });
     }
     let target = &loops.list[index];
@@ -107,21 +107,21 @@ fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
     let hand_over = target.handle.spawn(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
-            submit(&Local::on_this_loop(&shared, index), draft, reply);
+            submit(&Local::on_this_loop(&shared, index), request, reply);
         }
         ready(())
     });
     Ok(Placed { response, hand_over: Some(hand_over) })
 }
 
-fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
+fn submit(local: &Local, request: Box<CallRequest>, reply: oneshot::Sender<Reply>) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
     let timeouts = &local.inner().config().timeouts;
     local.submit(Job {
         at: now,
-        total_until: clock::after(now, draft.total_timeout),
-        stream_until: Some(draft.stream_total_timeout)
+        total_until: clock::after(now, request.total_timeout),
+        stream_until: Some(request.stream_total_timeout)
             .filter(|limit| *limit != Duration::MAX)
             .map(|limit| clock::after(now, limit)),
         acquire_until: clock::after(now, timeouts.acquire),
@@ -129,7 +129,7 @@ fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
         sent: false,
         negotiated: None,
         refusals: 0,
-        draft,
+        request,
         reply: Some(reply),
     });
 }
@@ -157,11 +157,11 @@ impl Placed {
 #[derive(Debug)]
 enum State {
     New {
-        hold: Hold,
-        draft: Box<Draft>,
+        client: ClientRef,
+        request: Box<CallRequest>,
     },
     Waiting {
-        hold: Hold,
+        client: ClientRef,
         placed: Placed,
     },
     /// Before anything is sent.

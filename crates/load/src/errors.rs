@@ -109,17 +109,17 @@ pub enum ErrorKind {
     Tls,
     /// Sending a request failed.
     Write,
-    /// Receiving failed, or ended inside an answer.
+    /// Receiving failed, or ended inside a response.
     Read,
-    /// The bytes are no HTTP answer, or one without a request. Over HTTP/2 that may cost the answer's stream alone.
+    /// The bytes are no HTTP answer, or one without a request. Over HTTP/2 that may cost the response's stream alone.
     Parse,
-    /// No answer within the plan's timeout; its age stands in the histogram, so that the tail shows it.
+    /// No response within the plan's timeout; its age stands in the histogram, so that the tail shows it.
     Timeout,
-    /// An answer with a status that the plan does not expect (400 and above, unless it names one).
+    /// A response with a status that the plan does not expect (400 and above, unless it names one).
     Status,
-    /// An answer whose body is not as long as the plan expects.
+    /// A response whose body is not as long as the plan expects.
     Check,
-    /// The peer closed between two answers while requests were unanswered.
+    /// The peer closed between two responses while requests were unanswered.
     Close,
     /// HTTP/2: the peer reset a stream.
     Reset,

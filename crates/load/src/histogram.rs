@@ -1,4 +1,4 @@
-//! The latency histogram: every answer is recorded, memory is fixed, and two histograms merge without loss.
+//! The latency histogram: every response is recorded, memory is fixed, and two histograms merge without loss.
 //!
 //! Three significant digits from 1 us to 60 s. Values are kept in nanoseconds, because a unit of 1 us would leave two
 //! digits at 50 us and none below it, where shared memory and in-process wires live. What took longer than 60 s is

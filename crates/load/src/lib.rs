@@ -1,7 +1,7 @@
 //! The load generator of anywire, and what is built on it: the compare harness and the reports.
 //!
 //! [`run`] loads a URL over any wire in the closed mode: its connections are spread over the caller's loops, and each
-//! has up to `depth` requests in flight, by HTTP/1.1 or on as many streams of HTTP/2 ([`Protocol`]). Each answer is parsed, matched to its request, and recorded in a histogram of
+//! has up to `depth` requests in flight, by HTTP/1.1 or on as many streams of HTTP/2 ([`Protocol`]). Each response is parsed, matched to its request, and recorded in a histogram of
 //! three digits ([`Latency`]); merging the loops' histograms loses nothing. Faults are counted by kind
 //! ([`ErrorKind`]). The result is an [`Outcome`]: a value, a table (`Display`), and JSON.
 //!
@@ -29,7 +29,7 @@
 //!
 //! The module `udp` (feature `udp`) loads services of datagrams, in an open loop at a rate.
 //!
-//! Closed mode: a connection sends its next request when an answer has come. So a stall of the server also stops the
+//! Closed mode: a connection sends its next request when a response has come. So a stall of the server also stops the
 //! requests that would have shown it, and the tail looks better than it is for users. Each result says so.
 
 pub mod compare;

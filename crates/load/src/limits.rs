@@ -19,12 +19,12 @@ pub struct Limits {
     /// A preencoded window, in bytes (256 KiB, what a socket buffer takes at once); a deeper window leaves in several
     /// writes.
     pub window_bytes: usize,
-    /// Size and number of everything in an answer's head and trailers.
+    /// Size and number of everything in a response's head and trailers.
     pub head: HeadLimits,
     /// Connections that one loop dials at the same time (128: a listener's backlog of 1024 must not overflow, since
     /// a dropped SYN costs a second).
     pub dials_at_once: usize,
-    /// Failed attempts in a row, without an answer between them, after which a connection is given up (8; with the
+    /// Failed attempts in a row, without a response between them, after which a connection is given up (8; with the
     /// pauses below that is about 0.6 s).
     pub failures_in_a_row: u32,
     /// Pause after the first failed attempt (5 ms); it doubles with each further one.

@@ -32,7 +32,7 @@ pub struct Outcome {
     pub generator: Generator,
     /// What each loop did.
     pub loops: Vec<LoopShare>,
-    /// The busiest loop's requests over the mean of all; `null` without an answer. 1 is even.
+    /// The busiest loop's requests over the mean of all; `null` without a response. 1 is even.
     pub balance: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ pub struct TargetFacts {
 /// How it was loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanFacts {
-    /// `closed`: a new request leaves when an answer comes, so that a stall of the server also stops the requests
+    /// `closed`: a new request leaves when a response comes, so that a stall of the server also stops the requests
     /// that would have shown it.
     pub mode: String,
     /// The method.
@@ -76,7 +76,7 @@ pub struct PlanFacts {
     pub requests: Option<u64>,
     /// Load before the measured part, in seconds.
     pub warm_up_seconds: f64,
-    /// Longest wait for an answer, in seconds.
+    /// Longest wait for a response, in seconds.
     pub timeout_seconds: f64,
 }
 
@@ -92,7 +92,7 @@ pub struct Totals {
     pub unsent: Option<u64>,
     /// Bytes of the requests that the wire has taken; of the measured part, like all that follow.
     pub bytes_out: u64,
-    /// Bytes of the whole answers: their heads, framing and bodies, with interim answers before them.
+    /// Bytes of the whole responses: their heads, framing and bodies, with interim responses before them.
     pub bytes_in: u64,
     /// Bytes of the bodies among these.
     pub body_bytes_in: u64,
@@ -138,7 +138,7 @@ impl Totals {
 pub struct Requests {
     /// Requests that left, or began to, in this part.
     pub sent: u64,
-    /// Those whose whole answer came.
+    /// Those whose whole response came.
     pub answered: u64,
     /// Those that waited longer than the timeout.
     pub timed_out: u64,
@@ -245,7 +245,7 @@ pub struct Rate {
 /// Latencies, by the moment from which they count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
-    /// From the write of a request to the read of its whole answer; `null` without an answer. With requests that
+    /// From the write of a request to the read of its whole response; `null` without a response. With requests that
     /// timed out, at the age at which they were given up.
     pub send: Option<LatencySummary>,
 }

@@ -60,8 +60,8 @@ pub struct Plan {
     pub headers: Headers,
     /// The body of each request (empty).
     pub body: Bytes,
-    /// Longest wait for an answer, from the sending of its request (10 s). Then the connection is aborted and opened anew;
-    /// over HTTP/2 the stream ends alone, unless the whole connection was silent for so long. An answer that comes later is
+    /// Longest wait for a response, from the sending of its request (10 s). Then the connection is aborted and opened anew;
+    /// over HTTP/2 the stream ends alone, unless the whole connection was silent for so long. A response that comes later is
     /// none, though a busy loop may come to look for it before it ends the wait.
     pub timeout: Duration,
     /// Longest wait for a connection, all addresses of a name together (3 s: a lost SYN is sent again after one second,

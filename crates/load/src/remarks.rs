@@ -10,7 +10,7 @@ use crate::text::{digits, grouped, time};
 impl Outcome {
     /// Why the figures are not what the plan asked for, one sentence each; empty after a run without a fault.
     ///
-    /// Errors among the answers are not repeated here, unless no answer was good.
+    /// Errors among the responses are not repeated here, unless no response was good.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         remarks.extend(self.early_end());

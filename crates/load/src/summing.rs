@@ -2,7 +2,7 @@
 
 use anywire_loops::Loops;
 
-use crate::engine::{End, LoopResult};
+use crate::engine::{LoopResult, RunEnd};
 use crate::histogram::Latency;
 use crate::host::{Host, Tool};
 use crate::outcome::{
@@ -16,7 +16,7 @@ pub(crate) fn outcome(
     plan: &Plan,
     prepared: &Prepared,
     results: &[LoopResult],
-    end: End,
+    end: RunEnd,
 ) -> Outcome {
     let mut totals = Totals::default();
     let mut latency = Latency::new();
@@ -28,7 +28,7 @@ pub(crate) fn outcome(
         totals.unsent = Some(requests.saturating_sub(totals.measured.sent));
     }
     // After the last request of the plan nothing is left either, and that is its end.
-    let given_up = end == End::NothingLeft && totals.unsent != Some(0);
+    let given_up = end == RunEnd::NothingLeft && totals.unsent != Some(0);
     let elapsed = results.iter().map(|one| one.measured).max().unwrap_or_default();
     let answered = totals.measured.answered;
     let busiest = results.iter().map(|one| one.totals.measured.answered).max().unwrap_or_default();
@@ -53,7 +53,7 @@ pub(crate) fn outcome(
         rate: Rate {
             achieved: (!elapsed.is_zero()).then(|| answered as f64 / elapsed.as_secs_f64()),
             seconds: elapsed.as_secs_f64(),
-            interrupted: end == End::Stopped,
+            interrupted: end == RunEnd::Stopped,
             given_up,
         },
         latency: Latencies { send: latency.summary() },

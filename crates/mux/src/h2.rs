@@ -13,32 +13,32 @@ use crate::Streams;
 
 /// An HTTP/2 connection without its wire: the received bytes, the engine, and the output that leaves in one write.
 ///
-/// In each turn a driver takes all that has [come](Self::receive), lets the streams that were woken produce what they have, and
-/// flushes the output once. Then it [reads](Self::poll_read).
+/// In each turn a driver [takes all events](Self::receive), polls the woken streams, sends their data, and flushes the output
+/// once. Then it [reads](Self::poll_read).
 #[derive(Debug)]
 pub struct Http2 {
-    /// The engine. What it appends belongs into `output`.
+    /// The engine, which writes to `output`.
     pub engine: Engine,
-    /// `None` while nothing is in it.
+    /// Received bytes that were not taken. `None` if there are none.
     pub input: Option<Buffer>,
-    /// What is to leave.
+    /// Bytes to send.
     pub output: Output,
 }
 
 impl Http2 {
-    /// The end that answers, of a connection of which `input` has the first bytes.
+    /// A server's connection, whose first bytes are in `input`.
     pub fn server(limits: Limits, now: Instant, input: Buffer, mut output: Output) -> Self {
         let engine = Engine::server(limits, now, output.buffer());
         Self { engine, input: Some(input), output }
     }
 
-    /// The end that asks.
+    /// A client's connection.
     pub fn client(limits: Limits, now: Instant, mut output: Output) -> Self {
         let engine = Engine::client(limits, now, output.buffer());
         Self { engine, input: None, output }
     }
 
-    /// Takes the next event of what has come; `None` means that more is needed.
+    /// Takes the next event out of the input; `None` means that more input is needed.
     ///
     /// # Errors
     ///
@@ -66,14 +66,13 @@ impl Http2 {
         polled
     }
 
-    /// Bytes that have come and were not taken.
+    /// The number of received bytes that were not taken.
     #[inline]
     pub fn unread(&self) -> usize {
         self.input.as_ref().map_or(0, Buffer::len)
     }
 
-    /// Whether nothing more is to be read before output leaves: a peer that reads does not leave so many acknowledgements
-    /// there.
+    /// Whether reading must wait until output leaves: a peer that reads does not let so many acknowledgements pile up.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.output.len() >= OUTPUT_LIMIT_BYTES
@@ -86,11 +85,11 @@ impl Http2 {
     }
 
     /// Tells the peer that the connection ends (RFC 9113 section 6.8).
-    pub fn leave(&mut self) {
-        self.engine.leave(self.output.buffer());
+    pub fn go_away(&mut self) {
+        self.engine.go_away(self.output.buffer());
     }
 
-    /// Lets time pass for the engine.
+    /// Tells the engine the time.
     ///
     /// # Errors
     ///
@@ -146,7 +145,7 @@ impl Streams for Http2 {
         let may_be_sent = self.has_room() && self.engine.may_send_at_once(id, whole.len());
         if may_be_sent {
             self.engine.data_head(id, whole.len(), true, self.output.buffer());
-            if !self.output.push_few(whole) {
+            if !self.output.push_small(whole) {
                 self.output.push_bytes(whole.clone());
             }
         }

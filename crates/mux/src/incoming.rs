@@ -1,4 +1,4 @@
-//! A body on its way in: what has come waits until its reader asks for it.
+//! A body that is received: its bytes wait until their reader asks for them.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use anywire_http::Headers;
 use anywire_http::body::Sender;
 use bytes::Bytes;
 
-/// The part of a body that has come, and its reader has not asked for. The stream's window bounds it.
+/// The received part of a body that its reader has not asked for yet. The stream's window limits it.
 ///
 /// Small pieces are joined. If each piece stayed by itself, a peer that sends single bytes would make its reader hold 64
 /// times the window.
@@ -17,7 +17,7 @@ pub struct Incoming {
     rest: Rest,
 }
 
-/// What follows the pieces that have come.
+/// The part of a body behind its received pieces.
 #[derive(Debug, Default)]
 enum Rest {
     /// More of the body.
@@ -25,27 +25,27 @@ enum Rest {
     Open,
     /// The end, perhaps with trailers.
     End(Option<Headers>),
-    /// Nothing, though the body is not complete.
+    /// The peer sends no more, and the body is not complete.
     Lost,
 }
 
-/// What the reader of a body waits for, once it got what has come.
+/// The next thing that the reader of a body waits for, once it has all received pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// Nothing: it has enough, or does not read.
+    /// Nothing: it reads no more at the moment.
     Nothing,
     /// More of the body.
     Data,
-    /// The end, which has come.
+    /// The end, which was received.
     End,
-    /// More, which does not come.
+    /// More of a body that is lost.
     Lost,
     /// Nothing more: the reader is gone.
     Gone,
 }
 
 impl Incoming {
-    /// Appends a copy of the bytes, perhaps the last ones.
+    /// Appends a copy of the bytes. `end`: they are the last ones.
     pub fn push(&mut self, bytes: &[u8], end: bool) {
         match self.pieces.back_mut() {
             Some(last) if last.len() < PIECE_BYTES_MIN => last.extend_from_slice(bytes),
@@ -62,24 +62,24 @@ impl Incoming {
         self.rest = Rest::End(Some(trailers));
     }
 
-    /// Nothing more comes.
+    /// The peer sends no more.
     pub fn cut_short(&mut self) {
         if !self.has_ended() {
             self.rest = Rest::Lost;
         }
     }
 
-    /// Whether the end has come.
+    /// Whether the end was received.
     pub fn has_ended(&self) -> bool {
         matches!(self.rest, Rest::End(_))
     }
 
-    /// Whether the end has come, and nothing before it waits for the reader.
+    /// Whether the end was received, and no piece waits for the reader.
     pub fn is_complete(&self) -> bool {
         self.has_ended() && self.pieces.is_empty()
     }
 
-    /// Gives the reader what it asks for, as far as that has come. Returns the number of bytes, and what the reader waits for then.
+    /// Gives the reader as many of the received pieces as it asks for. Returns their bytes, and the reader's demand behind them.
     pub fn feed(&mut self, reader: &mut Sender, cx: &mut Context<'_>) -> (usize, Demand) {
         let mut taken = 0;
         loop {
@@ -90,7 +90,7 @@ impl Incoming {
             }
             let Some(piece) = self.pop() else { break };
             taken += piece.len();
-            // There is room, and a reader that has gone meanwhile shows at the next look.
+            // There is room. If the reader has gone meanwhile, the next poll says so.
             let _ = reader.try_send(piece);
         }
         let demand = match self.rest {
@@ -106,18 +106,18 @@ impl Incoming {
         self.pieces.pop_front().map(Bytes::from)
     }
 
-    /// Takes the trailers, if they have come.
+    /// Takes the trailers, if they were received.
     pub fn take_trailers(&mut self) -> Option<Headers> {
         if let Rest::End(trailers) = &mut self.rest { trailers.take() } else { None }
     }
 
-    /// Drops all pieces. Returns how many bytes that was.
+    /// Drops all pieces. Returns their bytes.
     pub fn clear(&mut self) -> usize {
         std::mem::take(&mut self.pieces).iter().map(Vec::len).sum()
     }
 }
 
-/// A last piece that is shorter takes what comes next.
+/// A last piece that is shorter is extended.
 const PIECE_BYTES_MIN: usize = 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A body on its way out: cut into what the windows allow, and its end behind the last piece.
+//! A body that is sent: cut into pieces that fit the windows, and the last piece ends the stream.
 
 use std::borrow::Borrow;
 use std::task::Poll;
@@ -8,39 +8,39 @@ use bytes::Bytes;
 
 use crate::Streams;
 
-/// The part of a body that is still to be given to the engine. `B` gives its pieces.
+/// The part of a body that the engine does not have yet. `B` is the source of its pieces.
 #[derive(Debug)]
 pub struct Outgoing<B> {
     piece: Bytes,
     source: Option<B>,
 }
 
-/// What follows of a body. Only data needs a window (RFC 9113 section 6.9.1).
+/// The next step of a body. Only data needs a window (RFC 9113 section 6.9.1).
 #[derive(Debug)]
 pub enum Next<E = BodyError> {
-    /// Data, of which there is some.
+    /// There is data.
     Data,
     /// The end, perhaps with trailers.
     End(Option<Headers>),
-    /// Nothing now. The source wakes the stream.
+    /// There is nothing yet. The source wakes the stream.
     Later,
     /// The source has failed.
     Broken(E),
 }
 
-/// What has come of a [`send`].
+/// The state of a body after a [`send`].
 #[derive(Debug)]
 pub enum Sent<E = BodyError> {
-    /// The body goes on.
+    /// More of the body follows.
     Open,
-    /// All of it was given to the engine.
+    /// The engine has all of it.
     Ended,
-    /// It has failed, or the peer does not take its trailers.
+    /// The source has failed, or the peer does not take the trailers.
     Broken(E),
 }
 
 impl<B: Borrow<Body>> Outgoing<B> {
-    /// A body that is whole.
+    /// A body in one piece.
     pub fn whole(piece: Bytes) -> Self {
         Self { piece, source: None }
     }
@@ -50,12 +50,12 @@ impl<B: Borrow<Body>> Outgoing<B> {
         Self { piece: Bytes::new(), source: Some(source) }
     }
 
-    /// Whether it comes in pieces.
+    /// Whether there is a source of more pieces.
     pub fn is_streamed(&self) -> bool {
         self.source.is_some()
     }
 
-    /// What gives the pieces.
+    /// The source of its pieces, if there is one.
     pub fn into_source(self) -> Option<B> {
         self.source
     }
@@ -66,7 +66,7 @@ impl<B: Borrow<Body>> Outgoing<B> {
         self.piece.split_to(room.min(self.piece.len()))
     }
 
-    /// Looks what follows. If there is none of the last piece, `poll` asks the source for another one.
+    /// The next step. If the last piece is used up, `poll` asks the source for another one.
     #[inline]
     pub fn next<E>(&mut self, poll: impl FnOnce(&mut B) -> Poll<Result<Option<Bytes>, E>>) -> Next<E> {
         if !self.piece.is_empty() {
@@ -85,7 +85,8 @@ impl<B: Borrow<Body>> Outgoing<B> {
     }
 }
 
-/// Gives the engine a piece of a stream whose turn it is, or none, and what [follows](Outgoing::next) unless that is data.
+/// Gives the engine a piece of the stream that has its turn, or an empty one. If the [next step](Outgoing::next) is the end,
+/// the end goes with it.
 #[inline]
 pub fn send<S: Streams, E: From<BodyError>>(
     streams: &mut S,
@@ -125,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// An engine of no protocol: it takes what it gets.
+    /// An engine without a protocol: it records what it is given.
     #[derive(Default)]
     struct Taken {
         data: Vec<(Bytes, bool)>,
@@ -188,10 +189,10 @@ mod tests {
         }
     }
 
-    /// What a source gives, poll by poll.
+    /// The results of a source, poll by poll.
     type Polls = VecDeque<Poll<Result<Option<Bytes>, BodyError>>>;
 
-    /// Sends as drivers do: first without a turn, and then as long as there are turns.
+    /// Sends as drivers do: first without a turn, then while the stream has turns.
     fn drive(taken: &mut Taken, body: &mut Outgoing<Body>, mut polls: Polls) -> Sent {
         let mut poll = |_: &mut Body| polls.pop_front().unwrap_or(Poll::Pending);
         let mut sent = send(taken, 7, Bytes::new(), body.next(&mut poll));
@@ -223,7 +224,7 @@ mod tests {
         let sent = drive(&mut taken, &mut body, [chunk("abcd"), Poll::Pending].into());
         assert!(matches!(sent, Sent::Open) && !taken.wants);
         assert_eq!(pieces(&taken), [(&b"abc"[..], false), (b"d", false)]);
-        // An end alone needs no turn.
+        // The end needs no turn.
         let sent = drive(&mut taken, &mut body, [Poll::Ready(Ok(None))].into());
         assert!(matches!(sent, Sent::Ended));
         assert_eq!(pieces(&taken).last(), Some(&(&b""[..], true)));

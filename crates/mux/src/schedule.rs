@@ -1,5 +1,4 @@
-//! Which streams of a connection have something to do: those that were woken, those whose deadline is set anew, those whose
-//! deadline passes.
+//! Which streams of a connection have something to do: they were woken, their deadline must be set anew, or it passes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
@@ -15,7 +14,7 @@ pub struct Schedule<K> {
     pub dirty: Vec<K>,
     /// When the first deadline of a stream passes, or one has that does not count any more.
     pub deadline: Option<Instant>,
-    /// [Bodies that nobody reads](crate::Streams::keeps_peer_waiting) left no window for the others when deadlines were set.
+    /// The result of [`Streams::keeps_peer_waiting`](crate::Streams::keeps_peer_waiting) for which the deadlines were set.
     pub keeps_peer_waiting: bool,
 }
 
@@ -49,7 +48,7 @@ impl<K: Copy + PartialEq> Schedule<K> {
         }
     }
 
-    /// A waker of this stream, in the memory of `unused` unless somebody may still wake an earlier stream by that.
+    /// A waker of this stream. It reuses the memory of `unused`, unless there are clones of that.
     pub fn waker(&self, stream: K, unused: Option<Arc<StreamWaker<K>>>) -> Arc<StreamWaker<K>> {
         if let Some(mut unused) = unused
             && let Some(waker) = Arc::get_mut(&mut unused)
@@ -60,12 +59,12 @@ impl<K: Copy + PartialEq> Schedule<K> {
         Arc::new(StreamWaker { stream, woken: Arc::clone(&self.woken) })
     }
 
-    /// The streams that were woken are ready, too.
+    /// Adds the streams that were woken to `ready`.
     pub fn take_woken(&mut self) {
         self.ready.append(&mut lock(&self.woken).streams);
     }
 
-    /// Has a stream polled in this turn: once, if several frames of it come together.
+    /// Adds a stream to `ready`: once, if several frames of it come together.
     #[inline]
     pub fn poll_soon(&mut self, stream: K) {
         if self.ready.last() != Some(&stream) {
@@ -73,17 +72,17 @@ impl<K: Copy + PartialEq> Schedule<K> {
         }
     }
 
-    /// A stream has this deadline from now on.
+    /// Sets the deadline of a stream.
     pub fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.deadline = self.deadline.into_iter().chain(deadline).min();
     }
 
-    /// Whether a stream may be late.
+    /// Whether the deadline of a stream may have passed.
     pub fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// No stream is left: frees what only busy connections need.
+    /// Frees the memory. No stream is left.
     pub fn clear(&mut self) {
         (self.ready, self.dirty, self.deadline) = Default::default();
     }

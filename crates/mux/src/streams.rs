@@ -1,4 +1,4 @@
-//! What an engine offers whose connection carries many streams.
+//! The operations of an engine whose connection carries many streams.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash};
@@ -24,16 +24,16 @@ pub trait Streams {
     /// Where the next byte will stand in the output.
     fn position(&self) -> Position;
 
-    /// The stream whose turn it is to send data, and how much it may. None while the output has to leave first.
+    /// The stream whose turn it is to send data, and how many bytes it may send. `None` while the output must leave first.
     fn next_to_send(&mut self) -> Option<(Self::Id, usize)>;
 
-    /// Says whether there is data of this stream to send.
+    /// Sets whether there is data of this stream to send.
     fn wants_to_send(&mut self, id: Self::Id, wants: bool);
 
-    /// Whether a stream has data to send, and a window of the peer's keeps it from that.
+    /// Whether a stream has data to send, and waits for a window of the peer's.
     fn is_blocked(&self, id: Self::Id) -> bool;
 
-    /// Sends the head of a response. `end` says that there is no body.
+    /// Sends the head of a response. `end`: there is no body.
     ///
     /// # Errors
     ///
@@ -47,11 +47,10 @@ pub trait Streams {
     /// [`Unsent`].
     fn inform(&mut self, id: Self::Id, status: StatusCode, headers: &Headers) -> Result<(), Unsent>;
 
-    /// Sends data, at most what [`next_to_send`](Self::next_to_send) has said. None, for the end, at any time.
+    /// Sends data: at most as much as [`next_to_send`](Self::next_to_send) returned. An end without data may be sent at any time.
     fn data(&mut self, id: Self::Id, piece: Bytes, end: bool);
 
-    /// Sends a whole body behind its head, out of turn. Returns false, and sends nothing, if it has to wait for its turn or for
-    /// a window.
+    /// Sends a whole body right behind its head. Returns false, and sends nothing, if it must wait for its turn or for a window.
     fn send_at_once(&mut self, id: Self::Id, whole: &Bytes) -> bool;
 
     /// Sends the trailers, which end a body.
@@ -64,13 +63,12 @@ pub trait Streams {
     /// Ends both halves of a stream, if they have not ended.
     fn reset(&mut self, id: Self::Id, code: Code);
 
-    /// So much of a stream's body was read: the peer may send as much more.
+    /// These bytes of a stream's body were read: the peer may send as many more.
     fn consumed(&mut self, id: Self::Id, bytes: usize);
 
-    /// So much of a stream's body was thrown away: the peer may send as much more on other streams.
+    /// These bytes of a stream's body were dropped: the peer may send as many more on other streams.
     fn discarded(&mut self, id: Self::Id, bytes: usize);
 
-    /// Whether bodies that nobody reads leave no window for the others. What their peer does not send then is no silence of
-    /// its own.
+    /// Whether unread bodies have used up the connection's window. If the peer sends nothing then, it is not at fault.
     fn keeps_peer_waiting(&self) -> bool;
 }

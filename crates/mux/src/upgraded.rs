@@ -1,4 +1,4 @@
-//! A stream of bytes that speaks another protocol than it began with.
+//! A stream of bytes that has left HTTP for another protocol.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,8 +10,9 @@ use anywire_wire::Connection;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What has left HTTP: a whole connection after a response 101 (RFC 9110 section 7.8), or one stream of a connection after an
-/// extended CONNECT (RFC 8441). Bytes of the new protocol that came along with the last message of HTTP are read first.
+/// A stream of bytes that has left HTTP: a whole connection after a response 101 (RFC 9110 section 7.8), or one stream of a
+/// connection after an extended CONNECT (RFC 8441). Bytes of the new protocol that arrived with the last message of HTTP are read
+/// first.
 ///
 /// On a server a whole connection is the [`Connection`] itself, on a client a stream to it that may leave the connection's loop.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ enum Carrier<S> {
     Stream(Stream),
 }
 
-/// One stream of a connection: what comes of it, and what is to leave on it.
+/// One stream of a connection: its received bytes, and its bytes to send.
 #[derive(Debug)]
 struct Stream {
     incoming: Body,
@@ -40,7 +41,7 @@ impl<S> Upgraded<S> {
         Self { carrier: Carrier::Whole(connection), received }
     }
 
-    /// One stream of a connection, whose driver fills `incoming`, and sends what comes out of `outgoing`.
+    /// One stream of a connection, whose driver fills `incoming`, and sends the bytes of `outgoing`.
     pub fn of_stream(incoming: Body, outgoing: Sender) -> Self {
         let stream = Stream { incoming, outgoing: Some(outgoing) };
         Self { carrier: Carrier::Stream(stream), received: Bytes::new() }
@@ -139,7 +140,7 @@ impl Drop for Stream {
     }
 }
 
-/// Why nothing more comes of a stream.
+/// The error for the reader of a stream that broke off.
 fn broken(error: BodyError) -> io::Error {
     let was_cut = error.fault() == Fault::Wire;
     io::Error::new(if was_cut { io::ErrorKind::ConnectionReset } else { io::ErrorKind::Other }, error)

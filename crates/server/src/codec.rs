@@ -7,6 +7,8 @@
 mod advice;
 mod decoded;
 mod negotiated;
+#[cfg(feature = "protobuf")]
+mod protobuf;
 mod rejection;
 mod set;
 
@@ -23,6 +25,8 @@ use crate::respond::{Error, FAILED};
 pub use self::advice::CodecAdvice;
 pub use self::decoded::Decoded;
 pub use self::negotiated::{Format, Negotiated};
+#[cfg(feature = "protobuf")]
+pub use self::protobuf::ProtobufCodec;
 pub use self::rejection::CodecRejection;
 pub(crate) use self::set::{Set, Settings};
 

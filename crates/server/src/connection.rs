@@ -70,6 +70,9 @@ impl Future for ConnectionTask {
             this.key = Some(this.service.register(cx.waker().clone()));
         }
         if let State::Http(http) = &mut this.state {
+            if this.service.is_replaced() {
+                this.service = this.service.newest();
+            }
             let Some((continuation, endpoint, received)) = ready!(http.poll(&this.service, cx)) else {
                 this.close();
                 return Poll::Ready(());
@@ -171,7 +174,7 @@ enum Driver {
     /// Idle ones too, because both ends remember what was sent.
     H2(Box<h2::Session>),
     /// Nothing more: the connection ends.
-    Leaving {
+    Lingering {
         /// Our direction has ended. Input is discarded until the peer closes.
         has_half_closed: bool,
     },
@@ -184,7 +187,7 @@ impl Http {
     /// Drops it with what handlers have left in it.
     fn drop_contained(self, service: &Service) {
         match self.driver {
-            Driver::Idle | Driver::Leaving { .. } => {}
+            Driver::Idle | Driver::Lingering { .. } => {}
             Driver::H1(mut session) => session.drop_stage(service),
             Driver::H2(mut session) => session.exchanges.drop_streams(service),
         }
@@ -200,7 +203,7 @@ impl Http {
             }
         }
         match &mut self.driver {
-            Driver::Idle | Driver::Leaving { .. } => {}
+            Driver::Idle | Driver::Lingering { .. } => {}
             Driver::H1(session) => session.time_passes(precise()),
             Driver::H2(session) => session.time_passes(precise()),
         }
@@ -218,10 +221,10 @@ impl Http {
         let mut session = match std::mem::replace(&mut self.driver, Driver::Idle) {
             Driver::H1(busy) => busy,
             Driver::H2(session) => return self.run_h2(session, service, cx),
-            Driver::Leaving { has_half_closed } => return self.leave(has_half_closed, cx).map(|()| None),
+            Driver::Lingering { has_half_closed } => return self.linger(has_half_closed, cx).map(|()| None),
             Driver::Idle => {
-                let spare = service.take_spare();
-                let Some(woken) = ready!(self.wake_up(service, cx, spare)) else { return Poll::Ready(None) };
+                let free = service.take_session();
+                let Some(woken) = ready!(self.wake_up(service, cx, free)) else { return Poll::Ready(None) };
                 woken
             }
         };
@@ -244,11 +247,11 @@ impl Http {
                     self.at_start = false;
                     if exit == Exit::Idle {
                         self.fresh = false;
-                        self.rest(service);
+                        self.go_idle(service);
                     }
                     // Most often nothing has come meanwhile, and then no buffer is made ready to be read into.
                     if self.connection.poll_readable(cx).is_pending() {
-                        service.put_spare(session);
+                        service.put_session(session);
                         return Poll::Pending;
                     }
                     let Some(woken) = ready!(self.wake_up(service, cx, session)) else {
@@ -309,7 +312,7 @@ impl Http {
             }
             End::Linger => {
                 self.deadline.set(service.limits.linger_timeout);
-                self.leave(false, cx).map(|()| None)
+                self.linger(false, cx).map(|()| None)
             }
         }
     }
@@ -339,7 +342,7 @@ impl Http {
     }
 
     /// Returns a session with the first bytes of the next request, or none if the connection is over. While there are no
-    /// bytes the session is back among the spares, so that waiting takes no buffer.
+    /// bytes the session is back in the free list, so that waiting takes no buffer.
     fn wake_up(
         &mut self,
         service: &Service,
@@ -361,7 +364,7 @@ impl Http {
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                service.put_spare(session);
+                service.put_session(session);
                 Poll::Pending
             }
         }
@@ -379,13 +382,13 @@ impl Http {
             }
             // A busy connection checks its deadlines once its session was polled.
             Driver::H1(_) | Driver::H2(_) => Poll::Pending,
-            Driver::Leaving { .. } => {
+            Driver::Lingering { .. } => {
                 counters.linger_timeouts.increment();
                 Poll::Ready(())
             }
             Driver::Idle => {
                 // What has arrived is served, though the loop was busy until now. Empty lines renew no deadline.
-                match self.wake_up(service, cx, service.take_spare()) {
+                match self.wake_up(service, cx, service.take_session()) {
                     Poll::Ready(Some(session)) if !session.begins_with_blank_line() => {
                         self.fresh = false;
                         self.driver = Driver::H1(session);
@@ -397,7 +400,7 @@ impl Http {
                                 .increment();
                         }
                         self.deadline.set(service.limits.linger_timeout);
-                        self.driver = Driver::Leaving { has_half_closed: false };
+                        self.driver = Driver::Lingering { has_half_closed: false };
                     }
                 }
                 Poll::Pending
@@ -407,7 +410,7 @@ impl Http {
 
     /// Begins to be idle.
     #[inline]
-    fn rest(&self, service: &Service) {
+    fn go_idle(&self, service: &Service) {
         let limits = &service.limits;
         let is_ending = service.ending() != Ending::No;
         self.deadline.set(if is_ending { limits.shutdown_grace } else { limits.idle_timeout });
@@ -417,7 +420,7 @@ impl Http {
     #[cold]
     fn drain(&mut self, service: &Service) {
         if !std::mem::replace(&mut self.is_draining, true) && matches!(self.driver, Driver::Idle) {
-            self.rest(service);
+            self.go_idle(service);
         }
     }
 
@@ -425,7 +428,7 @@ impl Http {
     #[cold]
     fn cut(&mut self, service: &Service) {
         let is_busy = match &self.driver {
-            Driver::Idle | Driver::Leaving { .. } => false,
+            Driver::Idle | Driver::Lingering { .. } => false,
             Driver::H1(session) => session.has_request(),
             Driver::H2(session) => session.may_have_request(),
         };
@@ -438,7 +441,7 @@ impl Http {
     /// Ends a connection without a request: half-close, then read until the peer closes, too, because a request may cross with
     /// that [end](End::Linger). It takes no buffer, because all idle connections may end at the same time.
     #[cold]
-    fn leave(&mut self, mut has_half_closed: bool, cx: &mut Context<'_>) -> Poll<()> {
+    fn linger(&mut self, mut has_half_closed: bool, cx: &mut Context<'_>) -> Poll<()> {
         if !has_half_closed {
             match self.connection.poll_half_close(cx) {
                 Poll::Ready(Ok(())) => has_half_closed = true,
@@ -446,7 +449,7 @@ impl Http {
                 Poll::Pending => {}
             }
         }
-        self.driver = Driver::Leaving { has_half_closed };
+        self.driver = Driver::Lingering { has_half_closed };
         if has_half_closed {
             while let 1.. = ready!(self.connection.poll_read(cx, &mut [0; 1024])).unwrap_or(0) {}
             return Poll::Ready(());

@@ -110,12 +110,14 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
+    /// Those of a loop. They go on where those of the routes before these are, if there are any.
     pub(crate) fn new(
         states: States,
         paths: Vec<Option<Rc<str>>>,
         limits: &Limits,
         own_body_limits: Vec<usize>,
         counters: Arc<Live>,
+        before: Option<&Self>,
     ) -> Rc<Self> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let mut contexts = Self::empty(id);
@@ -126,6 +128,12 @@ impl Contexts {
         contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
+        // Connections keep those that they have, and are told once of the end of the server.
+        if let Some(before) = before {
+            contexts.stopping = Rc::clone(&before.stopping);
+            // Requests of the routes before these may make some more.
+            contexts.made.set(before.made.get() + (1 << 32));
+        }
         let contexts = Rc::new(contexts);
         // Not if the thread is ending: then no request is put together on it either.
         let _ = HERE.try_with(|here| here.borrow_mut().insert(contexts.id, Rc::downgrade(&contexts)));

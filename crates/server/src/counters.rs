@@ -30,7 +30,7 @@ pub struct Counters {
     pub requests: u64,
     /// Requests refused by the decoder: bad syntax, too large, smuggling (the peer's fault).
     pub bad_requests: u64,
-    /// Handlers that panicked, and bodies of their answers. Each was answered 500, or broken off if the answer had begun.
+    /// Handlers that panicked, and bodies of their responses. Each was answered 500, or broken off if the response had begun.
     pub panics: u64,
     /// Panics of an [`Observer`](crate::Observer), and of the function of
     /// [`Server::on_refusal`](crate::Server::on_refusal). The request goes on.
@@ -71,14 +71,14 @@ pub struct Counters {
     /// Connections closed because nothing was asked for a whole
     /// [`Limits::idle_timeout`](crate::Limits::idle_timeout).
     pub idle_timeouts: u64,
-    /// Connections aborted because the peer took nothing of an answer for
+    /// Connections aborted because the peer took nothing of a response for
     /// [`Limits::write_timeout`](crate::Limits::write_timeout).
     pub write_timeouts: u64,
-    /// Connections aborted because the peer took an answer slower than
+    /// Connections aborted because the peer took a response slower than
     /// [`Limits::min_bytes_per_second`](crate::Limits::min_bytes_per_second).
     pub slow_readers: u64,
     /// Connections closed because the peer had not closed its end at
-    /// [`Limits::linger_timeout`](crate::Limits::linger_timeout) after the last answer.
+    /// [`Limits::linger_timeout`](crate::Limits::linger_timeout) after the last response.
     pub linger_timeouts: u64,
     /// Connections that left HTTP by an [`Upgrade`](crate::Upgrade).
     pub upgrades: u64,

@@ -7,6 +7,7 @@
 
 mod faults;
 mod gated;
+mod older;
 mod routing;
 mod stamped;
 
@@ -35,6 +36,7 @@ use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Served, Serves, Table, UsedLayer};
 
 use self::gated::Gated;
+use self::older::Older;
 pub(crate) use self::routing::Routing;
 use self::stamped::Stamped;
 
@@ -54,6 +56,8 @@ pub(crate) struct Dispatch {
     counters: Arc<Live>,
     observers: Rc<Observers>,
     refusals: Refusals,
+    /// Routes before these, which may still answer requests.
+    older: Vec<Rc<Older>>,
     /// Exchanges are observed.
     is_observed: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
@@ -63,16 +67,17 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// Routes with a state of each type, on a server with these limits.
     pub(crate) fn new(table: Arc<Table>, limits: &Limits, counters: Arc<Live>) -> Self {
-        Self::hooked(table, limits, counters, Rc::default(), Refusals::default())
+        Self::hooked(table, limits, counters, Rc::default(), Refusals::default(), None)
     }
 
-    /// The same, with what a program has hooked up.
+    /// The same, with what a program has hooked up, in the place of the routes before these.
     pub(crate) fn hooked(
         table: Arc<Table>,
         limits: &Limits,
         counters: Arc<Live>,
         observers: Rc<Observers>,
         refusals: Refusals,
+        before: Option<&Rc<Self>>,
     ) -> Self {
         let all = table.all_served();
         let mut own_limits: Vec<_> = all.iter().map(|served| served.limits.of_server(limits)).collect();
@@ -89,11 +94,19 @@ impl Dispatch {
                 .names()
                 .map(|name| FreeSlots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
-            layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
+            layers: Self::kept_layers(&table, before),
             routed: Cell::default(),
-            contexts: Contexts::new(states, paths, limits, own_body_limits, Arc::clone(&counters)),
+            contexts: Contexts::new(
+                states,
+                paths,
+                limits,
+                own_body_limits,
+                Arc::clone(&counters),
+                before.map(|before| &*before.contexts),
+            ),
             table,
             counters,
+            older: Self::older_than(before),
             is_observed: !observers.is_empty(),
             observers,
             refusals,
@@ -187,8 +200,22 @@ impl Dispatch {
     #[inline]
     pub(crate) fn begins(&self, endpoint: Option<EndpointId>) {
         if let Some(endpoint) = endpoint {
-            self.work.begins(self.slots[endpoint.index()].label());
+            match self.is_own(endpoint) {
+                true => self.work.begins(self.slots[endpoint.index()].label()),
+                false => self.begins_older(endpoint),
+            }
         }
+    }
+
+    /// Which routes of the server these are.
+    pub(crate) fn generation(&self) -> u8 {
+        self.table.generation()
+    }
+
+    /// Whether it is of these routes, and not of such that they have replaced.
+    #[inline]
+    fn is_own(&self, endpoint: EndpointId) -> bool {
+        endpoint.generation() == self.table.generation()
     }
 
     /// The loop no longer runs code of a handler.
@@ -215,7 +242,11 @@ impl Dispatch {
     /// The limits of this handler's route, if they are not those of the server.
     #[inline]
     pub(crate) fn own_limits(&self, endpoint: Option<EndpointId>) -> Option<&Limits> {
-        self.own_limits.get(endpoint?.index())?.as_ref()
+        let endpoint = endpoint?;
+        if !self.is_own(endpoint) {
+            return self.older_limits(endpoint);
+        }
+        self.own_limits.get(endpoint.index())?.as_ref()
     }
 
     /// Whether each request has an exchange to begin.
@@ -252,6 +283,9 @@ impl Dispatch {
 
     /// The path of the route of this handler.
     fn route(&self, endpoint: EndpointId) -> Option<&Rc<str>> {
+        if !self.is_own(endpoint) {
+            return self.older(endpoint)?.paths.get(endpoint.index())?.as_ref();
+        }
         self.contexts.paths[endpoint.index()].as_ref()
     }
 
@@ -261,7 +295,7 @@ impl Dispatch {
         if !self.refusals.has_hook() {
             return refusal.response();
         }
-        let name = endpoint.map(|endpoint| self.table.name(endpoint)).filter(|name| *name.method != *"*");
+        let name = endpoint.and_then(|endpoint| self.name_of(endpoint)).filter(|name| *name.method != *"*");
         let method = name.and_then(|name| Method::from_bytes(name.method.as_bytes()).ok());
         let route = endpoint.and_then(|endpoint| self.route(endpoint)).map(AsRef::as_ref);
         let refusal = Refusal { method: method.as_ref(), route, ..*refusal };

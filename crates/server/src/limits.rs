@@ -28,7 +28,7 @@ pub struct Limits {
     /// Fields of a query or a form, and cookies, that an extractor takes (1,000 each). More would be cheap to send and costly to hold.
     pub form_fields: usize,
     /// How much of a body that the handler left unread is read and thrown away to keep the connection (64 KiB);
-    /// beyond it the connection is closed after the answer.
+    /// beyond it the connection is closed after the response.
     pub drain_bytes: u64,
     /// Body bytes on their way between a connection and its handler, each direction (64 KiB).
     pub body_in_flight_bytes: usize,
@@ -42,7 +42,7 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Longest silence of a peer whose body the handler waits for (10 s), else the handler sees a typed error.
     pub body_timeout: Duration,
-    /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped. The time that the
+    /// From the request's head to the response's head (60 s), else 503 and the handler is dropped. The time that the
     /// handler spends waiting for the peer's body does not count, unless other handlers keep that back by what they leave
     /// unread ([`h2::Limits::connection_window_bytes`]). A body that streams after that has no limit in time, as long as the
     /// peer is there and takes it.
@@ -50,23 +50,23 @@ pub struct Limits {
     /// Interim responses (1xx) that a handler sends by [`Informational`](crate::Informational) before the final one (4), else it gets a
     /// typed error. With 100 Continue that is as many as older clients take, such as Go's.
     pub interim_responses: usize,
-    /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP
+    /// Longest time in which a peer takes nothing of a response (30 s), else the connection is aborted. Over kernel TCP
     /// progress is what the peer's system acknowledges. A system with a large receive buffer acknowledges in large steps,
     /// so make this longer than the slowest peer needs for one step.
     pub write_timeout: Duration,
-    /// Least rate of a peer that is waited for, sending a body or taking an answer (1024 bytes a second; 0: none).
+    /// Least rate of a peer that is waited for, sending a body or taking a response (1024 bytes a second; 0: none).
     /// Below it the peer is treated as if it were silent. Only time in which the peer is waited for counts.
     pub min_bytes_per_second: u64,
     /// How long a peer that sends a body may be waited for, from its first byte on, before its rate counts (5 s). A peer
     /// that takes a response has [`Limits::write_timeout`] instead, because its system reports progress in large steps.
     pub min_rate_grace: Duration,
     /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
-    /// of the connection (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.
+    /// of the connection (10 s); then the handler is dropped. A peer that waits for its response and one that has left look the same.
     pub half_close_timeout: Duration,
-    /// How long a closing connection waits for the peer to take the last answer, and to close (2 s).
+    /// How long a closing connection waits for the peer to take the last response, and to close (2 s).
     pub linger_timeout: Duration,
     /// How long a shutdown waits for the next request of an HTTP/1 connection that has none (100 ms), because it may be on its
-    /// way. Its answer says `Connection: close`. Without one the connection ends in order, as after
+    /// way. Its response says `Connection: close`. Without one the connection ends in order, as after
     /// [`idle_timeout`](Self::idle_timeout): half-closed, and read for up to [`linger_timeout`](Self::linger_timeout).
     pub shutdown_grace: Duration,
     /// What only HTTP/2 has: streams at once, windows, and a limit for each known abuse of the protocol. Its `head` is not

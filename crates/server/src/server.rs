@@ -3,6 +3,7 @@
 #[cfg(feature = "tls")]
 mod clear_text;
 mod handle;
+mod routes;
 mod services;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use anywire_wire::tls::ServerTls;
 use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, ToAddress};
 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
+pub use self::routes::{Replacing, RouterHandle};
 use self::services::{Hooks, Services};
 use crate::layer::{GivenLayer, Layer};
 use crate::layers::Problems;
@@ -129,7 +131,7 @@ impl Server {
     /// renewed under way by [`ServerTls::replace`](anywire_wire::tls::ServerTls::replace).
     ///
     /// HTTP/2 and HTTP/1 are offered (ALPN), unless [`ListenOptions::protocols`] names others. A peer that speaks no TLS is
-    /// told so by an answer 400.
+    /// told so by a response 400.
     ///
     /// ```no_run
     /// use anywire_server::{Router, Server};
@@ -309,6 +311,14 @@ impl Server {
         self
     }
 
+    /// All routes as a table, as [`Router::describe`] has them, within the layers of this server.
+    ///
+    /// # Errors
+    /// The mistakes of routes that [`start`](Self::start) would report.
+    pub fn describe(&self) -> Result<String, RouteError> {
+        Ok(self.router.build_within(&self.layers, 0)?.describe())
+    }
+
     /// Starts and returns once every address is listened on. Raises the process's soft limit of file descriptors to
     /// the hard one: each connection takes one.
     ///
@@ -316,7 +326,7 @@ impl Server {
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
         let listen = self.listening();
-        let mut table = self.router.build_within(&self.layers)?;
+        let mut table = self.router.build_within(&self.layers, 0)?;
         table.check_pools(&self.pools.names()?)?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
@@ -332,7 +342,8 @@ impl Server {
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
             addresses.iter().map(|address| Listener::bind(address, &listen, &loops)).collect();
-        let services = Arc::new(Services::new(table, self.limits, self.hooks, pools, loops.len()));
+        let services =
+            Arc::new(Services::new(table, self.layers, self.limits, self.hooks, pools, loops.len()));
         let listeners = listeners?.into_iter().map(|listener| {
             let serving = Arc::clone(&services);
             listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))

@@ -1,6 +1,6 @@
 //! How long a busy connection, or a stream, has waited, and for what: of every protocol. Knows no clock: time is a parameter.
 //!
-//! Several waits run side by side: a handler works while its peer is slow to take earlier answers. Each has its own
+//! Several waits run side by side: a handler works while its peer is slow to take earlier responses. Each has its own
 //! stopwatch, so progress in one never renews another.
 
 mod pace;
@@ -16,13 +16,13 @@ use crate::limits::Limits;
 pub(crate) struct Waits {
     /// The rest of a head.
     pub(crate) head: bool,
-    /// The handler, to begin its answer.
+    /// The handler, to begin its response.
     pub(crate) handler: bool,
     /// The peer, to send more of a body that is being read.
     pub(crate) body: bool,
     /// The peer, to take a response.
     pub(crate) write: bool,
-    /// An answer, or more of one, for a peer that has ended its direction.
+    /// A response, or more of one, for a peer that has ended its direction.
     pub(crate) half_closed: bool,
 }
 
@@ -40,9 +40,9 @@ pub(crate) enum Expired {
     BodySilent,
     /// The peer sent a body slower than the least rate.
     BodySlow,
-    /// The peer took nothing of an answer.
+    /// The peer took nothing of a response.
     WriteSilent,
-    /// The peer took an answer slower than the least rate.
+    /// The peer took a response slower than the least rate.
     WriteSlow,
     HalfClosed,
 }
@@ -169,7 +169,7 @@ impl Timers {
             && (self.since_look >= look_interval(limits) || self.write.left(limits.write_timeout).is_zero())
     }
 
-    /// Records the wire's answer: so many of the written bytes are still on their way, if it knows.
+    /// Records the wire's report: so many of the written bytes are still on their way, if it knows.
     pub(crate) fn looked(&mut self, unsent: Option<u64>, limits: &Limits) {
         self.since_look = Duration::ZERO;
         let before = std::mem::replace(&mut self.unsent, unsent);

@@ -1,4 +1,4 @@
-//! The reader of a request's body, and who waits for whom, in any protocol.
+//! A request's body and its reader, in every protocol.
 
 use std::task::{Context, Poll};
 
@@ -13,18 +13,18 @@ pub(crate) struct Upload {
 
 enum Reader {
     Here(Sender),
-    /// It is gone, or has all.
+    /// It is gone, or has read all.
     Gone,
-    /// The body broke off, and it was told. The response is of this status if there is no other one.
+    /// The body broke off, and the reader knows. This is the status if the handler responds with none of its own.
     Aborted(StatusCode),
 }
 
-/// What somebody waits for.
+/// What the peer or the reader waits for.
 enum Awaited {
     Nothing,
     /// The peer waits for `100 Continue` before it sends the body.
     Continue,
-    /// The reader wants more than has come.
+    /// The reader waits for more than was received.
     Data,
 }
 
@@ -34,7 +34,7 @@ impl Upload {
         Self { reader: Reader::Here(sender), awaited }
     }
 
-    /// The reader, to be looked at: whether it lacks data shows anew. `None` if there is none.
+    /// The reader, if there is one. Whether it waits for data has to be found out anew.
     pub(crate) fn look(&mut self) -> Option<&mut Sender> {
         if matches!(self.awaited, Awaited::Data) {
             self.awaited = Awaited::Nothing;
@@ -42,12 +42,12 @@ impl Upload {
         if let Reader::Here(sender) = &mut self.reader { Some(sender) } else { None }
     }
 
-    /// The reader, if it asks for more. Else it wakes the task once it does.
+    /// The reader, if it asks for more. Otherwise it wakes the task when it does.
     pub(crate) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Option<&mut Sender> {
         match self.look()?.poll_wanted(cx) {
             Poll::Ready(Ok(())) => self.look(),
             Poll::Ready(Err(_)) => {
-                self.leave();
+                self.drop_reader();
                 None
             }
             Poll::Pending => None,
@@ -59,7 +59,7 @@ impl Upload {
         matches!(self.awaited, Awaited::Continue)
     }
 
-    /// The same. From here it does not.
+    /// The same. From now on it does not.
     pub(crate) fn take_continue(&mut self) -> bool {
         let awaits = self.awaits_continue();
         if awaits {
@@ -68,7 +68,7 @@ impl Upload {
         awaits
     }
 
-    /// The reader wants more than has come.
+    /// The reader waits for more than was received.
     pub(crate) fn lack_data(&mut self) {
         self.awaited = Awaited::Data;
     }
@@ -78,7 +78,7 @@ impl Upload {
         matches!((&self.awaited, &self.reader), (Awaited::Data, Reader::Here(sender)) if sender.is_awaited())
     }
 
-    /// Whether somebody may read more than has come.
+    /// Whether there is a reader, which may have gone meanwhile.
     pub(crate) fn has_reader(&self) -> bool {
         matches!(self.reader, Reader::Here(_))
     }
@@ -89,11 +89,11 @@ impl Upload {
     }
 
     /// The reader is gone.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn drop_reader(&mut self) {
         self.reader = Reader::Gone;
     }
 
-    /// The reader has all.
+    /// The reader has read all.
     pub(crate) fn finish(&mut self, trailers: Option<Headers>) {
         if let Reader::Here(mut sender) = std::mem::replace(&mut self.reader, Reader::Gone) {
             if let Some(trailers) = trailers {
@@ -103,7 +103,7 @@ impl Upload {
         }
     }
 
-    /// The body breaks off: its reader is told.
+    /// The body breaks off. The reader gets this error.
     pub(crate) fn abort(&mut self, why: BodyError) {
         let status = match &why {
             BodyError::Malformed(error) => error.status(),

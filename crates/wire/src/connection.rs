@@ -32,7 +32,7 @@ use crate::limit::Permit;
 /// The tests of this crate hold all wires to this list, and so can a wire of your own: see the example `own_wire`.
 ///
 /// # Transports around a connection
-/// A coat such as TLS is a transport that holds a [`Connection`]. It makes its handshake in
+/// A layer such as TLS is a transport that holds a [`Connection`]. It makes its handshake in
 /// [`poll_handshake`](Self::poll_handshake). If it holds written bytes back, it says so in
 /// [`is_buffered`](Self::is_buffered) and sends them in [`poll_flush`](Self::poll_flush).
 pub trait Transport {
@@ -60,7 +60,7 @@ pub trait Transport {
     /// The address at the other end.
     fn peer(&self) -> Address;
 
-    /// Makes the handshake of this layer. A coat first calls this on the connection that it holds.
+    /// Makes the handshake of this layer. A layer first calls this on the connection that it holds.
     ///
     /// [`Listener`](crate::Listener) and [`Dialer`](crate::Dialer) poll it to its end, with a deadline, before they hand a
     /// connection out. Ready at once on plain wires.

@@ -27,10 +27,10 @@ pub struct Output {
     held_back: usize,
 }
 
-/// A place in all that is ever put into an [`Output`]: in bytes as they are put in, not as a coat such as TLS seals them.
+/// A place in all that is ever put into an [`Output`]: in bytes as they are put in, not as TLS seals them.
 ///
 /// It stays the same place while bytes leave. So what is still to be sent is told from what is not by positions, and never by
-/// lengths, which a coat changes.
+/// lengths, which TLS changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(u64);
 
@@ -65,12 +65,12 @@ impl Output {
     /// Appends a copy of the bytes if they are few, and says whether it did. For many bytes, [`Output::push_bytes`]
     /// takes a reference.
     #[inline]
-    pub fn push_few(&mut self, bytes: &[u8]) -> bool {
-        let are_few = bytes.len() <= COPY_MAX_BYTES;
-        if are_few {
+    pub fn push_small(&mut self, bytes: &[u8]) -> bool {
+        let is_small = bytes.len() <= COPY_MAX_BYTES;
+        if is_small {
             self.copied.extend_from_slice(bytes);
         }
-        are_few
+        is_small
     }
 
     #[inline(never)]

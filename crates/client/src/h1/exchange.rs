@@ -43,8 +43,8 @@ pub(crate) struct Exchange {
     /// For how long the connection may wait for its next call; none if it may not be used again.
     reuse: Option<Duration>,
     watchdog: Watchdog,
-    /// When the call came here, and then when its task last looked at the clock.
-    looked: Instant,
+    /// When the call came here, and then when its task was last polled.
+    polled_at: Instant,
 }
 
 /// How far the exchange has come.
@@ -55,18 +55,18 @@ enum Stage {
     /// Sending has begun.
     Begun,
     /// The peer has sent a byte.
-    Heard,
+    Received,
 }
 
 impl Exchange {
     /// Encodes a request. `used`: the connection has carried another one before.
     pub(super) fn new(mut job: Job, host: &str, used: bool, context: &LoopContext) -> Self {
         let mut output = context.take_output();
-        let upload = Upload::start(&mut job.draft, host, &mut output);
+        let upload = Upload::start(&mut job.request, host, &mut output);
         Self {
             stage: Stage::Encoded,
             replayable: used && upload.is_done(),
-            looked: job.at,
+            polled_at: job.at,
             job,
             output,
             upload,
@@ -87,12 +87,12 @@ impl Exchange {
         self.stage != Stage::Encoded
     }
 
-    /// When the call came here, and then when its task last looked at the clock.
-    pub(crate) fn looked(&self) -> Instant {
-        self.looked
+    /// When the call came here, and then when its task was last polled.
+    pub(crate) fn polled_at(&self) -> Instant {
+        self.polled_at
     }
 
-    /// The complete response for the caller. Returns the output to the loop's spares.
+    /// The complete response for the caller. Returns the output to the loop.
     pub(crate) fn into_delivery(self, context: &LoopContext) -> Delivery {
         context.keep_output(self.output);
         self.download.finish(self.job, &context.config().limits)
@@ -137,12 +137,12 @@ impl Exchange {
         if let Upload::Failed(_) = &self.upload
             && let Upload::Failed(source) = std::mem::replace(&mut self.upload, Upload::Done)
         {
-            let (origin, sent) = (self.job.draft.origin(), self.job.sent);
+            let (origin, sent) = (self.job.request.origin(), self.job.sent);
             return Poll::Ready(self.fail(Error::RequestBody { origin, source, sent }));
         }
         // Behind the sending, because that may have run the caller's code for long.
         let now = precise();
-        self.looked = now;
+        self.polled_at = now;
         if let Some(error) = self.watchdog.overdue_in_all(now, &self.download, &self.job, context) {
             return Poll::Ready(self.fail(error));
         }
@@ -214,7 +214,7 @@ impl Exchange {
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.ended(decoder)),
                 Poll::Ready(Ok(count)) => {
                     input.filled(count);
-                    self.stage = Stage::Heard;
+                    self.stage = Stage::Received;
                     self.watchdog.peer_gave();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(self.lost(Some(error))),
@@ -239,7 +239,7 @@ impl Exchange {
                 return Poll::Ready(Some(Outcome::Over(Delivery::Nothing)));
             }
             if self.download.is_awaited() && is_tls_alert(input.data()) {
-                let error = Error::SpeaksTls { origin: self.job.draft.origin() };
+                let error = Error::SpeaksTls { origin: self.job.request.origin() };
                 return Poll::Ready(Some(self.fail(error)));
             }
             let event = match decoder.decode(input) {
@@ -247,7 +247,7 @@ impl Exchange {
                 Ok(None) => return Poll::Ready(None),
                 Err(source) => {
                     // What came before the fault is the caller's, however the bytes were cut on their way.
-                    let error = Error::Response { origin: self.job.draft.origin(), source };
+                    let error = Error::Response { origin: self.job.request.origin(), source };
                     return Poll::Ready(Some(match self.download.hand_out(&mut self.job, None, limits) {
                         Ok(()) => self.fail(error),
                         Err(()) => Outcome::Over(Delivery::Nothing),
@@ -259,17 +259,17 @@ impl Exchange {
                     self.interim += 1;
                     if self.interim > limits.interim_responses {
                         context.cells.too_many_interim.add(1);
-                        let error = Error::Interim { origin: self.job.draft.origin(), count: self.interim };
+                        let error = Error::Interim { origin: self.job.request.origin(), count: self.interim };
                         return Poll::Ready(Some(self.fail(error)));
                     }
                 }
                 ResponseEvent::Head(head, _) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
                     let in_step = self.upload.is_done() && self.output.is_empty();
-                    if self.job.draft.upgrade && in_step {
+                    if self.job.request.upgrade && in_step {
                         self.download = Download::Upgrades(head);
                         return Poll::Ready(Some(Outcome::Upgrade));
                     }
-                    let error = Error::Switched { origin: self.job.draft.origin() };
+                    let error = Error::Switched { origin: self.job.request.origin() };
                     return Poll::Ready(Some(self.fail(error)));
                 }
                 ResponseEvent::Head(head, info) => {
@@ -297,7 +297,7 @@ impl Exchange {
 
     /// The peer sends nothing more.
     fn ended(&mut self, decoder: &mut ResponseDecoder) -> Outcome {
-        if self.stage != Stage::Heard {
+        if self.stage != Stage::Received {
             return self.lost(None);
         }
         match decoder.finish() {
@@ -307,17 +307,17 @@ impl Exchange {
             }
             // Interim responses only.
             Ok(None) => self.lost(None),
-            Err(source) => self.fail(Error::Response { origin: self.job.draft.origin(), source }),
+            Err(source) => self.fail(Error::Response { origin: self.job.request.origin(), source }),
         }
     }
 
     /// The connection is dead.
     fn lost(&mut self, cause: Option<io::Error>) -> Outcome {
         // The connection may have died while it was idle.
-        if self.replayable && self.stage != Stage::Heard && self.job.may_resend() {
+        if self.replayable && self.stage != Stage::Received && self.job.may_resend() {
             return Outcome::Resend;
         }
-        let (origin, sent) = (self.job.draft.origin(), self.job.sent);
+        let (origin, sent) = (self.job.request.origin(), self.job.sent);
         let (phase, cause) = match std::mem::replace(&mut self.upload, Upload::Done) {
             Upload::Refused(error) => (Phase::Write, Some(error)),
             _ if self.job.reply.is_none() => (Phase::Body, cause),
@@ -338,7 +338,7 @@ impl Exchange {
     /// How long the connection may be idle after this response. None: it is to be closed.
     fn may_reuse(&self, head: &ResponseHead, context: &LoopContext) -> Option<Duration> {
         let idle = context.config().timeouts.idle;
-        if self.job.draft.last_on_connection {
+        if self.job.request.last_on_connection {
             return None;
         }
         match head.headers().get("keep-alive").and_then(peer_idle_timeout) {

@@ -47,7 +47,7 @@ impl Session {
         if self.used {
             context.cells.reused.add(1);
         }
-        self.decoder.request_method(&job.draft.method);
+        self.decoder.request_method(&job.request.method);
         self.exchange = Some(Exchange::new(job, host, self.used, context));
     }
 
@@ -62,7 +62,7 @@ impl Session {
     ) -> bool {
         let whole = self.exchange.as_mut().filter(|exchange| exchange.is_whole());
         whole.is_some_and(|exchange| {
-            let now = exchange.looked();
+            let now = exchange.polled_at();
             exchange.begin(cx, wire, timer, now, context)
         })
     }

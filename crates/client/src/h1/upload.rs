@@ -9,7 +9,7 @@ use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
 use anywire_wire::{Connection, Output};
 
-use crate::job::{Contained, Draft};
+use crate::job::{CallRequest, Contained};
 
 /// The part of a request that is still to be sent.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub(super) enum Upload {
 
 impl Upload {
     /// Puts the head into `output`, which is empty, and the whole body if it is there already.
-    pub(super) fn start(draft: &mut Draft, host: &str, output: &mut Output) -> Self {
-        let body = draft.body.get();
-        let framing = Framing::of_request(&draft.method, body);
-        let target = draft.target();
+    pub(super) fn start(request: &mut CallRequest, host: &str, output: &mut Output) -> Self {
+        let body = request.body.get();
+        let framing = Framing::of_request(&request.method, body);
+        let target = request.target();
         let head =
-            encode::request_head(output.buffer(), &draft.method, target, host, &draft.headers, framing);
+            encode::request_head(output.buffer(), &request.method, target, host, &request.headers, framing);
         if let Err(error) = head {
             return Self::Failed(BodyError::failed(error));
         }
@@ -41,7 +41,7 @@ impl Upload {
             }
             return Self::Done;
         }
-        Self::Body { framing, body: mem::take(&mut draft.body) }
+        Self::Body { framing, body: mem::take(&mut request.body) }
     }
 
     pub(super) fn is_done(&self) -> bool {

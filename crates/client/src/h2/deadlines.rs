@@ -21,7 +21,7 @@ impl Session {
     pub(super) fn watch(&mut self, context: &LoopContext) {
         let keeps_waiting = self.link.keeps_peer_waiting();
         if mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting {
-            // What each response waits for is another.
+            // Each stream waits for something else now.
             self.schedule.dirty.extend(self.streams.iter().map(|(place, _)| place));
         }
         if self.schedule.dirty.is_empty() {

@@ -32,8 +32,8 @@ impl Session {
         if self.streams.is_empty() {
             if self.idle_until.is_some_and(|until| until <= now) {
                 self.life = Life::Over;
-                // It leaves with what is written last.
-                self.link.leave();
+                // The `GOAWAY` goes with the last write.
+                self.link.go_away();
                 context.count_end(lifetime_until);
                 self.events.push_back(Event::Closed);
             }
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// The stream has ended in the middle: by the peer, or for what is wrong with its response.
+    /// A stream has ended early: the peer has reset it, or its response is malformed.
     pub(super) fn was_reset(
         &mut self,
         place: usize,
@@ -83,7 +83,7 @@ impl Session {
     }
 
     fn reset_of(&self, stream: &Stream, code: Code, why: Option<MessageError>) -> Error {
-        let (phase, origin, sent) = (phase(stream), stream.job.draft.origin(), stream.job.sent);
+        let (phase, origin, sent) = (phase(stream), stream.job.request.origin(), stream.job.sent);
         match (why, &self.goaway) {
             // As over HTTP/1.
             (Some(MessageError::Limit(source)), _) => Error::Response { origin, source },
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// The peer ends the connection. What it says of an error counts, whatever it says before or behind that.
+    /// The peer ends the connection. A `GOAWAY` with an error is kept, whichever others come.
     pub(super) fn receive_goaway(&mut self, said: GoAway) {
         self.close_after_calls();
         if said.code != Code::NO_ERROR || self.goaway.as_ref().is_none_or(|said| said.code == Code::NO_ERROR)
@@ -105,12 +105,12 @@ impl Session {
 
     /// The peer has processed nothing of the request, so it may go out once more (RFC 9113 section 8.7).
     fn refuse(&mut self, mut stream: Stream, code: Code, context: &LoopContext) {
-        // What was on an earlier connection that died may have been processed there.
+        // An earlier connection that died may have processed it.
         stream.job.sent &= stream.job.resent;
         let finds_it_unsafe = self.goaway.as_ref().is_some_and(|said| said.code == Code::INADEQUATE_SECURITY);
         // Without TLS, it wants that.
         if finds_it_unsafe && stream.job.negotiated.is_none() {
-            let origin = stream.job.draft.origin();
+            let origin = stream.job.request.origin();
             return self.end(stream, Error::SpeaksTls { origin }, context);
         }
         if stream.upload.is_repeatable() && stream.job.refusals < REFUSALS_MAX {
@@ -127,7 +127,7 @@ impl Session {
     /// Ends all calls, because the peer broke the protocol, or does not answer.
     pub(super) fn break_off(&mut self, source: h2::Error, context: &LoopContext) {
         let why = |stream: &Stream| Error::Http2 {
-            origin: stream.job.draft.origin(),
+            origin: stream.job.request.origin(),
             phase: phase(stream),
             source,
             sent: stream.job.sent,
@@ -137,7 +137,7 @@ impl Session {
 
     /// Ends all calls, because the peer answers in TLS.
     pub(super) fn meet_tls(&mut self, context: &LoopContext) {
-        self.end_all(|stream| Error::SpeaksTls { origin: stream.job.draft.origin() }, context);
+        self.end_all(|stream| Error::SpeaksTls { origin: stream.job.request.origin() }, context);
     }
 
     /// Ends all calls, because the client is closed.
@@ -156,7 +156,7 @@ impl Session {
                 self.events.push_back(Event::Again(Job { resent: true, ..job }));
                 continue;
             }
-            let (origin, phase, sent) = (stream.job.draft.origin(), phase(stream), stream.job.sent);
+            let (origin, phase, sent) = (stream.job.request.origin(), phase(stream), stream.job.sent);
             let error = match (&self.goaway, &cause) {
                 // Having said that, a peer may close with bytes unread, which is a reset.
                 (Some(said), cause) if cause.is_none() || said.code != Code::NO_ERROR => {
@@ -179,8 +179,8 @@ impl Session {
         self.life = Life::Over;
     }
 
-    /// Ends a call that is off the connection. What has come of its response is the caller's, and if that is all of it, it
-    /// did not fail: a peer may reset a stream when it has answered, or close the connection (RFC 9113 section 8.1).
+    /// Ends a call that was removed from the connection. Its caller gets the received part of the response. If that is all of
+    /// it, the call succeeds: a peer may reset a stream behind its response, or close the connection (RFC 9113 section 8.1).
     pub(super) fn end(&mut self, mut stream: Stream, error: Error, context: &LoopContext) {
         let limits = &context.config().limits;
         self.events.push_back(Event::SlotFree(if stream.give_all(limits) {

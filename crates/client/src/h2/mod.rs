@@ -1,6 +1,6 @@
 //! HTTP/2 on a client's connection: many calls at a time, each on a stream.
 //!
-//! Each stream has a waker and deadlines of its own. What wakes one polls that one. Requests that were submitted since the
+//! Each stream has its own waker and deadlines. Waking a stream polls that stream alone. Requests that were submitted since the
 //! last turn leave in one write.
 
 mod deadlines;

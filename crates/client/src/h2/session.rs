@@ -42,8 +42,8 @@ pub(crate) struct Session {
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
     pub(super) received_at: Instant,
-    /// When its task last looked at the clock.
-    looked: Instant,
+    /// When its task was last polled.
+    polled_at: Instant,
     /// Whether it has carried a call to its end.
     used: bool,
     pub(super) life: Life,
@@ -76,7 +76,7 @@ impl Session {
             timer_at: None,
             idle_until: None,
             received_at: now,
-            looked: now,
+            polled_at: now,
             used: false,
             life: Life::Open,
             goaway: None,
@@ -103,12 +103,12 @@ impl Session {
         if self.life > Life::Open { 0 } else { self.streams.len() + self.slots(context) }
     }
 
-    /// When its task last looked at the clock.
-    pub(crate) fn looked(&self) -> Instant {
-        self.looked
+    /// When its task was last polled.
+    pub(crate) fn polled_at(&self) -> Instant {
+        self.polled_at
     }
 
-    /// Does all that can be done now, and says what has become of its calls, one at a time. Pending if it waits.
+    /// Does all that can be done now. Ready with an event of one of its calls; pending if it waits.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -126,7 +126,7 @@ impl Session {
         let had_slots = self.slots(context) > 0;
         let was_idle = self.streams.is_empty() && self.life == Life::Open;
         let now = precise();
-        self.looked = now;
+        self.polled_at = now;
         let is_late = self.schedule.is_late(now);
         if is_late {
             // What is read below has come too late for these, whatever the timer did.
@@ -153,7 +153,7 @@ impl Session {
         }
         if self.streams.is_empty() && self.life == Life::Closing {
             self.life = Life::Over;
-            self.leave(cx, wire);
+            self.go_away(cx, wire);
         }
         if self.life == Life::Over {
             return Poll::Ready(if was_idle { Event::Evicted } else { Event::Closed });
@@ -187,7 +187,7 @@ impl Session {
             if !self.events.is_empty() || self.life == Life::Over {
                 return true;
             }
-            // It reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section 5.2.2).
+            // It reads although the peer takes nothing: the peer may be as full, and wait for us to read (RFC 9113 section 5.2.2).
             if self.link.is_full() {
                 // The wire wakes the task once it takes more.
                 return true;
@@ -234,22 +234,22 @@ impl Session {
             return self.events.push_back(Event::Again(job));
         }
         self.idle_until = None;
-        let (upload, length, tunnel, protocol) = if job.draft.upgrade {
+        let (upload, length, tunnel, protocol) = if job.request.upgrade {
             let (upload, outgoing) = Upload::tunnel(context.config().limits.body_ahead_bytes);
-            let name = job.draft.headers.get("upgrade").unwrap_or_default();
+            let name = job.request.headers.get("upgrade").unwrap_or_default();
             (upload, None, Tunnel::Asked(outgoing), Some(Protocol(name.into())))
         } else {
-            let (upload, length) = Upload::start(&mut job.draft);
+            let (upload, length) = Upload::start(&mut job.request);
             (upload, length, Tunnel::No, None)
         };
-        let draft = &*job.draft;
+        let request = &*job.request;
         let parts = RequestParts {
-            method: if protocol.is_some() { &Method::CONNECT } else { &draft.method },
-            scheme: draft.url.origin().split(':').next().unwrap_or_default(),
-            authority: draft.headers.get("host").unwrap_or(host),
-            path: draft.target(),
+            method: if protocol.is_some() { &Method::CONNECT } else { &request.method },
+            scheme: request.url.origin().split(':').next().unwrap_or_default(),
+            authority: request.headers.get("host").unwrap_or(host),
+            path: request.target(),
             protocol: protocol.as_ref(),
-            headers: &draft.headers,
+            headers: &request.headers,
             length,
         };
         let begins_at = self.link.position();
@@ -257,12 +257,12 @@ impl Session {
             Ok(id) => id,
             Err(Refused::Slots) => {
                 if protocol.is_none() {
-                    upload.give_back(&mut job.draft);
+                    upload.give_back(&mut job.request);
                 }
                 return self.events.push_back(Event::Again(job));
             }
             Err(source) => {
-                let origin = draft.origin();
+                let origin = request.origin();
                 let error = match source {
                     Refused::ExtendedConnect => Error::NoUpgrade { origin },
                     source => Error::RequestHead { origin, source, sent: job.sent },
@@ -296,7 +296,7 @@ impl Session {
         self.unflushed.push(place);
     }
 
-    /// Whether the peer has said what it takes, or never will.
+    /// Whether the peer's settings were received, or never will be.
     pub(crate) fn is_greeted(&self) -> bool {
         self.life == Life::Over || self.link.engine.is_greeted()
     }
@@ -326,7 +326,7 @@ impl Session {
                 }
                 Ok(Some(h2::Event::Data { id, data, end })) => {
                     let length = data.len();
-                    // What nobody reads goes back to the window.
+                    // Bytes that have no reader go back to the window.
                     let mut taken = length;
                     if let Some(&place) = self.places.get(&id) {
                         let stream = &mut self.streams[place];
@@ -375,7 +375,7 @@ impl Session {
         false
     }
 
-    /// Brings a stream's caller what has come, and the engine what the caller has.
+    /// Gives a stream's caller the received part of its response, and the engine the next part of the request.
     fn poll_stream(&mut self, place: usize, context: &LoopContext) {
         let Some(stream) = self.streams.get_mut(place) else { return };
         let cx = &mut Context::from_waker(&self.wakers[place]);
@@ -396,20 +396,20 @@ impl Session {
         }
     }
 
-    /// Sends what is ready of the requests' bodies, as far as the windows and the output have room.
+    /// Sends as much of the requests' bodies as the windows and the output have room for.
     fn transmit(&mut self, context: &LoopContext) {
         while let Some((id, room)) = self.link.next_to_send() {
             let Some(&place) = self.places.get(&id) else { continue };
             let upload = &mut self.streams[place].upload;
             let piece = upload.take(room);
-            // Looked at before, so that the last piece says that it is.
+            // Asked first, so that the last piece ends the stream.
             let kept_max = context.config().limits.replay_bytes;
             let next = upload.next(kept_max, &mut Context::from_waker(&self.wakers[place]));
             self.send(place, piece, next, context);
         }
     }
 
-    /// Sends a piece of a request's body, which has its turn, and what follows unless that is data.
+    /// Sends a piece of a request's body, which is empty without a turn, and the end if that is next.
     fn send(&mut self, place: usize, piece: Bytes, next: Next, context: &LoopContext) {
         let stream = &mut self.streams[place];
         let (id, before) = (stream.id, self.link.position());
@@ -460,8 +460,8 @@ impl Session {
     }
 
     /// Tells the peer that the connection ends (RFC 9113 section 6.8), as far as the wire takes that at once.
-    pub(crate) fn leave(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
-        self.link.leave();
+    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
+        self.link.go_away();
         self.flush(cx, wire);
     }
 
@@ -480,14 +480,14 @@ impl Session {
 
     fn caller_fails(&mut self, place: usize, source: BodyError, context: &LoopContext) {
         let job = &self.streams[place].job;
-        let error = Error::RequestBody { origin: job.draft.origin(), source, sent: job.sent };
+        let error = Error::RequestBody { origin: job.request.origin(), source, sent: job.sent };
         self.fail(place, error, context);
     }
 
     fn too_many_interim(&mut self, place: usize, context: &LoopContext) {
         context.cells.too_many_interim.add(1);
         let stream = &self.streams[place];
-        let error = Error::Interim { origin: stream.job.draft.origin(), count: stream.interim };
+        let error = Error::Interim { origin: stream.job.request.origin(), count: stream.interim };
         self.fail(place, error, context);
     }
 

@@ -139,7 +139,7 @@ impl Stream {
         goes_up
     }
 
-    /// Gives the caller what it asks for, as far as it has come. Returns the number of bytes that it has taken.
+    /// Gives the caller the received part that it asks for. Returns the number of bytes that it has taken.
     pub(super) fn feed(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Result<usize, Left> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
             return Err(Left);
@@ -149,7 +149,7 @@ impl Stream {
         if demand == Demand::Gone {
             match mem::replace(&mut self.tunnel, Tunnel::Left) {
                 Tunnel::Open => {
-                    self.job.stream_until = Some(after(precise(), self.job.draft.read_timeout));
+                    self.job.stream_until = Some(after(precise(), self.job.request.read_timeout));
                 }
                 Tunnel::Left => {}
                 Tunnel::No | Tunnel::Asked(_) => return Err(Left),
@@ -166,7 +166,7 @@ impl Stream {
     /// that held the peer back. Returns whether that is all of the response.
     pub(super) fn give_all(&mut self, limits: &Limits) -> bool {
         if !self.incoming.has_ended() {
-            // The head may have come in the same read as the end. A caller who has left needs nothing.
+            // The head may have come in the same read as the end. An error says that the caller has left.
             let _ = self.download.hand_out(&mut self.job, None, limits);
         }
         while let Some(chunk) = self.incoming.pop() {
@@ -190,7 +190,7 @@ impl Stream {
     /// The call, to be sent once more.
     pub(super) fn into_job(mut self) -> Job {
         if matches!(self.tunnel, Tunnel::No) {
-            self.upload.give_back(&mut self.job.draft);
+            self.upload.give_back(&mut self.job.request);
         }
         self.job
     }

@@ -8,34 +8,34 @@ use anywire_http::{Body, Headers, body};
 use anywire_mux::{Next, Outgoing};
 use bytes::Bytes;
 
-use crate::job::{Contained, Draft};
+use crate::job::{CallRequest, Contained};
 
 /// The part of a request that is still to be given to the engine.
 #[derive(Debug)]
 pub(super) enum Upload {
     /// Nothing. The caller still has the body, if there is one, to be sent once more.
     Done,
-    /// Nothing. The caller's code has given all of it. Kept in case it is to be sent once more.
+    /// Nothing. The caller's code has given all of it, which is kept in case the request is sent again.
     Given(Kept, Option<Headers>),
     /// A body, and what the caller's code has given of it already.
     Body(Outgoing<Contained>, Kept),
 }
 
-/// What a body has given, in case the peer refuses the request unprocessed. `None` if that is more than may be kept.
+/// The pieces of a body so far, in case the peer refuses the request unprocessed. `None` if they are too large to be kept.
 type Kept = Option<Vec<u8>>;
 
 impl Upload {
     /// Takes the body of a request; and the length that its head states.
-    pub(super) fn start(draft: &mut Draft) -> (Self, Option<u64>) {
-        let body = draft.body.get();
-        let framing = Framing::of_request(&draft.method, body);
+    pub(super) fn start(request: &mut CallRequest) -> (Self, Option<u64>) {
+        let body = request.body.get();
+        let framing = Framing::of_request(&request.method, body);
         let length = framing.length().filter(|_| framing != Framing::None);
         let upload = match body.as_full() {
             Some(bytes) if bytes.is_empty() => Self::Done,
             // A reference: the caller's body stays whole, to be sent once more.
             Some(bytes) => Self::Body(Outgoing::whole(bytes.clone()), Some(Vec::new())),
             // Though it be of no bytes: trailers may follow.
-            None => Self::Body(Outgoing::streamed(mem::take(&mut draft.body)), Some(Vec::new())),
+            None => Self::Body(Outgoing::streamed(mem::take(&mut request.body)), Some(Vec::new())),
         };
         (upload, length)
     }
@@ -66,15 +66,15 @@ impl Upload {
     }
 
     /// Puts what was [taken](Self::start) back into the request, which must be [repeatable](Self::is_repeatable).
-    pub(super) fn give_back(self, draft: &mut Draft) {
+    pub(super) fn give_back(self, request: &mut CallRequest) {
         match self {
             Self::Done => {}
             Self::Body(body, kept) => {
                 if let Some(body) = body.into_source() {
-                    draft.body = body.preceded_by(kept.unwrap_or_default().into());
+                    request.body = body.preceded_by(kept.unwrap_or_default().into());
                 }
             }
-            Self::Given(kept, None) => draft.body = Contained::from(kept.unwrap_or_default()),
+            Self::Given(kept, None) => request.body = Contained::from(kept.unwrap_or_default()),
             Self::Given(kept, Some(trailers)) => {
                 let bytes = kept.unwrap_or_default();
                 let (mut sender, body) = Body::channel(bytes.len());
@@ -82,7 +82,7 @@ impl Upload {
                 let _ = sender.try_send(bytes);
                 sender.trailers(trailers);
                 sender.finish();
-                draft.body = Contained::from(body);
+                request.body = Contained::from(body);
             }
         }
     }
@@ -92,7 +92,7 @@ impl Upload {
         matches!(self, Self::Body(body, _) if body.is_streamed())
     }
 
-    /// Whether all of it is here, and a part waits for its turn or for a window.
+    /// Whether all of it is here, and the rest waits for its turn or for a window.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self, Self::Body(body, _) if !body.is_streamed())
     }
@@ -105,7 +105,7 @@ impl Upload {
         }
     }
 
-    /// Looks what follows. The end comes once. At most `kept_max` bytes of a body are kept.
+    /// The next step of the body. The end comes once. At most `kept_max` bytes are kept.
     pub(super) fn next(&mut self, kept_max: usize, cx: &mut Context<'_>) -> Next {
         let Self::Body(body, kept) = self else { return Next::Later };
         let next = body.next(|source| {

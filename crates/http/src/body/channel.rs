@@ -117,12 +117,12 @@ impl Sender {
 
     /// Ends the body.
     pub fn finish(self) {
-        self.end(End::Complete);
+        self.end(BodyEnd::Complete);
     }
 
     /// Aborts the body: the reader gets `error` after the chunks sent so far.
     pub fn abort(self, error: BodyError) {
-        self.end(End::Broken(error));
+        self.end(BodyEnd::Broken(error));
     }
 
     /// Whether the reader is gone.
@@ -157,9 +157,9 @@ impl Sender {
         self.shared.lock().awaited_for(now)
     }
 
-    fn end(&self, end: End) {
+    fn end(&self, end: BodyEnd) {
         let mut state = self.shared.lock();
-        if matches!(state.end, End::Open) {
+        if matches!(state.end, BodyEnd::Open) {
             state.end = end;
             let reader = state.reader.take();
             // Nothing is left to tell the sender.
@@ -190,7 +190,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.end(End::Broken(BodyError::Incomplete));
+        self.end(BodyEnd::Broken(BodyError::Incomplete));
     }
 }
 
@@ -241,11 +241,11 @@ impl Receiver {
             wake(waker);
             return Poll::Ready(Ok(Some(chunk)));
         }
-        match std::mem::replace(&mut state.end, End::Complete) {
-            End::Complete => Poll::Ready(Ok(None)),
-            End::Broken(error) => Poll::Ready(Err(error)),
-            End::Open => {
-                state.end = End::Open;
+        match std::mem::replace(&mut state.end, BodyEnd::Complete) {
+            BodyEnd::Complete => Poll::Ready(Ok(None)),
+            BodyEnd::Broken(error) => Poll::Ready(Err(error)),
+            BodyEnd::Open => {
+                state.end = BodyEnd::Open;
                 state.chunks_in_a_row = 0;
                 if state.reader.is_none()
                     && let Some(clock) = state.clock
@@ -310,7 +310,7 @@ struct State {
     /// Chunks that the reader got since its last pending poll.
     chunks_in_a_row: u32,
     reader_gone: bool,
-    end: End,
+    end: BodyEnd,
     trailers: Option<Box<Headers>>,
     /// Set while the reader waits.
     reader: Option<Waker>,
@@ -371,7 +371,7 @@ impl Queue {
     }
 }
 
-enum End {
+enum BodyEnd {
     Open,
     Complete,
     Broken(BodyError),
@@ -385,7 +385,7 @@ pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
         wanted: false,
         chunks_in_a_row: 0,
         reader_gone: false,
-        end: End::Open,
+        end: BodyEnd::Open,
         trailers: None,
         reader: None,
         sender: None,

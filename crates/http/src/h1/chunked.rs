@@ -19,7 +19,7 @@ pub(super) struct Chunked {
 pub(super) enum Folds {
     /// In requests.
     AreRefused,
-    /// In answers.
+    /// In responses.
     AreSpaces,
 }
 

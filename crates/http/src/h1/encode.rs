@@ -23,7 +23,7 @@ pub struct ResponseParts<'a> {
     /// The framing that fits the body; [`Framing::None`] counts as a length of 0.
     pub framing: Framing,
     /// The length that the head says although no body follows ([`crate::Body::stated_length`]). Used in a 304, and in
-    /// an answer to HEAD with a framing of [`Framing::None`]. Ignored elsewhere, because the body itself must follow.
+    /// a response to HEAD with a framing of [`Framing::None`]. Ignored elsewhere, because the body itself must follow.
     pub stated_length: Option<u64>,
     /// The version of the request: a 1.0 client gets no chunks.
     pub version: Version,
@@ -71,7 +71,7 @@ pub enum EncodeError {
 /// close` among the caller's fields closes the connection.
 #[inline]
 pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
-    // Most answers: 200, one field, a length.
+    // Most responses: 200, one field, a length.
     if let Framing::Length(length) = parts.framing
         && parts.status == StatusCode::OK
         && let Some(beginning) = parts.headers.ok_beginning()

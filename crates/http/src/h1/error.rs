@@ -228,7 +228,7 @@ impl DecodeError {
         )
     }
 
-    /// Whether the peer closed in the middle of a message. It may not read an answer any more.
+    /// Whether the peer closed in the middle of a message. It may not read a response any more.
     pub fn is_cut_short(&self) -> bool {
         matches!(self, Self::HeadCutShort | Self::BodyCutShort)
     }

@@ -10,7 +10,7 @@ use crate::headers::{Kind, Kinds, list_token};
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is no body, nor could there be one: a request without a length, an answer to HEAD, 1xx, 204,
+    /// There is no body, nor could there be one: a request without a length, a response to HEAD, 1xx, 204,
     /// 304.
     None,
     /// So many bytes follow; may be 0.

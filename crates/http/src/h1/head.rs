@@ -84,12 +84,12 @@ impl Progress {
 }
 
 /// Room for the fields of one parse: on the stack up to the default limit. Unused slots are never written.
-pub(super) struct Slots<'b> {
+pub(super) struct FieldRoom<'b> {
     stack: [MaybeUninit<Header<'b>>; STACK_SLOTS],
     heap: Vec<MaybeUninit<Header<'b>>>,
 }
 
-impl<'b> Slots<'b> {
+impl<'b> FieldRoom<'b> {
     #[inline(always)]
     pub(super) fn new() -> Self {
         Self { stack: [const { MaybeUninit::uninit() }; STACK_SLOTS], heap: Vec::new() }

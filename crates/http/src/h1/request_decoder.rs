@@ -6,7 +6,7 @@ use http::{Method, Version};
 
 use super::body::{Body, Part};
 use super::chunked::Folds;
-use super::head::{self, Progress, Scanned, Slots, refuse};
+use super::head::{self, FieldRoom, Progress, Scanned, refuse};
 use super::host::KnownHost;
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing, plain};
 use crate::headers::{Field, Kind};
@@ -251,7 +251,7 @@ impl RequestDecoder {
         let mut data = data;
         // Once more for a version that is later than ours. One call of the parser, so that it is inlined.
         loop {
-            let mut slots = Slots::new();
+            let mut slots = FieldRoom::new();
             let mut request = httparse::Request::new(&mut []);
             let error =
                 match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.head.fields)) {

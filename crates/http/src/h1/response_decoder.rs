@@ -4,7 +4,7 @@ use http::{Method, StatusCode, Version};
 
 use super::body::{Body, Part};
 use super::chunked::Folds;
-use super::head::{self, Progress, Scanned, Slots};
+use super::head::{self, FieldRoom, Progress, Scanned};
 use super::unfold::{self, Unfolded};
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, ResponseView, framing};
 use crate::message::{ResponseHead, ResponseParts};
@@ -12,7 +12,7 @@ use crate::{Headers, spare};
 
 /// Decodes the responses of one connection, one after the other.
 ///
-/// The drain rule is that of [`super::RequestDecoder`]. Before the head of each answer to HEAD or CONNECT
+/// The drain rule is that of [`super::RequestDecoder`]. Before the head of each response to HEAD or CONNECT
 /// arrives, say so with [`ResponseDecoder::request_method`].
 #[derive(Debug)]
 pub struct ResponseDecoder {
@@ -199,7 +199,7 @@ impl ResponseDecoder {
         // The parser refuses folds. Only a head that it refused is searched for them, and parsed again without.
         loop {
             let data = unfolded.as_ref().map_or(input.data(), |unfolded| &unfolded.bytes);
-            let mut slots = Slots::new();
+            let mut slots = FieldRoom::new();
             let mut response = httparse::Response::new(&mut []);
             let config = httparse::ParserConfig::default();
             let room = slots.with_room_for(self.limits.head.fields);

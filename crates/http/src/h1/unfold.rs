@@ -1,6 +1,6 @@
-//! Folded lines in answers (RFC 9112 section 5.2), and answers in a later version of HTTP/1 (RFC 9110 section 2.5).
+//! Folded lines in responses (RFC 9112 section 5.2), and responses in a later version of HTTP/1 (RFC 9110 section 2.5).
 //!
-//! A fold is a line break and white space within a value. In a request it is refused. In an answer a user agent is to
+//! A fold is a line break and white space within a value. In a request it is refused. In a response a user agent is to
 //! read it as a space. We replace folds in a copy of the lines, before the parser sees them. The lines
 //! that say where a body ends may have none, because another reader may take such a line for two.
 

@@ -20,15 +20,15 @@ impl Engine {
             let waits = i64::from(stream.unread);
             assert!(stream.in_window.is_accounted(waits), "the window of {id:?}: {stream:?}");
             let is_whole = stream.incoming != Half::Body || self.is_within_last(*id);
-            let is_told = is_whole || stream.in_window.is_told();
-            assert!(is_told, "{id:?} waits for what was read: {stream:?}");
+            let is_returned = is_whole || stream.in_window.is_returned();
+            assert!(is_returned, "{id:?} waits for what was read: {stream:?}");
             assert!(stream.out_window <= i64::from(WINDOW_MAX), "a peer has too much: {stream:?}");
             unread += waits;
             open += usize::from(!stream.has_ended());
             queued += usize::from(stream.turn == Turn::Queued);
         }
         assert!(self.in_window.is_accounted(unread), "{:?}, and {unread} unread", self.in_window);
-        assert!(self.in_window.is_told(), "all wait for what was read: {:?}", self.in_window);
+        assert!(self.in_window.is_returned(), "all wait for what was read: {:?}", self.in_window);
         assert!(self.out_window >= 0 && self.out_window <= i64::from(WINDOW_MAX), "{}", self.out_window);
         assert_eq!((self.open, self.ready.len()), (open, queued), "streams that are open, that can send");
     }

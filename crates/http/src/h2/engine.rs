@@ -47,14 +47,14 @@ pub struct Engine {
     /// Streams of the peer, or for a client its own, that have not ended.
     pub(super) open: usize,
     /// The last stream that the peer will process, if it has said `GOAWAY`.
-    pub(super) peer_goes_after: Option<u32>,
-    pub(super) going: Going,
+    pub(super) last_of_peer: Option<u32>,
+    pub(super) closing: Closing,
     pub(super) reset_budget: Budget,
     pub(super) idle_budget: Budget,
     /// The driver answers what is too large.
     pub(super) leaves_refusals: bool,
     settings_sent: Option<Instant>,
-    pub(super) heard: Instant,
+    pub(super) received_at: Instant,
     ping_sent: Option<Instant>,
 }
 
@@ -85,12 +85,12 @@ pub(super) enum Incoming {
     Failed(Error),
 }
 
-/// How far we are on our way out.
+/// How far the connection is from its end, as we have told the peer by `GOAWAY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Going {
+pub(super) enum Closing {
     No,
     /// The peer was told to open no more streams; those on their way are still taken.
-    Soon,
+    Announced,
     /// No stream behind this one is taken.
     After(u32),
 }
@@ -178,12 +178,12 @@ pub enum Event<'b> {
 pub struct Protocol(pub Box<str>);
 
 impl Engine {
-    /// The end that answers. Appends its settings to `out`.
+    /// A server's end. Appends its settings to `out`.
     pub fn server(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
         Self::start(true, limits, now, out)
     }
 
-    /// The end that asks. Appends the preface and its settings to `out`.
+    /// A client's end. Appends the preface and its settings to `out`.
     pub fn client(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(PREFACE);
         Self::start(false, limits, now, out)
@@ -236,13 +236,13 @@ impl Engine {
             newest_of_peer: 0,
             next_of_ours: if is_server { 2 } else { 1 },
             open: 0,
-            peer_goes_after: None,
-            going: Going::No,
+            last_of_peer: None,
+            closing: Closing::No,
             reset_budget: Budget::FULL,
             idle_budget: Budget::FULL,
             leaves_refusals: false,
             settings_sent: Some(now),
-            heard: now,
+            received_at: now,
             ping_sent: None,
             limits,
         }
@@ -283,8 +283,8 @@ impl Engine {
     /// taken, until the peer has seen that (RFC 9113 section 6.8). The connection is over when
     /// [`is_drained`](Self::is_drained) says so.
     pub fn shut_down(&mut self, out: &mut Vec<u8>) {
-        if self.going == Going::No {
-            self.going = Going::Soon;
+        if self.closing == Closing::No {
+            self.closing = Closing::Announced;
             frame::go_away(out, STREAM_ID_MAX, Code::NO_ERROR);
             frame::ping(out, 0, LAST_CALL);
         }
@@ -292,17 +292,17 @@ impl Engine {
 
     /// Ends the connection without waiting for streams on their way. The peer is told the last stream that was taken, so
     /// that it may send later ones again elsewhere (RFC 9113 section 6.8).
-    pub fn leave(&mut self, out: &mut Vec<u8>) {
-        if !matches!(self.going, Going::After(_)) && !self.has_failed() {
-            self.going = Going::After(self.newest_of_peer);
+    pub fn go_away(&mut self, out: &mut Vec<u8>) {
+        if !matches!(self.closing, Closing::After(_)) && !self.has_failed() {
+            self.closing = Closing::After(self.newest_of_peer);
             frame::go_away(out, self.newest_of_peer, Code::NO_ERROR);
         }
     }
 
     /// Whether the connection ends, and all its streams have.
     pub fn is_drained(&self) -> bool {
-        let is_going = matches!(self.going, Going::After(_)) || self.peer_goes_after.is_some();
-        is_going && self.is_idle()
+        let is_closing = matches!(self.closing, Closing::After(_)) || self.last_of_peer.is_some();
+        is_closing && self.is_idle()
     }
 
     /// The time at which [`Engine::advance`] is to be called, unless something comes before. A connection that has ended
@@ -314,8 +314,8 @@ impl Engine {
         // A limit that is too long to be added is none.
         let settings = self.settings_sent.and_then(|sent| sent.checked_add(self.limits.settings_deadline));
         let ping = match self.ping_sent {
-            Some(sent) => sent.max(self.heard).checked_add(self.limits.ping_deadline),
-            None => self.limits.ping_interval.and_then(|interval| self.heard.checked_add(interval)),
+            Some(sent) => sent.max(self.received_at).checked_add(self.limits.ping_deadline),
+            None => self.limits.ping_interval.and_then(|interval| self.received_at.checked_add(interval)),
         };
         [settings, ping].into_iter().flatten().min()
     }
@@ -335,13 +335,13 @@ impl Engine {
         if passed(self.settings_sent, self.limits.settings_deadline) {
             return Err(self.fail(Error::Silent { what: "SETTINGS" }, out));
         }
-        // The answer may stand behind much else. Whoever sends that is there.
-        if passed(self.ping_sent.map(|sent| sent.max(self.heard)), self.limits.ping_deadline) {
+        // The acknowledgement may stand behind much else. A peer that sends is there.
+        if passed(self.ping_sent.map(|sent| sent.max(self.received_at)), self.limits.ping_deadline) {
             return Err(self.fail(Error::Silent { what: "ping" }, out));
         }
         if let Some(interval) = self.limits.ping_interval
             && self.ping_sent.is_none()
-            && passed(Some(self.heard), interval)
+            && passed(Some(self.received_at), interval)
         {
             self.ping_sent = Some(now);
             frame::ping(out, 0, ARE_YOU_THERE);
@@ -353,7 +353,7 @@ impl Engine {
     pub(super) fn pong(&mut self, opaque: [u8; 8], out: &mut Vec<u8>) {
         match opaque {
             ARE_YOU_THERE => self.ping_sent = None,
-            LAST_CALL if self.going == Going::Soon => self.leave(out),
+            LAST_CALL if self.closing == Closing::Announced => self.go_away(out),
             _ => {}
         }
     }
@@ -385,7 +385,7 @@ impl Engine {
     #[cold]
     pub(super) fn fail(&mut self, error: Error, out: &mut Vec<u8>) -> Error {
         if !self.has_failed() {
-            let last = if let Going::After(last) = self.going { last } else { self.newest_of_peer };
+            let last = if let Closing::After(last) = self.closing { last } else { self.newest_of_peer };
             frame::go_away(out, last, error.code());
             self.incoming = Incoming::Failed(error);
         }
@@ -441,12 +441,12 @@ impl Engine {
             self.incoming = Incoming::Skip(left + padding);
         }
         if self.streams.is_empty() {
-            self.rest();
+            self.go_idle();
         }
     }
 
     /// Frees what only busy connections need.
-    fn rest(&mut self) {
+    fn go_idle(&mut self) {
         self.ready.clear();
         if self.streams.capacity() > STREAMS_KEPT {
             self.streams = StreamMap::default();

@@ -230,5 +230,5 @@ impl Error {
     }
 }
 
-/// What is kept of the text of a `GOAWAY`: as much as a person reads. A frame may hold 16 KiB.
+/// The longest text of a `GOAWAY` that is kept: as much as a person reads. A frame may hold 16 KiB.
 const TEXT_BYTES_MAX: usize = 256;

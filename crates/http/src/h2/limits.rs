@@ -19,8 +19,8 @@ pub struct Limits {
     /// begins with, so that no setting is sent.
     pub stream_window_bytes: u32,
     /// How much a peer may send of all bodies together before their readers have taken something. Default 16 MiB, which is the
-    /// window of each of the 256 streams: so a body that nobody reads never holds up another one. With less, a peer can make
-    /// this end hold less, and the last bodies wait until others are read.
+    /// window of each of the 256 streams: so an unread body never holds up another one. With less, a peer can make this end hold
+    /// less, and the last bodies wait until others are read.
     pub connection_window_bytes: u32,
     /// `CONTINUATION` frames of one header block, but never fewer than a head of the limit's size may need. Default 8: by default
     /// such a head fits one frame (CVE-2024-27316).
@@ -37,7 +37,7 @@ pub struct Limits {
     pub settings_deadline: Duration,
     /// After this time without a byte from the peer a `PING` asks whether it is there. Default `None`: never.
     pub ping_interval: Option<Duration>,
-    /// How long the peer may be silent after that `PING`. Its answer may take longer, behind other bytes. Default 10 s.
+    /// How long the peer may be silent after that `PING`. Its acknowledgement may take longer, behind other bytes. Default 10 s.
     pub ping_deadline: Duration,
     /// Whether requests may be extended CONNECTs, as WebSocket needs (RFC 8441). Default no: a browser that may use them opens its
     /// WebSockets so, and handlers that know only HTTP/1's handshake would refuse them.

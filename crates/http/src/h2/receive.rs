@@ -5,7 +5,7 @@ mod heads;
 
 use std::time::Instant;
 
-use super::engine::{Going, Incoming};
+use super::engine::{Closing, Incoming};
 use super::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind};
 use super::settings::{FRAME_BYTES_MIN, Settings};
 use super::stream::Half;
@@ -41,7 +41,7 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'b>>, Error> {
         if !input.is_empty() {
-            self.heard = now;
+            self.received_at = now;
         }
         loop {
             self.check();
@@ -136,7 +136,7 @@ impl Engine {
             kind::RST_STREAM => self.rst_stream(now, head, payload, out),
             kind::SETTINGS => self.settings(now, head, payload, out),
             kind::PING => self.ping(now, head, payload, out),
-            kind::GOAWAY => self.go_away(head, payload, out),
+            kind::GOAWAY => self.receive_go_away(head, payload, out),
             kind::WINDOW_UPDATE => self.window_update(now, head, payload, out),
             kind::PRIORITY => self.old_priority(now, head, out),
             kind::PRIORITY_UPDATE => self.priority_update(now, head, payload),
@@ -180,7 +180,7 @@ impl Engine {
         }
         input.consume(HEAD_BYTES + padded);
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.incoming == Half::Body) else {
-            // What nobody reads is returned at once.
+            // Bytes without a reader are returned at once.
             self.in_window.free(head.length as u32);
             self.return_window(out);
             self.incoming = Incoming::Skip(length + padding);
@@ -256,7 +256,7 @@ impl Engine {
 
     /// A frame for a stream that is gone. It is no fault if we have reset the stream, or told the peer not to open it.
     fn closed(&self, id: StreamId, reason: &'static str) -> Result<(), Error> {
-        let was_refused = matches!(self.going, Going::After(last) if id.0 > last);
+        let was_refused = matches!(self.closing, Closing::After(last) if id.0 > last);
         if was_refused || self.newest_forgotten >= Some(id) || self.reset_lately.contains(&id) {
             return Ok(());
         }

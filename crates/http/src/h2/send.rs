@@ -61,7 +61,7 @@ pub enum Unsent {
     /// The stream is gone, or its head was sent already.
     #[error("sending on a stream: it has ended, or its head was sent before")]
     Gone,
-    /// The peer takes no fields of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). Whoever made them is at fault.
+    /// The peer takes no fields of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). Their maker is at fault.
     #[error(
         "sending on a stream: its fields have {bytes} bytes, and the peer takes {limit}{help}",
         help = Advice("send fewer or shorter ones")
@@ -114,7 +114,7 @@ impl Engine {
     pub fn slots(&self) -> usize {
         if self.is_server
             || self.has_failed()
-            || self.peer_goes_after.is_some()
+            || self.last_of_peer.is_some()
             || self.next_of_ours > STREAM_ID_MAX
         {
             return 0;
@@ -264,7 +264,7 @@ impl Engine {
         if let Some(stream) = self.streams.get_mut(&id) {
             if !wants {
                 stream.leave_turn(id, &mut self.ready);
-            } else if stream.turn == Turn::Idle {
+            } else if stream.turn != Turn::Queued {
                 stream.turn = Turn::Wanted;
                 self.queue(id);
             }
@@ -272,8 +272,8 @@ impl Engine {
         self.check();
     }
 
-    /// Whether a whole body of so many bytes may leave right behind its head, by [`Engine::data_head`] and without a turn:
-    /// it fits one frame and both windows, and no other stream waits to send.
+    /// Whether a whole body of this length may be sent right behind its head by [`Engine::data_head`], without a turn. It must
+    /// fit one frame and both windows, and no other stream may wait to send.
     #[inline]
     pub fn may_send_at_once(&self, id: StreamId, length: usize) -> bool {
         let fits = |window: i64| length as i64 <= window;
@@ -290,14 +290,13 @@ impl Engine {
         })
     }
 
-    /// Whether bodies that nobody reads leave no window for the others. What their peer does not send then is no silence of its
-    /// own.
+    /// Whether unread bodies have used up the connection's window. If the peer sends nothing then, it is not at fault.
     pub fn keeps_peer_waiting(&self) -> bool {
         self.in_window.is_closed()
     }
 
-    /// The stream whose turn it is to send data, and how much it may. Then say [`Engine::data_head`], or that it
-    /// [wants nothing](Engine::wants_to_send). `None` if nobody has anything, or no window is open.
+    /// The stream whose turn it is to send data, and how much it may. Then say [`Engine::data_head`], or that it [wants
+    /// nothing](Engine::wants_to_send). `None` if no stream has anything to send, or no window is open.
     pub fn next_to_send(&mut self) -> Option<(StreamId, usize)> {
         if self.out_window <= 0 || self.has_failed() {
             return None;
@@ -390,8 +389,8 @@ impl Engine {
         self.check();
     }
 
-    /// Says that so many bytes of a stream's body were thrown away. Other streams get their share of the connection's window
-    /// back; this one gets nothing, so that a peer cannot send much that nobody reads.
+    /// Says that so many bytes of a stream's body were thrown away. The connection's window opens again for other streams. The
+    /// stream's own does not, so that the peer cannot send much without a reader.
     pub fn discarded(&mut self, id: StreamId, bytes: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);

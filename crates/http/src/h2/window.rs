@@ -7,7 +7,7 @@ pub(super) struct InWindow {
     open: i64,
     /// What readers have taken, and the peer was not told of.
     taken: u32,
-    /// What the peer does not get back, because nobody reads the body.
+    /// Bytes that the peer does not get back, because their body has no reader.
     withheld: u32,
     /// All of it.
     whole: u32,
@@ -25,7 +25,7 @@ impl InWindow {
         self.open >= 0
     }
 
-    /// So much was read, or is read by nobody.
+    /// These bytes were read, or have no reader.
     #[inline]
     pub(super) fn free(&mut self, bytes: u32) {
         self.taken += bytes;
@@ -35,7 +35,7 @@ impl InWindow {
     /// hears of half a window; the more is left unread, the sooner it hears.
     #[inline]
     pub(super) fn give_back(&mut self) -> Option<u32> {
-        if self.is_told() {
+        if self.is_returned() {
             return None;
         }
         self.open += i64::from(self.taken);
@@ -44,7 +44,7 @@ impl InWindow {
 
     /// Whether nothing is to be returned that is worth a frame.
     #[inline]
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_returned(&self) -> bool {
         // Below 0, what opens no window is worth nothing.
         i64::from(self.taken) < self.open.abs() || self.taken < (self.whole / 2).clamp(1, LEAST_BYTES)
     }

@@ -54,13 +54,13 @@ fn a_server_takes_what_was_on_its_way() {
 fn a_server_that_leaves_says_what_it_took() {
     let mut server = End::server(Limits::default());
     server.events(&[request(1, true), request(3, true)].concat()).expect("good");
-    server.engine.leave(&mut server.out);
+    server.engine.go_away(&mut server.out);
     let said = frames(&std::mem::take(&mut server.out));
     let [(GOAWAY, _, 0, last)] = &said[..] else { panic!("{said:?}") };
     assert_eq!(last, &[3_u32.to_be_bytes(), [0; 4]].concat());
     // Sent before the client knew, and not taken: it may send that again.
     assert_eq!(server.events(&request(5, true)), Ok(vec![]));
-    server.engine.leave(&mut server.out);
+    server.engine.go_away(&mut server.out);
     assert_eq!(frames(&server.out), [], "it has said so");
 }
 
@@ -84,7 +84,7 @@ fn a_connection_that_fails_says_what_it_took() {
     assert_eq!(last(&mut taken()), 5);
     // What came behind an earlier GOAWAY was not taken, and the number does not rise.
     let mut leaves = taken();
-    leaves.engine.leave(&mut leaves.out);
+    leaves.engine.go_away(&mut leaves.out);
     leaves.events(&request(7, true)).expect("good");
     assert_eq!(last(&mut leaves), 5);
     // A server opens no stream.

@@ -163,7 +163,7 @@ fn of_a_server_that_has_reset_or_leaves() {
     // Streams behind a GOAWAY are not taken, and those before it are, so that only trailers can follow.
     let mut leaves = End::server(limits());
     leaves.events(&headers(1, 0, ASK)).expect("good");
-    leaves.engine.leave(&mut leaves.out);
+    leaves.engine.go_away(&mut leaves.out);
     let late = [ASK, INSERT].concat();
     let mut leaves = fits(leaves, "a request behind the last one", headers(3, END_STREAM, &late));
     let events = leaves.events(&headers(1, END_STREAM, NEWEST));

@@ -89,7 +89,7 @@ pub struct ComparePlan {
     pub active: usize,
     /// Requests in flight on each; over HTTP/2 that many streams.
     pub depth: usize,
-    /// The length of each answer's body, in bytes.
+    /// The length of each response's body, in bytes.
     pub body_bytes: usize,
     /// Rounds that were asked for.
     pub rounds: usize,

@@ -61,7 +61,7 @@ pub(crate) fn measure(
         connections_open: outcome.totals.connections.open_at_start,
         ..RoundResult::default()
     };
-    // Without an answer there are no figures; a rate of 0 would stand in the medians as if it had been measured.
+    // Without a response there are no figures; a rate of 0 would stand in the medians as if it had been measured.
     if answered > 0 {
         let latency = outcome.latency.send.as_ref();
         let split = used.as_ref().zip(cpu_of(&outcome)).and_then(|(used, client)| used.split(client));

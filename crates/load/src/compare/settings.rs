@@ -13,7 +13,7 @@ pub struct Options {
     pub active: Option<usize>,
     /// Requests in flight on each (1); over HTTP/2 that many streams.
     pub depth: usize,
-    /// The length of the body of each answer, in bytes (13: `Hello, World!`).
+    /// The length of the body of each response, in bytes (13: `Hello, World!`).
     pub body_bytes: usize,
     /// Rounds; each measures every candidate once (7: enough that the median ignores three bad ones).
     pub rounds: usize,

@@ -155,7 +155,7 @@ pub enum Boundary {
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum RunEnd {
     /// Its time has passed.
     TimeUp,
     /// It was told to.
@@ -196,9 +196,9 @@ impl Controller {
             going = self.unless_ended(time, &mut loops, LoopProgress::all_idle).await;
         }
         let end = match going {
-            _ if self.plan.stop.is_stopped() => End::Stopped,
-            false => End::NothingLeft,
-            true => End::TimeUp,
+            _ if self.plan.stop.is_stopped() => RunEnd::Stopped,
+            false => RunEnd::NothingLeft,
+            true => RunEnd::TimeUp,
         };
         self.cross(Boundary::Measured).await;
         self.phase.send_replace(RunPhase::Ended);

@@ -119,7 +119,7 @@ impl Tally {
         drawn as u32
     }
 
-    /// Takes back requests that the peer has announced not to act on, so that they are sent again: by whoever draws next.
+    /// Takes back requests that the peer has announced not to act on, so that the next connection which draws sends them again.
     #[cold]
     pub(crate) fn take_back(&self, measured: bool, requests: u64) {
         let mut counts = self.counts.borrow_mut();
@@ -156,7 +156,7 @@ impl Tally {
         }
     }
 
-    /// Counts an answer that took so long, and checks it against the plan.
+    /// Counts a response that took so long, and checks it against the plan.
     #[inline]
     pub(crate) fn answered(&self, measured: bool, taken: Duration, answer: Received) {
         let Received { status, bytes, body_bytes } = answer;
@@ -227,7 +227,7 @@ impl Tally {
         self.open.set(self.open.get() - 1);
     }
 
-    /// Counts an answer of the measured part by its status.
+    /// Counts a response of the measured part by its status.
     fn count_status(&self, status: StatusCode) {
         // A status has three digits, and the decoder has seen to it: the slot is there.
         if let Some(count) = self.statuses.borrow_mut().get_mut(usize::from(status.as_u16())) {
@@ -286,11 +286,11 @@ pub(crate) struct Batch {
     pub(crate) measured: bool,
 }
 
-/// What an answer was.
+/// What a response was.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received {
     pub(crate) status: StatusCode,
-    /// All of it, with interim answers before it.
+    /// All of it, with interim responses before it.
     pub(crate) bytes: u64,
     pub(crate) body_bytes: u64,
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use anywire_wire::{DialError, Dialer};
 
-use crate::engine::exchange::{Ending, Exchange};
-use crate::engine::session::Session;
+use crate::engine::h1::{self, Ending};
+use crate::engine::h2;
 use crate::engine::tally::Tally;
 use crate::errors::{dial_kind, dial_message};
 use crate::protocol::Protocol;
@@ -89,24 +89,26 @@ async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Opened, DialError> {
     tally.open.set(tally.open.get() + 1);
     let shared = Rc::clone(tally);
     Ok(match &tally.prepared.request {
-        Request::Http1(window) => Opened::Http1(Box::new(Exchange::new(shared, connection, window.clone()))),
-        Request::Http2(request) => Opened::Http2(Box::new(Session::new(shared, connection, request.clone()))),
+        Request::Http1(window) => {
+            Opened::Http1(Box::new(h1::Session::new(shared, connection, window.clone())))
+        }
+        Request::Http2(request) => {
+            Opened::Http2(Box::new(h2::Session::new(shared, connection, request.clone())))
+        }
     })
 }
 
 /// An open connection, by its protocol.
 enum Opened {
-    Http1(Box<Exchange>),
-    Http2(Box<Session>),
+    Http1(Box<h1::Session>),
+    Http2(Box<h2::Session>),
 }
 
 impl Opened {
-    /// Exchanges until the connection ends. Gives why, and the answers until then.
+    /// Exchanges until the connection ends. Gives why, and the responses until then.
     async fn run(self) -> (Ending, u64) {
         match self {
-            Self::Http1(mut exchange) => {
-                (poll_fn(|context| exchange.poll(context)).await, exchange.answers())
-            }
+            Self::Http1(mut session) => (poll_fn(|context| session.poll(context)).await, session.answers()),
             Self::Http2(mut session) => (poll_fn(|context| session.poll(context)).await, session.answers()),
         }
     }

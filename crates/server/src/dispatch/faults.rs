@@ -213,7 +213,7 @@ impl Dispatch {
     }
 
     fn name(&self, endpoint: Option<EndpointId>) -> (&str, &str) {
-        let name = endpoint.map(|endpoint| self.table.name(endpoint));
+        let name = endpoint.and_then(|endpoint| self.name_of(endpoint));
         name.map_or(("*", "(the router)"), |name| (&name.method, &name.path))
     }
 }

@@ -7,7 +7,6 @@ mod urlencoded;
 mod value;
 
 use std::borrow::Cow;
-use std::iter::Peekable;
 use std::vec;
 
 use serde::de::value::MapDeserializer;
@@ -16,6 +15,7 @@ use serde::forward_to_deserialize_any;
 
 pub use self::error::FieldError;
 pub(super) use self::error::Reason;
+pub(super) use self::urlencoded::{Plus, decoded};
 pub(super) use self::value::Value;
 
 /// Reads a query or a form of at most so many fields.
@@ -33,9 +33,11 @@ impl<'de> Deserializer<'de> for Fields<'de> {
     type Error = FieldError;
 
     fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, FieldError> {
-        // Fields of one name stand together then, in their order. The order of names has no meaning to a struct or a map.
-        self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
-        visitor.visit_map(Groups { pairs: self.0.into_iter().peekable(), begun: None })
+        if has_repeated(&self.0) {
+            // Fields of one name stand together then, in their order. The order of names has no meaning to a struct or a map.
+            self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        visitor.visit_map(Groups { pairs: self.0.into_iter(), begun: None })
     }
 
     /// Pairs in the order in which they came.
@@ -74,10 +76,24 @@ impl<'de> Deserializer<'de> for Fields<'de> {
     }
 }
 
+/// Whether several may have one name. To compare all with all is cheaper than to sort them, as long as they are few.
+fn has_repeated(pairs: &[Pair<'_>]) -> bool {
+    let mut rest = pairs;
+    while let [(name, _), behind @ ..] = rest {
+        rest = behind;
+        if pairs.len() > FEW || behind.iter().any(|(other, _)| other == name) {
+            return true;
+        }
+    }
+    false
+}
+
+const FEW: usize = 16;
+
 /// The fields by name.
 struct Groups<'q> {
     /// Those of one name stand together.
-    pairs: Peekable<vec::IntoIter<Pair<'q>>>,
+    pairs: vec::IntoIter<Pair<'q>>,
     /// The first of a name, which was read.
     begun: Option<Pair<'q>>,
 }
@@ -107,26 +123,29 @@ impl<'de> MapAccess<'de> for Groups<'de> {
 struct Group<'g, 'q> {
     name: &'g str,
     first: Option<Cow<'q, str>>,
-    rest: &'g mut Peekable<vec::IntoIter<Pair<'q>>>,
+    rest: &'g mut vec::IntoIter<Pair<'q>>,
 }
 
 impl<'q> Group<'_, 'q> {
     fn next(&mut self) -> Option<Cow<'q, str>> {
-        let next = || self.rest.next_if(|(name, _)| name == self.name).map(|(_, value)| value);
-        self.first.take().or_else(next)
-    }
-
-    /// The only value.
-    fn single(mut self) -> Result<Value<'q>, FieldError> {
-        let only = self.next().unwrap_or_default();
-        match self.next() {
-            Some(_) => Err(Reason::Repeated.into()),
-            None => Ok(Value(only)),
+        match self.first.take() {
+            Some(first) => Some(first),
+            None if self.is_last() => None,
+            None => self.rest.next().map(|(_, value)| value),
         }
     }
 
-    fn is_single(&mut self) -> bool {
-        self.rest.peek().is_none_or(|(name, _)| name != self.name)
+    /// Whether none of the name comes behind.
+    fn is_last(&self) -> bool {
+        self.rest.as_slice().first().is_none_or(|(name, _)| name != self.name)
+    }
+
+    /// The only value.
+    fn single(self) -> Result<Value<'q>, FieldError> {
+        match self.is_last() {
+            true => Ok(Value(self.first.unwrap_or_default())),
+            false => Err(Reason::Repeated.into()),
+        }
     }
 }
 
@@ -148,8 +167,8 @@ impl<'de> Deserializer<'de> for Group<'_, 'de> {
         deserialize_unit deserialize_map
     }
 
-    fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, FieldError> {
-        match self.is_single() {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
+        match self.is_last() {
             true => self.single()?.deserialize_any(visitor),
             false => visitor.visit_seq(self),
         }
@@ -173,8 +192,8 @@ impl<'de> Deserializer<'de> for Group<'_, 'de> {
     }
 
     /// A browser sends each field of a form, also those that were left empty.
-    fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, FieldError> {
-        match self.is_single() && self.first.as_ref().is_none_or(|value| value.is_empty()) {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
+        match self.is_last() && self.first.as_ref().is_none_or(|value| value.is_empty()) {
             true => visitor.visit_none(),
             false => visitor.visit_some(self),
         }

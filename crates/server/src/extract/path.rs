@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::fields::{FieldError, Reason, Value};
+use super::fields::{self, FieldError, Plus, Reason, Value};
 use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection};
 use crate::request::Parts;
 
@@ -74,8 +73,10 @@ fn mismatch(found: usize, taken: usize) -> FieldError {
 
 /// The value of a parameter.
 fn decoded<'r>(name: &str, encoded: &'r str) -> Result<Value<'r>, FieldError> {
-    let decoded = percent_decode_str(encoded).decode_utf8();
-    decoded.map(Value).map_err(|_| FieldError::from(Reason::NotText).of(name))
+    match fields::decoded(encoded, Plus::IsPlus) {
+        Some(decoded) => Ok(Value(decoded)),
+        None => Err(FieldError::from(Reason::NotText).of(name)),
+    }
 }
 
 macro_rules! single {

@@ -73,7 +73,7 @@ impl Session {
                 return Break(End::Abort);
             }
             Expired::HalfClosed => {
-                // A reset tells the peer that an answer it has begun to read is not whole.
+                // A reset tells the peer that a response it has begun to read is not whole.
                 let streams = matches!(self.stage, Stage::Streaming { .. });
                 self.closing = if streams { Closing::ByReset } else { Closing::Gracefully };
                 self.exchange.take().end_by(ExchangeEnd::HalfCloseTimeout);
@@ -95,7 +95,7 @@ impl Session {
     /// Stops waiting for the rest of a body.
     fn give_up_body(&mut self) {
         if matches!(self.stage, Stage::Discarding(_)) {
-            // The answer has left already.
+            // The response has left already.
             self.stage = Stage::Next;
             self.closing = Closing::Gracefully;
         } else {

@@ -21,7 +21,7 @@ use crate::upload::Upload;
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestFacts {
-    /// What answers; `None` for the connection itself.
+    /// The endpoint that responds; `None` for the connection itself.
     pub(super) endpoint: Option<EndpointId>,
     version: Version,
     is_head: bool,
@@ -91,7 +91,7 @@ impl Session {
         }
         // Framing of nothing: a body that may not be sent, or an empty one.
         if !commitment.framing.is_empty()
-            && !response.body.as_full().is_some_and(|whole| self.output.push_few(whole))
+            && !response.body.as_full().is_some_and(|whole| self.output.push_small(whole))
         {
             let body = std::mem::take(&mut response.body);
             match body.into_full() {
@@ -103,7 +103,7 @@ impl Session {
                 }
             }
         }
-        self.leave_upload(service);
+        self.end_response(service);
     }
 
     /// Writes the interim responses that the handler sends, as far as there is room. Returns whether there were any.
@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// Whether a pipelined request has arrived behind the current one, so that a shutdown does not end the connection yet. A peer
-    /// that sends on and on does not prolong it: each answer has to leave less than the one before, which ends at the
+    /// that sends on and on does not prolong it: each response has to leave less than the one before, which ends at the
     /// latest when the buffer is filled again.
     #[cold]
     fn has_next(&mut self) -> bool {
@@ -147,18 +147,18 @@ impl Session {
     #[inline]
     fn written_whole(&mut self) {
         if self.exchange.is_some() {
-            self.leave_exchange();
+            self.push_exchange();
         }
     }
 
     #[cold]
-    fn leave_exchange(&mut self) {
+    fn push_exchange(&mut self) {
         self.written.push(self.output.end(), self.exchange.take());
     }
 
     /// The response is written to its end: the rest of the request's body is discarded.
     #[inline]
-    fn leave_upload(&mut self, service: &Service) {
+    fn end_response(&mut self, service: &Service) {
         self.written_whole();
         if self.upload.is_some() {
             self.discard_upload(service);
@@ -217,7 +217,7 @@ impl Session {
                         encode::last_chunk(self.output.buffer(), body.trailers());
                     }
                     self.stage = Stage::Next;
-                    self.leave_upload(env.service);
+                    self.end_response(env.service);
                     return Continue(Poll::Ready(()));
                 }
                 Err(error) => {

@@ -62,7 +62,7 @@ pub(crate) struct Session {
 /// Why a session goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Between two requests with nothing in the buffer: the session can go back to the spares.
+    /// Between two requests with nothing in the buffer: the session can go back to the free list.
     Idle,
     /// As `Idle`, but without a request: only empty lines have come, which renew no deadline.
     BlankLines,

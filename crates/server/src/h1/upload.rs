@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// The body ends before its time: its reader is told, and the connection closes after the answer.
+    /// The body ends before its time: its reader is told, and the connection closes after the response.
     pub(super) fn end_upload(&mut self, why: BodyError) {
         self.closing = Closing::Gracefully;
         if let Some(upload) = &mut self.upload {
@@ -108,14 +108,14 @@ impl Session {
     }
 
     /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
-    /// answer's head is written, because the head has to say so. `streams`: the answer's body does, so the handler may
+    /// response's head is written, because the head has to say so. `streams`: the response's body does, so the handler may
     /// read on.
     #[cold]
     pub(super) fn can_keep_upload(&mut self, streams: bool, service: &Service) -> bool {
         let Some(upload) = &mut self.upload else { return true };
         let has_begun = !self.input.is_empty();
         if streams && !upload.is_abandoned() {
-            // The handler reads on while it answers. A 100 has to stand before the answer.
+            // The handler reads on while it answers. A 100 has to stand before the response.
             if upload.take_continue() && !has_begun {
                 encode::continue_100(self.output.buffer());
             }
@@ -165,7 +165,7 @@ impl Session {
                 }
                 Ok(None) if self.input_ended => break,
                 Ok(None) => {
-                    // The answer leaves first: a peer may wait for it before it sends on.
+                    // The response leaves first: a peer may wait for it before it sends on.
                     if self.flush(cx, env)?.is_pending() {
                         return Continue(Poll::Pending);
                     }

@@ -88,14 +88,14 @@ impl Session {
         if is_head_late {
             service.counters.head_timeouts.increment();
             self.exchanges.abandon(service);
-            self.leave();
+            self.go_away();
         } else if has_engine {
             if let Err(error) = self.exchanges.link.advance(now) {
                 self.fail(error, service);
             }
         } else if is_idle_too_long {
             service.counters.idle_timeouts.increment();
-            self.leave();
+            self.go_away();
         } else {
             acted = false;
         }
@@ -104,8 +104,8 @@ impl Session {
     }
 
     /// Tells the peer that the connection ends, and ends it.
-    fn leave(&mut self) {
-        self.exchanges.link.leave();
+    fn go_away(&mut self) {
+        self.exchanges.link.go_away();
         self.is_closing = true;
     }
 }

@@ -83,8 +83,8 @@ impl Session {
             if was_full && flushed.is_ready() {
                 continue;
             }
-            // Else it reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section
-            // 5.2.2).
+            // Otherwise it reads although the peer takes nothing: the peer may be as full, and wait for us to read (RFC 9113
+            // section 5.2.2).
             if self.exchanges.link.is_full() || self.input_ended {
                 return Continue(());
             }
@@ -124,7 +124,7 @@ impl Session {
     fn end_input(&mut self) {
         self.input_ended = true;
         self.partial = Lasting::No;
-        self.exchanges.link.leave();
+        self.exchanges.link.go_away();
         self.exchanges.end_input();
     }
 
@@ -195,11 +195,11 @@ impl Session {
                 }
             }
         }
-        // What has come in part now waits for us.
+        // A part of a frame waits for us now, not for the peer.
         self.partial = Lasting::No;
     }
 
-    /// Ends the connection for a fault of the peer. The engine has written what tells it.
+    /// Ends the connection for a fault of the peer. The engine has written a `GOAWAY`.
     #[cold]
     pub(super) fn fail(&mut self, error: Error, service: &Service) {
         let counters = &service.counters;

@@ -34,7 +34,7 @@ impl Router {
 
 impl Table {
     /// All endpoints, one a line.
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let mut lines = Vec::new();
         for served in self.all_served() {
             if matches!(served.serves, Serves::Choice(_)) {

@@ -15,6 +15,7 @@ use crate::route_limits::{Gate, RouteLimits};
 
 /// The handlers that have passed the checks so far.
 pub(super) struct Endpoints<'r> {
+    generation: u8,
     served: Vec<Served>,
     choices: Vec<Choice>,
     pub(super) scopes: &'r [Scope],
@@ -23,8 +24,8 @@ pub(super) struct Endpoints<'r> {
 
 impl<'r> Endpoints<'r> {
     /// None so far. The layers of all routers are checked.
-    pub(super) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
-        Ok(Self { served: Vec::new(), choices: Vec::new(), scopes, layers: Layers::new(scopes)? })
+    pub(super) fn new(scopes: &'r [Scope], generation: u8) -> Result<Self, RouteError> {
+        Ok(Self { generation, served: Vec::new(), choices: Vec::new(), scopes, layers: Layers::new(scopes)? })
     }
 
     /// Adds a handler whose path has this many parameters.
@@ -105,14 +106,13 @@ impl<'r> Endpoints<'r> {
         choice: impl FnOnce(EndpointId) -> Choice,
     ) -> EndpointId {
         let serves = Serves::Choice(self.choices.len());
-        self.choices.push(choice(EndpointId(self.served.len() as u32)));
+        self.choices.push(choice(EndpointId::new(self.generation, self.served.len())));
         self.push(Served::of_router(serves, name, 0, Box::default()))
     }
 
     fn push(&mut self, served: Served) -> EndpointId {
         self.served.push(served);
-        // Each route is some hundred bytes of a program.
-        EndpointId(self.served.len() as u32 - 1)
+        EndpointId::new(self.generation, self.served.len() - 1)
     }
 
     /// By their [`EndpointId`]; the choices by their number; and all layers.
@@ -165,7 +165,7 @@ pub(crate) enum Serves {
 }
 
 /// The name of a handler in the log.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RouteName {
     /// The method of the route; `*` for any.
     pub(crate) method: Box<str>,
@@ -200,7 +200,8 @@ impl fmt::Display for RouteName {
     }
 }
 
-/// A handler's place among all handlers of a [`Table`](super::Table).
+/// A handler's place among all handlers of a [`Table`](super::Table), in the lower 24 bits. Above them the generation of that table, because
+/// requests outlive the routes that have answered them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EndpointId(u32);
 
@@ -208,7 +209,19 @@ impl EndpointId {
     /// Of a request that no router has matched.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
+    fn new(generation: u8, index: usize) -> Self {
+        // Each route is some hundred bytes of a program.
+        Self(u32::from(generation) << INDEX_BITS | index as u32)
+    }
+
     pub(crate) fn index(self) -> usize {
-        self.0 as usize
+        (self.0 & INDEX_MASK) as usize
+    }
+
+    pub(crate) fn generation(self) -> u8 {
+        (self.0 >> INDEX_BITS) as u8
     }
 }
+
+const INDEX_BITS: u32 = 24;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;

@@ -24,17 +24,17 @@ use crate::request::{Params, Request};
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
-        self.build_within(&[])
+        self.build_within(&[], 0)
     }
 
-    /// Checks everything and builds the tree, within the layers of a server.
-    pub(crate) fn build_within(&self, around: &[GivenLayer]) -> Result<Table, RouteError> {
+    /// Checks everything and builds the tree, within the layers of a server, as its table of this generation.
+    pub(crate) fn build_within(&self, around: &[GivenLayer], generation: u8) -> Result<Table, RouteError> {
         self.check_layers_wrap()?;
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
         let mut tree = Tree::new();
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
-        let mut endpoints = Endpoints::new(&self.scopes)?;
+        let mut endpoints = Endpoints::new(&self.scopes, generation)?;
         let mut literals = Vec::new();
         let redirects = self.redirects();
         for (normal, routes) in by_path(self.routes.iter().chain(&redirects))? {
@@ -59,6 +59,7 @@ impl Router {
         let tree = tree.build();
         let (is_stamped, pools) = (endpoints.iter().any(counts_from_arrival), Vec::new());
         Ok(Table {
+            generation,
             tree,
             literals,
             hidden,
@@ -112,6 +113,7 @@ fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, V
 
 /// The routes as they serve.
 pub(crate) struct Table {
+    generation: u8,
     tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
@@ -164,6 +166,10 @@ pub(crate) struct Matched {
 }
 
 impl Table {
+    pub(crate) fn generation(&self) -> u8 {
+        self.generation
+    }
+
     /// The names of all handlers, in the order of their numbers.
     pub(crate) fn names(&self) -> impl Iterator<Item = &RouteName> {
         self.endpoints.iter().map(|served| &served.name)

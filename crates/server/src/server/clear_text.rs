@@ -5,7 +5,7 @@ use anywire_http::h2::Code;
 use anywire_http::{DateLine, IntoResponse, StatusCode, Version};
 use anywire_loops::clock;
 
-/// An answer in the version of HTTP that the peer's first bytes begin with.
+/// A response in the version of HTTP that the peer's first bytes begin with.
 pub(super) fn answer(first: &[u8]) -> Vec<u8> {
     // The method of the preface, which no request has (RFC 9113 section 3.4).
     if first.starts_with(b"PRI ") { Code::INADEQUATE_SECURITY.refusal(TEXT.trim_end()) } else { response() }

@@ -12,6 +12,7 @@ use anywire_wire::{Address, ListenerHandle};
 use tokio::sync::oneshot;
 
 use super::ServerError;
+use super::routes::RouterHandle;
 use super::services::Services;
 use crate::counters::Counters;
 use crate::signals::Signals;
@@ -66,6 +67,11 @@ impl ServerHandle {
     /// All its pools.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
         self.services.pools().iter()
+    }
+
+    /// Its routes, to be replaced while it runs.
+    pub fn router(&self) -> RouterHandle {
+        RouterHandle::new(&self.services, &self.loops)
     }
 
     /// Its counters, summed over all loops and addresses.

@@ -22,7 +22,7 @@ impl<S: Streams> Exchanges<S> {
     pub(crate) fn wait(&mut self, now: Instant, half_closed: bool, service: &Service) -> Option<Instant> {
         let keeps_waiting = self.link.keeps_peer_waiting();
         if mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting {
-            // What each upload waits for is another.
+            // Each stream waits for something else now.
             for (id, stream) in &mut self.streams {
                 stream.timers.count(now);
                 self.schedule.dirty.push(*id);
@@ -37,12 +37,12 @@ impl<S: Streams> Exchanges<S> {
     /// Sets what a stream waits for.
     fn wait_stream(&mut self, id: S::Id, now: Instant, half_closed: bool, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        // While our own window is closed, it is the handlers that keep the body waiting.
+        // While our own window is closed, the handlers keep the body waiting.
         let lacks_body = stream.upload.as_ref().is_some_and(Upload::waits_for_peer);
         let body = lacks_body && !self.schedule.keeps_peer_waiting;
         let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
-        // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
-        // opens no window any more.
+        // Whether the peer reads this stream. Whether it reads at all is the connection's concern. A peer that has ended its
+        // direction opens no window.
         let write = self.link.is_blocked(id) && !half_closed;
         let waits = match stream.is_tunnel() {
             // The deadlines of HTTP have ended with it.
@@ -77,7 +77,7 @@ impl<S: Streams> Exchanges<S> {
         stream.timers.count(precise());
         let Some(expired) = stream.timers.expired(limits) else { return stream.timers.looked(None, limits) };
         let is_of_body = matches!(expired, Expired::BodySilent | Expired::BodySlow);
-        // A reader in a task of its own has turned to something else since, and waits for nothing.
+        // A reader in its own task may have stopped waiting since.
         if is_of_body && !stream.upload.as_ref().is_some_and(Upload::waits_for_peer) {
             return;
         }

@@ -31,7 +31,7 @@ pub(crate) struct Exchanges<S: Streams> {
     pub(super) schedule: Schedule<S::Id>,
     /// The exchanges whose responses are written and have not left.
     written: Written,
-    /// What has woken an earlier stream, for the next one.
+    /// The waker of an earlier stream, for the next one.
     free_waker: Option<Arc<StreamWaker<S::Id>>>,
     /// A context that no request uses.
     free_context: Option<FreeContext>,
@@ -140,7 +140,7 @@ impl<S: Streams> Exchanges<S> {
         }
     }
 
-    /// A part of a request's body has come, which [its stream has taken](Stream::received) if that has a reader.
+    /// A part of a request's body was received. [Its stream](Stream::received) has said whether there is a reader.
     pub(crate) fn received(&mut self, id: S::Id, bytes: usize, has_reader: bool) {
         if has_reader {
             self.schedule.poll_soon(id);
@@ -243,10 +243,10 @@ impl<S: Streams> Exchanges<S> {
         self.transmit(now, service);
     }
 
-    /// Polls the handler of a stream, and brings it what it asks for of its request's body.
+    /// Polls the handler of a stream, and gives it the part of its request's body that it asks for.
     fn poll_stream(&mut self, id: S::Id, now: Instant, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        // A handler that waits for its peer does not answer for those that ran before it in this poll.
+        // Time of handlers that ran earlier in this poll is not counted for a handler that waits for its peer.
         stream.timers.count(if stream.timers.waits_for_body() { precise() } else { now });
         self.schedule.dirty.push(id);
         let waker = stream.waker.clone();
@@ -296,14 +296,14 @@ impl<S: Streams> Exchanges<S> {
         }
     }
 
-    /// Goes on with a response that has begun.
+    /// Continues a response that has begun.
     pub(super) fn go_on(&mut self, id: S::Id, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let next = stream.next(id, &mut self.link, service);
         self.send(id, Bytes::new(), next, service);
     }
 
-    /// Sends what is ready, as far as the windows and the output have room.
+    /// Sends what the windows and the output have room for.
     fn transmit(&mut self, now: Instant, service: &Service) {
         while let Some((id, room)) = self.link.next_to_send() {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
@@ -315,13 +315,13 @@ impl<S: Streams> Exchanges<S> {
             };
             stream.exchange.sent(piece.len());
             stream.timers.wrote(piece.len(), &service.limits);
-            // Looked at before, so that the last piece says that it is.
+            // Asked first, so that the last piece ends the stream.
             let next = stream.next(id, &mut self.link, service);
             self.send(id, piece, next, service);
         }
     }
 
-    /// Sends a piece of a response, which has its turn, and what follows unless that is data.
+    /// Sends a piece of a response, which is empty without a turn, and the end if that is next.
     fn send(&mut self, id: S::Id, piece: Bytes, next: Next<Failure>, service: &Service) {
         match send(&mut self.link, id, piece, next) {
             Sent::Open => {}
@@ -345,7 +345,7 @@ impl<S: Streams> Exchanges<S> {
         self.end_early(id, code, ExchangeEnd::Failed, service);
     }
 
-    /// A stream whose response was given to the engine. The rest of its request is not wanted.
+    /// Ends a stream whose response the engine has. The rest of its request is not read.
     pub(super) fn finish(&mut self, id: S::Id, service: &Service) {
         if let Some(mut stream) = self.streams.remove(&id) {
             self.free_context = stream.context.take().or(self.free_context.take());
@@ -355,7 +355,7 @@ impl<S: Streams> Exchanges<S> {
         self.link.reset(id, Code::NO_ERROR);
     }
 
-    /// Ends a stream in the middle. What its handler's destructor does is contained.
+    /// Ends a stream before its response is complete. A panic of its handler's destructor is caught.
     pub(super) fn end_early(&mut self, id: S::Id, code: Code, end: ExchangeEnd, service: &Service) {
         if let Some(mut stream) = self.streams.remove(&id) {
             stream.exchange.ends(end);
@@ -402,7 +402,7 @@ impl<S: Streams> Exchanges<S> {
         }
     }
 
-    /// No request is under way: frees what only a busy connection needs.
+    /// No request is under way: frees memory.
     pub(crate) fn go_idle(&mut self) {
         self.streams = StreamTable::<S, _>::default();
         self.schedule.clear();

@@ -1,7 +1,7 @@
-//! The streams of a connection that carries many, over any engine that offers [`Streams`](anywire_mux::Streams): each has a
-//! request, its handler, and a response on its way out. Nothing here knows a connection.
+//! The streams of a connection, over any engine that implements [`Streams`](anywire_mux::Streams). Each stream has a request, its
+//! handler, and its response. Nothing here knows the connection.
 //!
-//! Each stream has a waker and deadlines of its own. What wakes one polls that one.
+//! Each stream has its own waker and deadlines. Waking a stream polls that stream alone.
 
 mod deadlines;
 mod exchanges;

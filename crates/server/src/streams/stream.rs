@@ -19,9 +19,9 @@ use crate::upload::Upload;
 /// A stream that is not answered yet, or not to its end.
 pub(crate) struct Stream {
     pub(super) stage: Stage,
-    /// Where its request's body goes, if that has not come with the head.
+    /// The reader of its request's body, unless the request has none.
     pub(super) upload: Option<Upload>,
-    /// What has come of that.
+    /// The received part of that body.
     pub(super) incoming: Incoming,
     pub(super) context: Option<FreeContext>,
     pub(super) endpoint: Option<EndpointId>,
@@ -66,7 +66,7 @@ impl Stream {
         Self { stage, upload, incoming, context, endpoint, reply, exchange, waker, timers, deadline }
     }
 
-    /// Looks what follows. A body that has nothing may wait for more of its request, as an echo does.
+    /// The next step of the response's body. A body without data may wait for more of its request, as an echo does.
     pub(super) fn next<S: Streams>(&mut self, id: S::Id, link: &mut S, service: &Service) -> Next<Failure> {
         loop {
             let next = self.poll_body(service);
@@ -96,7 +96,7 @@ impl Stream {
         })
     }
 
-    /// Takes a part of the request's body. Returns false if nobody reads that.
+    /// Takes a part of the request's body. Returns false if it has no reader.
     pub(crate) fn received(&mut self, data: &[u8], end: bool, now: Instant, service: &Service) -> bool {
         self.timers.count(now);
         self.timers.received(data.len(), service.limits_of(self.endpoint));
@@ -108,15 +108,14 @@ impl Stream {
         upload.has_reader()
     }
 
-    /// Whether it has left HTTP, and its continuation goes on, or somebody to whom that has passed the stream reads on.
+    /// Whether it has left HTTP and is in use: its continuation runs, or has passed it to a task that reads.
     pub(super) fn is_tunnel(&self) -> bool {
         matches!(self.reply, Reply::Left)
             && (matches!(self.stage, Stage::Tunnel(..))
                 || self.upload.as_ref().is_some_and(Upload::has_reader))
     }
 
-    /// Brings the reader of the request's body what it asks for, as far as that has come. Returns whether there was
-    /// anything.
+    /// Gives the reader of the request's body the received part that it asks for. Returns whether the reader got anything.
     pub(super) fn feed<S: Streams>(&mut self, id: S::Id, cx: &mut Context<'_>, link: &mut S) -> bool {
         let Some(upload) = &mut self.upload else { return false };
         let mut moved = false;
@@ -130,14 +129,14 @@ impl Stream {
                 Demand::Nothing => {}
                 Demand::Data => {
                     if upload.take_continue() {
-                        // Once its response has begun a stream asks for nothing. Its peer sends without that.
+                        // Once its response has begun, it is too late for a 100. The peer sends without one.
                         let _ = link.inform(id, StatusCode::CONTINUE, &Headers::new());
                     }
                     upload.lack_data();
                 }
                 Demand::End => upload.finish(self.incoming.take_trailers()),
                 Demand::Lost => upload.abort(BodyError::Incomplete),
-                Demand::Gone => upload.leave(),
+                Demand::Gone => upload.drop_reader(),
             }
         }
         if !upload.has_reader()

@@ -21,7 +21,7 @@ use super::server::UdpLimits;
 use crate::contained::{dispose, drop_each};
 
 /// When a server is to end; `None` until it is told.
-pub(super) type End = watch::Receiver<Option<Instant>>;
+pub(super) type Deadline = watch::Receiver<Option<Instant>>;
 
 /// A socket with its handler.
 pub(super) struct Service<H> {
@@ -45,7 +45,7 @@ impl<H: DatagramHandler> Service<H> {
     }
 
     /// Serves until the end, and then answers what has arrived.
-    pub(super) async fn run(mut self, mut end: End) {
+    pub(super) async fn run(mut self, mut end: Deadline) {
         let deadline = self.serve(&mut end).await;
         let left = deadline.saturating_duration_since(Instant::now());
         // What is not done by then is cut.
@@ -54,7 +54,7 @@ impl<H: DatagramHandler> Service<H> {
     }
 
     /// Returns the deadline of the end.
-    async fn serve(&mut self, end: &mut End) -> Instant {
+    async fn serve(&mut self, end: &mut Deadline) -> Instant {
         let mut told = pin!(async {
             tokio::select! {
                 // A handle that was dropped stops its server at once.

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::counters::Counts;
 use super::handle::{Part, Parts};
 use super::handler::DatagramHandler;
-use super::serve::{End, Service};
+use super::serve::{Deadline, Service};
 use super::server::UdpLimits;
 
 /// What all sockets of a service need.
@@ -19,7 +19,7 @@ pub(super) struct Sockets<M> {
     pub(super) make: M,
     pub(super) limits: UdpLimits,
     pub(super) loops: Vec<LoopHandle>,
-    pub(super) ended: End,
+    pub(super) ended: Deadline,
     pub(super) parts: Parts,
 }
 

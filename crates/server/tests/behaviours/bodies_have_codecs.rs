@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use anywire_http::accept::MediaType;
 use anywire_http::{Bytes, StatusCode};
+use anywire_loops::PoolLimits;
 use anywire_server::codec::{
-    Codec, CodecAdvice, CodecError, CodecRejection, Decoded, Format, Negotiated, Source, Target,
+    Codec, CodecAdvice, CodecError, CodecRejection, Decoded, Format, Negotiated, ProtobufCodec, Source,
+    Target,
 };
 use anywire_server::layers::{Codecs, Problems};
-use anywire_server::{Error, Handler, Parts, RouteLimits, Router};
+use anywire_server::{Blocking, Error, Handler, Parts, RouteLimits, Router, Server};
 use serde::de::DeserializeSeed;
 
 use crate::support::{Served, serve};
@@ -199,6 +201,48 @@ fn what_a_handler_produces_is_chosen_by_the_router() {
     assert_eq!(post(&served, "/both", [json, "image/png"], JSON).0, 406);
     // No codec writes what it says.
     assert_eq!(post(&served, "/other", [json, "image/png"], JSON).0, 500);
+}
+
+#[test]
+fn messages_of_protobuf_are_one_of_the_formats() {
+    #[derive(Clone, PartialEq, prost::Message, serde::Serialize, serde::Deserialize)]
+    struct Sent {
+        #[prost(uint32, tag = "1")]
+        count: u32,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
+    struct Given {
+        #[prost(string, tag = "1")]
+        text: String,
+    }
+
+    let gives = async |format: Format, Decoded(sent): Decoded<Sent>| {
+        Negotiated(Given { text: sent.count.to_string() }, format)
+    };
+    let codecs = || Codecs::new().json().with(ProtobufCodec::<Sent, Given>::new());
+    let router = Router::new().post("/", gives).post("/orders", echo).layer(codecs());
+    let served = serve(router);
+    let (json, protobuf) = ("application/json", "application/x-protobuf");
+    assert_eq!(post(&served, "/", [protobuf, json], "\u{8}\u{7}").2, r#"{"text":"7"}"#);
+    let found = post(&served, "/", [json, protobuf], r#"{"count":7}"#);
+    assert_eq!(found, (200, Some(protobuf.to_owned()), "\n\u{1}7".to_owned()));
+    assert_eq!(post(&served, "/", [protobuf, json], "\u{8}").0, 400);
+    for types in [[protobuf, json], [json, protobuf]] {
+        let body = if types[0] == json { JSON } else { "\u{8}\u{7}" };
+        assert_eq!(post(&served, "/orders", types, body).0, 500, "it is for other types");
+    }
+}
+
+#[test]
+fn a_function_on_a_pool_writes_there() {
+    let doubled = |format: Format, Decoded(order): Decoded<Order>| {
+        Negotiated(Order { count: order.count * 2, ..order }, format)
+    };
+    let router = Router::new().post("/", doubled.on_pool("cpu")).layer(Codecs::new().json().with(Plain));
+    let server = Server::new(router).pool("cpu", PoolLimits::default());
+    let served = crate::support::Scene::tcp().serve_by(server);
+    assert_eq!(post(&served, "/", ["application/json", "text/plain"], JSON).2, "4 tea");
 }
 
 type Log = Arc<Mutex<Vec<String>>>;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anywire_http::{Method, Request as Message, StatusCode};
 use anywire_server::layers::{RequestIds, Timeout};
@@ -103,6 +104,30 @@ impl<S> tower_layer::Layer<S> for Tag {
     fn layer(&self, inside: S) -> Tagged<S> {
         Tagged { inside, tag: "seen" }
     }
+}
+
+/// The peer has one while the handler still works.
+#[test]
+fn they_leave_at_once() {
+    let (goes_on, may_go_on) = tokio::sync::mpsc::unbounded_channel();
+    let may_go_on = Arc::new(tokio::sync::Mutex::new(may_go_on));
+    let waits = async move |mut hints: Informational| -> Result<&str, Fault> {
+        hints.send(StatusCode::EARLY_HINTS, [("link", LINK)]).await?;
+        may_go_on.lock().await.recv().await.expect("the test tells");
+        Ok("done")
+    };
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve(Router::new().get("/", waits.clone()));
+        let mut peer = served.connect();
+        peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.head().status, 103);
+        let mut other = H2::connect(&served);
+        let id = other.get("/");
+        while !matches!(other.next(), Came::Interim(of, 103, _) if of == id) {}
+        (0..2).for_each(|_| goes_on.send(()).expect("the handlers wait"));
+        assert_eq!(peer.answer(false).text(), "done");
+        assert_eq!(other.answer(id).text(), "done");
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod again;
 mod matrix_parameters_are_read;
 mod queries_have_content;
+mod routes_are_replaced_under_way;
 #[cfg(feature = "udp")]
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;

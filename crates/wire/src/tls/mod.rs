@@ -38,11 +38,11 @@
 
 mod certificate;
 mod client;
-mod coat;
 mod error;
 mod identity;
 mod records;
 mod server;
+mod stream;
 mod verify;
 mod wires;
 

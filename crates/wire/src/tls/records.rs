@@ -237,7 +237,7 @@ impl Records {
         if self.sent == self.outgoing.len() {
             self.sent = 0;
             self.outgoing.clear();
-            spare::give_back(std::mem::take(&mut self.outgoing));
+            free_list::give_back(std::mem::take(&mut self.outgoing));
         }
     }
 
@@ -391,7 +391,7 @@ enum Appended {
 /// Makes room at the end of the output, has it written, and keeps the written part.
 fn append(outgoing: &mut Vec<u8>, room: usize, mut write: impl FnMut(&mut [u8]) -> Appended) {
     if outgoing.capacity() == 0 {
-        *outgoing = spare::take();
+        *outgoing = free_list::take();
     }
     let begin = outgoing.len();
     outgoing.resize(begin + room, 0);
@@ -416,24 +416,24 @@ const RECORD_OVERHEAD_BYTES: usize = 64;
 const HANDSHAKE_ROOM_BYTES: usize = 2048;
 
 /// Output buffers that no connection of this thread uses.
-mod spare {
+mod free_list {
     use std::cell::RefCell;
 
     thread_local! {
-        static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+        static FREE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
     }
 
     /// A buffer without content.
     pub(super) fn take() -> Vec<u8> {
-        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+        FREE.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 
     /// Keeps an empty buffer for the next connection.
     pub(super) fn give_back(buffer: Vec<u8>) {
         debug_assert!(buffer.is_empty());
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < COUNT_MAX && (1..=SIZE_MAX_BYTES).contains(&buffer.capacity()) {
-                spare.push(buffer);
+        FREE.with_borrow_mut(|free| {
+            if free.len() < COUNT_MAX && (1..=SIZE_MAX_BYTES).contains(&buffer.capacity()) {
+                free.push(buffer);
             }
         });
     }

@@ -5,9 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::coat::Coat;
 use super::error::TlsError;
 use super::server::Accepting;
+use super::stream::TlsStream;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::dialer::DialOptions;
@@ -133,14 +133,14 @@ impl Wire for Tls {
         let accepting = Arc::new(tls.accepting(options));
         let bound = self.inner.bind(&address.with_wire(self.inner), options, loops);
         let bound = bound.map_err(|error| error.at(address))?;
-        let coated = |acceptor| {
+        let with_tls = |acceptor| {
             Box::new(TlsAcceptor { wire: self, acceptor, accepting: Arc::clone(&accepting) })
                 as Box<dyn Acceptor>
         };
         Ok(Bound {
             local: self.outer(&bound.local),
             guard: bound.guard,
-            acceptors: bound.acceptors.into_iter().map(coated).collect(),
+            acceptors: bound.acceptors.into_iter().map(with_tls).collect(),
         })
     }
 
@@ -152,7 +152,7 @@ impl Wire for Tls {
             let session = tls.session(name, &options.protocols).map_err(|error| wrong(invalid(error)))?;
             let connection = self.inner.dial(&address.with_wire(self.inner), options).await;
             let connection = connection.map_err(|error| error.at(address))?;
-            Ok(Connection::new(Coat::connect(self, connection, name.to_owned(), session)))
+            Ok(Connection::new(TlsStream::connect(self, connection, name.to_owned(), session)))
         })
     }
 
@@ -201,7 +201,7 @@ struct TlsArrival {
 impl Arrival for TlsArrival {
     fn register(self: Box<Self>) -> io::Result<Connection> {
         let connection = self.arrival.register()?;
-        Ok(Connection::new(Coat::accept(self.wire, connection, self.accepting)?))
+        Ok(Connection::new(TlsStream::accept(self.wire, connection, self.accepting)?))
     }
 }
 

@@ -38,7 +38,7 @@ pub(in crate::h2) struct Line {
     /// The name is one in lower case, and the value is one (RFC 9113 section 8.2.1). Checked when it comes as text, and known
     /// of the entries of the table.
     pub(in crate::h2) is_valid: bool,
-    /// It is a secret: whoever passes it on marks it so as well (RFC 7541 section 6.2.3).
+    /// It is a secret, and must be marked so when it is passed on (RFC 7541 section 6.2.3).
     pub(in crate::h2) is_never_indexed: bool,
 }
 

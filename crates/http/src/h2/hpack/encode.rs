@@ -189,7 +189,7 @@ pub(in crate::h2) const DEFAULT_TABLE_BYTES: usize = 4096;
 /// Longer names are rare, and made lower case on the heap.
 const LOWER_BYTES_MAX: usize = 64;
 
-/// The first bits of a literal that nobody may put into a table (RFC 7541 section 6.2.3).
+/// The first bits of a literal that must not be put into any table (RFC 7541 section 6.2.3).
 const NEVER_INDEXED: u8 = 0b0001_0000;
 
 /// `:status 200`, an entry of the static table.

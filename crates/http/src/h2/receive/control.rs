@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// RFC 9113 section 6.8.
-    pub(super) fn go_away(
+    pub(super) fn receive_go_away(
         &mut self,
         head: FrameHead,
         payload: &[u8],
@@ -110,10 +110,10 @@ impl Engine {
             return refuse(Code::FRAME_SIZE_ERROR, "GOAWAY is shorter than eight bytes");
         };
         let last = last & frame::STREAM_ID_MAX;
-        if self.peer_goes_after.is_some_and(|before| last > before) {
+        if self.last_of_peer.is_some_and(|before| last > before) {
             return refuse(Code::PROTOCOL_ERROR, "a later GOAWAY names a higher stream");
         }
-        self.peer_goes_after = Some(last);
+        self.last_of_peer = Some(last);
         if !self.is_server {
             let mut refused: Vec<_> = self.streams.keys().copied().filter(|id| id.0 > last).collect();
             refused.sort_unstable();

@@ -6,7 +6,7 @@ use super::{Step, malformed, refuse};
 use crate::Headers;
 use crate::h1::DecodeError;
 use crate::h1::encode::forbids_body;
-use crate::h2::engine::{Going, Incoming};
+use crate::h2::engine::{Closing, Incoming};
 use crate::h2::frame::{FrameHead, flag};
 use crate::h2::head::Facts;
 use crate::h2::priority::Priority;
@@ -116,7 +116,7 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
         self.newest_of_peer = id.0;
-        if matches!(self.going, Going::After(last) if id.0 > last) {
+        if matches!(self.closing, Closing::After(last) if id.0 > last) {
             // The peer was told; it sends these again elsewhere.
             self.spend_idle(now)?;
             self.heads.skip(block)?;

@@ -5,6 +5,12 @@ use std::fmt::{self, Display};
 /// What is wrong with a field of a query or a form, or with a path parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
+    // A pointer, so that the value that is there at the end of most calls is cheap to return.
+    fault: Box<Fault>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fault {
     field: String,
     reason: Reason,
 }
@@ -31,45 +37,45 @@ pub(in crate::extract) enum Reason {
 impl FieldError {
     /// The name of the field, as the peer knows it. `None` if all of it is wrong.
     pub fn field(&self) -> Option<&str> {
-        (!self.field.is_empty()).then_some(&self.field)
+        Some(&*self.fault.field).filter(|field| !field.is_empty())
     }
 
     /// What is wrong with the field, without its name.
     pub fn reason(&self) -> String {
-        self.reason.to_string()
+        self.fault.reason.to_string()
     }
 
     pub(in crate::extract) fn of(mut self, field: &str) -> Self {
-        if self.field.is_empty() {
-            field.clone_into(&mut self.field);
+        if self.fault.field.is_empty() {
+            field.clone_into(&mut self.fault.field);
         }
         self
     }
 
     pub(in crate::extract) fn is_too_many(&self) -> bool {
-        matches!(self.reason, Reason::TooMany(_))
+        matches!(self.fault.reason, Reason::TooMany(_))
     }
 
     pub(in crate::extract) fn is_no_text(&self) -> bool {
-        self.reason == Reason::NotText
+        self.fault.reason == Reason::NotText
     }
 
     pub(in crate::extract) fn kind(&self) -> &Reason {
-        &self.reason
+        &self.fault.reason
     }
 }
 
 impl From<Reason> for FieldError {
     fn from(reason: Reason) -> Self {
-        Self { field: String::new(), reason }
+        Self { fault: Box::new(Fault { field: String::new(), reason }) }
     }
 }
 
 impl Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.field() {
-            Some(field) => write!(f, "{field}: {}", self.reason),
-            None => Display::fmt(&self.reason, f),
+            Some(field) => write!(f, "{field}: {}", self.fault.reason),
+            None => Display::fmt(&self.fault.reason, f),
         }
     }
 }

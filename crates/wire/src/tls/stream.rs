@@ -1,4 +1,4 @@
-//! The coat: TLS on a connection of any wire.
+//! TLS on a connection of any wire.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use crate::address::Address;
 use crate::connection::{Connection, Credentials, Negotiated, Transport};
 
 /// A connection with TLS around it.
-pub(super) struct Coat {
+pub(super) struct TlsStream {
     wire: &'static Tls,
     inner: Connection,
     records: Records,
@@ -57,7 +57,7 @@ enum Stage {
     Aborted,
 }
 
-impl Coat {
+impl TlsStream {
     /// The end that listens; it does not know yet whether the peer speaks TLS.
     ///
     /// # Errors
@@ -289,7 +289,7 @@ impl Coat {
     }
 }
 
-impl Transport for Coat {
+impl Transport for TlsStream {
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.inner.poll_handshake(cx))?;
         loop {
@@ -442,7 +442,7 @@ impl Transport for Coat {
     }
 }
 
-impl Drop for Coat {
+impl Drop for TlsStream {
     /// Ends the stream as a plain wire would: by an end if the peer's bytes were read, by a reset otherwise.
     fn drop(&mut self) {
         match &self.stage {

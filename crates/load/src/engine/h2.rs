@@ -1,6 +1,6 @@
 //! One open connection of HTTP/2: requests go out on new streams, answers come in on any of them. The hot path.
 //!
-//! All requests that leave in a turn are one write, as are all answers of a read one look at the clock. The engine knows the
+//! All requests that leave in a turn are one write, as are all responses of a read one look at the clock. The engine knows the
 //! protocol; what is counted, and when, is as with HTTP/1.
 
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use anywire_loops::deadline::Deadline;
 use anywire_mux::{Http2, Streams};
 use anywire_wire::{Connection, Output};
 
-use crate::engine::exchange::{Ending, broke, over_limit};
+use crate::engine::h1::{Ending, broke, over_limit};
 use crate::engine::tally::{Batch, Received, Tally};
 use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
@@ -34,16 +34,16 @@ pub(crate) struct Session {
     unwritten: usize,
     /// Bytes that belong to no event yet: heads of frames.
     uncounted: u64,
-    /// Answers since the connection was opened.
+    /// Responses since the connection was opened.
     answers: u64,
     /// The number of the newest stream.
     newest: u32,
     /// When something came for a stream last; at first, when the connection was opened.
-    heard: Instant,
+    received_at: Instant,
     /// Since when nothing is in flight, because the peer allows no stream.
     held_up: Option<Instant>,
     /// What the peer's `GOAWAY` says.
-    goes: Option<GoAway>,
+    goaway: Option<GoAway>,
     /// Why the wire takes nothing more, and whether part of a request was among what it did not take. The peer may still
     /// have said why.
     refused: Option<(std::io::Error, bool)>,
@@ -53,7 +53,7 @@ pub(crate) struct Session {
     deadline: Deadline,
 }
 
-/// A request that is on its way, and what has come of its answer.
+/// A request that is on its way, and what has come of its response.
 struct Call {
     /// Of one request.
     batch: Batch,
@@ -90,16 +90,16 @@ impl Session {
             uncounted: 0,
             answers: 0,
             newest: 0,
-            heard: now,
+            received_at: now,
             held_up: None,
-            goes: None,
+            goaway: None,
             refused: None,
             is_sending: false,
             deadline,
         }
     }
 
-    /// Answers since the connection was opened.
+    /// Responses since the connection was opened.
     pub(crate) fn answers(&self) -> u64 {
         self.answers
     }
@@ -118,7 +118,7 @@ impl Session {
                 if self.tally.is_spent() {
                     return Poll::Ready(Ending::Spent);
                 }
-                if self.goes.is_some() || self.is_used_up() {
+                if self.goaway.is_some() || self.is_used_up() {
                     return Poll::Ready(self.over());
                 }
             }
@@ -186,7 +186,7 @@ impl Session {
             self.held_up.get_or_insert(now);
         }
         // Before it has said what it allows, and while it takes its leave, it says nothing of the plan.
-        if self.answers > 0 && self.goes.is_none() && !self.is_used_up() {
+        if self.answers > 0 && self.goaway.is_none() && !self.is_used_up() {
             let allowed = Some((self.calls.len() + wanted) as u64);
             let mut counts = self.tally.counts();
             let least = counts.connections.streams_allowed;
@@ -268,12 +268,12 @@ impl Session {
                 Ok(Some(Event::Trailers { id, .. })) => (id, Came { end: true, ..Came::default() }),
                 Ok(Some(Event::Informational { id, .. })) => (id, Came::default()),
                 Ok(Some(Event::Reset { id, code, by_peer, why })) => {
-                    (self.heard, self.uncounted) = (now, 0);
+                    (self.received_at, self.uncounted) = (now, 0);
                     self.was_reset(id, code, by_peer, why);
                     continue;
                 }
                 Ok(Some(Event::GoAway(said))) => {
-                    self.goes_away(said);
+                    self.receive_goaway(said);
                     continue;
                 }
                 Ok(Some(_)) => continue,
@@ -291,7 +291,7 @@ impl Session {
     /// Something has come for a stream, in so many bytes.
     #[inline]
     fn came(&mut self, id: StreamId, came: Came, bytes: u64, now: Instant) {
-        self.heard = now;
+        self.received_at = now;
         self.link.consumed(id, came.body_bytes);
         // A stream that had waited for too long is gone.
         let Some(call) = self.calls.get_mut(&id) else { return };
@@ -303,14 +303,14 @@ impl Session {
         }
     }
 
-    /// A whole answer has come.
+    /// A whole response has come.
     #[inline]
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
         let Call { batch: Batch { sent_at, measured, .. }, status, bytes, body_bytes, body_sent } = call;
         let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
-            // Nobody reads the rest of the request (RFC 9113 section 8.1).
+            // The server does not read the rest of the request (RFC 9113 section 8.1).
             self.link.reset(id, Code::NO_ERROR);
         }
         let taken = now.saturating_duration_since(sent_at);
@@ -336,7 +336,7 @@ impl Session {
                 // Only of a stream that the server opens, which is none of these.
                 None => format!("an answer breaks the rules of HTTP/2 ({code})").into(),
             });
-        } else if code == Code::REFUSED_STREAM && self.goes.is_some() {
+        } else if code == Code::REFUSED_STREAM && self.goaway.is_some() {
             // Behind the last stream that a `GOAWAY` names: the peer has not acted on it (RFC 9113 section 6.8).
             drop(counts);
             self.tally.take_back(self.tally.belongs(call.batch.measured), 1);
@@ -351,15 +351,15 @@ impl Session {
     }
 
     #[cold]
-    fn goes_away(&mut self, said: GoAway) {
-        if self.goes.as_ref().is_some_and(|before| before.code != Code::NO_ERROR) {
+    fn receive_goaway(&mut self, said: GoAway) {
+        if self.goaway.as_ref().is_some_and(|before| before.code != Code::NO_ERROR) {
             return;
         }
         if said.code != Code::NO_ERROR {
             let message = || format!("the server ended the connection by GOAWAY: {said}");
             self.tally.error(self.is_measured(), ErrorKind::GoAway, message);
         }
-        self.goes = Some(said);
+        self.goaway = Some(said);
     }
 
     /// Whether the connection has no stream number left.
@@ -370,7 +370,7 @@ impl Session {
     /// The peer will send nothing more.
     #[cold]
     fn end_of_stream(&mut self) -> Ending {
-        let said = match &self.goes {
+        let said = match &self.goaway {
             // That is the fault, and has been counted.
             Some(said) if said.code != Code::NO_ERROR => return self.over(),
             _ if self.calls.is_empty() => return self.over(),
@@ -385,7 +385,7 @@ impl Session {
         self.fail(ErrorKind::Close, format!("the server closed with {unanswered} unanswered{said}"))
     }
 
-    /// Whether an answer has begun to come.
+    /// Whether a response has begun to come.
     fn is_within_answer(&self) -> bool {
         self.calls.values().any(|call| call.bytes > 0) || self.link.engine.is_within_head()
     }
@@ -393,7 +393,7 @@ impl Session {
     /// The connection breaks.
     #[cold]
     fn breaks(&mut self, error: &std::io::Error) -> Ending {
-        if self.goes.as_ref().is_some_and(|said| said.code != Code::NO_ERROR) {
+        if self.goaway.as_ref().is_some_and(|said| said.code != Code::NO_ERROR) {
             // That is the fault, and has been counted: what the peer throws away then breaks the connection.
             return self.over();
         }
@@ -403,7 +403,7 @@ impl Session {
     /// The connection has ended as the peer had said, or in order.
     fn over(&mut self) -> Ending {
         self.lose();
-        match &self.goes {
+        match &self.goaway {
             Some(said) if said.code != Code::NO_ERROR => Ending::Failed,
             _ => Ending::Closed,
         }
@@ -434,7 +434,7 @@ impl Session {
                 let message = format!("the server allowed no stream within {} ms", timeout.as_millis());
                 return Poll::Ready(self.fail(ErrorKind::Refused, message));
             }
-            if self.time_out(now) && now.saturating_duration_since(self.heard) >= timeout {
+            if self.time_out(now) && now.saturating_duration_since(self.received_at) >= timeout {
                 self.lose();
                 self.connection.abort();
                 return Poll::Ready(Ending::Failed);

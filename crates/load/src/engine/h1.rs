@@ -1,7 +1,7 @@
 //! One open connection: windows of requests go out, answers come in and are matched in order. The hot path.
 //!
 //! At depth 1 one request costs one read, one write, one look at the clock and one record in the histogram. The
-//! read buffer belongs to the loop's spare ones and is held only while part of an answer is in it.
+//! read buffer belongs to the loop's spare ones and is held only while part of a response is in it.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -23,7 +23,7 @@ use crate::request::Window;
 use crate::text::counted;
 
 /// The exchange on one open connection.
-pub(crate) struct Exchange {
+pub(crate) struct Session {
     tally: Rc<Tally>,
     connection: Connection,
     window: Window,
@@ -31,29 +31,29 @@ pub(crate) struct Exchange {
     depth: u32,
     /// The request says `Connection: close`.
     closes: bool,
-    /// HEAD: the decoder must be told before each answer, since its length names a body that does not come.
+    /// HEAD: the decoder must be told before each response, since its length names a body that does not come.
     head_only: bool,
     /// Bytes of the window that are still to be written.
     unwritten: usize,
     in_flight: u32,
     batches: VecDeque<Batch>,
-    /// The buffer while part of an answer is in it.
+    /// The buffer while part of a response is in it.
     partial: Option<Buffer>,
     /// How far it may grow: a head of the limit's size fits.
     buffer_bytes: usize,
-    /// The answer being received, after its head.
+    /// The response being received, after its head.
     answer: Answer,
-    /// Bytes of that answer, and of interim ones before it, that earlier reads brought.
+    /// Bytes of that response, and of interim ones before it, that earlier reads brought.
     answer_bytes: usize,
-    /// Answers since the connection was opened.
+    /// Responses since the connection was opened.
     answers: u64,
-    /// How long an answer may take.
+    /// How long a response may take.
     timeout: Duration,
     /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
     deadline: Deadline,
 }
 
-/// The answer that is being received: the facts of its head that are needed. A copy of the whole head would be dropped at
+/// The response that is being received: the facts of its head that are needed. A copy of the whole head would be dropped at
 /// once.
 #[derive(Clone, Copy)]
 struct Answer {
@@ -80,7 +80,7 @@ pub(crate) enum Ending {
     Failed,
 }
 
-impl Exchange {
+impl Session {
     pub(crate) fn new(tally: Rc<Tally>, connection: Connection, window: Window) -> Self {
         let plan = Arc::clone(&tally.plan);
         let deadline = Deadline::new();
@@ -97,7 +97,7 @@ impl Exchange {
             connection,
             window,
             decoder,
-            // Who sends `close` sends nothing more on that connection (RFC 9112 section 9.6).
+            // After `close` nothing more is sent on a connection (RFC 9112 section 9.6).
             depth: if closes { 1 } else { plan.depth as u32 },
             closes,
             head_only,
@@ -119,7 +119,7 @@ impl Exchange {
         }
     }
 
-    /// Answers since the connection was opened.
+    /// Responses since the connection was opened.
     pub(crate) fn answers(&self) -> u64 {
         self.answers
     }
@@ -195,9 +195,9 @@ impl Exchange {
         }
     }
 
-    /// Takes all answers that are whole out of the buffer.
+    /// Takes all responses that are whole out of the buffer.
     fn take(&mut self, buffer: &mut Buffer, now: Instant) -> Result<(), Ending> {
-        // The buffer's length where the present answer begins, or this read's part of it.
+        // The buffer's length where the present response begins, or this read's part of it.
         let mut begun = buffer.len();
         loop {
             match self.decoder.decode_with(buffer, Answer::of) {
@@ -233,7 +233,7 @@ impl Exchange {
         }
     }
 
-    /// A whole answer has come: it belongs to the oldest request.
+    /// A whole response has come: it belongs to the oldest request.
     #[inline]
     fn answered(&mut self, now: Instant) -> Result<(), Ending> {
         let Some(batch) = self.batches.front_mut() else {
@@ -260,7 +260,7 @@ impl Exchange {
         if keep_alive && !self.closes {
             return Ok(());
         }
-        // The peer announced that this is its last answer, or we that it was the last request. It acts on none that were
+        // The peer announced that this is its last response, or we that it was the last request. It acts on none that were
         // pipelined behind it (RFC 9112 section 9.6).
         self.take_back();
         Err(Ending::Closed)
@@ -332,7 +332,7 @@ impl Exchange {
     fn end_of_stream(&mut self) -> Ending {
         match self.decoder.finish() {
             Ok(Some(_)) => match self.answered(precise()) {
-                // A body that lasts until the close ends the connection with its answer.
+                // A body that lasts until the close ends the connection with its response.
                 Ok(()) | Err(Ending::Closed) => {
                     self.take_back();
                     Ending::Closed
@@ -378,13 +378,13 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for Session {
     fn drop(&mut self) {
         self.tally.close(self.batches.iter());
     }
 }
 
-/// Why an answer cannot be read. The decoder's advice is left out, because it is meant for the sender.
+/// Why a response cannot be read. The decoder's advice is left out, because it is meant for the sender.
 #[cold]
 fn decode_message(error: &DecodeError) -> Message {
     match error.fault() {
@@ -406,7 +406,7 @@ pub(super) fn broke(is_within_answer: bool, error: &std::io::Error) -> Message {
     Message::read(format_args!("the connection broke {phase}: {error}"))
 }
 
-/// The answer is larger than the plan allows. The error's own advice names what a programmer may raise.
+/// The response is larger than the plan allows. The error's own advice names what a programmer may raise.
 pub(super) fn over_limit(error: &dyn Error) -> Message {
     Message::new(format!("an answer is over a limit of this run: {}", Message::read(error).found))
         .with_help("raise the limit, or let the server send less")
