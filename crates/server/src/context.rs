@@ -421,4 +421,20 @@ mod tests {
         lives_on.give_back();
         assert_eq!(contexts.take_back(other_id).map(|free| free.id()), Some(other_id));
     }
+
+    #[test]
+    fn the_memory_of_a_request_holds_nothing_of_the_one_before() {
+        let contexts = Contexts::new(States::default(), Vec::new(), 0, Vec::new(), Arc::default());
+        let request =
+            || RequestContext::new(EndpointId::NONE, contexts.make(origin()), &contexts);
+        let mut first = request();
+        first.body = Some(Body::from("first"));
+        first.params = Params::new(Rc::new(["id".into()]), vec![1..2]);
+        first.give_back();
+        assert!(contexts.memory.take().is_some_and(|fields| fields.body.is_none() && fields.params.is_empty()));
+        let (mut one, mut other) = (request(), request());
+        one.give_back();
+        other.give_back();
+        assert!(contexts.memory.take().is_some(), "one of two is kept");
+    }
 }
