@@ -1,4 +1,4 @@
-//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `tls`, `swarm`, `udp`, `ipc`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `tls`, `swarm`, `udp`, `ipc`, `pools`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
@@ -17,6 +17,7 @@ mod idle;
 mod ipc;
 mod measure;
 mod options;
+mod pools;
 mod report;
 mod rounds;
 mod scenario;
@@ -58,6 +59,8 @@ enum Command {
     Udp(udp::Options),
     /// Messages between two ends on this machine over each way, and HTTP over each wire within it.
     Ipc(ipc::Options),
+    /// Functions on a pool of threads: what handing over costs, and what queue deadlines save under overload.
+    Pools(pools::Options),
     /// Write the tables of figures in the documents from the results.
     Figures,
     /// The candidates, their versions and settings.
@@ -121,6 +124,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Swarm(options) => swarm::run(options),
         Command::Udp(options) => udp::run(options),
         Command::Ipc(options) => ipc::run(options),
+        Command::Pools(options) => pools::run(options),
         Command::Figures => write_figures(),
         Command::List => {
             list();

@@ -6,8 +6,8 @@ use super::markdown::{figure, table};
 use super::{Results, items};
 
 /// The runs that set bars. Runs of earlier states set none for this one.
-const RUNS: [&str; 7] =
-    ["http-server", "http-client", "http-server-h2", "http-client-h2", "tls", "ipc", "udp"];
+const RUNS: [&str; 8] =
+    ["http-server", "http-client", "http-server-h2", "http-client-h2", "tls", "ipc", "udp", "pools"];
 
 struct Bar {
     run: &'static str,

@@ -9,6 +9,7 @@ mod http;
 mod ladder;
 mod local;
 mod markdown;
+mod pools;
 mod runs;
 mod swarm;
 
@@ -75,6 +76,8 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "http-on-wires" => local::http(results),
         "datagram-echo" => local::echo(results),
         "datagram-rate" => local::rate(results),
+        "pool-hand-over" => pools::hand_over(results),
+        "pool-overload" => pools::overload(results),
         "ladder" => ladder::rungs(results),
         "ladder-memory" => ladder::memory(results),
         "hand-over" => ladder::hand_overs(results),

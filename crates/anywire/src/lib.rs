@@ -42,14 +42,19 @@
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
+//! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
+//! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
+//! | `server::Protobuf` | `protobuf` | messages of Protocol Buffers in requests and responses |
+//! | `server::Valid` of `garde::Validate` | `garde` | values that have passed the rules of the crate `garde` |
+//! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
 //! | `test` | `test` | a server within a test, on a clock that the test moves |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
 //! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
 //!
-//! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: errors, state,
-//! layers, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
+//! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: extractors, errors, state,
+//! layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
 //! wire of your own. The docs of `server` and `client` list the features that are missing.
 
 #[cfg(feature = "test")]
@@ -76,11 +81,12 @@ pub use anywire_wire::local;
 pub use anywire_advice::{Chain, Help};
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
-pub use anywire_http::{Body, Bytes, Headers, Method, Response, StatusCode};
+pub use anywire_http::{Body, Bytes, Headers, Method, Redirect, Response, SetCookie, StatusCode};
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{
-    Error, Handler, Html, IntoResponse, Json, Layer, Next, Path, Query, Request, Router, Server, State,
+    Blocking, Cookies, Error, Extension, Form, FromRequest, FromRequestParts, Handler, Header, Html,
+    IntoResponse, Json, Layer, Next, Path, Query, Request, Router, Server, State, Valid,
 };
 pub use anywire_wire::Address;
 
@@ -104,12 +110,18 @@ pub struct FromReqwest;
 mod guide {
     #[doc = include_str!("../../../docs/guide/first-service.md")]
     mod first_service {}
+    #[doc = include_str!("../../../docs/guide/extractors.md")]
+    mod extractors {}
+    #[doc = include_str!("../../../docs/guide/responses.md")]
+    mod responses {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]
     mod state {}
     #[doc = include_str!("../../../docs/guide/layers.md")]
     mod layers {}
+    #[doc = include_str!("../../../docs/guide/pools.md")]
+    mod pools {}
     #[cfg(feature = "test")]
     #[doc = include_str!("../../../docs/guide/tests.md")]
     mod tests {}

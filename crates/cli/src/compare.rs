@@ -135,3 +135,24 @@ Examples:
 
 Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 23 result not written,
 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// What it plans to take. A busy machine adds to it.
+    #[test]
+    fn quick_takes_under_fifteen_seconds() {
+        let Ok(Cli { command: Command::Compare(quick), .. }) =
+            Cli::try_parse_from(["anywire", "compare", "--quick"])
+        else {
+            panic!("the flag is known");
+        };
+        let candidates = candidates::named(None, &quick.protocols).expect("the defaults are valid");
+        let time = quick.options().time(candidates.len());
+        assert!(time < Duration::from_secs(15), "{time:?}");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::{Body, Headers, Method, ResponseHead, StatusCode, body};
 use anywire_loops::clock::precise;
-use anywire_mux::Upgraded;
+use anywire_mux::{Demand, Incoming, Upgraded};
 use bytes::Bytes;
 use tokio::io::DuplexStream;
 
@@ -91,12 +91,12 @@ impl Download {
         }
     }
 
-    /// Gives the caller a piece of a body that streams.
-    pub(crate) fn pass(&mut self, piece: Bytes) {
-        if let Self::Streams { sender, .. } = self {
-            // There is room, as was just seen; a reader who left meanwhile is noticed next time.
-            let _ = sender.try_send(piece);
-        }
+    /// Gives the caller what it asks for of a body that streams. Returns the number of bytes, and what the caller waits for.
+    pub(crate) fn feed(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> (usize, Demand) {
+        let Self::Streams { sender, reader_is_slow, .. } = self else { return (0, Demand::Nothing) };
+        let (taken, demand) = incoming.feed(sender, cx);
+        *reader_is_slow = demand == Demand::Nothing;
+        (taken, demand)
     }
 
     /// Gives the caller one of the last pieces of a body, whether it has room or not.

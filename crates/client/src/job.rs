@@ -113,12 +113,10 @@ impl Job {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
-    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
-    pub(crate) fn is_idempotent(&self) -> bool {
-        matches!(
-            self.draft.method,
-            Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::TRACE
-        )
+    /// Whether it may go out once more, as its connection is lost without a response: the peer cannot have seen it, or doing it
+    /// twice is as good as once (RFC 9110 section 9.2.2, RFC 10008).
+    pub(crate) fn may_resend(&self) -> bool {
+        (!self.sent || self.draft.method.is_idempotent()) && self.is_wanted()
     }
 
     /// Ends the call. A caller who is gone does not mind.

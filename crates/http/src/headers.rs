@@ -18,7 +18,7 @@ pub use self::line::{InvalidHeader, StaticHeader};
 
 pub(crate) use self::block::{Appender, Field, Lines, Refill};
 pub(crate) use self::kind::{Kind, Kinds};
-pub(crate) use self::line::{is_lower_token, is_protocol, is_value};
+pub(crate) use self::line::{is_lower_token, is_protocol, is_token, is_value};
 
 use self::storage::Storage;
 

@@ -1,18 +1,26 @@
 //! What becomes a response: the result of a handler, an upstream's response that is passed on, an error.
 
+mod parts;
+mod redirect;
+mod set_cookie;
+
 use std::borrow::Cow;
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http::HeaderMap;
 
-use crate::{Body, Headers, Response, StaticHeader, StatusCode};
+use crate::{Body, Response, StaticHeader, StatusCode};
+
+pub use self::parts::IntoResponseParts;
+pub use self::redirect::Redirect;
+pub use self::set_cookie::{SameSite, SetCookie};
 
 /// Something that becomes a [`Response`].
 ///
-/// Text is `text/plain; charset=utf-8`, bytes are `application/octet-stream`. A status code alone has no body. A pair of
-/// status and anything else sets the status; fields ([`IntoResponseParts`]) may stand before the last part, or alone if there is no
-/// body. `Err` of a `Result` answers like its value.
+/// Text is `text/plain; charset=utf-8`, bytes are `application/octet-stream`, and so is a [`Body`], such as of a stream. A status
+/// code alone has no body. In a tuple, the status comes first if there is one, then up to four [parts](IntoResponseParts) such as
+/// fields and cookies, then the body; without a body, one part may stand alone. `None` of an `Option` is a 404. `Err` of a `Result`
+/// answers like its value.
 ///
 /// ```
 /// use anywire_http::{IntoResponse, StatusCode};
@@ -30,57 +38,6 @@ use crate::{Body, Headers, Response, StaticHeader, StatusCode};
 pub trait IntoResponse {
     /// Makes the response.
     fn into_response(self) -> Response;
-}
-
-/// Fields of a response, which stand before its body in a tuple: pairs of name and value in an array, [`Headers`], or the
-/// `http` crate's `HeaderMap`.
-///
-/// They replace the fields of these names that the body brings. Two fields of one name are both sent. A field that
-/// cannot be sent is remembered as the response's [`Response::fault`], and a server answers 500 instead.
-///
-/// ```
-/// use anywire_http::IntoResponse;
-///
-/// let cookies = [("set-cookie", "a=1"), ("set-cookie", "b=2")];
-/// assert_eq!((cookies, "hello").into_response().headers.get_all("set-cookie").count(), 2);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot become the fields of a response",
-    label = "this stands where the fields of a response belong",
-    note = "give an array of pairs such as `[(\"location\", \"/orders/7\")]`, `Headers`, or an `http::HeaderMap`"
-)]
-pub trait IntoResponseParts {
-    /// Sets the fields.
-    fn set_on(self, response: &mut Response);
-}
-
-impl<K: AsRef<str>, V: AsRef<[u8]>, const N: usize> IntoResponseParts for [(K, V); N] {
-    fn set_on(self, response: &mut Response) {
-        set(response, self.iter().map(|(name, value)| (name.as_ref(), value.as_ref())));
-    }
-}
-
-impl IntoResponseParts for Headers {
-    fn set_on(self, response: &mut Response) {
-        set(response, self.iter());
-    }
-}
-
-impl IntoResponseParts for HeaderMap {
-    fn set_on(self, response: &mut Response) {
-        Headers::from(&self).set_on(response);
-    }
-}
-
-/// Replaces the fields of these names. Repeated names in `fields` all stay.
-fn set<'f>(response: &mut Response, fields: impl Iterator<Item = (&'f str, &'f [u8])> + Clone) {
-    for (name, _) in fields.clone() {
-        response.headers.remove(name);
-    }
-    for (name, value) in fields {
-        let added = response.headers.append(name, value);
-        response.note(added);
-    }
 }
 
 impl IntoResponse for Response {
@@ -149,6 +106,13 @@ impl IntoResponse for Vec<u8> {
     }
 }
 
+impl IntoResponse for &'static [u8] {
+    #[inline]
+    fn into_response(self) -> Response {
+        Response::typed(&OCTETS, self)
+    }
+}
+
 impl IntoResponse for Body {
     #[inline]
     fn into_response(self) -> Response {
@@ -166,24 +130,31 @@ impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
     }
 }
 
-impl<K: AsRef<str>, V: AsRef<[u8]>, const N: usize> IntoResponse for [(K, V); N] {
+/// `None` is a 404.
+impl<T: IntoResponse> IntoResponse for Option<T> {
     #[inline]
     fn into_response(self) -> Response {
-        (self, ()).into_response()
+        match self {
+            Some(value) => value.into_response(),
+            None => (StatusCode::NOT_FOUND, "nothing is here").into_response(),
+        }
     }
 }
 
-impl IntoResponse for Headers {
-    #[inline]
-    fn into_response(self) -> Response {
-        (self, ()).into_response()
-    }
-}
+/// A 204: all went well, and there is nothing to say.
+///
+/// ```
+/// use anywire_http::{IntoResponse, NoContent};
+///
+/// assert_eq!(NoContent.into_response().status.as_u16(), 204);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NoContent;
 
-impl IntoResponse for HeaderMap {
+impl IntoResponse for NoContent {
     #[inline]
     fn into_response(self) -> Response {
-        (self, ()).into_response()
+        Response::new(StatusCode::NO_CONTENT)
     }
 }
 
@@ -196,28 +167,15 @@ impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
     }
 }
 
-impl<P: IntoResponseParts, R: IntoResponse> IntoResponse for (P, R) {
-    #[inline]
-    fn into_response(self) -> Response {
-        let mut response = self.1.into_response();
-        self.0.set_on(&mut response);
-        response
-    }
-}
-
-impl<P: IntoResponseParts, R: IntoResponse> IntoResponse for (StatusCode, P, R) {
-    #[inline]
-    fn into_response(self) -> Response {
-        (self.0, (self.1, self.2)).into_response()
-    }
-}
-
 static TEXT: StaticHeader = StaticHeader::new("content-type: text/plain; charset=utf-8");
 static OCTETS: StaticHeader = StaticHeader::new("content-type: application/octet-stream");
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
+    use crate::Headers;
 
     #[test]
     fn fields_may_be_owned_and_of_any_kind() {

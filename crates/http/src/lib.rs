@@ -40,6 +40,7 @@
 //! # Ok::<(), h1::DecodeError>(())
 //! ```
 
+pub mod accept;
 pub mod body;
 pub mod buffer;
 pub mod convert;
@@ -64,7 +65,7 @@ pub use date::DateLine;
 pub use fault::Fault;
 pub use headers::{Headers, InvalidHeader, StaticHeader};
 pub use http::{Extensions, Method, StatusCode, Version};
-pub use into_response::{IntoResponse, IntoResponseParts};
+pub use into_response::{IntoResponse, IntoResponseParts, NoContent, Redirect, SameSite, SetCookie};
 pub use limits::HeadLimits;
 pub use message::{InvalidRequest, InvalidTarget, Request, RequestHead, Response, ResponseHead};
 pub use url::Url;

@@ -18,8 +18,9 @@ pub(crate) fn contain<R>(what: &'static str, run: impl FnOnce() -> R) -> Result<
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| note(what, payload))
 }
 
+/// Counts a panic on the present loop, and logs it. Returns its text.
 #[cold]
-fn note(what: &'static str, payload: Payload) -> String {
+pub(crate) fn note(what: &'static str, payload: Payload) -> String {
     let text = panic_text(&*payload);
     dispose(payload);
     let at = Local::try_with(|local| {
@@ -53,7 +54,7 @@ pub(crate) fn dispose(mut payload: Payload) {
 }
 
 /// The words of a panic, where it has any.
-fn panic_text(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use crate::clock::precise;
-use crate::contained::{Relay, contain};
+use crate::contained::{Relay, contain, wake};
 use crate::deadline::Registry;
 use crate::guarded::Guarded;
 use crate::handle::{Job, LoopHandle};
@@ -209,6 +209,12 @@ impl Local {
             Job::HandOver(run) => {
                 self.shared.counts.hand_overs.add(1);
                 run();
+            }
+            Job::Wake(mut waker) => {
+                self.shared.counts.hand_overs.add(1);
+                if let Some(waker) = waker.take() {
+                    wake(waker);
+                }
             }
             Job::Stop(at) => self.stop(at),
         }

@@ -28,7 +28,7 @@ pub struct LoopCounters {
     pub tasks_spawned: u64,
     /// Panics that were caught and logged: of tasks, and of closures, destructors and wakers that ran on the loop.
     pub panics: u64,
-    /// Closures that were taken out of the inbox, wherever they came from.
+    /// Closures that were taken out of the inbox, wherever they came from, and results of a [`Pool`](crate::Pool).
     pub hand_overs: u64,
     /// How often the loop slept and had to be woken for a hand-over: one write to an eventfd each.
     pub wake_ups: u64,

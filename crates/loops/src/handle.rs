@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Instant;
 
 use crate::contained::{Contained, contain};
@@ -80,6 +81,13 @@ impl LoopHandle {
         // If the loop has ended, the task says so.
         let _ = self.shared.inbox.push_always(job);
         task
+    }
+
+    /// Wakes a task of this loop from any thread. The waker is called on the loop, so that many of them wake a loop once that sleeps.
+    /// After the loop's end nothing is woken.
+    pub(crate) fn wake(&self, waker: Waker) {
+        // If the loop has ended, so has the task.
+        let _ = self.shared.inbox.push_always(Job::Wake(Contained::new(waker)));
     }
 
     fn job<M, F>(make: M) -> (Task<F::Output>, Job)
@@ -163,6 +171,8 @@ impl fmt::Debug for LoopHandle {
 pub(crate) enum Job {
     /// To be called on the loop. It catches its own panics, and can be dropped without one.
     HandOver(Box<dyn FnOnce() + Send>),
+    /// A task of the loop is to be woken.
+    Wake(Contained<Waker>),
     /// The loop is to end, and its tasks are cut at that time.
     Stop(Instant),
 }

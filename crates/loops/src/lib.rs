@@ -11,6 +11,7 @@
 //! | run something beside the present task, on its loop | [`spawn`] |
 //! | keep one value a loop: a pool, a cache | [`local`] |
 //! | give up on a silent peer without a timer a connection | [`deadline::Deadline`] |
+//! | run what blocks or computes for long, off the loops | [`Pool`] |
 //! | wait for a future on a thread that is no loop | [`block_on`] |
 //! | end the process in order at SIGINT and SIGTERM | [`Signals`] |
 //! | count on one thread, read on others | [`Counter`] |
@@ -18,7 +19,7 @@
 //! | be told which handler blocks a loop | [`Limits::stall_after`], [`Work`] |
 //!
 //! Sockets, timers and channels of tokio work on a loop too. Two things differ, because a loop is a runtime of one thread:
-//! `tokio::spawn` takes `Send` futures only, so use [`spawn`], and `block_in_place` panics, so use `spawn_blocking`.
+//! `tokio::spawn` takes `Send` futures only, so use [`spawn`], and `block_in_place` panics, so use a [`Pool`].
 //!
 //! ```
 //! use anywire_loops::Loops;
@@ -42,6 +43,7 @@ mod handle;
 mod inbox;
 mod limits;
 mod loops;
+mod pool;
 mod shared;
 mod shutdown;
 mod signals;
@@ -65,6 +67,7 @@ pub use deadline::Deadline;
 pub use handle::{LoopHandle, LoopId};
 pub use limits::Limits;
 pub use loops::{Builder, Loops, Pinning, StartError};
+pub use pool::{Pool, PoolCounters, PoolError, PoolLimits, PoolOrder, PoolStartError, PoolTask, QueueTimes};
 pub use shutdown::{Shutdown, ShutdownError};
 pub use signals::{Signal, Signals};
 pub use sources::{AddedSource, Source, add_source};

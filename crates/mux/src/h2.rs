@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use anywire_http::h2::{Code, Engine, Error, Event, Limits, ResponseParts, StreamId, Unsent};
-use anywire_http::{Buffer, Headers, StatusCode};
-use anywire_wire::{Connection, Output};
+use anywire_http::{Buffer, Headers, StatusCode, Version};
+use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use crate::Streams;
@@ -79,6 +79,12 @@ impl Http2 {
         self.output.len() >= OUTPUT_LIMIT_BYTES
     }
 
+    /// Whether more may be produced before the output leaves.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.output.len() < OUTPUT_HIGH_WATER_BYTES
+    }
+
     /// Tells the peer that the connection ends (RFC 9113 section 6.8).
     pub fn leave(&mut self) {
         self.engine.leave(self.output.buffer());
@@ -97,14 +103,16 @@ impl Http2 {
 impl Streams for Http2 {
     type Id = StreamId;
 
+    const VERSION: Version = Version::HTTP_2;
+
     #[inline]
-    fn has_room(&self) -> bool {
-        self.output.len() < OUTPUT_HIGH_WATER_BYTES
+    fn position(&self) -> Position {
+        self.output.end()
     }
 
     #[inline]
     fn next_to_send(&mut self) -> Option<(StreamId, usize)> {
-        self.engine.next_to_send()
+        if self.has_room() { self.engine.next_to_send() } else { None }
     }
 
     #[inline]

@@ -2,17 +2,19 @@
 //!
 //! An engine, such as [`anywire_http::h2::Engine`], knows the protocol and no task. A driver has the connection, and for each
 //! stream a request and a response. Between them is what this crate has: an engine with its buffers as [`Streams`] ([`Http2`] is
-//! one), bodies on their way out ([`Outgoing`]), which streams were woken ([`Woken`]), and
+//! one), bodies on their way out ([`Outgoing`]) and in ([`Incoming`]), which streams have something to do ([`Schedule`]), and
 //! streams that have left HTTP ([`Upgraded`]).
 
 mod h2;
+mod incoming;
 mod outgoing;
+mod schedule;
 mod streams;
 mod upgraded;
-mod woken;
 
 pub use h2::Http2;
+pub use incoming::{Demand, Incoming};
 pub use outgoing::{Next, Outgoing, Sent, send};
-pub use streams::Streams;
+pub use schedule::{Schedule, StreamWaker};
+pub use streams::{StreamTable, Streams};
 pub use upgraded::Upgraded;
-pub use woken::{StreamWaker, Woken};

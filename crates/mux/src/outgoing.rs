@@ -119,8 +119,9 @@ pub fn send<S: Streams, E: From<BodyError>>(
 mod tests {
     use std::collections::VecDeque;
 
-    use anywire_http::StatusCode;
     use anywire_http::h2::{Code, ResponseParts, Unsent};
+    use anywire_http::{StatusCode, Version};
+    use anywire_wire::Position;
 
     use super::*;
 
@@ -136,8 +137,10 @@ mod tests {
     impl Streams for Taken {
         type Id = u64;
 
-        fn has_room(&self) -> bool {
-            true
+        const VERSION: Version = Version::HTTP_3;
+
+        fn position(&self) -> Position {
+            Position::default()
         }
 
         fn next_to_send(&mut self) -> Option<(u64, usize)> {

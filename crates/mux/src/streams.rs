@@ -1,22 +1,30 @@
 //! What an engine offers whose connection carries many streams.
 
-use std::hash::Hash;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash};
 
-use anywire_http::h2::{Code, ResponseParts, Unsent};
-use anywire_http::{Headers, StatusCode};
+use anywire_http::h2::{Code, IdHasher, ResponseParts, Unsent};
+use anywire_http::{Headers, StatusCode, Version};
+use anywire_wire::Position;
 use bytes::Bytes;
+
+/// What a driver keeps of each stream.
+pub type StreamTable<S, V> = HashMap<<S as Streams>::Id, V, BuildHasherDefault<IdHasher>>;
 
 /// An engine whose connection carries many streams, together with the output that it writes to.
 ///
 /// Errors are named as HTTP/2 names them. Those that concern one stream mean the same in HTTP/3 (RFC 9114 section 8.1).
 pub trait Streams {
     /// Names a stream.
-    type Id: Copy + Eq + Hash;
+    type Id: Copy + Eq + Hash + Send + Sync + 'static;
 
-    /// Whether more may be produced before the output leaves.
-    fn has_room(&self) -> bool;
+    /// The version of HTTP that the engine speaks.
+    const VERSION: Version;
 
-    /// The stream whose turn it is to send data, and how much it may.
+    /// Where the next byte will stand in the output.
+    fn position(&self) -> Position;
+
+    /// The stream whose turn it is to send data, and how much it may. None while the output has to leave first.
     fn next_to_send(&mut self) -> Option<(Self::Id, usize)>;
 
     /// Says whether there is data of this stream to send.

@@ -13,6 +13,7 @@ use anywire_http::Buffer;
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_mux::Upgraded;
+use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 use bytes::Bytes;
 
@@ -69,6 +70,9 @@ impl Future for ConnectionTask {
             this.key = Some(this.service.register(cx.waker().clone()));
         }
         if let State::Http(http) = &mut this.state {
+            if this.service.is_replaced() {
+                this.service = this.service.newest();
+            }
             let Some((continuation, endpoint, received)) = ready!(http.poll(&this.service, cx)) else {
                 this.close();
                 return Poll::Ready(());
@@ -140,6 +144,9 @@ pub(crate) struct Env<'t> {
 pub(crate) enum End {
     /// In order: what was written reaches the peer.
     Close,
+    /// As `Close`, though the peer may still send. A close with unread bytes in the socket would be a reset, which can overtake
+    /// the last response (RFC 9112 section 9.6). So our direction ends, and the rest is discarded until the peer closes, too.
+    Linger,
     /// Broken, or cut: reset.
     Abort,
 }
@@ -166,7 +173,7 @@ enum Driver {
     H1(Box<Session>),
     /// Idle ones too, because both ends remember what was sent.
     H2(Box<h2::Session>),
-    /// Nothing more: a connection without a request ends.
+    /// Nothing more: the connection ends.
     Leaving {
         /// Our direction has ended. Input is discarded until the peer closes.
         has_half_closed: bool,
@@ -182,7 +189,7 @@ impl Http {
         match self.driver {
             Driver::Idle | Driver::Leaving { .. } => {}
             Driver::H1(mut session) => session.drop_stage(service),
-            Driver::H2(mut session) => session.drop_streams(service),
+            Driver::H2(mut session) => session.exchanges.drop_streams(service),
         }
     }
 
@@ -252,13 +259,7 @@ impl Http {
                     };
                     session = woken;
                 }
-                Exit::Over(end) => {
-                    if end == End::Abort {
-                        self.connection.abort();
-                    }
-                    self.driver = Driver::H1(session);
-                    return Poll::Ready(None);
-                }
+                Exit::Over(end) => return self.end(end, Driver::H1(session), service, cx),
                 Exit::Upgrade => return Poll::Ready(session.into_upgrade()),
                 Exit::Http2 if !self.at_start => session.refuse_preface(&self.connection, service),
                 Exit::Http2 => {
@@ -297,11 +298,23 @@ impl Http {
                 }
             }
         };
-        if end == End::Abort {
-            self.connection.abort();
+        self.end(end, Driver::H2(session), service, cx)
+    }
+
+    /// The session of a protocol has ended.
+    fn end(&mut self, end: End, driver: Driver, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
+        self.driver = driver;
+        match end {
+            End::Close => Poll::Ready(None),
+            End::Abort => {
+                self.connection.abort();
+                Poll::Ready(None)
+            }
+            End::Linger => {
+                self.deadline.set(service.limits.linger_timeout);
+                self.leave(false, cx).map(|()| None)
+            }
         }
-        self.driver = Driver::H2(session);
-        Poll::Ready(None)
     }
 
     /// Sets the timer for what the session waits for. Returns true if a deadline has passed, and the session is to
@@ -425,9 +438,8 @@ impl Http {
         self.connection.abort();
     }
 
-    /// Ends a connection without a request: half-close, then read until the peer closes, too. A request that crosses with that
-    /// end would otherwise be answered by a reset, which can overtake an answer that the peer has not read (RFC 9112 section
-    /// 9.6). It takes no buffer, because all idle connections may end at the same time.
+    /// Ends a connection without a request: half-close, then read until the peer closes, too, because a request may cross with
+    /// that [end](End::Linger). It takes no buffer, because all idle connections may end at the same time.
     #[cold]
     fn leave(&mut self, mut has_half_closed: bool, cx: &mut Context<'_>) -> Poll<()> {
         if !has_half_closed {
@@ -449,6 +461,12 @@ impl Http {
 /// The protocol that the handshake agreed on (ALPN, RFC 7301). Without one the first bytes tell.
 pub(crate) fn agreed_protocol(connection: &Connection) -> Option<&str> {
     connection.negotiated()?.protocol.as_deref()
+}
+
+/// How much of what was written to a connection is still on its way, if the wire knows. A wire without a descriptor has no queue
+/// behind it: the peer can read all that was written.
+pub(crate) fn unsent(connection: &Connection) -> Option<u64> {
+    connection.as_fd().and_then(|socket| unsent_bytes(socket).ok())
 }
 
 /// Whether TLS has ended without its `close_notify`. Between two requests nothing is lost by that, and many clients leave so;

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{self, Arc};
 
 use anywire_http::Body;
 use anywire_wire::{Address, Connection, Credentials, Negotiated};
@@ -20,22 +20,23 @@ use tokio::sync::Notify;
 use crate::contained::drop_each;
 use crate::counters::Live;
 use crate::extract::{States, StatesId};
+use crate::interim::{Interim, Opened};
 use crate::limits::Limits;
 use crate::request::Params;
 use crate::router::EndpointId;
 
-/// Where requests come from.
+/// Who sends the requests of a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
-    pub(crate) peer: Address,
+pub(crate) struct Peer {
+    pub(crate) address: Address,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) negotiated: Option<Arc<Negotiated>>,
 }
 
-impl Origin {
+impl Peer {
     /// A peer of which nothing else is known.
-    pub(crate) fn at(peer: Address) -> Self {
-        Self { peer, credentials: None, negotiated: None }
+    pub(crate) fn at(address: Address) -> Self {
+        Self { address, credentials: None, negotiated: None }
     }
 
     /// No connection: the request was made by a program, or came by a server that does not say whose it is.
@@ -48,7 +49,7 @@ impl Origin {
     #[cold]
     pub(crate) fn of(connection: &Connection) -> Self {
         Self {
-            peer: connection.peer(),
+            address: connection.peer(),
             credentials: connection.credentials(),
             negotiated: connection.negotiated().cloned(),
         }
@@ -61,7 +62,7 @@ pub(crate) struct FreeContext {
     /// Unlike an address, never used twice on a loop.
     id: ContextId,
     /// Shared only with the key of a request that was taken apart.
-    origin: Arc<Origin>,
+    peer: Arc<Peer>,
 }
 
 /// Tells the contexts of one loop apart.
@@ -74,7 +75,7 @@ impl FreeContext {
     }
 
     pub(crate) fn peer(&self) -> &Address {
-        &self.origin.peer
+        &self.peer.address
     }
 }
 
@@ -89,7 +90,13 @@ pub(crate) struct Contexts {
     body_limit_bytes: usize,
     /// By endpoint: the same, of routes that have limits of their own. Empty if none has.
     own_body_limits: Vec<usize>,
+    /// An extractor takes at most so many fields of a query or a form, and cookies.
+    pub(crate) form_fields_max: usize,
     pub(crate) counters: Arc<Live>,
+    /// How many interim responses a handler sends at most.
+    interim_responses: usize,
+    /// A handle for them that a handler has just asked for.
+    pub(crate) opened: Opened,
     /// What handlers keep on this loop, by a number of their own.
     kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
     returned: Cell<Option<FreeContext>>,
@@ -97,26 +104,40 @@ pub(crate) struct Contexts {
     memory: Cell<Option<Box<Fields>>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
-    gone: RefCell<HashMap<ContextId, Weak<Told>>>,
+    gone: RefCell<HashMap<ContextId, Weak<Watch>>>,
+    /// The same for threads of pools: for requests whose handler gave them a way to ask.
+    gone_flags: RefCell<HashMap<ContextId, sync::Weak<AtomicBool>>>,
     /// Whether the server has begun to shut down.
-    pub(crate) stopping: Rc<Told>,
+    pub(crate) stopping: Rc<Watch>,
+    /// Whether it is too late to wait for a thread of a pool.
+    pub(crate) waits_no_more: Rc<Watch>,
 }
 
 impl Contexts {
+    /// Those of a loop. They go on where those of the routes before these are, if there are any.
     pub(crate) fn new(
         states: States,
         paths: Vec<Option<Rc<str>>>,
-        body_limit_bytes: usize,
+        limits: &Limits,
         own_body_limits: Vec<usize>,
         counters: Arc<Live>,
+        before: Option<&Self>,
     ) -> Rc<Self> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let mut contexts = Self::empty(id);
         contexts.states = states;
         contexts.paths = paths;
-        contexts.body_limit_bytes = body_limit_bytes;
+        contexts.body_limit_bytes = limits.body_bytes;
+        contexts.form_fields_max = limits.form_fields;
+        contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
+        // Connections keep those that they have, and are told once of the end of the server.
+        if let Some(before) = before {
+            contexts.stopping = Rc::clone(&before.stopping);
+            // Requests of the routes before these may make some more.
+            contexts.made.set(before.made.get() + (1 << 32));
+        }
         let contexts = Rc::new(contexts);
         // Not if the thread is ending: then no request is put together on it either.
         let _ = HERE.try_with(|here| here.borrow_mut().insert(contexts.id, Rc::downgrade(&contexts)));
@@ -130,13 +151,18 @@ impl Contexts {
             paths: Vec::new(),
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
+            form_fields_max: Limits::default().form_fields,
             counters: Arc::default(),
+            interim_responses: Limits::default().interim_responses,
+            opened: Opened::default(),
             kept: RefCell::default(),
             returned: Cell::default(),
             memory: Cell::default(),
             made: Cell::default(),
             gone: RefCell::default(),
+            gone_flags: RefCell::default(),
             stopping: Rc::default(),
+            waits_no_more: Rc::default(),
         }
     }
 
@@ -176,13 +202,13 @@ impl Contexts {
 
     /// A new one.
     #[cold]
-    pub(crate) fn make(&self, origin: Origin) -> FreeContext {
-        self.make_shared(Arc::new(origin))
+    pub(crate) fn make(&self, peer: Peer) -> FreeContext {
+        self.make_shared(Arc::new(peer))
     }
 
-    fn make_shared(&self, origin: Arc<Origin>) -> FreeContext {
+    fn make_shared(&self, peer: Arc<Peer>) -> FreeContext {
         self.made.set(self.made.get() + 1);
-        FreeContext { id: ContextId(self.made.get()), origin }
+        FreeContext { id: ContextId(self.made.get()), peer }
     }
 
     /// The context of this id, if its request was the last one to be dropped. A request that lives on in a task of its
@@ -192,7 +218,7 @@ impl Contexts {
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.
-    pub(crate) fn gone(&self, id: ContextId) -> Rc<Told> {
+    pub(crate) fn gone(&self, id: ContextId) -> Rc<Watch> {
         let mut gone = self.gone.borrow_mut();
         if let Some(known) = gone.get(&id).and_then(Weak::upgrade) {
             return known;
@@ -204,6 +230,37 @@ impl Contexts {
         let new = Rc::default();
         gone.insert(id, Rc::downgrade(&new));
         new
+    }
+
+    /// Tells a request that its peer has gone. It may ask as long as the returned value is kept.
+    pub(crate) fn peer_gone(&self, id: ContextId) -> Rc<Watch> {
+        let gone = self.gone(id);
+        gone.notify();
+        self.leave(id);
+        gone
+    }
+
+    /// The same as [`gone`](Self::gone), for other threads.
+    fn gone_flag(&self, id: ContextId) -> Arc<AtomicBool> {
+        let mut flags = self.gone_flags.borrow_mut();
+        if let Some(known) = flags.get(&id).and_then(sync::Weak::upgrade) {
+            return known;
+        }
+        if flags.len() == flags.capacity() {
+            flags.retain(|_, kept| kept.strong_count() > 0);
+        }
+        let new = Arc::default();
+        flags.insert(id, Arc::downgrade(&new));
+        new
+    }
+
+    /// Tells the threads that work for a request that nobody waits for them. The next request of its connection is another one.
+    #[cold]
+    pub(crate) fn leave(&self, id: ContextId) {
+        let flag = self.gone_flags.borrow_mut().remove(&id);
+        if let Some(flag) = flag.and_then(|flag| flag.upgrade()) {
+            flag.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -226,19 +283,19 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Whether something has happened, such as the end of a peer's direction, and the tasks to notify.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    told: Cell<bool>,
+pub(crate) struct Watch {
+    has_happened: Cell<bool>,
     waiting: Notify,
 }
 
-impl Told {
-    pub(crate) fn tell(&self) {
-        self.told.set(true);
+impl Watch {
+    pub(crate) fn notify(&self) {
+        self.has_happened.set(true);
         self.waiting.notify_waiters();
     }
 
-    pub(crate) async fn told(&self) {
-        while !self.told.get() {
+    pub(crate) async fn wait(&self) {
+        while !self.has_happened.get() {
             self.waiting.notified().await;
         }
     }
@@ -249,7 +306,7 @@ impl Told {
 pub(crate) struct Place {
     contexts: u64,
     context: ContextId,
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) peer: Arc<Peer>,
 }
 
 impl Place {
@@ -258,12 +315,12 @@ impl Place {
     /// Its connection may use the same context for the next request meanwhile. Both are the same, so it does not matter which of them
     /// comes back.
     pub(crate) fn context(&self) -> (FreeContext, Rc<Contexts>) {
-        let origin = Arc::clone(&self.origin);
+        let peer = Arc::clone(&self.peer);
         if let Some(contexts) = Contexts::find(self.contexts) {
-            return (FreeContext { id: self.context, origin }, contexts);
+            return (FreeContext { id: self.context, peer }, contexts);
         }
         let contexts = Contexts::of_no_server();
-        (contexts.make_shared(origin), contexts)
+        (contexts.make_shared(peer), contexts)
     }
 }
 
@@ -337,12 +394,12 @@ impl RequestContext {
 
     /// Where the request is from, to find it again.
     pub(crate) fn place(&self) -> Place {
-        let FreeContext { id, origin } = &self.held().free;
-        Place { contexts: self.contexts().id, context: *id, origin: Arc::clone(origin) }
+        let FreeContext { id, peer } = &self.held().free;
+        Place { contexts: self.contexts().id, context: *id, peer: Arc::clone(peer) }
     }
 
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.held().free.origin
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.held().free.peer
     }
 
     /// Which of these contexts it is, if it is one of them.
@@ -351,12 +408,35 @@ impl RequestContext {
     }
 
     /// Whether the peer has gone.
-    pub(crate) fn gone(&self) -> Rc<Told> {
+    pub(crate) fn gone(&self) -> Rc<Watch> {
         self.contexts().gone(self.held().free.id)
     }
 
+    /// The same, for other threads.
+    pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
+        self.contexts().gone_flag(self.held().free.id)
+    }
+
+    /// Tells its threads, once it is dropped, that nobody waits for them.
+    pub(crate) fn leaving(&self) -> Leaving {
+        Leaving { contexts: Rc::clone(&self.held().contexts), id: Some(self.held().free.id) }
+    }
+
+    /// Whether it is too late to wait for a thread of a pool.
+    pub(crate) fn waits_no_more(&self) -> Rc<Watch> {
+        Rc::clone(&self.contexts().waits_no_more)
+    }
+
+    /// Begins to take interim responses of this request. Without a server nobody hears them.
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        let contexts = self.contexts();
+        let interim = Rc::new(Interim::new(contexts.interim_responses, contexts.id != OF_NO_SERVER));
+        contexts.opened.put(self.held().free.id, &interim);
+        interim
+    }
+
     /// Whether the server has begun to shut down.
-    pub(crate) fn stopping(&self) -> Rc<Told> {
+    pub(crate) fn stopping(&self) -> Rc<Watch> {
         Rc::clone(&self.contexts().stopping)
     }
 }
@@ -385,32 +465,53 @@ impl fmt::Debug for RequestContext {
     }
 }
 
+/// A handler whose threads are to know if it is dropped before it has ended.
+pub(crate) struct Leaving {
+    contexts: Rc<Contexts>,
+    id: Option<ContextId>,
+}
+
+impl Leaving {
+    /// It has ended.
+    pub(crate) fn has_ended(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.contexts.leave(id);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn origin() -> Origin {
-        Origin::at("memory:test".parse().expect("an address"))
+    fn peer() -> Peer {
+        Peer::at("memory:test".parse().expect("an address"))
     }
 
     #[test]
     fn a_gone_peer_is_remembered_as_long_as_a_request_asks() {
         let contexts = Contexts::of_no_server();
-        let (one, other) = (contexts.make(origin()).id(), contexts.make(origin()).id());
-        let told = contexts.gone(one);
-        told.tell();
-        assert!(contexts.gone(one).told.get());
-        assert!(!contexts.gone(other).told.get());
-        drop(told);
-        assert!(!contexts.gone(one).told.get(), "no request has kept it");
-        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(origin()).id())));
+        let (one, other) = (contexts.make(peer()).id(), contexts.make(peer()).id());
+        let watch = contexts.gone(one);
+        watch.notify();
+        assert!(contexts.gone(one).has_happened.get());
+        assert!(!contexts.gone(other).has_happened.get());
+        drop(watch);
+        assert!(!contexts.gone(one).has_happened.get(), "no request has kept it");
+        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(peer()).id())));
         assert!(contexts.gone.borrow().len() < 100, "entries that no request keeps are removed");
     }
 
     #[test]
     fn a_context_comes_back_to_its_own_connection_only() {
         let contexts = Contexts::of_no_server();
-        let (one, other) = (contexts.make(origin()), contexts.make(origin()));
+        let (one, other) = (contexts.make(peer()), contexts.make(peer()));
         let (one_id, other_id) = (one.id(), other.id());
         assert_ne!(one_id, other_id);
         let request = |free| RequestContext::new(EndpointId::NONE, free, &contexts);
@@ -424,14 +525,22 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_request_holds_nothing_of_the_one_before() {
-        let contexts = Contexts::new(States::default(), Vec::new(), 0, Vec::new(), Arc::default());
-        let request =
-            || RequestContext::new(EndpointId::NONE, contexts.make(origin()), &contexts);
+        let contexts = Contexts::new(
+            States::default(),
+            Vec::new(),
+            &Limits::default(),
+            Vec::new(),
+            Arc::default(),
+            None,
+        );
+        let request = || RequestContext::new(EndpointId::NONE, contexts.make(peer()), &contexts);
         let mut first = request();
         first.body = Some(Body::from("first"));
-        first.params = Params::new(Rc::new(["id".into()]), vec![1..2]);
+        first.params = Params::new(Rc::new(["a".into(), "b".into()]), vec![0..1, 1..2]);
         first.give_back();
-        assert!(contexts.memory.take().is_some_and(|fields| fields.body.is_none() && fields.params.is_empty()));
+        assert!(
+            contexts.memory.take().is_some_and(|fields| fields.body.is_none() && fields.params.is_empty())
+        );
         let (mut one, mut other) = (request(), request());
         one.give_back();
         other.give_back();

@@ -44,6 +44,14 @@ pub struct Counters {
     /// Requests refused because [`RouteLimits::concurrency`](crate::RouteLimits::concurrency) of their route were in work; each was
     /// answered 503.
     pub concurrency_refusals: u64,
+    /// Requests refused because as many waited for the threads of their [pool](crate::Blocking::on_pool) as may, or because it ended;
+    /// each was answered 503. A [`Pool`](anywire_loops::Pool) has counters of its own.
+    pub pool_refusals: u64,
+    /// Requests that had waited for a thread of their pool beyond their [queue deadline](crate::OnPool::queue_deadline); each was
+    /// answered 503.
+    pub queue_deadlines: u64,
+    /// Interim responses that handlers have sent by [`Informational`](crate::Informational).
+    pub interim_responses: u64,
     /// Handlers dropped at [`Limits::handler_timeout`](crate::Limits::handler_timeout); each was answered 503.
     pub handler_timeouts: u64,
     /// Requests answered 503 because a service of the tower crates was not ready, and as many as may wait for it did.
@@ -125,7 +133,7 @@ macro_rules! live {
 }
 
 live! {
-    connections requests bad_requests panics hook_panics failures refused concurrency_refusals handler_timeouts not_ready abandoned
+    connections requests bad_requests panics hook_panics failures refused concurrency_refusals pool_refusals queue_deadlines interim_responses handler_timeouts not_ready abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
     upgrades http2_connections refused_streams reset_floods frame_floods continuation_floods header_bombs silent_peers
     wire_errors

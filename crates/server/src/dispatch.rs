@@ -1,13 +1,15 @@
 //! The one way from a protocol to the routes: a request goes in, a response comes out.
 //!
 //! The driver of a connection knows nothing else of routes, states and handlers, and nothing here knows a protocol. A
-//! driver may start any number of requests of one connection. Each is a [`Run`] of its handler that wakes the task, or
+//! driver may start any number of requests of one connection. Each is an [`Invocation`] of its handler that wakes the task, or
 //! the part of a task, that polled it last, and that times out or is cancelled alone. A path that no route has, a panic
 //! and a response that cannot be sent come back as responses with their status.
 
 mod faults;
 mod gated;
+mod older;
 mod routing;
+mod stamped;
 
 use std::cell::{Cell, OnceCell};
 use std::hint::cold_path;
@@ -17,14 +19,15 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Body, Method, RequestHead, Response};
-use anywire_loops::{Label, Work};
+use anywire_http::{Body, Headers, Method, RequestHead, Response, StatusCode};
+use anywire_loops::{Label, Pool, Work};
 
 use crate::contained::drop_each;
-use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
+use crate::context::{ContextId, Contexts, FreeContext, Peer, Watch};
 use crate::counters::Live;
 use crate::extract::StatesId;
-use crate::handler::{Slot, Slots};
+use crate::handler::{FreeSlots, Slot};
+use crate::interim::Open;
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
@@ -33,14 +36,16 @@ use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Served, Serves, Table, UsedLayer};
 
 use self::gated::Gated;
+use self::older::Older;
 pub(crate) use self::routing::Routing;
+use self::stamped::Stamped;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
     table: Arc<Table>,
     param_names: Vec<Rc<[Box<str>]>>,
     /// By endpoint: memory in which its handler has run before.
-    slots: Vec<Slots>,
+    slots: Vec<FreeSlots>,
     /// By the number of a layer: what this loop has of it, once a request has gone through it.
     layers: Vec<OnceCell<Rc<dyn OnLoop>>>,
     /// The route that the layers of the server have gone on to last, and the context of its request.
@@ -51,6 +56,8 @@ pub(crate) struct Dispatch {
     counters: Arc<Live>,
     observers: Rc<Observers>,
     refusals: Refusals,
+    /// Routes before these, which may still answer requests.
+    older: Vec<Rc<Older>>,
     /// Exchanges are observed.
     is_observed: bool,
     /// Where the loop is told whose handler it runs, in case that blocks it.
@@ -60,16 +67,17 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// Routes with a state of each type, on a server with these limits.
     pub(crate) fn new(table: Arc<Table>, limits: &Limits, counters: Arc<Live>) -> Self {
-        Self::hooked(table, limits, counters, Rc::default(), Refusals::default())
+        Self::hooked(table, limits, counters, Rc::default(), Refusals::default(), None)
     }
 
-    /// The same, with what a program has hooked up.
+    /// The same, with what a program has hooked up, in the place of the routes before these.
     pub(crate) fn hooked(
         table: Arc<Table>,
         limits: &Limits,
         counters: Arc<Live>,
         observers: Rc<Observers>,
         refusals: Refusals,
+        before: Option<&Rc<Self>>,
     ) -> Self {
         let all = table.all_served();
         let mut own_limits: Vec<_> = all.iter().map(|served| served.limits.of_server(limits)).collect();
@@ -84,13 +92,21 @@ impl Dispatch {
             param_names: table.param_names(),
             slots: table
                 .names()
-                .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
+                .map(|name| FreeSlots::new(Label::new(&format!("{} {}", name.method, name.path))))
                 .collect(),
-            layers: table.layers().iter().map(|_| OnceCell::new()).collect(),
+            layers: Self::kept_layers(&table, before),
             routed: Cell::default(),
-            contexts: Contexts::new(states, paths, limits.body_bytes, own_body_limits, Arc::clone(&counters)),
+            contexts: Contexts::new(
+                states,
+                paths,
+                limits,
+                own_body_limits,
+                Arc::clone(&counters),
+                before.map(|before| &*before.contexts),
+            ),
             table,
             counters,
+            older: Self::older_than(before),
             is_observed: !observers.is_empty(),
             observers,
             refusals,
@@ -102,7 +118,7 @@ impl Dispatch {
     /// is to `answered`, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
-    /// answered. Without one, `origin` says where the request comes from.
+    /// answered. Without one, `peer` says whose request it is.
     // A response is passed on by reference, because to return it would copy it.
     #[inline]
     pub(crate) fn start(
@@ -110,17 +126,17 @@ impl Dispatch {
         head: RequestHead,
         body: Option<Body>,
         context: &mut Option<FreeContext>,
-        origin: impl FnOnce() -> Origin,
+        peer: impl FnOnce() -> Peer,
         answered: impl FnOnce(&mut Response, EndpointId),
         cx: &mut TaskContext<'_>,
-    ) -> Option<Run> {
+    ) -> Option<Invocation> {
         self.counters.requests.increment();
-        let asks = Asks::of(head.method());
+        let method = MethodKind::of(head.method());
         let Matched { endpoint, params } = match self.table.find_literal(&head) {
             Some(endpoint) => Matched { endpoint, params: Params::default() },
             None => self.table.find(&head, &self.param_names),
         };
-        let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
+        let free = context.take().unwrap_or_else(|| self.contexts.make(peer()));
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
             Some(slot) => slot,
@@ -146,7 +162,8 @@ impl Dispatch {
             (Ok(()), Some(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
-                self.vet(answers, response, asks, context.as_ref());
+                drop(self.opened(id));
+                self.vet(answers, response, method, context.as_ref());
                 answered(response, answers);
                 self.release(Some(answers), response);
                 None
@@ -154,12 +171,21 @@ impl Dispatch {
             (Ok(()), None) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
-                let dispatch = Rc::clone(self);
-                Some(Run { slot: Some(slot), dispatch, runs: endpoint, endpoint: answers, context: id, asks })
+                let (dispatch, interim) = (Rc::clone(self), self.opened(id));
+                Some(Invocation {
+                    slot: Some(slot),
+                    dispatch,
+                    runs: endpoint,
+                    endpoint: answers,
+                    context: id,
+                    method,
+                    interim,
+                })
             }
             (Err(panic), _) => {
                 // The request goes with its slot, and its body with it.
                 self.drop_slot(endpoint, slot);
+                drop(self.opened(id));
                 *context = self.contexts.take_back(id);
                 let layer = self.table.outermost_layer(endpoint);
                 let peer = context.as_ref().map(FreeContext::peer);
@@ -174,8 +200,22 @@ impl Dispatch {
     #[inline]
     pub(crate) fn begins(&self, endpoint: Option<EndpointId>) {
         if let Some(endpoint) = endpoint {
-            self.work.begins(self.slots[endpoint.index()].label());
+            match self.is_own(endpoint) {
+                true => self.work.begins(self.slots[endpoint.index()].label()),
+                false => self.begins_older(endpoint),
+            }
         }
+    }
+
+    /// Which routes of the server these are.
+    pub(crate) fn generation(&self) -> u8 {
+        self.table.generation()
+    }
+
+    /// Whether it is of these routes, and not of such that they have replaced.
+    #[inline]
+    fn is_own(&self, endpoint: EndpointId) -> bool {
+        endpoint.generation() == self.table.generation()
     }
 
     /// The loop no longer runs code of a handler.
@@ -185,14 +225,28 @@ impl Dispatch {
     }
 
     /// Tells handlers and continuations that the server shuts down.
-    pub(crate) fn tell_stopping(&self) {
-        self.contexts.stopping.tell();
+    pub(crate) fn notify_stopping(&self) {
+        self.contexts.stopping.notify();
+    }
+
+    /// Tells the functions that wait for a thread of a pool that there is no time left for them.
+    pub(crate) fn end_waits(&self) {
+        self.contexts.waits_no_more.notify();
+    }
+
+    /// The pool that this handler runs on, if it runs on one.
+    pub(crate) fn pool(&self, endpoint: EndpointId) -> Option<Pool> {
+        self.table.pool(endpoint).cloned()
     }
 
     /// The limits of this handler's route, if they are not those of the server.
     #[inline]
     pub(crate) fn own_limits(&self, endpoint: Option<EndpointId>) -> Option<&Limits> {
-        self.own_limits.get(endpoint?.index())?.as_ref()
+        let endpoint = endpoint?;
+        if !self.is_own(endpoint) {
+            return self.older_limits(endpoint);
+        }
+        self.own_limits.get(endpoint.index())?.as_ref()
     }
 
     /// Whether each request has an exchange to begin.
@@ -208,25 +262,30 @@ impl Dispatch {
         head: &RequestHead,
         body: Option<&Body>,
         context: &mut Option<FreeContext>,
-        origin: impl FnOnce() -> Origin,
+        peer: impl FnOnce() -> Peer,
     ) -> Tracked {
         // Looked up here, too, so that requests that nobody observes carry nothing of this.
         let found = self.table.find_literal(head);
         let endpoint = found.unwrap_or_else(|| self.table.find(head, &self.param_names).endpoint);
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
-        let context = context.get_or_insert_with(|| self.contexts.make(origin()));
+        let context = context.get_or_insert_with(|| self.contexts.make(peer()));
         self.observers.begin(head, self.route(endpoint), received, context.peer())
     }
 
     /// Notes whose an exchange is: within layers of the server that is not known when it begins.
-    #[cold]
+    #[inline]
     pub(crate) fn note_route(&self, endpoint: Option<EndpointId>, exchange: &mut Tracked) {
-        exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        if exchange.is_some() {
+            exchange.set_route(endpoint.and_then(|endpoint| self.route(endpoint)));
+        }
     }
 
     /// The path of the route of this handler.
     fn route(&self, endpoint: EndpointId) -> Option<&Rc<str>> {
+        if !self.is_own(endpoint) {
+            return self.older(endpoint)?.paths.get(endpoint.index())?.as_ref();
+        }
         self.contexts.paths[endpoint.index()].as_ref()
     }
 
@@ -236,7 +295,7 @@ impl Dispatch {
         if !self.refusals.has_hook() {
             return refusal.response();
         }
-        let name = endpoint.map(|endpoint| self.table.name(endpoint)).filter(|name| *name.method != *"*");
+        let name = endpoint.and_then(|endpoint| self.name_of(endpoint)).filter(|name| *name.method != *"*");
         let method = name.and_then(|name| Method::from_bytes(name.method.as_bytes()).ok());
         let route = endpoint.and_then(|endpoint| self.route(endpoint)).map(AsRef::as_ref);
         let refusal = Refusal { method: method.as_ref(), route, ..*refusal };
@@ -270,21 +329,27 @@ impl Dispatch {
     fn new_slot(self: &Rc<Self>, endpoint: EndpointId) -> thread::Result<Slot> {
         catch_unwind(AssertUnwindSafe(|| {
             let served = self.table.served(endpoint);
-            let slot = self.slot_of(served, endpoint);
+            let mut slot = self.slot_of(served, endpoint);
+            if self.table.is_stamped(served) {
+                slot = Box::pin(Stamped(slot));
+            }
             let Some(gate) = &served.gate else { return slot };
             Box::pin(Gated::new(slot, Arc::clone(gate), Rc::downgrade(self), endpoint))
         }))
     }
 
     fn slot_of(self: &Rc<Self>, served: &Served, endpoint: EndpointId) -> Slot {
+        let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         let centre = match &served.serves {
-            Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(),
+            Serves::Handler(handler) if served.layers.is_empty() => return handler.slot(&owner),
             Serves::Handler(handler) => {
                 Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
             }
             Serves::Routes => Centre::Routes,
+            Serves::Choice(choice) => {
+                return Box::pin(Routing::among(Rc::downgrade(self), *choice, endpoint));
+            }
         };
-        let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
         chain::slot(served.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
     }
 
@@ -293,6 +358,12 @@ impl Dispatch {
         let given = &self.table.layers()[used.layer];
         let layer = self.layers[used.layer].get_or_init(|| given.on_loop());
         Link { layer: Rc::clone(layer), name: given.name(), states: Some(self.table.states_of(used)) }
+    }
+
+    /// Where the interim responses of this context's request come from, if its handler has just asked for a handle.
+    #[inline]
+    fn opened(&self, id: ContextId) -> Option<Open> {
+        if self.contexts.opened.any() { self.contexts.opened.take(id) } else { None }
     }
 
     /// Whose answer it is: that of the route which the request of this context has gone on to, if layers of the server were run.
@@ -310,34 +381,34 @@ impl Dispatch {
 
 impl Drop for Dispatch {
     fn drop(&mut self) {
-        drop_each(self.slots.drain(..).flat_map(Slots::into_all));
+        drop_each(self.slots.drain(..).flat_map(FreeSlots::into_all));
         drop_each(self.layers.drain(..).filter_map(OnceCell::into_inner));
     }
 }
 
 /// What the method of a request forbids its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asks {
-    Anything,
-    /// HEAD: the body stays behind.
+pub(crate) enum MethodKind {
+    Other,
+    /// The body stays behind.
     Head,
-    /// CONNECT: a 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
-    Tunnel,
+    /// A 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
+    Connect,
 }
 
-impl Asks {
+impl MethodKind {
     #[inline]
     fn of(method: &Method) -> Self {
         if !matches!(*method, Method::HEAD | Method::CONNECT) {
-            return Self::Anything;
+            return Self::Other;
         }
         cold_path();
-        if matches!(*method, Method::HEAD) { Self::Head } else { Self::Tunnel }
+        if matches!(*method, Method::HEAD) { Self::Head } else { Self::Connect }
     }
 }
 
 /// A handler that works on a request. Dropping it cancels it.
-pub(crate) struct Run {
+pub(crate) struct Invocation {
     /// `None` once it has ended.
     slot: Option<Slot>,
     dispatch: Rc<Dispatch>,
@@ -346,10 +417,12 @@ pub(crate) struct Run {
     /// Whose answer it is.
     endpoint: EndpointId,
     context: ContextId,
-    asks: Asks,
+    method: MethodKind,
+    /// Where its interim responses come from, if it may send any.
+    interim: Option<Open>,
 }
 
-impl Run {
+impl Invocation {
     /// Whose run it is.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.endpoint
@@ -379,6 +452,9 @@ impl Run {
         let polled = slot.as_mut().poll(&mut response, cx);
         dispatch.ends();
         self.endpoint = dispatch.answers(self.endpoint, self.context);
+        if let Some(opened) = dispatch.opened(self.context) {
+            self.interim = Some(opened);
+        }
         match (polled, response) {
             (Ok(()), None) => {
                 self.slot = Some(slot);
@@ -392,7 +468,7 @@ impl Run {
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
-                dispatch.vet(self.endpoint, &mut response, self.asks, context.as_ref());
+                dispatch.vet(self.endpoint, &mut response, self.method, context.as_ref());
                 Poll::Ready(response)
             }
             (Err(panic), _) => {
@@ -407,12 +483,18 @@ impl Run {
         }
     }
 
+    /// The next interim response that the handler sends. If it has none, this task is woken when it has.
+    #[inline]
+    pub(crate) fn interim(&self, cx: &TaskContext<'_>) -> Option<(StatusCode, Headers)> {
+        let next = self.interim.as_ref()?.next(cx)?;
+        self.dispatch.counters.interim_responses.increment();
+        Some(next)
+    }
+
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
-    pub(crate) fn peer_gone(&self) -> Rc<Told> {
-        let gone = self.dispatch.contexts.gone(self.context);
-        gone.tell();
-        gone
+    pub(crate) fn peer_gone(&self) -> Rc<Watch> {
+        self.dispatch.contexts.peer_gone(self.context)
     }
 
     /// Cancels a handler whose deadline has passed. Returns the response for its peer, whose context is this one, unless the
@@ -428,9 +510,10 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for Invocation {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
+            self.dispatch.contexts.leave(self.context);
             self.dispatch.drop_slot(self.endpoint, slot);
         }
     }

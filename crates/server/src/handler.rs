@@ -16,8 +16,12 @@ use anywire_http::Response;
 use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
+use crate::conditions::{Conditions, Guarded, MediaTypes};
 use crate::extract::{FromRequest, FromRequestParts, Needs};
+use crate::guards::Guard;
+use crate::layer::chain::Owner;
 use crate::layer::{GivenLayer, Layer, Layered};
+use crate::pooled::PoolUse;
 use crate::request::Request;
 use crate::route_limits::{Limited, RouteLimits};
 use anywire_http::IntoResponse;
@@ -94,6 +98,59 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
         Limited::new(self, limits)
     }
 
+    /// This handler for requests that pass a [guard](crate::guards) alone. With several guards they must pass all of them.
+    ///
+    /// ```
+    /// use anywire_server::guards::header;
+    /// use anywire_server::{Handler, Router};
+    ///
+    /// let second = async || "orders, version 2";
+    /// let router = Router::new()
+    ///     .get("/orders", second.when(header("x-version").equals("2")))
+    ///     .get("/orders", async || "orders");
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    fn when(self, guard: impl Into<Guard>) -> Guarded<Self, Args> {
+        Guarded::new(self, Conditions::guarded(guard, Location::caller()))
+    }
+
+    /// This handler for requests whose content has one of these media types, or ranges such as `image/*`. Others are a 415 that
+    /// lists what the handlers of the path take. Content without a type counts as `application/octet-stream`; a request without content
+    /// passes.
+    ///
+    /// ```
+    /// use anywire_server::{Handler, Json, Router};
+    ///
+    /// let from_json = async |Json(order): Json<u64>| order.to_string();
+    /// let from_text = async |order: String| order;
+    /// let router = Router::new()
+    ///     .post("/orders", from_json.consumes(["application/json", "application/*+json"]))
+    ///     .post("/orders", from_text.consumes("text/plain"));
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    fn consumes(self, types: impl MediaTypes) -> Guarded<Self, Args> {
+        Guarded::new(self, Conditions::consuming(types, Location::caller()))
+    }
+
+    /// This handler for requests that accept one of these media types, by the weights of their `Accept`
+    /// ([`Accept::best`](anywire_http::accept::Accept::best)). Others are a 406. The handler learns the chosen type by
+    /// [`Produces`](crate::Produces), and sets `content-type` itself. Responses of the path have `Vary: accept`.
+    ///
+    /// ```
+    /// use anywire_server::{Handler, Html, Json, Router};
+    ///
+    /// let router = Router::new()
+    ///     .get("/count", (async || Json(42)).produces("application/json"))
+    ///     .get("/count", (async || Html("<b>42</b>")).produces("text/html"));
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    fn produces(self, types: impl MediaTypes) -> Guarded<Self, Args> {
+        Guarded::new(self, Conditions::producing(types, Location::caller()))
+    }
+
     /// What a router keeps of it.
     #[doc(hidden)]
     fn into_parts(self) -> HandlerParts
@@ -113,13 +170,26 @@ pub struct HandlerParts {
     /// Its own layers, the outermost first.
     pub(crate) layers: Vec<GivenLayer>,
     pub(crate) limits: RouteLimits,
+    pub(crate) conditions: Conditions,
+    /// If it runs on one.
+    pub(crate) pool: Option<PoolUse>,
 }
 
 impl HandlerParts {
     fn new<H: Handler<Args>, Args: 'static>(handler: H) -> Self {
         let mut needs = Needs::default();
         H::needs(&mut needs);
-        Self { endpoint: endpoint(handler), needs, layers: Vec::new(), limits: RouteLimits::default() }
+        Self::of(endpoint(handler), needs, None)
+    }
+
+    /// Of a function on a pool.
+    pub(crate) fn on_pool(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: PoolUse) -> Self {
+        Self::of(endpoint, needs, Some(pool))
+    }
+
+    fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<PoolUse>) -> Self {
+        let (limits, conditions) = (RouteLimits::default(), Conditions::default());
+        Self { endpoint, needs, layers: Vec::new(), limits, conditions, pool }
     }
 }
 
@@ -272,8 +342,8 @@ arguments! {
 
 /// A handler without the types of its arguments, as the router keeps it.
 pub(crate) trait Endpoint: Send + Sync {
-    /// Memory for one run of the handler after another.
-    fn slot(&self) -> Slot;
+    /// Memory for one run of the handler after another, for this owner.
+    fn slot(&self, owner: &Owner) -> Slot;
 }
 
 /// Erases the argument types of a handler.
@@ -287,7 +357,7 @@ struct Typed<H, Args> {
 }
 
 impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
-    fn slot(&self) -> Slot {
+    fn slot(&self, _: &Owner) -> Slot {
         let handler = self.handler.clone();
         Box::pin(Running::new(move |request| handler.clone().call(request)))
     }
@@ -296,17 +366,17 @@ impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
 /// Memory for the future of a handler. It is reused, so that a request allocates nothing.
 pub(crate) type Slot = Pin<Box<dyn Run>>;
 
-/// The slots of one handler that are free.
+/// The free list of one handler's slots.
 ///
 /// Most runs end before the next one begins, so `last` serves them all. Taking it is cheaper than a pop from a list.
-pub(crate) struct Slots {
+pub(crate) struct FreeSlots {
     /// Whose they are.
     label: Label,
     last: Cell<Option<Slot>>,
     others: RefCell<Vec<Slot>>,
 }
 
-impl Slots {
+impl FreeSlots {
     /// None, of the handler of this name.
     pub(crate) fn new(label: Label) -> Self {
         Self { label, last: Cell::default(), others: RefCell::default() }
@@ -332,7 +402,7 @@ impl Slots {
     #[inline(never)]
     fn put_other(&self, slot: Slot) -> Option<Slot> {
         let mut others = self.others.borrow_mut();
-        if others.len() < SPARE_SLOTS_MAX {
+        if others.len() < FREE_SLOTS_MAX {
             others.push(slot);
             return None;
         }
@@ -345,8 +415,8 @@ impl Slots {
     }
 }
 
-/// Spare slots of one handler on one loop.
-const SPARE_SLOTS_MAX: usize = 256;
+/// Free slots of one handler on one loop.
+const FREE_SLOTS_MAX: usize = 256;
 
 /// Operations of a [`Slot`]: start it, and poll it until its response is there. Then it is clear and can start again. After a
 /// panic, which is the error, it cannot.

@@ -126,14 +126,19 @@ pub trait Layer<Args = ()>: Send + Sync + 'static {
     /// Its name in the log, in errors at start and in [`Router::describe`](crate::Router::describe). The default is the name of
     /// its type, or of its function.
     fn name(&self) -> &'static str {
-        let path = type_name::<Self>();
-        // Without the modules of a function or type, and with them for its arguments: these are rare.
-        let end = path.find('<').unwrap_or(path.len());
-        let begin = path[..end].rfind("::").map_or(0, |at| at + 2);
-        match path[begin..end].strip_prefix("{{closure}}") {
-            Some(_) => "a closure",
-            None => &path[begin..end],
-        }
+        name_of::<Self>()
+    }
+}
+
+/// The name of a function or a type.
+pub(crate) fn name_of<T: ?Sized>() -> &'static str {
+    let path = type_name::<T>();
+    // Without the modules of a function or type, and with them for its arguments: these are rare.
+    let end = path.find('<').unwrap_or(path.len());
+    let begin = path[..end].rfind("::").map_or(0, |at| at + 2);
+    match path[begin..end].strip_prefix("{{closure}}") {
+        Some(_) => "a closure",
+        None => &path[begin..end],
     }
 }
 

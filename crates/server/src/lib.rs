@@ -25,13 +25,13 @@
 //! | not here | until then |
 //! | --- | --- |
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
-//! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
+//! | multipart bodies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
-//! | a thread pool of one route | `tokio::task::spawn_blocking` in the handler |
-//! | interim responses of a handler's own, such as 103 | the final one; 100 is sent when the handler reads the body |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
 
+pub mod codec;
+mod conditions;
 mod connection;
 mod contained;
 mod context;
@@ -39,14 +39,19 @@ mod convert;
 mod counters;
 mod dispatch;
 mod extract;
+pub mod guards;
 mod h1;
 mod h2;
 mod handler;
+mod interim;
 mod layer;
 pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+mod pooled;
+mod pools;
+mod query;
 mod refusal;
 mod request;
 mod respond;
@@ -55,38 +60,51 @@ mod router;
 mod server;
 mod service;
 mod signals;
+mod streams;
 mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;
+mod upload;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
+#[doc(hidden)]
+pub use conditions::Chosen;
+pub use conditions::{Guarded, MediaTypes};
 pub use counters::Counters;
+#[cfg(feature = "protobuf")]
+pub use extract::Protobuf;
 #[cfg(feature = "tls")]
 pub use extract::TlsInfo;
 pub use extract::{
-    FromRequest, FromRequestParts, Json, MatchedPath, Needs, OptionalFromRequest, OptionalFromRequestParts,
-    Path, Query, Rejection, State,
+    Cookies, Extension, FieldError, Form, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault,
+    InnerValue, InvalidValue, Json, Languages, MatchedPath, Matrix, Needs, OptionalFromRequest,
+    OptionalFromRequestParts, Path, PeerAddress, PeerGone, Produces, Query, Rejection, State, Valid,
+    ValidRejection, Validate, ValidationMessages, Violation, Violations,
 };
 #[doc(hidden)]
 pub use extract::{ViaParts, ViaRequest};
 pub use handler::Handler;
 #[doc(hidden)]
 pub use handler::{Arguments, Function, HandlerParts};
+pub use interim::{InformError, Informational};
 #[doc(hidden)]
 pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart, Within};
 pub use layer::{Layer, LayerFault, Layered, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
+pub use pooled::{Blocking, OnPool, QueueDeadline};
+#[doc(hidden)]
+pub use pooled::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pooled};
 pub use refusal::{Refusal, RefusalKind};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
 #[doc(hidden)]
 pub use route_limits::Bounded;
 pub use route_limits::{Limited, RouteLimits};
-pub use router::{PathFault, RouteError, Router};
-pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
+pub use router::{MediaTypeFault, PathFault, RouteError, Router};
+pub use server::{Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping};
 pub use upgrade::Upgrade;

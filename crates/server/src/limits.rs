@@ -25,6 +25,8 @@ pub struct Limits {
     /// Largest body that an extractor collects into memory, in bytes (4 MiB). A streamed body has no limit here: it
     /// is never held.
     pub body_bytes: usize,
+    /// Fields of a query or a form, and cookies, that an extractor takes (1,000 each). More would be cheap to send and costly to hold.
+    pub form_fields: usize,
     /// How much of a body that the handler left unread is read and thrown away to keep the connection (64 KiB);
     /// beyond it the connection is closed after the answer.
     pub drain_bytes: u64,
@@ -45,6 +47,9 @@ pub struct Limits {
     /// unread ([`h2::Limits::connection_window_bytes`]). A body that streams after that has no limit in time, as long as the
     /// peer is there and takes it.
     pub handler_timeout: Duration,
+    /// Interim responses (1xx) that a handler sends by [`Informational`](crate::Informational) before the final one (4), else it gets a
+    /// typed error. With 100 Continue that is as many as older clients take, such as Go's.
+    pub interim_responses: usize,
     /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP
     /// progress is what the peer's system acknowledges. A system with a large receive buffer acknowledges in large steps,
     /// so make this longer than the slowest peer needs for one step.
@@ -74,6 +79,7 @@ impl Default for Limits {
         Self {
             head: HeadLimits::default(),
             body_bytes: 4 * 1024 * 1024,
+            form_fields: 1000,
             drain_bytes: 64 * 1024,
             body_in_flight_bytes: 64 * 1024,
             connections: None,
@@ -81,6 +87,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(10),
             handler_timeout: Duration::from_secs(60),
+            interim_responses: 4,
             write_timeout: Duration::from_secs(30),
             min_bytes_per_second: 1024,
             min_rate_grace: Duration::from_secs(5),

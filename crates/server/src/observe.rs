@@ -109,6 +109,8 @@ pub struct Ended<'e> {
     pub sent_bytes: u64,
     /// The time from the head of the request to the head of the response.
     pub time_to_head: Option<Duration>,
+    /// How long its function waited for a thread of its [pool](crate::Blocking::on_pool). `None` if it was on none, or was not run.
+    pub queue_time: Option<Duration>,
     /// The time from the head of the request to the end.
     pub duration: Duration,
     /// How it ended.

@@ -9,6 +9,7 @@ use anywire_wire::Address;
 
 use crate::contained::{dispose, drop_caught, text};
 use crate::counters::Live;
+use crate::layers::problem::Carried;
 
 /// A request that the server answers by itself, because no handler can or could. [`Server::on_refusal`](crate::Server::on_refusal)
 /// passes it to a function that logs it, or words the response.
@@ -59,6 +60,13 @@ pub enum RefusalKind {
     /// [`RouteLimits::concurrency`](crate::RouteLimits::concurrency) requests of its route were in work: 503, with
     /// `Retry-After: 1` unless the response is given another one.
     Concurrency,
+    /// As many requests waited for the threads of its [pool](crate::Blocking::on_pool) as may: 503, with `Retry-After: 1` unless the
+    /// response is given another one.
+    PoolFull,
+    /// No thread of its pool was free before its [queue deadline](crate::OnPool::queue_deadline): 503, with `Retry-After` as well.
+    QueueDeadline,
+    /// It waited for a thread of its pool when the server, or the pool, ended: 503, with `Retry-After` as well.
+    PoolStopped,
     /// The handler was not ready at [`Limits::handler_timeout`](crate::Limits::handler_timeout): 503.
     HandlerTimeout,
 }
@@ -78,6 +86,9 @@ impl RefusalKind {
             Self::Unsendable => "unsendable",
             Self::HandlerTimeout => "handler_timeout",
             Self::Concurrency => "concurrency",
+            Self::PoolFull => "pool_full",
+            Self::QueueDeadline => "queue_deadline",
+            Self::PoolStopped => "pool_stopped",
         }
     }
 
@@ -88,7 +99,12 @@ impl RefusalKind {
             | Self::UpgradeWithBody
             | Self::NoProtocol
             | Self::RequestBody => Fault::Peer,
-            Self::TooLarge | Self::HandlerTimeout | Self::Concurrency => Fault::Limit,
+            Self::TooLarge
+            | Self::HandlerTimeout
+            | Self::Concurrency
+            | Self::PoolFull
+            | Self::QueueDeadline
+            | Self::PoolStopped => Fault::Limit,
             Self::ResponseBody | Self::Panic | Self::Unsendable => Fault::Caller,
         }
     }
@@ -154,13 +170,15 @@ impl Refusals {
         };
         let status = if is_error(response.status) { response.status } else { refusal.status };
         let kept = (std::mem::take(&mut response.headers), std::mem::take(&mut response.body));
+        let mut plain = Response::from_parts(status, kept.0, kept.1);
+        Carried::pass_on(&response, &mut plain);
         // Without what else a response carries, whose destructor may panic.
         if let Some(panic) = drop_caught(response) {
             counters.hook_panics.increment();
             dispose(panic);
         }
         match fault {
-            None => Response::from_parts(status, kept.0, kept.1),
+            None => plain,
             Some(cause) => {
                 counters.failures.increment();
                 tracing::error!(
@@ -168,7 +186,7 @@ impl Refusals {
                     cause,
                     "the hook of refusals made a response that cannot be sent"
                 );
-                drop_caught(kept);
+                drop_caught(plain);
                 refusal.response()
             }
         }

@@ -7,12 +7,14 @@ use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::{ContextId, Contexts, FreeContext, Origin, RequestContext};
+use crate::context::{ContextId, Contexts, FreeContext, Leaving, Peer, Place, RequestContext};
 use crate::extract::StatesId;
+use crate::interim::Interim;
 use crate::router::EndpointId;
 
 pub(crate) use self::params::Params;
@@ -108,7 +110,7 @@ impl Request {
     /// A request of no server: without path parameters, and of an unknown peer.
     pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
         let contexts = Contexts::of_no_server();
-        let free = contexts.make(Origin::unknown());
+        let free = contexts.make(Peer::unknown());
         Self::new(head, Some(body), EndpointId::NONE, Params::default(), free, &contexts)
     }
 
@@ -250,25 +252,25 @@ impl Parts {
     }
 
     /// All path parameters in the order of the route, still percent-encoded.
-    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let path = self.context.params.path().unwrap_or_else(|| self.path());
         self.context.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.origin().peer
+        &self.context.peer().address
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.origin().credentials
+        self.context.peer().credentials
     }
 
     /// What the handshake of the connection agreed on; `None` on wires without one, and in clear text. With the feature `tls`
     /// the extractor `TlsInfo` gives the same.
     pub fn negotiated(&self) -> Option<&Arc<Negotiated>> {
-        self.context.origin().negotiated.as_ref()
+        self.context.peer().negotiated.as_ref()
     }
 
     /// Ready once the peer has ended its direction while the handler works.
@@ -291,7 +293,7 @@ impl Parts {
     /// ```
     pub fn peer_gone(&self) -> impl Future<Output = ()> + use<> {
         let gone = self.context.gone();
-        async move { gone.told().await }
+        async move { gone.wait().await }
     }
 
     /// Ready once the server begins to shut down. For an [`Upgrade`](crate::Upgrade), and for the task that fills a body
@@ -312,7 +314,28 @@ impl Parts {
     /// ```
     pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
         let stopping = self.context.stopping();
-        async move { stopping.told().await }
+        async move { stopping.wait().await }
+    }
+
+    /// Whether the peer has gone, for other threads.
+    pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
+        self.context.gone_flag()
+    }
+
+    /// Tells the threads of this request, once it is dropped, that nobody waits for them.
+    pub(crate) fn leaving(&self) -> Leaving {
+        self.context.leaving()
+    }
+
+    /// Ready once it is too late to wait for a thread of a pool.
+    pub(crate) fn waits_no_more(&self) -> impl Future<Output = ()> + use<> {
+        let watch = self.context.waits_no_more();
+        async move { watch.wait().await }
+    }
+
+    /// Where the request is from.
+    pub(crate) fn place(&self) -> Place {
+        self.context.place()
     }
 
     /// The path of the route; `None` in a fallback.
@@ -339,6 +362,12 @@ impl Parts {
         self.context.params = params;
     }
 
+    /// Another handler of the same route answers.
+    pub(crate) fn set_endpoint(&mut self, endpoint: EndpointId) {
+        self.context.endpoint = endpoint;
+        self.context.states = StatesId::of_endpoint(endpoint);
+    }
+
     /// Which of these contexts it has, if any.
     pub(crate) fn context_in(&self, contexts: &Contexts) -> Option<ContextId> {
         self.context.id_in(contexts)
@@ -350,7 +379,15 @@ impl Parts {
         self.context.contexts()
     }
 
+    pub(crate) fn open_interim(&self) -> Rc<Interim> {
+        self.context.open_interim()
+    }
+
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.contexts().body_limit_bytes(self.context.endpoint)
+    }
+
+    pub(crate) fn form_fields_max(&self) -> usize {
+        self.context.contexts().form_fields_max
     }
 }

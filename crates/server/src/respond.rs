@@ -7,8 +7,10 @@ use std::fmt;
 use anywire_advice::Chain;
 use anywire_http::gateway::status_of_call;
 use anywire_http::{Body, BodyError, IntoResponse, Response, StaticHeader, StatusCode};
+use anywire_loops::PoolError;
 use serde::Serialize;
 
+use crate::codec::CodecRejection;
 use crate::extract::{Json, Rejection, status_of};
 
 /// Text that is HTML.
@@ -103,12 +105,22 @@ impl<E: StdError + 'static> From<E> for Error {
 }
 
 impl Error {
+    pub(crate) fn with_cause(status: StatusCode, message: String, cause: Box<dyn StdError>) -> Self {
+        Self { status, message: message.into(), cause: Some(cause) }
+    }
+
     /// The error of this cause, with the status that follows from it.
     pub(crate) fn of(cause: Box<dyn StdError>) -> Self {
-        let status = match (cause.downcast_ref::<BodyError>(), cause.downcast_ref::<Rejection>()) {
-            (Some(broken), _) => status_of(broken),
-            (None, Some(rejection)) => rejection.status(),
-            (None, None) => status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        let status = if let Some(broken) = cause.downcast_ref::<BodyError>() {
+            status_of(broken)
+        } else if let Some(rejection) = cause.downcast_ref::<Rejection>() {
+            rejection.status()
+        } else if let Some(rejection) = cause.downcast_ref::<CodecRejection>() {
+            rejection.status()
+        } else if let Some(PoolError::Full | PoolError::Late | PoolError::Stopped) = cause.downcast_ref() {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else {
+            status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
         };
         let message = match status.is_server_error() {
             true => Cow::Borrowed(FAILED),

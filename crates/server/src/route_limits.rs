@@ -71,6 +71,21 @@ impl RouteLimits {
     }
 }
 
+/// For the table of routes: empty if there are none.
+impl fmt::Display for RouteLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { handler_timeout, body_bytes, body_timeout, concurrency } = self;
+        let parts = [
+            handler_timeout.map(|timeout| format!("handler_timeout {timeout:?}")),
+            body_bytes.map(|bytes| format!("body_bytes {bytes}")),
+            body_timeout.map(|timeout| format!("body_timeout {timeout:?}")),
+            concurrency.map(|count| format!("concurrency {count}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { Ok(()) } else { write!(f, "limited to {}", parts.join(", ")) }
+    }
+}
+
 /// A handler with limits of its own: what [`Handler::limits`] returns.
 pub struct Limited<H, Args> {
     handler: H,

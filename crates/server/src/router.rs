@@ -1,13 +1,19 @@
 //! The router: paths, a handler for each method of a path, nested routers.
 
 mod call;
+mod choice;
 mod describe;
 mod endpoints;
 mod error;
+mod fallbacks;
+mod guarded;
 mod layers;
 mod leaf;
+mod matrix;
 mod own;
 mod path;
+mod pools;
+mod slashes;
 mod table;
 mod tree;
 
@@ -15,17 +21,19 @@ use std::panic::Location;
 
 use anywire_http::Method;
 
+use crate::conditions::{Conditions, MediaTypes};
 use crate::extract::StateFactories;
+use crate::guards::Guard;
 use crate::handler::{Handler, HandlerParts};
 use crate::layer::{GivenLayer, Layer};
 use crate::route_limits::RouteLimits;
 
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
-pub(crate) use self::endpoints::{EndpointId, Served, Serves};
-pub use self::error::{PathFault, RouteError};
+pub(crate) use self::endpoints::{EndpointId, RouteName, Served, Serves};
+pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
-pub(crate) use self::table::{Matched, Table};
+pub(crate) use self::table::{Chosen, Matched, Table};
 
 /// Routes and their handlers.
 ///
@@ -75,6 +83,8 @@ struct Route {
     /// `None` for all that have no handler of their own.
     method: Option<Method>,
     entry: Entry,
+    /// It leads to the same path with or without its last `/`.
+    redirects: bool,
 }
 
 /// A handler for the unknown paths below a prefix.
@@ -101,6 +111,8 @@ struct Scope {
     limits: RouteLimits,
     /// Where these were given.
     limits_place: Option<&'static Location<'static>>,
+    conditions: Conditions,
+    redirects_slashes: bool,
     /// The outer router, whose states its handlers get, too, and within whose layers they are.
     parent: Option<usize>,
     /// Where the router became a part of the outer one.
@@ -177,6 +189,13 @@ impl Router {
         self.route(Method::OPTIONS, path, handler)
     }
 
+    /// Answers `QUERY` on this path: safe and idempotent as `GET` is, with content that says what is asked (RFC 10008). A request
+    /// that does not state the type of its content is a 415.
+    #[track_caller]
+    pub fn query<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::QUERY, path, handler)
+    }
+
     /// Answers all methods on this path that have no handler of their own, extension methods and `OPTIONS` as well.
     ///
     /// ```
@@ -199,7 +218,7 @@ impl Router {
     }
 
     fn add(mut self, method: Option<Method>, path: &str, entry: Entry) -> Self {
-        self.routes.push(Route { path: path.to_owned(), method, entry });
+        self.routes.push(Route { path: path.to_owned(), method, entry, redirects: false });
         self
     }
 
@@ -268,6 +287,68 @@ impl Router {
         let scope = &mut self.scopes[0];
         scope.limits = limits.within(scope.limits);
         scope.limits_place = Some(Location::caller());
+        self
+    }
+
+    /// Guards all routes of this router, and of routers nested or merged into it, in whatever order they are added, and its fallback. A
+    /// request must pass this [guard](crate::guards) and those of the [handler](Handler::when). To one that does not, the router is not
+    /// there.
+    ///
+    /// ```
+    /// use anywire_server::{Router, guards};
+    ///
+    /// let shop = Router::new().get("/", async || "the shop").when(guards::host("shop.example"));
+    /// let blog = Router::new().get("/", async || "the blog").when(guards::host("blog.example"));
+    /// let router = Router::new().merge(shop).merge(blog);
+    /// # drop(router);
+    /// ```
+    #[track_caller]
+    pub fn when(self, guard: impl Into<Guard>) -> Self {
+        self.meeting(&Conditions::guarded(guard, Location::caller()))
+    }
+
+    /// [`Handler::consumes`] for all routes of this router, and of routers nested or merged into it, that do not say it themselves.
+    #[track_caller]
+    pub fn consumes(self, types: impl MediaTypes) -> Self {
+        self.meeting(&Conditions::consuming(types, Location::caller()))
+    }
+
+    /// [`Handler::produces`] for all routes of this router, and of routers nested or merged into it, that do not say it themselves.
+    #[track_caller]
+    pub fn produces(self, types: impl MediaTypes) -> Self {
+        self.meeting(&Conditions::producing(types, Location::caller()))
+    }
+
+    /// Lets a parameter of the query choose among what the routes of this router [produce](Handler::produces), before `Accept` does: with
+    /// `format_parameter("format")` a request for `/count?format=json` gets JSON. Its value is a media type, its
+    /// subtype (`json`, `html`), or what stands behind the `+` of that; another one is a 406.
+    pub fn format_parameter(self, name: &str) -> Self {
+        self.meeting(&Conditions { format: Some(name.into()), ..Conditions::default() })
+    }
+
+    /// Leads requests for `/orders/` to the route `/orders`, and those for `/pages` to the route `/pages/`: a 308 to the path with or without
+    /// the `/` at its end, and with the same query. For all routes of this router, and of routers nested or merged into it, to whose path no
+    /// other route has the counterpart. Without this the paths differ, and one of them is a 404.
+    ///
+    /// ```
+    /// use anywire_http::Request;
+    /// use anywire_server::Router;
+    ///
+    /// let router = Router::new().get("/orders", async || "all orders").redirect_slashes();
+    /// # anywire_loops::block_on(async {
+    /// let response = router.call(Request::get("/orders/?page=2")).await;
+    /// assert_eq!((response.status.as_u16(), response.headers.get("location")), (308, Some("/orders?page=2")));
+    /// # });
+    /// ```
+    pub fn redirect_slashes(mut self) -> Self {
+        self.scopes[0].redirects_slashes = true;
+        self
+    }
+
+    fn meeting(mut self, conditions: &Conditions) -> Self {
+        let scope = &mut self.scopes[0];
+        // What is said later holds.
+        scope.conditions = conditions.within(&scope.conditions);
         self
     }
 

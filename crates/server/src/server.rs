@@ -3,6 +3,7 @@
 #[cfg(feature = "tls")]
 mod clear_text;
 mod handle;
+mod routes;
 mod services;
 
 use std::fmt;
@@ -14,17 +15,20 @@ use std::time::Duration;
 use anywire_advice::Advice;
 use anywire_advice::Chain;
 use anywire_http::IntoResponse;
-use anywire_loops::{self as loops, Loops};
+use anywire_loops::{self as loops, Loops, Pool, PoolLimits, PoolStartError};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::ServerTls;
 use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, ToAddress};
 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
+pub use self::routes::{Replacing, RouterHandle};
 use self::services::{Hooks, Services};
 use crate::layer::{GivenLayer, Layer};
+use crate::layers::Problems;
 use crate::limits::Limits;
 use crate::loop_choice::LoopChoice;
 use crate::observe::{self, Observer, RequestLog};
+use crate::pools::GivenPools;
 use crate::refusal::{Refusal, Refusals};
 use crate::router::{RouteError, Router};
 
@@ -52,6 +56,7 @@ pub struct Server {
     limits: Limits,
     hooks: Hooks,
     loops: LoopChoice,
+    pools: GivenPools,
     shutdown_deadline: Duration,
 }
 
@@ -76,6 +81,14 @@ pub enum ServerError {
     /// The loops did not start: the system gave no thread or no descriptor.
     #[error(transparent)]
     Loops(#[from] loops::StartError),
+    /// The threads of a pool did not start: their number is wrong, or the system gave no thread.
+    #[error("the pool {name:?} did not start")]
+    Pool {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: PoolStartError,
+    },
     /// The signals that end a server cannot be received.
     #[error("receiving SIGTERM and SIGINT failed")]
     Signals(#[source] io::Error),
@@ -101,6 +114,7 @@ impl Server {
             limits: Limits::default(),
             hooks: Hooks::default(),
             loops: LoopChoice::PerCore,
+            pools: GivenPools::default(),
             shutdown_deadline: Duration::from_secs(60),
         }
     }
@@ -198,6 +212,23 @@ impl Server {
         self.observe(RequestLog)
     }
 
+    /// Words all errors as problem documents (RFC 9457): what a handler, an extractor or the router answers, by [`Problems`] as the next
+    /// [layer](Self::layer), and what the server refuses by itself, as the function of [`on_refusal`](Self::on_refusal).
+    ///
+    /// ```
+    /// use anywire_server::layers::Problems;
+    /// use anywire_server::{Router, Server};
+    ///
+    /// let server = Server::new(Router::new().get("/", async || "Hello, World!")).problems(Problems::new());
+    /// # drop(server);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn problems(self, problems: Problems) -> Self {
+        let refused = problems.clone();
+        self.layer(problems).on_refusal(move |refusal| refused.word(refusal))
+    }
+
     /// Passes what the server answers by itself to this function, which logs it or words the response: requests that cannot be
     /// read, that are too large or late, handlers that panic or take too long (all of them: [`RefusalKind`](crate::RefusalKind)).
     ///
@@ -211,7 +242,7 @@ impl Server {
     /// use anywire_server::{Refusal, Router, Server};
     ///
     /// let server = Server::new(Router::new())
-    ///     .on_refusal(|refusal: &Refusal<'_>| Problem::new(refusal.status).detail(refusal.text));
+    ///     .on_refusal(|refusal: &Refusal<'_>| Problem::from(refusal).title("refused"));
     /// # drop(server);
     /// ```
     #[must_use]
@@ -237,11 +268,55 @@ impl Server {
         self
     }
 
+    /// Starts a pool of threads of this name and size, for [functions that block](crate::Blocking::on_pool).
+    /// [`ServerHandle::pool`] has its counters, and changes its size. It ends with the server.
+    ///
+    /// A name that no route has is no mistake; two pools of one name are.
+    ///
+    /// ```
+    /// use anywire_loops::{PoolLimits, PoolOrder};
+    /// use anywire_server::{Blocking, Router, Server};
+    ///
+    /// let report = || "a long report";
+    /// let limits = PoolLimits { threads: 4, queue: 100, order: PoolOrder::LatestFirst };
+    /// let router = Router::new().get("/report", report.on_pool("reports"));
+    /// let server = Server::new(router).pool("reports", limits).listen("tcp:127.0.0.1:0").start()?;
+    /// let pool = server.pool("reports").expect("it was given");
+    /// pool.resize(8)?;
+    /// assert_eq!((pool.limits().threads, pool.counters().queued), (8, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn pool(mut self, name: &str, limits: PoolLimits) -> Self {
+        self.pools.add(name, limits, Location::caller());
+        self
+    }
+
+    /// Lets routes run on this pool, which may serve others as well and outlive the server. Its name is that it was started with.
+    ///
+    /// Given as a [state](Router::state) too, it runs a part of an `async` handler: `State(pool): State<Pool>`, and
+    /// `pool.run(move || ..).await?`.
+    #[must_use]
+    #[track_caller]
+    pub fn on_pool(mut self, pool: &Pool) -> Self {
+        self.pools.add_running(pool.clone(), Location::caller());
+        self
+    }
+
     /// How long [`run`](Self::run) and [`run_until`](Self::run_until) wait for requests to finish (60 s).
     #[must_use]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
         self
+    }
+
+    /// All routes as a table, as [`Router::describe`] has them, within the layers of this server.
+    ///
+    /// # Errors
+    /// The mistakes of routes that [`start`](Self::start) would report.
+    pub fn describe(&self) -> Result<String, RouteError> {
+        Ok(self.router.build_within(&self.layers, 0)?.describe())
     }
 
     /// Starts and returns once every address is listened on. Raises the process's soft limit of file descriptors to
@@ -251,11 +326,14 @@ impl Server {
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
         let listen = self.listening();
-        let table = self.router.build_within(&self.layers)?;
+        let mut table = self.router.build_within(&self.layers, 0)?;
+        table.check_pools(&self.pools.names()?)?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
             return Err(ServerError::NoAddress);
         }
+        let pools = self.pools.start()?;
+        table.set_pools(&pools);
         let (loops, owns_loops) = self.loops.start()?;
         // The default limit of connections follows from it, so it comes first.
         if let Err(cause) = anywire_sys::descriptors::raise_limit() {
@@ -264,7 +342,8 @@ impl Server {
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
             addresses.iter().map(|address| Listener::bind(address, &listen, &loops)).collect();
-        let services = Arc::new(Services::new(table, self.limits, self.hooks, loops.len()));
+        let services =
+            Arc::new(Services::new(table, self.layers, self.limits, self.hooks, pools, loops.len()));
         let listeners = listeners?.into_iter().map(|listener| {
             let serving = Arc::clone(&services);
             listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))

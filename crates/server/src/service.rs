@@ -1,7 +1,7 @@
 //! What the connections of one loop share: the routes, limits and counters, spare sessions, the clock's date line, and
 //! the switch that ends them all.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -20,11 +20,18 @@ use crate::observe::{MakeObserver, Observers};
 use crate::refusal::Refusals;
 use crate::router::{EndpointId, Table};
 
-/// A server on one loop.
+/// A server on one loop, with these routes.
 pub(crate) struct Service {
     pub(crate) dispatch: Rc<Dispatch>,
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Live>,
+    shared: Rc<Shared>,
+    /// The same with the routes that have replaced these. A connection goes on to it when it is polled.
+    next: OnceCell<Rc<Self>>,
+}
+
+/// What stays when routes are replaced.
+struct Shared {
     date: RefCell<DateLine>,
     /// Buffers and decoders that idle connections have left. A connection that wakes takes the one that came last, which
     /// is still in the cache.
@@ -63,10 +70,8 @@ impl Service {
         refusals: Refusals,
     ) -> Self {
         let observers = Observers::new(observers, Arc::clone(&counters));
-        Self {
-            dispatch: Rc::new(Dispatch::hooked(table, &limits, Arc::clone(&counters), observers, refusals)),
-            limits,
-            counters,
+        let dispatch = Dispatch::hooked(table, &limits, Arc::clone(&counters), observers, refusals, None);
+        let shared = Shared {
             date: RefCell::new(DateLine::new()),
             spares: RefCell::default(),
             spare_outputs: RefCell::default(),
@@ -74,12 +79,46 @@ impl Service {
             ending: Cell::new(Ending::No),
             cut: Cell::new(0),
             empty: Notify::new(),
+        };
+        Self { dispatch: Rc::new(dispatch), limits, counters, shared: Rc::new(shared), next: OnceCell::new() }
+    }
+
+    /// Other routes for this server. Its connections are woken to go on to them.
+    pub(crate) fn replace(&self, table: Arc<Table>) -> Rc<Self> {
+        let dispatch = Rc::new(self.dispatch.replaced_by(table, &self.limits));
+        let (limits, counters, shared) =
+            (self.limits.clone(), Arc::clone(&self.counters), Rc::clone(&self.shared));
+        let next = Rc::new(Self { dispatch, limits, counters, shared, next: OnceCell::new() });
+        let set = self.next.set(Rc::clone(&next));
+        debug_assert!(set.is_ok(), "the newest service is replaced");
+        self.wake_all();
+        next
+    }
+
+    /// Whether other routes have replaced these.
+    #[inline]
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.next.get().is_some()
+    }
+
+    /// With the routes of now.
+    #[cold]
+    pub(crate) fn newest(self: &Rc<Self>) -> Rc<Self> {
+        let mut newest = self;
+        while let Some(next) = newest.next.get() {
+            newest = next;
         }
+        Rc::clone(newest)
+    }
+
+    /// Of which generation its routes are.
+    pub(crate) fn generation(&self) -> u8 {
+        self.dispatch.generation()
     }
 
     /// The `Date` line of now. A session asks once a poll, not once a response.
     pub(crate) fn date(&self) -> Date {
-        let mut date = self.date.borrow_mut();
+        let mut date = self.shared.date.borrow_mut();
         let line = date.line(clock::unix_time());
         line.try_into().expect("all date lines have the same length")
     }
@@ -91,12 +130,12 @@ impl Service {
     }
 
     pub(crate) fn take_spare(&self) -> Box<Session> {
-        let spare = self.spares.borrow_mut().pop();
+        let spare = self.shared.spares.borrow_mut().pop();
         spare.unwrap_or_else(|| Box::new(Session::new(&self.limits)))
     }
 
     pub(crate) fn put_spare(&self, session: Box<Session>) {
-        let mut spares = self.spares.borrow_mut();
+        let mut spares = self.shared.spares.borrow_mut();
         if spares.len() < SPARES_MAX {
             spares.push(session);
         }
@@ -104,12 +143,12 @@ impl Service {
 
     /// An empty output, with memory if one has left some.
     pub(crate) fn take_output(&self) -> Output {
-        self.spare_outputs.borrow_mut().pop().unwrap_or_default()
+        self.shared.spare_outputs.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Takes an empty output for the next connection that sends.
     pub(crate) fn put_output(&self, output: Output) {
-        let mut spares = self.spare_outputs.borrow_mut();
+        let mut spares = self.shared.spare_outputs.borrow_mut();
         if spares.len() < SPARES_MAX {
             spares.push(output);
         }
@@ -118,38 +157,42 @@ impl Service {
     /// Registers a connection, to be woken when the server ends.
     pub(crate) fn register(&self, waker: Waker) -> usize {
         self.counters.connections.increment();
-        self.wakers.borrow_mut().insert(waker)
+        self.shared.wakers.borrow_mut().insert(waker)
     }
 
     /// Removes a connection that has ended.
     pub(crate) fn deregister(&self, key: usize) {
-        let mut wakers = self.wakers.borrow_mut();
+        let mut wakers = self.shared.wakers.borrow_mut();
         wakers.remove(key);
         if wakers.is_empty() {
-            self.empty.notify_waiters();
+            self.shared.empty.notify_waiters();
         }
     }
 
     pub(crate) fn ending(&self) -> Ending {
-        self.ending.get()
+        self.shared.ending.get()
     }
 
     /// Sets the switch, and wakes every connection to look at it.
     pub(crate) fn end(&self, ending: Ending) {
-        self.ending.set(ending);
+        self.shared.ending.set(ending);
         if ending == Ending::Cut {
             self.dispatch.observers().cut();
         }
-        self.dispatch.tell_stopping();
-        let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
+        self.dispatch.notify_stopping();
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        let wakers: Vec<Waker> = self.shared.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Ready once no connection is left.
     pub(crate) async fn emptied(&self) {
         loop {
-            let empty = self.empty.notified();
-            if self.wakers.borrow().is_empty() {
+            let empty = self.shared.empty.notified();
+            if self.shared.wakers.borrow().is_empty() {
                 return;
             }
             empty.await;
@@ -158,12 +201,12 @@ impl Service {
 
     /// Counts a connection that is cut with a request.
     pub(crate) fn count_cut(&self) {
-        self.cut.update(|cut| cut + 1);
+        self.shared.cut.update(|cut| cut + 1);
     }
 
     /// How many were.
     pub(crate) fn cut(&self) -> usize {
-        self.cut.get()
+        self.shared.cut.get()
     }
 }
 

@@ -7,10 +7,8 @@ mod pace;
 
 use std::time::{Duration, Instant};
 
-use anywire_sys::send_queue::unsent_bytes;
-use anywire_wire::Connection;
-
 use self::pace::{Allowance, Pace};
+use crate::counters::Live;
 use crate::limits::Limits;
 
 /// What a connection waits for between two polls.
@@ -26,13 +24,11 @@ pub(crate) struct Waits {
     pub(crate) write: bool,
     /// An answer, or more of one, for a peer that has ended its direction.
     pub(crate) half_closed: bool,
-    /// The peer, to close after the last answer.
-    pub(crate) linger: bool,
 }
 
 impl Waits {
     pub(crate) const HEAD: Self =
-        Self { head: true, handler: false, body: false, write: false, half_closed: false, linger: false };
+        Self { head: true, handler: false, body: false, write: false, half_closed: false };
 }
 
 /// A deadline that has passed.
@@ -49,7 +45,22 @@ pub(crate) enum Expired {
     /// The peer took an answer slower than the least rate.
     WriteSlow,
     HalfClosed,
-    Linger,
+}
+
+impl Expired {
+    /// Counts it. Responses in place of a handler's, or for a head, are counted where they are made.
+    #[cold]
+    pub(crate) fn count(self, counters: &Live) {
+        match self {
+            Self::Head | Self::Handler => return,
+            Self::BodySilent => &counters.body_timeouts,
+            Self::BodySlow => &counters.slow_bodies,
+            Self::WriteSilent => &counters.write_timeouts,
+            Self::WriteSlow => &counters.slow_readers,
+            Self::HalfClosed => &counters.half_close_timeouts,
+        }
+        .increment();
+    }
 }
 
 /// The stopwatches of one connection while it is busy.
@@ -63,7 +74,6 @@ pub(crate) struct Timers {
     head: Duration,
     handler: Duration,
     half_closed: Duration,
-    linger: Duration,
     body: Pace,
     write: Pace,
     /// Time since the wire was last asked how much of the output the peer has taken.
@@ -78,12 +88,11 @@ impl Timers {
         let Some(before) = self.counted else { return };
         self.counted = Some(now);
         let passed = now.saturating_duration_since(before);
-        let Waits { head, handler, body, write, half_closed, linger } = self.waits;
+        let Waits { head, handler, body, write, half_closed } = self.waits;
         let stopwatches = [
             (head, &mut self.head),
             (handler, &mut self.handler),
             (half_closed, &mut self.half_closed),
-            (linger, &mut self.linger),
             (write, &mut self.since_look),
         ];
         for (runs, stopwatch) in stopwatches {
@@ -124,7 +133,6 @@ impl Timers {
             (waits.handler, limits.handler_timeout.saturating_sub(self.handler)),
             (waits.body, self.body.left(limits.body_timeout)),
             (waits.half_closed, limits.half_close_timeout.saturating_sub(self.half_closed)),
-            (waits.linger, limits.linger_timeout.saturating_sub(self.linger)),
         ];
         deadlines.into_iter().filter_map(|(waits, left)| waits.then_some(left)).min()
     }
@@ -135,9 +143,6 @@ impl Timers {
         if waits.write && self.write.left(limits.write_timeout).is_zero() {
             let silent = self.write.is_silent(limits.write_timeout);
             return Some(if silent { Expired::WriteSilent } else { Expired::WriteSlow });
-        }
-        if waits.linger && self.linger >= limits.linger_timeout {
-            return Some(Expired::Linger);
         }
         if waits.head && self.head >= limits.head_timeout {
             return Some(Expired::Head);
@@ -152,12 +157,10 @@ impl Timers {
         (waits.half_closed && self.half_closed >= limits.half_close_timeout).then_some(Expired::HalfClosed)
     }
 
-    /// Asks the wire how much of the output the peer has taken, if it is time to.
-    pub(crate) fn look(&mut self, connection: &Connection, limits: &Limits) {
+    /// Asks `unsent` how much of the written bytes is still on its way, if it is time to.
+    pub(crate) fn look(&mut self, unsent: impl FnOnce() -> Option<u64>, limits: &Limits) {
         if self.is_look_due(limits) {
-            // A wire without a descriptor has no queue behind it: the peer can read all that was written.
-            let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
-            self.looked(unsent, limits);
+            self.looked(unsent(), limits);
         }
     }
 
@@ -295,7 +298,6 @@ mod tests {
     const HANDLER: Waits = Waits { handler: true, head: false, ..Waits::HEAD };
     const BODY: Waits = Waits { body: true, head: false, ..Waits::HEAD };
     const WRITE: Waits = Waits { write: true, head: false, ..Waits::HEAD };
-    const LINGER: Waits = Waits { linger: true, head: false, ..Waits::HEAD };
 
     #[test]
     fn each_wait_has_its_own_deadline() {
@@ -306,7 +308,6 @@ mod tests {
             (BODY, 10, Expired::BodySilent),
             (WRITE, 30, Expired::WriteSilent),
             (half_closed, 10, Expired::HalfClosed),
-            (LINGER, 2, Expired::Linger),
         ];
         for (waits, seconds, what) in cases {
             assert_eq!(Scene::waiting(waits).expires(1, nothing), Some((seconds, what)), "{waits:?}");

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 
 use anywire_advice::{Chain, Message};
-use anywire_server::{Rejection, Router, Server, ServerError};
+use anywire_server::{HeaderFault, Rejection, Router, Server, ServerError};
 
 fn assert_each_cause_once(error: &(dyn Error + 'static)) {
     let chain = Chain(error).to_string();
@@ -22,9 +22,9 @@ fn assert_each_cause_once(error: &(dyn Error + 'static)) {
 #[test]
 fn rejections() {
     let json = serde_json::from_str::<u8>("{").expect_err("no number");
-    let query = serde_urlencoded::from_str::<Vec<(u8, u8)>>("a=b").expect_err("no numbers");
-    assert_each_cause_once(&Rejection::Json(json));
-    assert_each_cause_once(&Rejection::Query(query));
+    assert_each_cause_once(&Rejection::Json { path: "items[2]".to_owned(), cause: json });
+    assert_each_cause_once(&Rejection::Query(serde::de::Error::custom("no number")));
+    assert_each_cause_once(&Rejection::Header { name: "x-tenant", fault: HeaderFault::Missing });
 }
 
 #[test]

@@ -176,3 +176,23 @@ Examples:
 
 Exit codes: 0 measured, 1 no rung answered, 2 bad arguments, 23 result not written,
 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// What it plans to take. A busy machine adds to it, and so does the hand-over.
+    #[test]
+    fn quick_takes_under_forty_seconds() {
+        let Ok(Cli { command: Command::Ladder(quick), .. }) =
+            Cli::try_parse_from(["anywire", "ladder", "--quick"])
+        else {
+            panic!("the flag is known");
+        };
+        let time = quick.options().expect("its defaults are valid").time(candidates::ladder().len());
+        assert!(time < Duration::from_secs(25), "{time:?}");
+    }
+}

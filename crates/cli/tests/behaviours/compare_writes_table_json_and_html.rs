@@ -6,18 +6,14 @@ use crate::common::{anywire, stderr, stdout, text};
 fn compare_writes_table_json_and_html() {
     let dir = tempfile::tempdir().expect("a directory for the results");
     let (json, html) = (dir.path().join("compare.json"), dir.path().join("compare.html"));
-    let output = anywire(&["compare", "--quick", "--json", text(&json), "--html", text(&html)]);
+    let short = ["compare", "--quick", "--duration", "100ms"];
+    let output = anywire(&[&short[..], &["--json", text(&json), "--html", text(&html)]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
 
     let comparison = std::fs::read_to_string(&json).expect("the JSON was written");
     let comparison: serde_json::Value = serde_json::from_str(&comparison).expect("it is JSON");
     assert_eq!(comparison["schema"], "anywire.compare/1");
     assert!(comparison["host"]["cores"].is_u64(), "{comparison}");
-    // What it plans to take; a busy machine adds to it, and no test should depend on that.
-    let plan = &comparison["plan"];
-    let number = |key: &str| plan[key].as_f64().expect("a number");
-    let seconds = 5.0 * number("rounds") * (number("duration_seconds") + number("warm_up_seconds"));
-    assert!(seconds < 12.0, "{plan}");
     let rows = comparison["candidates"].as_array().expect("a list of candidates");
     let wires: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(wires, ["limit", "tcp", "unix", "stack", "shm"]);

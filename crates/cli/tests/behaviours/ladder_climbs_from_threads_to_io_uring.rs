@@ -26,18 +26,13 @@ fn known_or_noted(row: &Value, key: &str) {
 fn every_rung_has_its_row_and_its_page() {
     let dir = tempfile::tempdir().expect("a directory for the results");
     let (json, html) = (dir.path().join("ladder.json"), dir.path().join("ladder.html"));
-    let output = anywire(&["ladder", "--quick", "--json", text(&json), "--html", text(&html)]);
+    let short = ["ladder", "--quick", "--duration", "100ms"];
+    let output = anywire(&[&short[..], &["--json", text(&json), "--html", text(&html)]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let result = std::fs::read_to_string(&json).expect("the JSON was written");
     let result: Value = serde_json::from_str(&result).expect("it is JSON");
     assert_eq!(result["schema"], "anywire.ladder/1");
-    let plan = &result["plan"];
-    let number = |key: &str| plan[key].as_f64().expect("a number");
     let rows = result["rungs"].as_array().expect("a list of rungs");
-    // What it plans to take; a busy machine adds to it, and no test should depend on that.
-    let seconds =
-        rows.len() as f64 * number("rounds") * (number("duration_seconds") + 2.0 * number("warm_up_seconds"));
-    assert!(seconds < 25.0, "{plan}");
     let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
     let foreign = ["blocking", "scan", "select", "poll", "epoll", "io_uring"];
     assert_eq!(names[..6], foreign);

@@ -20,10 +20,11 @@ fn of_each_command() {
     let web = Served::demo();
     let url = web.url(&format!("/{}", long.repeat(4)));
     let service = Service::on(&format!("unixgram:{}", page(&long[..40]).display()), &["--loops", "1"]);
-    let commands: [(&str, &[&str]); 6] = [
+    let commands: [(&str, &[&str]); 7] = [
         ("compare", &["compare", "--quick", "--duration", "20ms", "--rounds", "2", "--protocols", "h1,h2"]),
         ("ladder", &["ladder", "--quick", "--duration", "20ms", "--rounds", "1"]),
-        ("ipc", &["ipc", "--duration", "2ms", "--sizes", "1,100,1k,4k,64k,1m,16m"]),
+        ("ipc", &["ipc", "--duration", "2ms", "--sizes", "1,100,1k,4k,64k,1m"]),
+        ("ipc of much", &["ipc", "--duration", "2ms", "--sizes", "16m", "--ways", "unix"]),
         ("load", &["load", &url, "--duration", "100ms", "--warm-up", "0"]),
         ("udp", &["udp", "load", &service.address, "--rate", "1000", "--duration", "100ms"]),
         (

@@ -313,7 +313,8 @@ impl Exchange {
 
     /// The connection is dead.
     fn lost(&mut self, cause: Option<io::Error>) -> Outcome {
-        if self.may_resend() {
+        // The connection may have died while it was idle.
+        if self.replayable && self.stage != Stage::Heard && self.job.may_resend() {
             return Outcome::Resend;
         }
         let (origin, sent) = (self.job.draft.origin(), self.job.sent);
@@ -327,13 +328,6 @@ impl Exchange {
             Some(source) => Error::Io { origin, phase, source, sent },
             None => Error::ClosedByPeer { origin, phase, sent },
         })
-    }
-
-    /// Whether the call may go out once more: the connection died while it was idle, and the peer cannot have seen the
-    /// request, or repeating it does no harm (RFC 9110 section 9.2.2).
-    fn may_resend(&self) -> bool {
-        let harmless = !self.job.sent || self.job.is_idempotent();
-        self.replayable && harmless && self.stage != Stage::Heard && self.job.reply.is_some()
     }
 
     /// The call, to be sent again.

@@ -20,18 +20,18 @@ impl Session {
     /// Sets what each stream waits for.
     pub(super) fn watch(&mut self, context: &LoopContext) {
         let keeps_waiting = self.link.keeps_peer_waiting();
-        if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
+        if mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting {
             // What each response waits for is another.
-            self.dirty.extend(self.streams.iter().map(|(place, _)| place));
+            self.schedule.dirty.extend(self.streams.iter().map(|(place, _)| place));
         }
-        if self.dirty.is_empty() {
+        if self.schedule.dirty.is_empty() {
             return;
         }
         // The true time, since callers' bodies may have run for long.
         let now = precise();
-        for place in mem::take(&mut self.dirty) {
+        while let Some(place) = self.schedule.dirty.pop() {
             let Some(stream) = self.streams.get_mut(place) else { continue };
-            let is_unsent = stream.ends_at > self.flushed
+            let is_unsent = stream.ends_at > self.link.output.taken()
                 || stream.upload.is_waiting()
                 || self.link.is_blocked(stream.id);
             let uploads = stream.upload.is_streaming() && matches!(stream.tunnel, Tunnel::No);
@@ -43,7 +43,7 @@ impl Session {
             };
             let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
             stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
-            self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
+            self.schedule.set_deadline(stream.watchdog.until());
         }
     }
 
@@ -53,8 +53,8 @@ impl Session {
         if self.streams.is_empty() && self.idle_until.is_none() {
             self.go_idle(now, context, until);
         }
-        let next =
-            [self.earliest, self.link.engine.next_deadline(), self.idle_until].into_iter().flatten().min();
+        let deadlines = [self.schedule.deadline, self.link.engine.next_deadline(), self.idle_until];
+        let next = deadlines.into_iter().flatten().min();
         if let Some(next) = next
             && self.timer_at.is_none_or(|at| next < at)
         {
@@ -66,13 +66,14 @@ impl Session {
     /// Begins to be idle, and frees what only a busy connection needs.
     fn go_idle(&mut self, now: Instant, context: &LoopContext, until: Instant) {
         self.idle_until = Some(clock::after(now, context.config().timeouts.idle).min(until));
-        self.earliest = None;
+        self.schedule.deadline = None;
         self.timer_at = None;
         if self.streams.capacity() > PLACES_KEPT {
             self.streams = Slab::new();
             self.places = StreamMap::default();
             self.wakers = Vec::new();
-            (self.ready, self.dirty, self.unflushed) = Default::default();
+            self.schedule.clear();
+            self.unflushed = Vec::new();
             self.events = VecDeque::new();
         }
         if self.link.output.is_empty() {

@@ -39,21 +39,20 @@ impl Session {
             }
             return;
         }
-        if self.earliest.is_some_and(|earliest| earliest <= now) {
+        if self.schedule.is_late(now) {
             self.end_overdue(now, Watchdog::overdue, context);
         }
     }
 
     /// Ends the calls that are overdue in some way.
     pub(super) fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
-        self.earliest = None;
         let mut late = Vec::new();
         for (place, stream) in &mut self.streams {
             if let Some(error) = overdue(&mut stream.watchdog, now, &stream.download, &stream.job, context) {
                 late.push((place, error));
             }
-            self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
         }
+        self.schedule.deadline = self.streams.iter().filter_map(|(_, stream)| stream.watchdog.until()).min();
         for (place, error) in late {
             // The peer may be gone without a word: the next call is better off on another connection.
             if let Error::Timeout { phase, limit, .. } = &error {
@@ -76,7 +75,7 @@ impl Session {
         context: &LoopContext,
     ) {
         let stream = self.remove(place, code);
-        if code == Code::REFUSED_STREAM && !stream.has_response {
+        if code == Code::REFUSED_STREAM && !stream.has_response() {
             return self.refuse(stream, code, context);
         }
         let error = self.reset_of(&stream, code, why);

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -10,7 +9,7 @@ use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, Stre
 use anywire_http::{BodyError, Buffer, Method};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
-use anywire_mux::{Http2, Next, Sent, StreamWaker, Streams, Woken, send};
+use anywire_mux::{Http2, Next, Schedule, Sent, Streams, send};
 use anywire_wire::Connection;
 use bytes::Bytes;
 use slab::Slab;
@@ -32,23 +31,13 @@ pub(crate) struct Session {
     pub(super) places: StreamMap<usize>,
     /// One for each place.
     pub(super) wakers: Vec<Waker>,
-    woken: Arc<Woken<usize>>,
-    /// Streams to be polled in this turn.
-    pub(super) ready: Vec<usize>,
-    /// Streams that wait for something else than before this turn.
-    pub(super) dirty: Vec<usize>,
+    pub(super) schedule: Schedule<usize>,
     /// Streams that have bytes in the output.
     pub(super) unflushed: Vec<usize>,
-    /// Bytes that the wire has taken.
-    pub(super) flushed: u64,
     /// What the pool has yet to be told.
     pub(super) events: VecDeque<Event>,
     /// What the connection's timer is set to.
     pub(super) timer_at: Option<Instant>,
-    /// When the first deadline of a stream passes, or one has that does not count any more.
-    pub(super) earliest: Option<Instant>,
-    /// The connection's window was closed when the streams' deadlines were set.
-    pub(super) keeps_waiting: bool,
     /// When the connection has been idle for too long.
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
@@ -81,15 +70,10 @@ impl Session {
             streams: Slab::new(),
             places: StreamMap::default(),
             wakers: Vec::new(),
-            woken: Arc::default(),
-            ready: Vec::new(),
-            dirty: Vec::new(),
+            schedule: Schedule::default(),
             unflushed: Vec::new(),
-            flushed: 0,
             events: VecDeque::new(),
             timer_at: None,
-            earliest: None,
-            keeps_waiting: false,
             idle_until: None,
             received_at: now,
             looked: now,
@@ -143,7 +127,7 @@ impl Session {
         let was_idle = self.streams.is_empty() && self.life == Life::Open;
         let now = precise();
         self.looked = now;
-        let is_late = self.earliest.is_some_and(|earliest| earliest <= now);
+        let is_late = self.schedule.is_late(now);
         if is_late {
             // What is read below has come too late for these, whatever the timer did.
             self.end_overdue(now, Watchdog::overdue_in_all, context);
@@ -191,8 +175,8 @@ impl Session {
     ) -> bool {
         for _ in 0..READS_IN_A_ROW_MAX {
             let all_taken = self.receive(now, context);
-            self.woken.take(&mut self.ready);
-            while let Some(place) = self.ready.pop() {
+            self.schedule.take_woken();
+            while let Some(place) = self.schedule.ready.pop() {
                 self.poll_stream(place, context);
             }
             self.transmit(context);
@@ -268,7 +252,7 @@ impl Session {
             headers: &draft.headers,
             length,
         };
-        let begins_at = self.flushed + self.link.output.len() as u64;
+        let begins_at = self.link.position();
         let id = match self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer()) {
             Ok(id) => id,
             Err(Refused::Slots) => {
@@ -295,20 +279,20 @@ impl Session {
         }
         let mut stream = Stream::new(id, job, upload, self.used, begins_at);
         stream.tunnel = tunnel;
-        stream.ends_at = self.flushed + self.link.output.len() as u64;
+        stream.ends_at = self.link.position();
         let place = self.streams.vacant_key();
         if place == self.wakers.len() {
-            self.wakers.push(StreamWaker::of(place, None, &self.woken).into());
+            self.wakers.push(self.schedule.waker(place, None).into());
         }
         // Asked only here: this is what wakes the stream when the caller leaves.
         let cx = &mut Context::from_waker(&self.wakers[place]);
         let reply = stream.job.reply.as_mut();
         if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) || is_streaming {
-            self.ready.push(place);
+            self.schedule.poll_soon(place);
         }
         self.streams.insert(stream);
         self.places.insert(id, place);
-        self.dirty.push(place);
+        self.schedule.dirty.push(place);
         self.unflushed.push(place);
     }
 
@@ -319,7 +303,7 @@ impl Session {
 
     /// Sets the task that carries it.
     pub(crate) fn set_task(&self, task: &Waker) {
-        self.woken.set_task(task);
+        self.schedule.set_task(task);
     }
 
     /// Takes all events that are there. Returns whether there are no more.
@@ -334,8 +318,11 @@ impl Session {
                         self.cancel(place);
                         continue;
                     }
-                    ended = Some(place).filter(|_| end);
-                    self.ready.extend((!end).then_some(place));
+                    if end {
+                        ended = Some(place);
+                    } else {
+                        self.schedule.poll_soon(place);
+                    }
                 }
                 Ok(Some(h2::Event::Data { id, data, end })) => {
                     let length = data.len();
@@ -345,8 +332,8 @@ impl Session {
                         let stream = &mut self.streams[place];
                         taken = stream.received(data, end);
                         ended = Some(place).filter(|_| stream.is_complete());
-                        if ended.is_none() && self.ready.last() != Some(&place) {
-                            self.ready.push(place);
+                        if ended.is_none() {
+                            self.schedule.poll_soon(place);
                         }
                     }
                     if taken > 0 {
@@ -357,12 +344,12 @@ impl Session {
                     let Some(&place) = self.places.get(&id) else { continue };
                     let stream = &mut self.streams[place];
                     stream.ended_by(fields);
-                    self.ready.push(place);
+                    self.schedule.poll_soon(place);
                 }
                 Ok(Some(h2::Event::Informational { id, .. })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].informed();
-                    self.dirty.push(place);
+                    self.schedule.dirty.push(place);
                     if self.streams[place].interim > context.config().limits.interim_responses {
                         self.too_many_interim(place, context);
                     }
@@ -379,8 +366,10 @@ impl Session {
                     return true;
                 }
             }
-            if let Some(place) = ended {
-                self.end_response(place, context);
+            if let Some(place) = ended
+                && !self.streams[place].goes_up()
+            {
+                self.complete(place, context);
             }
         }
         false
@@ -390,7 +379,7 @@ impl Session {
     fn poll_stream(&mut self, place: usize, context: &LoopContext) {
         let Some(stream) = self.streams.get_mut(place) else { return };
         let cx = &mut Context::from_waker(&self.wakers[place]);
-        self.dirty.push(place);
+        self.schedule.dirty.push(place);
         if !stream.is_complete() || matches!(stream.download, Download::Streams { .. }) {
             match stream.feed(&context.config().limits, cx) {
                 Ok(0) => {}
@@ -409,13 +398,8 @@ impl Session {
 
     /// Sends what is ready of the requests' bodies, as far as the windows and the output have room.
     fn transmit(&mut self, context: &LoopContext) {
-        while self.link.has_room()
-            && let Some((id, room)) = self.link.next_to_send()
-        {
-            let Some(&place) = self.places.get(&id) else {
-                self.link.wants_to_send(id, false);
-                continue;
-            };
+        while let Some((id, room)) = self.link.next_to_send() {
+            let Some(&place) = self.places.get(&id) else { continue };
             let upload = &mut self.streams[place].upload;
             let piece = upload.take(room);
             // Looked at before, so that the last piece says that it is.
@@ -428,22 +412,22 @@ impl Session {
     /// Sends a piece of a request's body, which has its turn, and what follows unless that is data.
     fn send(&mut self, place: usize, piece: Bytes, next: Next, context: &LoopContext) {
         let stream = &mut self.streams[place];
-        let (id, before) = (stream.id, self.link.output.len());
+        let (id, before) = (stream.id, self.link.position());
         if let Sent::Broken(source) = send(&mut self.link, id, piece, next) {
             return self.caller_fails(place, source, context);
         }
         if stream.upload.is_done() && stream.is_complete() {
             return self.complete(place, context);
         }
-        self.dirty.push(place);
-        if self.link.output.len() > before {
-            if stream.ends_at <= self.flushed {
+        self.schedule.dirty.push(place);
+        if self.link.position() > before {
+            if stream.ends_at <= self.link.output.taken() {
                 self.unflushed.push(place);
                 // What held it back was the window, which the peer has opened. Behind bytes that the wire has yet to take, more
                 // of the caller's is no progress of the peer.
                 stream.watchdog.peer_took();
             }
-            stream.ends_at = self.flushed + self.link.output.len() as u64;
+            stream.ends_at = self.link.position();
         }
     }
 
@@ -455,18 +439,17 @@ impl Session {
         if self.link.output.is_empty() {
             return;
         }
-        let (before, unsent) = (self.link.output.len(), self.link.output.unsent());
+        let (before, unsent) = (self.link.output.taken(), self.link.output.unsent());
         let polled = self.link.output.poll_flush(cx, wire);
-        let taken = before - self.link.output.len();
-        if taken > 0 || self.link.output.unsent() < unsent {
-            self.flushed += taken as u64;
-            let (flushed, streams, dirty) = (self.flushed, &mut self.streams, &mut self.dirty);
+        let taken = self.link.output.taken();
+        if taken > before || self.link.output.unsent() < unsent {
+            let Self { streams, schedule, .. } = self;
             self.unflushed.retain(|&place| {
                 let Some(stream) = streams.get_mut(place) else { return false };
-                stream.job.sent |= flushed > stream.begins_at;
+                stream.job.sent |= taken > stream.begins_at;
                 stream.watchdog.peer_took();
-                dirty.push(place);
-                stream.ends_at > flushed
+                schedule.dirty.push(place);
+                stream.ends_at > taken
             });
         }
         if let Poll::Ready(Err(error)) = polled {
@@ -480,13 +463,6 @@ impl Session {
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
         self.link.leave();
         self.flush(cx, wire);
-    }
-
-    /// All of a response has come.
-    fn end_response(&mut self, place: usize, context: &LoopContext) {
-        if !self.streams[place].goes_up() {
-            self.complete(place, context);
-        }
     }
 
     /// A response is complete, and its caller has all of it.

@@ -1,11 +1,13 @@
 //! One call on a stream: its response on the way to the caller.
 
 use std::mem;
-use std::task::{Context, Poll};
+use std::task::Context;
 
-use anywire_http::h2::{Arrived, StreamId};
+use anywire_http::h2::StreamId;
 use anywire_http::{Headers, ResponseHead, body};
 use anywire_loops::clock::{after, precise};
+use anywire_mux::{Demand, Incoming};
+use anywire_wire::Position;
 use tokio::sync::oneshot;
 
 use super::upload::Upload;
@@ -21,19 +23,14 @@ pub(crate) struct Stream {
     pub(super) upload: Upload,
     pub(super) download: Download,
     pub(super) tunnel: Tunnel,
-    arrived: Arrived,
-    trailers: Option<Headers>,
-    /// All of the response has come.
-    pub(super) ended: bool,
-    /// A frame of the response has come.
-    pub(super) has_response: bool,
+    incoming: Incoming,
     /// Interim responses so far.
     pub(super) interim: usize,
     /// The connection had carried a call before.
     pub(super) reused: bool,
     /// Where its bytes begin and end in all that the connection sends.
-    pub(super) begins_at: u64,
-    pub(super) ends_at: u64,
+    pub(super) begins_at: Position,
+    pub(super) ends_at: Position,
     pub(super) watchdog: Watchdog,
 }
 
@@ -52,17 +49,14 @@ pub(super) enum Tunnel {
 pub(super) struct Left;
 
 impl Stream {
-    pub(super) fn new(id: StreamId, job: Job, upload: Upload, reused: bool, begins_at: u64) -> Self {
+    pub(super) fn new(id: StreamId, job: Job, upload: Upload, reused: bool, begins_at: Position) -> Self {
         Self {
             id,
             job,
             upload,
             download: Download::Awaited,
             tunnel: Tunnel::No,
-            arrived: Arrived::default(),
-            trailers: None,
-            ended: false,
-            has_response: false,
+            incoming: Incoming::default(),
             interim: 0,
             reused,
             begins_at,
@@ -73,9 +67,13 @@ impl Stream {
 
     /// The peer has sent a frame of it.
     fn received_frame(&mut self) {
-        self.has_response = true;
         self.upload.settle();
         self.watchdog.peer_gave();
+    }
+
+    /// Whether a frame of the response has come.
+    pub(super) fn has_response(&self) -> bool {
+        self.interim > 0 || !self.download.is_awaited()
     }
 
     pub(super) fn informed(&mut self) {
@@ -91,7 +89,7 @@ impl Stream {
         limits: &Limits,
     ) -> Result<(), Left> {
         self.received_frame();
-        self.ended = end;
+        self.incoming.push(&[], end);
         let agrees = head.status().is_success();
         self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
         match mem::replace(&mut self.tunnel, Tunnel::No) {
@@ -110,28 +108,26 @@ impl Stream {
     /// Takes a piece of the body. Returns how much of it needs no room any more.
     pub(super) fn received(&mut self, data: &[u8], end: bool) -> usize {
         self.received_frame();
-        self.ended = end;
         if matches!(self.download, Download::Streams { .. }) {
-            self.arrived.push(data);
+            self.incoming.push(data, end);
             return 0;
         }
+        self.incoming.push(&[], end);
         self.download.data(data);
         data.len()
     }
 
     pub(super) fn ended_by(&mut self, trailers: Headers) {
         self.received_frame();
-        self.ended = true;
-        if matches!(self.download, Download::Streams { .. }) {
-            self.trailers = Some(trailers);
-        } else {
-            self.download.trailers(trailers);
+        self.incoming.end(trailers);
+        if !matches!(self.download, Download::Streams { .. }) {
+            self.give_trailers();
         }
     }
 
     /// Whether all of the response is where its caller finds it.
     pub(super) fn is_complete(&self) -> bool {
-        self.ended && self.arrived.is_empty()
+        self.incoming.is_complete()
     }
 
     /// Whether the peer's direction of another protocol has ended, and ours goes on (RFC 8441 section 5). Its caller is told.
@@ -149,28 +145,19 @@ impl Stream {
             return Err(Left);
         }
         self.download.hand_out(&mut self.job, None, limits).map_err(|()| Left)?;
-        let mut taken = 0;
-        while matches!(self.download, Download::Streams { .. }) {
-            match self.download.poll_wanted(cx) {
-                Poll::Pending => break,
-                Poll::Ready(Err(())) if matches!(self.tunnel, Tunnel::Open | Tunnel::Left) => {
-                    if matches!(mem::replace(&mut self.tunnel, Tunnel::Left), Tunnel::Open) {
-                        self.job.stream_until = Some(after(precise(), self.job.draft.read_timeout));
-                    }
-                    taken += self.arrived.clear();
-                    break;
+        let (mut taken, demand) = self.download.feed(&mut self.incoming, cx);
+        if demand == Demand::Gone {
+            match mem::replace(&mut self.tunnel, Tunnel::Left) {
+                Tunnel::Open => {
+                    self.job.stream_until = Some(after(precise(), self.job.draft.read_timeout));
                 }
-                Poll::Ready(Err(())) => return Err(Left),
-                Poll::Ready(Ok(())) => {}
+                Tunnel::Left => {}
+                Tunnel::No | Tunnel::Asked(_) => return Err(Left),
             }
-            let Some(chunk) = self.arrived.pop() else { break };
-            taken += chunk.len();
-            self.download.pass(chunk);
+            taken += self.incoming.clear();
         }
-        if self.is_complete()
-            && let Some(trailers) = self.trailers.take()
-        {
-            self.download.trailers(trailers);
+        if self.is_complete() {
+            self.give_trailers();
         }
         Ok(taken)
     }
@@ -178,24 +165,26 @@ impl Stream {
     /// Gives the caller all that has come, whether it has asked for it or not: the stream has ended, and with it the window
     /// that held the peer back. Returns whether that is all of the response.
     pub(super) fn give_all(&mut self, limits: &Limits) -> bool {
-        if !self.ended {
+        if !self.incoming.has_ended() {
             // The head may have come in the same read as the end. A caller who has left needs nothing.
             let _ = self.download.hand_out(&mut self.job, None, limits);
         }
-        while let Some(chunk) = self.arrived.pop() {
+        while let Some(chunk) = self.incoming.pop() {
             self.download.pass_anyway(chunk);
         }
-        if let Some(trailers) = self.trailers.take() {
-            self.download.trailers(trailers);
-        }
-        self.ended
+        self.give_trailers();
+        self.incoming.has_ended()
     }
 
-    /// Whether the request may go out once more: the connection is lost, and the peer cannot have seen the request, or
-    /// repeating it does no harm (RFC 9110 section 9.2.2).
+    fn give_trailers(&mut self) {
+        if let Some(trailers) = self.incoming.take_trailers() {
+            self.download.trailers(trailers);
+        }
+    }
+
+    /// Whether the call may go out once more: the connection may have died while it was idle.
     pub(super) fn may_resend(&self) -> bool {
-        let harmless = !self.job.sent || self.job.is_idempotent();
-        self.reused && harmless && !self.has_response && self.upload.is_repeatable() && self.job.is_wanted()
+        self.reused && !self.has_response() && self.upload.is_repeatable() && self.job.may_resend()
     }
 
     /// The call, to be sent once more.

@@ -21,31 +21,8 @@ pub(super) enum Upload {
     Body(Outgoing<Contained>, Kept),
 }
 
-/// What a body has given, in case the peer refuses the request unprocessed.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    bytes: Vec<u8>,
-    /// More than may be kept.
-    is_lost: bool,
-}
-
-impl Kept {
-    /// Copied: pieces would hold the buffers that they are a part of.
-    fn keep(&mut self, piece: &[u8], bytes_max: usize) {
-        if self.is_lost {
-            return;
-        }
-        if piece.len() <= bytes_max.saturating_sub(self.bytes.len()) {
-            self.bytes.extend_from_slice(piece);
-        } else {
-            self.forget();
-        }
-    }
-
-    fn forget(&mut self) {
-        *self = Self { bytes: Vec::new(), is_lost: true };
-    }
-}
+/// What a body has given, in case the peer refuses the request unprocessed. `None` if that is more than may be kept.
+type Kept = Option<Vec<u8>>;
 
 impl Upload {
     /// Takes the body of a request; and the length that its head states.
@@ -56,9 +33,9 @@ impl Upload {
         let upload = match body.as_full() {
             Some(bytes) if bytes.is_empty() => Self::Done,
             // A reference: the caller's body stays whole, to be sent once more.
-            Some(bytes) => Self::Body(Outgoing::whole(bytes.clone()), Kept::default()),
+            Some(bytes) => Self::Body(Outgoing::whole(bytes.clone()), Some(Vec::new())),
             // Though it be of no bytes: trailers may follow.
-            None => Self::Body(Outgoing::streamed(mem::take(&mut draft.body)), Kept::default()),
+            None => Self::Body(Outgoing::streamed(mem::take(&mut draft.body)), Some(Vec::new())),
         };
         (upload, length)
     }
@@ -66,7 +43,7 @@ impl Upload {
     /// What the caller sends in another protocol, and where it comes from. A peer that refuses gets none of it.
     pub(super) fn tunnel(ahead_bytes: usize) -> (Self, body::Sender) {
         let (sender, body) = Body::channel(ahead_bytes);
-        (Self::Body(Outgoing::streamed(body.into()), Kept::default()), sender)
+        (Self::Body(Outgoing::streamed(body.into()), Some(Vec::new())), sender)
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -77,14 +54,14 @@ impl Upload {
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             Self::Done => true,
-            Self::Body(_, kept) | Self::Given(kept, _) => !kept.is_lost,
+            Self::Body(_, kept) | Self::Given(kept, _) => kept.is_some(),
         }
     }
 
     /// The peer works on the request: it will not be sent once more.
     pub(super) fn settle(&mut self) {
         if let Self::Body(_, kept) | Self::Given(kept, _) = self {
-            kept.forget();
+            *kept = None;
         }
     }
 
@@ -94,14 +71,15 @@ impl Upload {
             Self::Done => {}
             Self::Body(body, kept) => {
                 if let Some(body) = body.into_source() {
-                    draft.body = body.preceded_by(kept.bytes.into());
+                    draft.body = body.preceded_by(kept.unwrap_or_default().into());
                 }
             }
-            Self::Given(kept, None) => draft.body = Contained::from(kept.bytes),
+            Self::Given(kept, None) => draft.body = Contained::from(kept.unwrap_or_default()),
             Self::Given(kept, Some(trailers)) => {
-                let (mut sender, body) = Body::channel(kept.bytes.len());
+                let bytes = kept.unwrap_or_default();
+                let (mut sender, body) = Body::channel(bytes.len());
                 // The channel is new, and its reader is here.
-                let _ = sender.try_send(kept.bytes);
+                let _ = sender.try_send(bytes);
                 sender.trailers(trailers);
                 sender.finish();
                 draft.body = Contained::from(body);
@@ -133,7 +111,9 @@ impl Upload {
         let next = body.next(|source| {
             let polled = source.poll_chunk(cx);
             if let Poll::Ready(Ok(Some(chunk))) = &polled {
-                kept.keep(chunk, kept_max);
+                // Copied: pieces would hold the buffers that they are a part of.
+                kept.take_if(|kept| chunk.len() > kept_max.saturating_sub(kept.len()));
+                kept.iter_mut().for_each(|kept| kept.extend_from_slice(chunk));
             }
             polled
         });

@@ -39,7 +39,13 @@ fn a_get_on_a_reused_connection_is_answered_on_the_second_attempt() {
 }
 
 #[test]
-fn a_put_with_its_body_is_sent_again_whole() {
+fn a_put_and_a_query_with_their_body_are_sent_again_whole() {
+    for method in [Method::PUT, Method::QUERY] {
+        is_sent_again_whole(&method);
+    }
+}
+
+fn is_sent_again_whole(method: &Method) {
     on_each_wire(|wire| {
         let (report, bodies) = mpsc::channel();
         let peer = Peer::start(wire, move |mut talk| {
@@ -53,7 +59,8 @@ fn a_put_with_its_body_is_sent_again_whole() {
         });
         let (_loops, client) = client(1, |builder| builder);
         for _ in 0..2 {
-            block_on(client.put(peer.url("/")).via(peer.via()).body("whole").send()).expect("an answer");
+            let call = client.request(method.clone(), peer.url("/")).via(peer.via()).body("whole");
+            block_on(call.send()).expect("an answer");
         }
         assert_eq!(bodies.try_iter().collect::<Vec<_>>(), [b"whole", b"whole", b"whole"]);
     });

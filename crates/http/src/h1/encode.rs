@@ -262,6 +262,25 @@ pub fn continue_100(out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+/// Appends an interim response (1xx other than 101), which the peer must be of HTTP/1.1 to take (RFC 9110 section 15.2). Fields that
+/// frame a message are left out.
+///
+/// ```
+/// use anywire_http::{Headers, StatusCode, h1::encode};
+///
+/// let mut hints = Headers::new();
+/// hints.append("link", "</style.css>; rel=preload")?;
+/// let mut out = Vec::new();
+/// encode::interim(&mut out, StatusCode::EARLY_HINTS, &hints);
+/// assert_eq!(out, b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\n");
+/// # Ok::<(), anywire_http::InvalidHeader>(())
+/// ```
+pub fn interim(out: &mut Vec<u8>, status: StatusCode, headers: &Headers) {
+    other_status_line(out, status);
+    headers.lines().write_to(out, FRAMING_FIELDS);
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Whether a response of this status never has a body: 1xx, 204, 304 (RFC 9112 section 6.3).
 #[inline]
 pub fn forbids_body(status: StatusCode) -> bool {

@@ -2,7 +2,7 @@
 
 use super::engine::Incoming;
 use super::frame::WINDOW_MAX;
-use super::stream::Half;
+use super::stream::{Half, Turn};
 use super::{Engine, StreamId};
 
 impl Engine {
@@ -25,7 +25,7 @@ impl Engine {
             assert!(stream.out_window <= i64::from(WINDOW_MAX), "a peer has too much: {stream:?}");
             unread += waits;
             open += usize::from(!stream.has_ended());
-            queued += usize::from(stream.is_queued);
+            queued += usize::from(stream.turn == Turn::Queued);
         }
         assert!(self.in_window.is_accounted(unread), "{:?}, and {unread} unread", self.in_window);
         assert!(self.in_window.is_told(), "all wait for what was read: {:?}", self.in_window);

@@ -9,7 +9,7 @@ use super::hpack::{DEFAULT_TABLE_BYTES, Encoder};
 use super::limits::Budget;
 use super::priority::{Priority, Ready};
 use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
-use super::stream::{Half, Stream, StreamMap};
+use super::stream::{Half, Stream, StreamKind, StreamMap, Turn};
 use super::window::InWindow;
 use super::{Code, Error, GoAway, Limits, MessageError, StreamId};
 use crate::h1::DecodeError;
@@ -402,11 +402,9 @@ impl Engine {
             unread: 0,
             out_window: i64::from(self.peer.window),
             left: None,
-            asks_head: false,
-            is_tunnel: false,
+            kind: StreamKind::Message,
             priority: Priority::UNSAID,
-            wants_to_send: false,
-            is_queued: false,
+            turn: Turn::Idle,
         };
         self.streams.entry(id).insert_entry(stream).into_mut()
     }
@@ -434,7 +432,7 @@ impl Engine {
             self.in_window.free(stream.unread);
             self.return_window(out);
         }
-        if stream.is_queued {
+        if stream.turn == Turn::Queued {
             self.ready.remove(id, stream.priority);
         }
         if let Incoming::Data { id: of, left, padding, .. } = self.incoming
@@ -459,9 +457,9 @@ impl Engine {
     pub(super) fn queue(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id)
             && stream.can_send()
-            && !stream.is_queued
+            && stream.turn != Turn::Queued
         {
-            stream.is_queued = true;
+            stream.turn = Turn::Queued;
             self.ready.push(id, stream.priority);
         }
     }

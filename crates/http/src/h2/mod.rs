@@ -44,7 +44,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod arrived;
 mod check;
 mod engine;
 mod error;
@@ -60,7 +59,6 @@ mod settings;
 mod stream;
 mod window;
 
-pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};
 pub use self::error::{Abuse, Code, Error, GoAway, MessageError};
 pub use self::hpack::HpackError;

@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::frame::{self, HEAD_BYTES, STREAM_ID_MAX, flag, kind};
 use super::hpack::{ENTRY_OVERHEAD_BYTES, Encoder};
 use super::settings::FRAME_BYTES_MIN;
-use super::stream::Half;
+use super::stream::{Half, StreamKind, Turn};
 use super::{Code, Engine, Protocol, StreamId};
 use crate::headers::{Kind, is_protocol};
 use crate::message::{is_host, is_scheme, is_target};
@@ -179,8 +179,7 @@ impl Engine {
         let id = StreamId(self.next_of_ours);
         self.next_of_ours += 2;
         let stream = self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
-        stream.asks_head = *parts.method == Method::HEAD;
-        stream.is_tunnel = is_connect;
+        stream.kind = StreamKind::of(parts.method);
         self.send_block(id, end, out, |encoder, out| {
             encoder.pseudo(out, b":method", parts.method.as_str().as_bytes());
             if !is_tunnel {
@@ -263,8 +262,10 @@ impl Engine {
     /// (RFC 9113 section 6.9.1): an end without data, trailers and a reset may be sent at any time.
     pub fn wants_to_send(&mut self, id: StreamId, wants: bool) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            stream.wants_to_send = wants;
-            if wants {
+            if !wants {
+                stream.leave_turn(id, &mut self.ready);
+            } else if stream.turn == Turn::Idle {
+                stream.turn = Turn::Wanted;
                 self.queue(id);
             }
         }
@@ -284,9 +285,9 @@ impl Engine {
 
     /// Whether a stream has data to send, and a window of the peer's keeps it from that.
     pub fn is_blocked(&self, id: StreamId) -> bool {
-        self.streams
-            .get(&id)
-            .is_some_and(|stream| stream.wants_to_send && (stream.out_window <= 0 || self.out_window <= 0))
+        self.streams.get(&id).is_some_and(|stream| {
+            stream.turn != Turn::Idle && (stream.out_window <= 0 || self.out_window <= 0)
+        })
     }
 
     /// Whether bodies that nobody reads leave no window for the others. What their peer does not send then is no silence of its
@@ -304,7 +305,7 @@ impl Engine {
         loop {
             let id = self.ready.pop()?;
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            stream.is_queued = false;
+            stream.turn = Turn::Wanted;
             if stream.can_send() {
                 let window = stream.out_window.min(self.out_window) as usize;
                 return Some((id, window.min(FRAME_BYTES_MIN)));
@@ -336,7 +337,7 @@ impl Engine {
         }
         self.idle_budget.earn(earned);
         if end {
-            stream.wants_to_send = false;
+            stream.leave_turn(id, &mut self.ready);
             self.end_half(id, |stream| &mut stream.outgoing, out);
         } else {
             self.queue(id);

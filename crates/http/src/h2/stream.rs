@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::frame;
-use super::priority::Priority;
+use super::priority::{Priority, Ready};
 use super::window::InWindow;
+use crate::Method;
 
 /// The number of a stream. A client's are odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,15 +67,39 @@ pub(super) struct Stream {
     pub(super) out_window: i64,
     /// What is left of the length that the peer's head states.
     pub(super) left: Option<u64>,
-    /// The request was HEAD: its response states a length, and no body follows.
-    pub(super) asks_head: bool,
-    /// It was opened by a CONNECT, and that was not refused: nothing but data is on it.
-    pub(super) is_tunnel: bool,
+    pub(super) kind: StreamKind,
     pub(super) priority: Priority,
-    /// The driver has something to send.
-    pub(super) wants_to_send: bool,
+    pub(super) turn: Turn,
+}
+
+/// What is on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamKind {
+    Message,
+    /// The response to HEAD, which states a length, and no body follows.
+    Head,
+    /// Nothing but data: it was opened by a CONNECT, and that was not refused.
+    Tunnel,
+}
+
+impl StreamKind {
+    pub(super) fn of(method: &Method) -> Self {
+        match *method {
+            Method::HEAD => Self::Head,
+            Method::CONNECT => Self::Tunnel,
+            _ => Self::Message,
+        }
+    }
+}
+
+/// Whether the driver has something to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Idle,
+    /// It has, and this has its turn now, or waits for a window.
+    Wanted,
     /// It is among those that can send.
-    pub(super) is_queued: bool,
+    Queued,
 }
 
 impl Stream {
@@ -103,9 +128,16 @@ impl Stream {
         }
     }
 
+    /// The driver has nothing to send.
+    pub(super) fn leave_turn(&mut self, id: StreamId, ready: &mut Ready) {
+        if std::mem::replace(&mut self.turn, Turn::Idle) == Turn::Queued {
+            ready.remove(id, self.priority);
+        }
+    }
+
     /// Whether it has something to send, and its window lets it.
     pub(super) fn can_send(&self) -> bool {
-        self.wants_to_send && self.outgoing == Half::Body && self.out_window > 0
+        self.turn != Turn::Idle && self.outgoing == Half::Body && self.out_window > 0
     }
 }
 

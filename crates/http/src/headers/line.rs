@@ -141,6 +141,16 @@ pub enum InvalidHeader {
         /// The size that would result.
         bytes: usize,
     },
+    /// The value could be sent, but its reader would not take it as it is meant: such as a cookie whose value holds a `;`.
+    #[error("setting the header `{name}`: {found}{help}", help = Advice(remedy))]
+    Meaning {
+        /// The field's name.
+        name: &'static str,
+        /// What is wrong.
+        found: String,
+        /// What would help.
+        remedy: &'static str,
+    },
 }
 
 /// Checks a field and gives its name, and its value without the white space around it.
@@ -162,6 +172,11 @@ fn token(text: &[u8]) -> Option<&str> {
     let is_token = !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)]);
     // A token is ASCII.
     if is_token { std::str::from_utf8(text).ok() } else { None }
+}
+
+/// Whether `text` is a token.
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    token(text).is_some()
 }
 
 /// Whether `text` is the name of a protocol, and perhaps its version, as an upgrade names it (RFC 9110 section 7.8).

@@ -354,11 +354,7 @@ impl Exchange {
     /// Ends the exchange with an error, which counts where the oldest request does.
     #[cold]
     fn fail(&mut self, kind: ErrorKind, message: impl Into<Message>) -> Ending {
-        let measured = self
-            .batches
-            .front()
-            .map_or_else(|| self.tally.is_measuring(), |batch| self.tally.belongs(batch.measured));
-        self.tally.error(measured, kind, || message);
+        self.tally.error(self.tally.is_of_measured(self.batches.front()), kind, || message);
         self.lose();
         Ending::Failed
     }
@@ -376,29 +372,15 @@ impl Exchange {
     /// Counts the requests in flight as lost with the connection.
     #[cold]
     fn lose(&mut self) {
-        let mut counts = self.tally.counts();
-        for batch in self.batches.drain(..) {
-            counts.part(self.tally.belongs(batch.measured)).unanswered_at_close += u64::from(batch.requests);
-        }
-        drop(counts);
+        self.tally.lose(self.batches.drain(..));
         self.in_flight = 0;
         self.unwritten = 0;
     }
 }
 
 impl Drop for Exchange {
-    /// At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
     fn drop(&mut self) {
-        let now = precise();
-        let mut counts = self.tally.counts();
-        for batch in &self.batches {
-            let part = counts.part(self.tally.belongs(batch.measured));
-            part.unanswered_at_end += u64::from(batch.requests);
-            let age = now.saturating_duration_since(batch.sent_at);
-            part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
-        }
-        drop(counts);
-        self.tally.open.set(self.tally.open.get() - 1);
+        self.tally.close(self.batches.iter());
     }
 }
 

@@ -17,7 +17,7 @@ use anywire_mux::{Http2, Streams};
 use anywire_wire::{Connection, Output};
 
 use crate::engine::exchange::{Ending, broke, over_limit};
-use crate::engine::tally::{Received, Tally};
+use crate::engine::tally::{Batch, Received, Tally};
 use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
 use crate::text::counted;
@@ -55,8 +55,8 @@ pub(crate) struct Session {
 
 /// A request that is on its way, and what has come of its answer.
 struct Call {
-    sent_at: Instant,
-    measured: bool,
+    /// Of one request.
+    batch: Batch,
     /// Once its head has come.
     status: Option<StatusCode>,
     bytes: u64,
@@ -66,13 +66,11 @@ struct Call {
 }
 
 /// What has come for a stream.
-#[derive(Clone, Copy)]
-enum Came {
-    Head { status: StatusCode, end: bool },
-    Data { bytes: usize, end: bool },
-    Interim,
-    End,
-    Reset { code: Code, by_peer: bool, why: Option<MessageError> },
+#[derive(Clone, Copy, Default)]
+struct Came {
+    status: Option<StatusCode>,
+    body_bytes: usize,
+    end: bool,
 }
 
 impl Session {
@@ -171,7 +169,8 @@ impl Session {
             if !is_whole {
                 self.link.wants_to_send(id, true);
             }
-            let call = Call { sent_at: now, measured, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
+            let batch = Batch { sent_at: now, requests: 1, measured };
+            let call = Call { batch, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
             self.calls.insert(id, call);
             self.is_sending = true;
             self.newest = id.get();
@@ -210,13 +209,8 @@ impl Session {
 
     /// Takes what the windows allow of the requests' bodies into the output. Whether that became full before.
     fn transmit(&mut self) -> bool {
-        while self.link.has_room()
-            && let Some((id, room)) = self.link.next_to_send()
-        {
-            let Some(call) = self.calls.get_mut(&id) else {
-                self.link.wants_to_send(id, false);
-                continue;
-            };
+        while let Some((id, room)) = self.link.next_to_send() {
+            let Some(call) = self.calls.get_mut(&id) else { continue };
             let body = &self.request.body;
             let end = body.len().min(call.body_sent + room);
             let piece = body.slice(call.body_sent..end);
@@ -266,12 +260,18 @@ impl Session {
             let before = self.link.unread();
             let (id, came) = match self.link.receive(now) {
                 Ok(Some(Event::Response { id, head, end, .. })) => {
-                    (id, Came::Head { status: head.status(), end })
+                    (id, Came { status: Some(head.status()), body_bytes: 0, end })
                 }
-                Ok(Some(Event::Data { id, data, end })) => (id, Came::Data { bytes: data.len(), end }),
-                Ok(Some(Event::Trailers { id, .. })) => (id, Came::End),
-                Ok(Some(Event::Informational { id, .. })) => (id, Came::Interim),
-                Ok(Some(Event::Reset { id, code, by_peer, why })) => (id, Came::Reset { code, by_peer, why }),
+                Ok(Some(Event::Data { id, data, end })) => {
+                    (id, Came { status: None, body_bytes: data.len(), end })
+                }
+                Ok(Some(Event::Trailers { id, .. })) => (id, Came { end: true, ..Came::default() }),
+                Ok(Some(Event::Informational { id, .. })) => (id, Came::default()),
+                Ok(Some(Event::Reset { id, code, by_peer, why })) => {
+                    (self.heard, self.uncounted) = (now, 0);
+                    self.was_reset(id, code, by_peer, why);
+                    continue;
+                }
                 Ok(Some(Event::GoAway(said))) => {
                     self.goes_away(said);
                     continue;
@@ -292,26 +292,13 @@ impl Session {
     #[inline]
     fn came(&mut self, id: StreamId, came: Came, bytes: u64, now: Instant) {
         self.heard = now;
-        if let Came::Data { bytes, .. } = came {
-            self.link.consumed(id, bytes);
-        }
+        self.link.consumed(id, came.body_bytes);
         // A stream that had waited for too long is gone.
         let Some(call) = self.calls.get_mut(&id) else { return };
         call.bytes += bytes;
-        let is_end = match came {
-            Came::Head { status, end } => {
-                call.status = Some(status);
-                end
-            }
-            Came::Data { bytes, end } => {
-                call.body_bytes += bytes as u64;
-                end
-            }
-            Came::Interim => false,
-            Came::End => true,
-            Came::Reset { code, by_peer, why } => return self.was_reset(id, code, by_peer, why),
-        };
-        if is_end {
+        call.status = came.status.or(call.status);
+        call.body_bytes += came.body_bytes as u64;
+        if came.end {
             self.answered(id, now);
         }
     }
@@ -320,7 +307,7 @@ impl Session {
     #[inline]
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
-        let Call { sent_at, measured, status, bytes, body_bytes, body_sent } = call;
+        let Call { batch: Batch { sent_at, measured, .. }, status, bytes, body_bytes, body_sent } = call;
         let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
             // Nobody reads the rest of the request (RFC 9113 section 8.1).
@@ -340,7 +327,7 @@ impl Session {
     fn was_reset(&mut self, id: StreamId, code: Code, by_peer: bool, why: Option<MessageError>) {
         let Some(call) = self.calls.remove(&id) else { return };
         let mut counts = self.tally.counts();
-        let part = counts.part(self.tally.belongs(call.measured));
+        let part = counts.part(self.tally.belongs(call.batch.measured));
         if !by_peer {
             part.reset += 1;
             part.error(ErrorKind::Parse, || match why {
@@ -352,7 +339,7 @@ impl Session {
         } else if code == Code::REFUSED_STREAM && self.goes.is_some() {
             // Behind the last stream that a `GOAWAY` names: the peer has not acted on it (RFC 9113 section 6.8).
             drop(counts);
-            self.tally.take_back(self.tally.belongs(call.measured), 1);
+            self.tally.take_back(self.tally.belongs(call.batch.measured), 1);
         } else if code == Code::REFUSED_STREAM {
             part.reset += 1;
             part.error(ErrorKind::Refused, || "the server refused a stream (REFUSED_STREAM)".to_owned());
@@ -452,7 +439,7 @@ impl Session {
                 self.connection.abort();
                 return Poll::Ready(Ending::Failed);
             }
-            let oldest = self.calls.values().map(|call| call.sent_at).chain(self.held_up).min();
+            let oldest = self.calls.values().map(|call| call.batch.sent_at).chain(self.held_up).min();
             let next = after(oldest.unwrap_or(now), timeout);
             let next = self.link.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
             self.deadline.set_at(next);
@@ -468,11 +455,11 @@ impl Session {
         let Self { link, tally, calls, .. } = self;
         let before = calls.len();
         calls.retain(|id, call| {
-            let age = now.saturating_duration_since(call.sent_at);
+            let age = now.saturating_duration_since(call.batch.sent_at);
             if age < timeout {
                 return true;
             }
-            tally.timed_out(tally.belongs(call.measured), age, 1);
+            tally.timed_out(tally.belongs(call.batch.measured), age, 1);
             link.reset(*id, Code::CANCEL);
             false
         });
@@ -489,33 +476,20 @@ impl Session {
 
     /// Whether what concerns the whole connection belongs to the measured part.
     fn is_measured(&self) -> bool {
-        let oldest = self.calls.values().min_by_key(|call| call.sent_at);
-        oldest.map_or_else(|| self.tally.is_measuring(), |call| self.tally.belongs(call.measured))
+        self.tally
+            .is_of_measured(self.calls.values().map(|call| &call.batch).min_by_key(|batch| batch.sent_at))
     }
 
     /// Counts the requests in flight as lost with the connection.
     #[cold]
     fn lose(&mut self) {
-        let mut counts = self.tally.counts();
-        for (_, call) in self.calls.drain() {
-            counts.part(self.tally.belongs(call.measured)).unanswered_at_close += 1;
-        }
+        self.tally.lose(self.calls.drain().map(|(_, call)| call.batch));
     }
 }
 
 impl Drop for Session {
-    /// At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
     fn drop(&mut self) {
-        let now = precise();
-        let mut counts = self.tally.counts();
-        for call in self.calls.values() {
-            let part = counts.part(self.tally.belongs(call.measured));
-            part.unanswered_at_end += 1;
-            let age = now.saturating_duration_since(call.sent_at);
-            part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
-        }
-        drop(counts);
-        self.tally.open.set(self.tally.open.get() - 1);
+        self.tally.close(self.calls.values().map(|call| &call.batch));
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anywire_advice::Message;
 use anywire_http::StatusCode;
 use anywire_loops::Counter;
+use anywire_loops::clock::precise;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::errors::ErrorKind;
@@ -198,6 +199,32 @@ impl Tally {
                 format!("no answer came within {} ms", self.plan.timeout.as_millis())
             });
         }
+    }
+
+    /// Whether what concerns a whole connection belongs to the measured part: as its oldest request does.
+    pub(crate) fn is_of_measured(&self, oldest: Option<&Batch>) -> bool {
+        oldest.map_or_else(|| self.is_measuring(), |batch| self.belongs(batch.measured))
+    }
+
+    /// Counts requests as lost with their connection.
+    pub(crate) fn lose(&self, in_flight: impl Iterator<Item = Batch>) {
+        let mut counts = self.counts();
+        for batch in in_flight {
+            counts.part(self.belongs(batch.measured)).unanswered_at_close += u64::from(batch.requests);
+        }
+    }
+
+    /// A connection is over. At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
+    pub(crate) fn close<'b>(&self, in_flight: impl Iterator<Item = &'b Batch>) {
+        let now = precise();
+        let mut counts = self.counts();
+        for batch in in_flight {
+            let part = counts.part(self.belongs(batch.measured));
+            part.unanswered_at_end += u64::from(batch.requests);
+            let age = now.saturating_duration_since(batch.sent_at);
+            part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
+        }
+        self.open.set(self.open.get() - 1);
     }
 
     /// Counts an answer of the measured part by its status.

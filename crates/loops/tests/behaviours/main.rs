@@ -17,6 +17,7 @@ mod loops_start_as_asked_or_not_at_all;
 mod no_hand_over_is_lost;
 mod panics_and_ends_under_load_lose_nothing;
 mod pick_keeps_to_the_present_loop;
+mod pools_run_what_blocks;
 mod shutdown_waits_and_then_cuts;
 mod tasks_can_be_aborted_or_left_alone;
 mod work_without_a_wake_up_is_looked_for;

@@ -10,7 +10,7 @@ use anywire_http::{Body, BodyError, Fault, Response, StatusCode};
 use anywire_wire::Address;
 use bytes::Bytes;
 
-use super::{Asks, Dispatch};
+use super::{Dispatch, MethodKind};
 use crate::contained::{Payload, dispose, drop_caught, text};
 use crate::context::FreeContext;
 use crate::refusal::{Refusal, RefusalKind};
@@ -25,12 +25,12 @@ impl Dispatch {
         &self,
         endpoint: EndpointId,
         response: &mut Response,
-        asks: Asks,
+        method: MethodKind,
         context: Option<&FreeContext>,
     ) {
-        if asks != Asks::Anything || !response.is_plain() || response.status.is_informational() {
+        if method != MethodKind::Other || !response.is_plain() || response.status.is_informational() {
             cold_path();
-            self.vet_other(endpoint, response, asks, context.map(FreeContext::peer));
+            self.vet_other(endpoint, response, method, context.map(FreeContext::peer));
         }
     }
 
@@ -53,8 +53,14 @@ impl Dispatch {
 
     /// Replaces a response that would break its connection by a 500, and logs one with a cause.
     #[cold]
-    fn vet_other(&self, endpoint: EndpointId, response: &mut Response, asks: Asks, peer: Option<&Address>) {
-        let answers_head = asks == Asks::Head;
+    fn vet_other(
+        &self,
+        endpoint: EndpointId,
+        response: &mut Response,
+        method: MethodKind,
+        peer: Option<&Address>,
+    ) {
+        let answers_head = method == MethodKind::Head;
         let status = response.status.as_u16();
         // A maker of the answer to HEAD may state the length of what GET gets beside no body, as with other servers.
         if answers_head
@@ -63,7 +69,7 @@ impl Dispatch {
         {
             response.body = Body::withheld(Some(length));
         }
-        if let Some(cause) = unsendable(response, asks) {
+        if let Some(cause) = unsendable(response, method) {
             let refusal = self.refuse(Some(endpoint), status, &cause, peer);
             self.replace(Some(endpoint), response, refusal);
         } else if let Some(cause) = response.cause() {
@@ -138,8 +144,29 @@ impl Dispatch {
         self.counters.concurrency_refusals.increment();
         tracing::debug!(method, route, status = 503, "a request was refused: too many are in work");
         let (status, text) = (StatusCode::SERVICE_UNAVAILABLE, "too many requests of this kind are in work");
-        let refusal = Refusal::new(RefusalKind::Concurrency, status, text).of(peer);
-        let mut response = self.word(Some(endpoint), &refusal);
+        self.try_again(endpoint, &Refusal::new(RefusalKind::Concurrency, status, text).of(peer))
+    }
+
+    /// The response to a request whose function no thread of its pool has taken, for this reason.
+    #[cold]
+    pub(crate) fn not_run(
+        &self,
+        endpoint: EndpointId,
+        kind: RefusalKind,
+        cause: &str,
+        peer: Option<&Address>,
+    ) -> Response {
+        let (method, route) = self.name(Some(endpoint));
+        let is_late = kind == RefusalKind::QueueDeadline;
+        if is_late { &self.counters.queue_deadlines } else { &self.counters.pool_refusals }.increment();
+        tracing::debug!(method, route, status = 503, cause, "a request was not given to its pool");
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        self.try_again(endpoint, &Refusal::new(kind, status, cause).of(peer))
+    }
+
+    /// The response to a request that may come again.
+    fn try_again(&self, endpoint: EndpointId, refusal: &Refusal<'_>) -> Response {
+        let mut response = self.word(Some(endpoint), refusal);
         if !response.headers.contains("retry-after") {
             let set = response.headers.append("retry-after", "1");
             debug_assert!(set.is_ok(), "a number is a value");
@@ -186,15 +213,15 @@ impl Dispatch {
     }
 
     fn name(&self, endpoint: Option<EndpointId>) -> (&str, &str) {
-        let name = endpoint.map(|endpoint| self.table.name(endpoint));
+        let name = endpoint.and_then(|endpoint| self.name_of(endpoint));
         name.map_or(("*", "(the router)"), |name| (&name.method, &name.path))
     }
 }
 
 /// Why a response would break its connection, if it would.
-fn unsendable(response: &Response, asks: Asks) -> Option<String> {
+fn unsendable(response: &Response, method: MethodKind) -> Option<String> {
     let status = response.status;
-    if asks == Asks::Tunnel && status.is_success() {
+    if method == MethodKind::Connect && status.is_success() {
         return Some(format!("the status {status} to CONNECT would promise a tunnel; send 4xx or 5xx"));
     }
     if let Some(fault) = response.fault() {
@@ -207,7 +234,7 @@ fn unsendable(response: &Response, asks: Asks) -> Option<String> {
             format!("the status {code} ends no request; send 2xx to 5xx, or 101 by accepting an `Upgrade`")
         });
     }
-    let follows = asks != Asks::Head && !encode::forbids_body(status);
+    let follows = method != MethodKind::Head && !encode::forbids_body(status);
     (follows && response.body.is_withheld())
         .then(|| "the body is withheld; that is for answers to HEAD and for 304, so send the body".to_owned())
 }

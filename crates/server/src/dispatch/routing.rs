@@ -1,5 +1,6 @@
 //! The look-up of a route within the layers of the server.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Weak;
 use std::task::Context as TaskContext;
@@ -11,17 +12,23 @@ use super::Dispatch;
 use crate::contained::Payload;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
-use crate::router::{EndpointId, Matched};
+use crate::router::{Chosen, EndpointId, Matched};
 
-/// A run that finds the route of its request, and runs the endpoint of that.
+/// A run that finds the route of its request, or chooses among handlers of a path, and runs the endpoint of that.
 pub(crate) struct Routing {
     dispatch: Weak<Dispatch>,
+    /// The number of a choice, and its endpoint. `None` to find the route.
+    among: Option<(usize, EndpointId)>,
     running: Option<(EndpointId, Slot)>,
 }
 
 impl Routing {
     pub(crate) fn new(dispatch: Weak<Dispatch>) -> Self {
-        Self { dispatch, running: None }
+        Self { dispatch, among: None, running: None }
+    }
+
+    pub(super) fn among(dispatch: Weak<Dispatch>, choice: usize, endpoint: EndpointId) -> Self {
+        Self { dispatch, among: Some((choice, endpoint)), running: None }
     }
 
     /// What runs there was polled.
@@ -34,8 +41,15 @@ impl Routing {
         response: &mut Option<Response>,
     ) {
         match polled {
-            Ok(()) if response.is_none() => self.running = Some((endpoint, slot)),
-            Ok(()) => dispatch.put_slot(endpoint, slot),
+            Ok(()) => match response {
+                None => self.running = Some((endpoint, slot)),
+                Some(response) => {
+                    dispatch.put_slot(endpoint, slot);
+                    if let Some((choice, _)) = self.among {
+                        dispatch.table.mark(choice, response);
+                    }
+                }
+            },
             Err(panic) => {
                 dispatch.drop_slot(endpoint, slot);
                 *response = Some(answer(dispatch, endpoint, panic));
@@ -55,8 +69,21 @@ impl Run for Routing {
             *response = Some(ended());
             return Ok(());
         };
-        let Matched { endpoint, params } = dispatch.table.route(request.head(), &dispatch.param_names);
-        request.set_route(endpoint, params);
+        let endpoint = match self.among {
+            None => {
+                let Matched { endpoint, params } =
+                    dispatch.table.route(request.head(), &dispatch.param_names);
+                request.set_route(endpoint, params);
+                endpoint
+            }
+            Some((choice, endpoint)) => match choose(&dispatch, choice, &mut request) {
+                Ok(endpoint) => endpoint,
+                Err(panic) => {
+                    *response = Some(answer(&dispatch, endpoint, panic));
+                    return Ok(());
+                }
+            },
+        };
         if let Some(id) = request.context_in(&dispatch.contexts) {
             dispatch.routed.set(Some((id, endpoint)));
         }
@@ -111,6 +138,20 @@ fn within<T>(dispatch: &Dispatch, endpoint: EndpointId, run: impl FnOnce() -> T)
     let ran = run();
     dispatch.work.begins(outer);
     ran
+}
+
+/// Sends a request to the handler that takes it. A guard of the program may panic.
+fn choose(dispatch: &Dispatch, choice: usize, request: &mut Request) -> thread::Result<EndpointId> {
+    catch_unwind(AssertUnwindSafe(|| match dispatch.table.choose(choice, request, &dispatch.param_names) {
+        Chosen::Same(endpoint) => {
+            request.set_endpoint(endpoint);
+            endpoint
+        }
+        Chosen::Other(Matched { endpoint, params }) => {
+            request.set_route(endpoint, params);
+            endpoint
+        }
+    }))
 }
 
 /// The response of an endpoint that has panicked.

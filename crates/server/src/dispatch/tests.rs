@@ -52,7 +52,7 @@ impl Wake for Woken {
 
 /// A request on its way.
 struct Stream {
-    run: Run,
+    run: Invocation,
     woken: Arc<Woken>,
     left: Duration,
 }
@@ -101,10 +101,10 @@ impl Session {
         let head = RequestHead::new(Method::GET, target).expect("a target");
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
-        let origin = || Origin::at("memory:test".parse().expect("an address"));
+        let peer = || Peer::at("memory:test".parse().expect("an address"));
         let mut cx = TaskContext::from_waker(&waker);
         let answered = |response: &mut Response, _| self.answered.push((id, response.status));
-        let started = self.dispatch.start(head, None, &mut self.spare, origin, answered, &mut cx);
+        let started = self.dispatch.start(head, None, &mut self.spare, peer, answered, &mut cx);
         if let Some(run) = started {
             self.streams.insert(id, Stream { run, woken, left });
         }
@@ -220,7 +220,7 @@ fn the_router_answers_at_once() {
     session.open(4, "/nowhere", Duration::MAX);
     assert_eq!(session.answered, [(4, StatusCode::NOT_FOUND)]);
     assert_eq!(session.streams.len(), 4);
-    let kept = session.dispatch.slots.iter().filter_map(Slots::take).count();
+    let kept = session.dispatch.slots.iter().filter_map(FreeSlots::take).count();
     assert_eq!(kept, 1, "by an endpoint, as any other");
 }
 

@@ -6,14 +6,16 @@ use anywire_http::Body;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use super::{FromRequest, OptionalFromRequest, Rejection};
-use crate::request::Request;
+use super::{FromRequest, OptionalFromRequest, Rejection, media};
+use crate::request::{Parts, Request};
 
 /// A JSON body in a request (as an argument) or a response (as a result).
 ///
 /// As an argument it must be the last one. A request gets 415 unless its content type is `application/json` or
-/// `application/*+json`, 413 if its body is larger than [`Limits::body_bytes`](crate::Limits::body_bytes), 400 if the text
-/// is not JSON, and 422 if the JSON has another shape than `T`. A body that is coded, such as by gzip, is a 415, too.
+/// `application/*+json`, and its character set UTF-8 if it names one; 413 if its body is larger than
+/// [`Limits::body_bytes`](crate::Limits::body_bytes); 400 if the text is not JSON and nothing else, nests deeper than 128, or holds a number
+/// that no type has; and 422 if the JSON has another shape than `T`. A body that is coded, such as by gzip, is a 415, too. The
+/// response names the part that does not fit, such as `items[2].count`, with its line and column.
 ///
 /// ```
 /// use anywire_server::{Json, Router};
@@ -31,21 +33,33 @@ impl<T: DeserializeOwned> FromRequest for Json<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request) -> Result<Self, Rejection> {
-        let found = request.headers().get("content-type").unwrap_or_default();
-        if !is_json(found) {
-            return Err(Rejection::ContentType { found: found.to_owned() });
-        }
+        media::expect(&request, "application/json", media::is_json)?;
         let limit = request.body_limit_bytes();
         let (parts, mut body) = request.into_parts();
         let bytes = body.bytes(limit).await.map_err(Rejection::Body)?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|cause| {
+        Self::of_bytes(&parts, &bytes)
+    }
+}
+
+impl<T: DeserializeOwned> Json<T> {
+    /// Reads the body of this request.
+    pub(crate) fn of_bytes(parts: &Parts, bytes: &[u8]) -> Result<Self, Rejection> {
+        serde_json::from_slice(bytes).map(Self).map_err(|cause| match parts.headers().content_coding() {
             // What is coded is no JSON.
-            parts
-                .headers()
-                .content_coding()
-                .map_or(Rejection::Json(cause), |coding| Rejection::Coded { coding })
+            Some(coding) => Rejection::Coded { coding },
+            None => Rejection::Json { path: path_to_fault::<T>(bytes), cause },
         })
     }
+}
+
+/// The way to the part that does not fit, such as `items[2].count`; empty if it is all of it. The body is read a second time:
+/// to keep track of the way costs each body, and most are right.
+#[cold]
+fn path_to_fault<T: DeserializeOwned>(json: &[u8]) -> String {
+    let mut json = serde_json::Deserializer::from_slice(json);
+    let again: Result<T, _> = serde_path_to_error::deserialize(&mut json);
+    let path = again.err().map(|error| error.path().to_string());
+    path.filter(|path| path != ".").unwrap_or_default()
 }
 
 impl<T: DeserializeOwned> OptionalFromRequest for Json<T> {
@@ -68,10 +82,12 @@ impl OptionalFromRequest for Bytes {
     }
 }
 
+/// The body as text. A character set other than UTF-8 is a 415.
 impl FromRequest for String {
     type Rejection = Rejection;
 
     async fn from_request(request: Request) -> Result<Self, Rejection> {
+        media::expect_utf8(&request)?;
         if let Some(coding) = request.headers().content_coding()
             && request.has_body()
         {
@@ -106,28 +122,4 @@ impl OptionalFromRequest for Body {
 async fn collect(request: Request) -> Result<Bytes, Rejection> {
     let limit = request.body_limit_bytes();
     request.into_body().bytes(limit).await.map_err(Rejection::Body)
-}
-
-fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
-    let Some((kind, subtype)) = essence.split_once('/') else { return false };
-    let suffix = subtype.len().checked_sub("+json".len()).and_then(|at| subtype.get(at..));
-    kind.eq_ignore_ascii_case("application")
-        && (subtype.eq_ignore_ascii_case("json")
-            || suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case("+json")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_json;
-
-    #[test]
-    fn content_types_of_json() {
-        for yes in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"] {
-            assert!(is_json(yes), "{yes}");
-        }
-        for no in ["", "text/plain", "application/jsonp", "application/x-www-form-urlencoded", "json"] {
-            assert!(!is_json(no), "{no}");
-        }
-    }
 }

@@ -1,13 +1,30 @@
 //! Extractors: a handler's arguments, taken out of the request.
 
 mod body;
+mod connection;
+mod cookies;
+#[cfg(feature = "macros")]
+mod derive;
+mod extension;
+mod fields;
+mod form;
+mod header;
+mod languages;
 mod matched_path;
+mod matrix;
+mod media;
 mod path;
+mod peer_gone;
+mod produces;
+#[cfg(feature = "protobuf")]
+mod protobuf;
 mod query;
 mod rejection;
+mod shared;
 mod state;
 #[cfg(feature = "tls")]
 mod tls;
+mod valid;
 
 use std::convert::Infallible;
 
@@ -17,8 +34,22 @@ use crate::request::{Parts, Request};
 use anywire_http::IntoResponse;
 
 pub use body::Json;
+pub use connection::PeerAddress;
+pub use cookies::Cookies;
+#[cfg(feature = "macros")]
+pub use derive::{FromRequest, FromRequestParts};
+pub use extension::Extension;
+pub use fields::FieldError;
+pub use form::Form;
+pub use header::{FromHeader, Header, HeaderFault};
+pub use languages::Languages;
 pub use matched_path::MatchedPath;
+pub use matrix::Matrix;
 pub use path::Path;
+pub use peer_gone::PeerGone;
+pub use produces::Produces;
+#[cfg(feature = "protobuf")]
+pub use protobuf::Protobuf;
 pub use query::Query;
 pub use rejection::Rejection;
 pub(crate) use rejection::status_of;
@@ -26,6 +57,9 @@ pub use state::{Needs, State};
 pub(crate) use state::{StateFactories, States, StatesId};
 #[cfg(feature = "tls")]
 pub use tls::TlsInfo;
+pub use valid::{
+    InnerValue, InvalidValue, Valid, ValidRejection, Validate, ValidationMessages, Violation, Violations,
+};
 
 /// An extractor that reads the head of a request and leaves the body alone.
 ///
@@ -51,6 +85,7 @@ pub use tls::TlsInfo;
     message = "`{Self}` cannot be taken from the head of a request",
     label = "an argument of this handler is a `{Self}`",
     note = "if `{Self}` takes the body (`Json`, `String`, `Bytes`, `Body`, `Request`), make it the last argument; only the last one can take the body",
+    note = "a struct that derives `FromRequest` may have it as its last field",
     note = "else implement `FromRequestParts` for `{Self}`, or take it as `State`, `Path` or `Query`"
 )]
 pub trait FromRequestParts: Sized {

@@ -1,12 +1,10 @@
 //! Path parameters as a value: one, a tuple in the order of the route, or a struct by name.
 
-use percent_encoding::percent_decode_str;
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
-use serde::forward_to_deserialize_any;
 use std::borrow::Cow;
-use std::fmt::Display;
 
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::fields::{self, FieldError, Plus, Reason, Value};
 use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection};
 use crate::request::Parts;
 
@@ -32,9 +30,11 @@ impl<T: DeserializeOwned> FromRequestParts for Path<T> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
-        decode(parts).map(Self).map_err(|wrong| match wrong {
-            Wrong::Value(text) => Rejection::Path(text),
-            Wrong::Route(text) => Rejection::Parameters(text),
+        let parameters = Parameters { params: parts.params(), value: None };
+        T::deserialize(parameters).map(Self).map_err(|error| match error.kind() {
+            Reason::Value(_) | Reason::NotText => Rejection::Path(error),
+            // The handler does not fit its route.
+            _ => Rejection::Parameters(error.to_string()),
         })
     }
 
@@ -50,72 +50,46 @@ impl<T: DeserializeOwned> OptionalFromRequestParts for Path<T> {
     }
 }
 
-fn decode<T: DeserializeOwned>(parts: &Parts) -> Result<T, Wrong> {
-    let values: Result<Vec<_>, Wrong> =
-        parts.params().map(|(name, value)| Ok((name, Value::new(value)?))).collect();
-    T::deserialize(Parameters(values?))
+/// All parameters of one match, still percent-encoded.
+struct Parameters<'r, P> {
+    params: P,
+    /// The one whose name was read.
+    value: Option<(&'r str, &'r str)>,
 }
 
-/// Why the parameters do not fit the handler.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum Wrong {
-    /// The value does not fit: the peer's fault.
-    #[error("{0}")]
-    Value(String),
-    /// The names or the number of the parameters do not fit: the handler's fault.
-    #[error("{0}")]
-    Route(String),
-}
-
-impl Wrong {
-    fn parameters(found: usize, taken: usize) -> Self {
-        Self::Route(format!("the route has {found} parameters, the handler takes {taken}"))
-    }
-}
-
-impl serde::de::Error for Wrong {
-    fn custom<T: Display>(message: T) -> Self {
-        Self::Value(message.to_string())
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        Self::Route(format!("the route has no parameter {field:?}, which the handler takes"))
-    }
-
-    fn unknown_field(field: &str, _: &'static [&'static str]) -> Self {
-        Self::Route(format!("the handler does not take the parameter {field:?} of the route"))
-    }
-
-    fn duplicate_field(field: &'static str) -> Self {
-        Self::Route(format!("the route has two parameters {field:?}"))
-    }
-}
-
-/// All parameters of one match.
-struct Parameters<'r>(Vec<(&'r str, Value<'r>)>);
-
-impl<'r> Parameters<'r> {
-    fn single(self) -> Result<Value<'r>, Wrong> {
-        let found = self.0.len();
-        let mut values = self.0.into_iter().map(|(_, value)| value);
-        match (values.next(), values.next()) {
-            (Some(only), None) => Ok(only),
-            (None, _) => Err(Wrong::Route("the route has no parameter".to_owned())),
-            (Some(_), Some(_)) => Err(Wrong::parameters(found, 1)),
+impl<'r, P: Iterator<Item = (&'r str, &'r str)> + Clone> Parameters<'r, P> {
+    fn single(mut self) -> Result<(&'r str, Value<'r>), FieldError> {
+        let Some((name, encoded)) = self.params.next() else { return Err(mismatch(0, 1)) };
+        match self.params.count() {
+            0 => Ok((name, decoded(name, encoded)?)),
+            more => Err(mismatch(1 + more, 1)),
         }
+    }
+}
+
+fn mismatch(found: usize, taken: usize) -> FieldError {
+    Reason::Parameters { found, taken }.into()
+}
+
+/// The value of a parameter.
+fn decoded<'r>(name: &str, encoded: &'r str) -> Result<Value<'r>, FieldError> {
+    match fields::decoded(encoded, Plus::IsPlus) {
+        Some(decoded) => Ok(Value(decoded)),
+        None => Err(FieldError::from(Reason::NotText).of(name)),
     }
 }
 
 macro_rules! single {
     ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-            self.single()?.$method(visitor)
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
+            let (name, value) = self.single()?;
+            value.$method(visitor).map_err(|error| error.of(name))
         }
     )*};
 }
 
-impl<'de> Deserializer<'de> for Parameters<'de> {
-    type Error = Wrong;
+impl<'de, P: Iterator<Item = (&'de str, &'de str)> + Clone> Deserializer<'de> for Parameters<'de, P> {
+    type Error = FieldError;
 
     single! {
         deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
@@ -124,7 +98,7 @@ impl<'de> Deserializer<'de> for Parameters<'de> {
         deserialize_byte_buf deserialize_option deserialize_identifier
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         visitor.visit_unit()
     }
 
@@ -132,7 +106,7 @@ impl<'de> Deserializer<'de> for Parameters<'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, FieldError> {
         visitor.visit_unit()
     }
 
@@ -140,19 +114,20 @@ impl<'de> Deserializer<'de> for Parameters<'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, FieldError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        visitor.visit_seq(SeqDeserializer::new(self.0.into_iter().map(|(_, value)| value)))
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
+        visitor.visit_seq(self)
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Wrong> {
-        if self.0.len() != len {
-            return Err(Wrong::parameters(self.0.len(), len));
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, FieldError> {
+        let found = self.params.clone().count();
+        match found == len {
+            true => visitor.visit_seq(self),
+            false => Err(mismatch(found, len)),
         }
-        self.deserialize_seq(visitor)
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -160,12 +135,12 @@ impl<'de> Deserializer<'de> for Parameters<'de> {
         _: &'static str,
         len: usize,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, FieldError> {
         self.deserialize_tuple(len, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        visitor.visit_map(MapDeserializer::new(self.0.into_iter()))
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
+        visitor.visit_map(self)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -173,107 +148,49 @@ impl<'de> Deserializer<'de> for Parameters<'de> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
-        self.deserialize_map(visitor)
+    ) -> Result<V::Value, FieldError> {
+        visitor.visit_map(self)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        enumeration: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
-        self.single()?.deserialize_enum(name, variants, visitor)
+    ) -> Result<V::Value, FieldError> {
+        let (name, value) = self.single()?;
+        value.deserialize_enum(enumeration, variants, visitor).map_err(|error| error.of(name))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         visitor.visit_unit()
     }
 }
 
-/// One parameter, percent-decoded.
-struct Value<'r>(Cow<'r, str>);
+impl<'de, P: Iterator<Item = (&'de str, &'de str)>> SeqAccess<'de> for Parameters<'de, P> {
+    type Error = FieldError;
 
-impl<'r> Value<'r> {
-    fn new(encoded: &'r str) -> Result<Self, Wrong> {
-        let decoded = percent_decode_str(encoded).decode_utf8();
-        decoded.map(Self).map_err(|_| wrong(format_args!("{encoded:?} is not UTF-8 after percent-decoding")))
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, FieldError> {
+        let Some((name, encoded)) = self.params.next() else { return Ok(None) };
+        seed.deserialize(decoded(name, encoded)?).map(Some).map_err(|error| error.of(name))
     }
 }
 
-macro_rules! parsed {
-    ($($method:ident $visit:ident $type:ty;)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-            let value: Result<$type, _> = self.0.parse();
-            let value = value.map_err(|_| wrong(format_args!("{:?} is no {}", self.0, stringify!($type))))?;
-            visitor.$visit(value)
-        }
-    )*};
-}
+impl<'de, P: Iterator<Item = (&'de str, &'de str)>> MapAccess<'de> for Parameters<'de, P> {
+    type Error = FieldError;
 
-impl<'de> Deserializer<'de> for Value<'de> {
-    type Error = Wrong;
-
-    parsed! {
-        deserialize_bool visit_bool bool;
-        deserialize_i8 visit_i8 i8;
-        deserialize_i16 visit_i16 i16;
-        deserialize_i32 visit_i32 i32;
-        deserialize_i64 visit_i64 i64;
-        deserialize_i128 visit_i128 i128;
-        deserialize_u8 visit_u8 u8;
-        deserialize_u16 visit_u16 u16;
-        deserialize_u32 visit_u32 u32;
-        deserialize_u64 visit_u64 u64;
-        deserialize_u128 visit_u128 u128;
-        deserialize_f32 visit_f32 f32;
-        deserialize_f64 visit_f64 f64;
-        deserialize_char visit_char char;
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, FieldError> {
+        self.value = self.params.next();
+        self.value.map(|(name, _)| seed.deserialize(Value(Cow::Borrowed(name)))).transpose()
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        match self.0 {
-            Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
-            Cow::Owned(text) => visitor.visit_string(text),
-        }
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, FieldError> {
+        let (name, encoded) = self.value.take().unwrap_or_default();
+        seed.deserialize(decoded(name, encoded)?).map_err(|error| error.of(name))
     }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Wrong> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Wrong> {
-        visitor.visit_enum(self.0.into_deserializer())
-    }
-
-    forward_to_deserialize_any! {
-        str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
-    }
-}
-
-impl<'de> IntoDeserializer<'de, Wrong> for Value<'de> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
-    }
-}
-
-fn wrong(message: impl Display) -> Wrong {
-    serde::de::Error::custom(message)
 }
 
 #[cfg(test)]
@@ -285,9 +202,8 @@ mod tests {
     use super::*;
 
     fn parse<T: DeserializeOwned>(pairs: &[(&str, &str)]) -> Result<T, String> {
-        let values =
-            pairs.iter().map(|(name, value)| (*name, Value::new(value).expect("valid in this test")));
-        T::deserialize(Parameters(values.collect())).map_err(|wrong: Wrong| wrong.to_string())
+        let parameters = Parameters { params: pairs.iter().copied(), value: None };
+        T::deserialize(parameters).map_err(|wrong| wrong.to_string())
     }
 
     #[test]
@@ -313,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        assert_eq!(parse::<u8>(&[("n", "300")]), Err("\"300\" is no u8".into()));
+        assert_eq!(parse::<u8>(&[("n", "300")]), Err("n: \"300\" is no u8".into()));
         assert_eq!(
             parse::<(u8, u8)>(&[("n", "3")]),
             Err("the route has 1 parameters, the handler takes 2".into())
@@ -322,6 +238,7 @@ mod tests {
             parse::<u8>(&[("a", "1"), ("b", "2")]),
             Err("the route has 2 parameters, the handler takes 1".into())
         );
-        assert!(Value::new("%FF").is_err());
+        let no_text = parse::<(String, String)>(&[("a", "%20"), ("b", "%FF")]);
+        assert_eq!(no_text, Err("b: it is not UTF-8 after percent-decoding".into()));
     }
 }

@@ -68,6 +68,7 @@ impl<T: 'static> FromRequestParts for State<T> {
 pub struct Needs {
     states: Vec<(TypeId, &'static str)>,
     takes_params: bool,
+    takes_matrix: bool,
 }
 
 impl Needs {
@@ -81,6 +82,11 @@ impl Needs {
         self.takes_params = true;
     }
 
+    /// Matrix parameters, which the path of the route then may have.
+    pub fn matrix(&mut self) {
+        self.takes_matrix = true;
+    }
+
     /// The needs of a value that may be absent, as path parameters may be then.
     pub(crate) fn optional(&mut self, needs: impl FnOnce(&mut Self)) {
         let takes_params = self.takes_params;
@@ -90,6 +96,10 @@ impl Needs {
 
     pub(crate) fn takes_params(&self) -> bool {
         self.takes_params
+    }
+
+    pub(crate) fn takes_matrix(&self) -> bool {
+        self.takes_matrix
     }
 
     /// The first type that is not there.

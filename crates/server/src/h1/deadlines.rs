@@ -7,12 +7,13 @@ use anywire_http::{BodyError, StatusCode};
 use anywire_wire::Connection;
 
 use super::session::{Closing, Session, Stage};
-use crate::connection::End;
+use crate::connection::{End, unsent};
 use crate::context::FreeContext;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::service::Service;
 use crate::timers::{Expired, Waits};
+use crate::upload::Upload;
 
 impl Session {
     /// Counts the time since the last poll.
@@ -34,17 +35,15 @@ impl Session {
     fn waits(&self) -> Waits {
         // All output was offered to the wire. The rest waits for the peer to take it.
         let write = !self.output.is_empty();
-        let body = self.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
+        let body = self.upload.as_ref().is_some_and(Upload::waits_for_peer);
         let half_closed = self.input_ended && !write;
         let none = Waits { write, ..Waits::default() };
         match self.stage {
-            Stage::Next if self.closing == Closing::No => Waits { head: !write, ..none },
-            Stage::Next => Waits { linger: !write, ..none },
+            Stage::Next => Waits { head: !write, ..none },
             Stage::Handling(_) => Waits { handler: !body, body, half_closed, ..none },
             Stage::Streaming { .. } => Waits { body, half_closed, ..none },
             Stage::Discarding(_) => Waits { body: !write, ..none },
             Stage::Switching(_) => none,
-            Stage::Lingering => Waits { linger: true, ..none },
         }
     }
 
@@ -57,9 +56,9 @@ impl Session {
         service: &Service,
     ) -> ControlFlow<End, bool> {
         let limits = service.limits_of(self.request.endpoint);
-        self.timers.look(connection, limits);
-        let counters = &service.counters;
+        self.timers.look(|| unsent(connection), limits);
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
+        expired.count(&service.counters);
         match expired {
             Expired::Head => self.refuse_late_head(connection, service),
             Expired::Handler => {
@@ -68,36 +67,18 @@ impl Session {
                     self.last_response(run.time_out(context), service);
                 }
             }
-            Expired::BodySilent => {
-                counters.body_timeouts.increment();
-                self.give_up_body();
-            }
-            Expired::BodySlow => {
-                counters.slow_bodies.increment();
-                self.give_up_body();
-            }
-            Expired::WriteSilent => {
-                counters.write_timeouts.increment();
-                self.end_exchanges(ExchangeEnd::PeerSlow);
-                return Break(End::Abort);
-            }
-            Expired::WriteSlow => {
-                counters.slow_readers.increment();
+            Expired::BodySilent | Expired::BodySlow => self.give_up_body(),
+            Expired::WriteSilent | Expired::WriteSlow => {
                 self.end_exchanges(ExchangeEnd::PeerSlow);
                 return Break(End::Abort);
             }
             Expired::HalfClosed => {
-                counters.half_close_timeouts.increment();
                 // A reset tells the peer that an answer it has begun to read is not whole.
                 let streams = matches!(self.stage, Stage::Streaming { .. });
                 self.closing = if streams { Closing::ByReset } else { Closing::Gracefully };
                 self.exchange.take().end_by(ExchangeEnd::HalfCloseTimeout);
                 self.drop_stage(service);
                 self.upload = None;
-            }
-            Expired::Linger => {
-                counters.linger_timeouts.increment();
-                return Break(End::Close);
             }
         }
         Continue(true)

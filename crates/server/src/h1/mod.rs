@@ -5,9 +5,10 @@
 //! the deadlines of each.
 
 mod deadlines;
-mod end;
+
 mod respond;
 mod session;
 mod upload;
+mod watch;
 
 pub(crate) use session::{Exit, Session};

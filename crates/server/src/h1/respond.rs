@@ -16,6 +16,7 @@ use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 use crate::upgrade::Continuation;
+use crate::upload::Upload;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +104,21 @@ impl Session {
             }
         }
         self.leave_upload(service);
+    }
+
+    /// Writes the interim responses that the handler sends, as far as there is room. Returns whether there were any.
+    pub(super) fn inform(&mut self, cx: &Context<'_>) -> bool {
+        let Stage::Handling(run) = &self.stage else { return false };
+        let mut any = false;
+        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
+            && let Some((status, headers)) = run.interim(cx)
+        {
+            any = true;
+            if self.request.version == Version::HTTP_11 {
+                encode::interim(self.output.buffer(), status, &headers);
+            }
+        }
+        any
     }
 
     /// Whether a pipelined request has arrived behind the current one, so that a shutdown does not end the connection yet. A peer
@@ -240,7 +256,7 @@ impl Session {
             self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;
         }
-        let refusal = match self.upload_fault() {
+        let refusal = match self.upload.as_ref().and_then(Upload::fault) {
             Some(status) => Refusal::new(RefusalKind::RequestBody, status, ""),
             None => Refusal::new(RefusalKind::ResponseBody, status, FAILED),
         };

@@ -17,10 +17,9 @@ use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestFacts;
-use super::upload::Upload;
 use crate::connection::{End, Env, agreed_protocol};
-use crate::context::{Origin, Told};
-use crate::dispatch::Run;
+use crate::context::{Peer, Watch};
+use crate::dispatch::Invocation;
 use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
@@ -28,6 +27,7 @@ use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
 use crate::upgrade::Continuation;
+use crate::upload::Upload;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
 pub(crate) struct Session {
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     /// The peer has ended its direction: there is nothing more to read.
     pub(super) input_ended: bool,
     /// Keeps the record that the peer has ended its direction, for as long as handlers may ask.
-    pub(super) gone: Option<Rc<Told>>,
+    pub(super) gone: Option<Rc<Watch>>,
     pub(super) timers: Timers,
 }
 
@@ -95,15 +95,13 @@ pub(super) enum Stage {
     /// No request: the next head is decoded.
     Next,
     /// Its handler runs.
-    Handling(Run),
+    Handling(Invocation),
     /// The body of its response streams.
     Streaming { body: Body, framing: Framing },
     /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
     Discarding(u64),
     /// Its response is 101. Once that has left, the connection goes to the continuation.
     Switching(Continuation),
-    /// The last response has left and our direction has ended. Input is discarded until the peer closes.
-    Lingering,
 }
 
 impl Session {
@@ -142,12 +140,7 @@ impl Session {
 
     /// Whether a request is under way, or the beginning of one.
     pub(crate) fn has_request(&self) -> bool {
-        let is_waiting = match self.stage {
-            Stage::Next => !self.input.is_empty(),
-            Stage::Lingering => false,
-            _ => true,
-        };
-        is_waiting || !self.output.is_empty()
+        !matches!(self.stage, Stage::Next) || !self.input.is_empty() || !self.output.is_empty()
     }
 
     /// Reads once.
@@ -185,7 +178,11 @@ impl Session {
                 return Continue(());
             }
             if self.closing != Closing::No {
-                return self.close(cx, env);
+                if self.flush(cx, env)?.is_pending() {
+                    return Continue(());
+                }
+                let is_cut = self.closing == Closing::ByReset;
+                return Break(Exit::Over(if is_cut { End::Abort } else { End::Linger }));
             }
             if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
                 return Continue(());
@@ -229,12 +226,13 @@ impl Session {
     fn answer(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         loop {
             match &mut self.stage {
-                Stage::Next | Stage::Lingering => return Continue(Poll::Ready(())),
+                Stage::Next => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
                     let polled = run.poll(env.context, cx);
                     run.follow(&mut self.request.endpoint, &mut self.exchange);
                     let mut response = match polled {
                         Poll::Ready(response) => response,
+                        Poll::Pending if self.inform(cx) => continue,
                         Poll::Pending => match self.upload(cx, env)? {
                             Poll::Ready(true) => continue,
                             Poll::Ready(false) => return self.watch(cx, env),
@@ -272,19 +270,17 @@ impl Session {
         self.timers.begin_request();
         let body = self.body(service);
         let connection = &*env.connection;
-        let origin = || Origin::of(connection);
+        let peer = || Peer::of(connection);
         if service.dispatch.is_observed() {
-            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.context, origin);
+            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.context, peer);
         }
         let answered = |response: &mut Response, endpoint| {
             self.request.endpoint = Some(endpoint);
             self.respond(response, service);
         };
-        if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+        if let Some(run) = service.dispatch.start(head, body, env.context, peer, answered, cx) {
             self.request.endpoint = Some(run.endpoint());
-            if self.exchange.is_some() {
-                service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
-            }
+            service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
             // What an earlier handler was told says nothing to this one.
             self.gone = None;
             self.stage = Stage::Handling(run);

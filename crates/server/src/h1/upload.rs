@@ -3,38 +3,14 @@
 use std::ops::ControlFlow::Continue;
 use std::task::{Context, Poll};
 
-use anywire_http::body::Sender;
 use anywire_http::h1::{Framing, RequestEvent, encode};
-use anywire_http::{Body, BodyError, StatusCode};
+use anywire_http::{Body, BodyError};
 use bytes::Bytes;
 
 use super::session::{Closing, Session, Stage, Step};
 use crate::connection::Env;
 use crate::service::Service;
-
-/// A request body on its way to its reader.
-pub(super) struct Upload {
-    /// `None` once the reader is gone.
-    pub(super) sender: Option<Sender>,
-    /// The peer waits for `100 Continue` before it sends the body.
-    awaits_continue: bool,
-    /// The reader wants more than has arrived.
-    lacks_input: bool,
-    /// The status for a body that broke off: malformed, too slow, cut short.
-    fault: Option<StatusCode>,
-}
-
-impl Upload {
-    /// Whether the reader has gone. It may still read when the response begins, as an echo does.
-    pub(super) fn is_abandoned(&self) -> bool {
-        self.sender.as_ref().is_none_or(Sender::is_closed)
-    }
-
-    /// Whether the handler waits for bytes that the peer has yet to send.
-    pub(super) fn waits_for_peer(&self) -> bool {
-        self.lacks_input && self.sender.as_ref().is_some_and(Sender::is_awaited)
-    }
-}
+use crate::upload::Upload;
 
 impl Session {
     /// The body of the current request, if it has one.
@@ -63,12 +39,7 @@ impl Session {
         }
         self.timers.received_early(self.input.len(), &service.limits);
         let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
-        self.upload = Some(Upload {
-            sender: Some(sender),
-            awaits_continue: info.expects_continue,
-            lacks_input: false,
-            fault: None,
-        });
+        self.upload = Some(Upload::new(sender, info.expects_continue));
         match info.framing.length() {
             Some(length) => body.with_length(length),
             None => body,
@@ -81,29 +52,19 @@ impl Session {
         let mut moved = false;
         loop {
             let Some(upload) = &mut self.upload else { return Continue(Poll::Ready(moved)) };
-            upload.lacks_input = false;
-            let Some(sender) = &mut upload.sender else { return Continue(Poll::Ready(moved)) };
-            match sender.poll_wanted(cx) {
-                Poll::Pending => return Continue(Poll::Ready(moved)),
-                Poll::Ready(Err(_)) => {
-                    upload.sender = None;
-                    return Continue(Poll::Ready(moved));
-                }
-                Poll::Ready(Ok(())) => {}
-            }
+            let Some(sender) = upload.poll_wanted(cx) else { return Continue(Poll::Ready(moved)) };
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
                     self.exchange.received(data.len());
-                    upload.awaits_continue = false;
                     // There is room, and a reader that has gone meanwhile shows at the next look.
                     let _ = sender.try_send(Bytes::copy_from_slice(data));
+                    upload.take_continue();
                     moved = true;
                 }
                 Ok(Some(RequestEvent::Trailers(trailers))) => sender.trailers(trailers),
                 Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
-                    if let Some(sender) = self.upload.take().and_then(|upload| upload.sender) {
-                        sender.finish();
-                    }
+                    upload.finish(None);
+                    self.upload = None;
                     return Continue(Poll::Ready(true));
                 }
                 Ok(None) if self.input_ended => {
@@ -111,7 +72,7 @@ impl Session {
                     return Continue(Poll::Ready(true));
                 }
                 Ok(None) => {
-                    if std::mem::take(&mut upload.awaits_continue) && self.input.is_empty() {
+                    if upload.take_continue() && self.input.is_empty() {
                         encode::continue_100(self.output.buffer());
                     }
                     if self.flush(cx, env)?.is_pending() {
@@ -123,7 +84,7 @@ impl Session {
                         }
                         Poll::Pending if moved => return Continue(Poll::Ready(true)),
                         Poll::Pending => {
-                            self.upload.iter_mut().for_each(|upload| upload.lacks_input = true);
+                            self.upload.iter_mut().for_each(Upload::lack_data);
                             return Continue(Poll::Pending);
                         }
                     }
@@ -141,21 +102,9 @@ impl Session {
     /// The body ends before its time: its reader is told, and the connection closes after the answer.
     pub(super) fn end_upload(&mut self, why: BodyError) {
         self.closing = Closing::Gracefully;
-        let Some(upload) = &mut self.upload else { return };
-        upload.lacks_input = false;
-        upload.fault = Some(match &why {
-            BodyError::Malformed(error) => error.status(),
-            BodyError::Timeout => StatusCode::REQUEST_TIMEOUT,
-            _ => StatusCode::BAD_REQUEST,
-        });
-        if let Some(sender) = upload.sender.take() {
-            sender.abort(why);
+        if let Some(upload) = &mut self.upload {
+            upload.abort(why);
         }
-    }
-
-    /// The status for the current request's body, if that broke off.
-    pub(super) fn upload_fault(&self) -> Option<StatusCode> {
-        self.upload.as_ref().and_then(|upload| upload.fault)
     }
 
     /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
@@ -167,12 +116,12 @@ impl Session {
         let has_begun = !self.input.is_empty();
         if streams && !upload.is_abandoned() {
             // The handler reads on while it answers. A 100 has to stand before the answer.
-            if std::mem::take(&mut upload.awaits_continue) && !has_begun {
+            if upload.take_continue() && !has_begun {
                 encode::continue_100(self.output.buffer());
             }
             return true;
         }
-        if upload.awaits_continue && !has_begun {
+        if upload.awaits_continue() && !has_begun {
             // The peer may send the body or the next request, and nothing tells them apart.
             return false;
         }

@@ -181,7 +181,7 @@ impl Inside {
 
     fn make(&self) -> Slot {
         match &self.core {
-            Core::Handler(handler) => handler.slot(),
+            Core::Handler(handler) => handler.slot(&self.owner),
             // The request sees its states already.
             Core::Layer(layer, _, inside) => layer.slot(None, Rc::clone(inside)),
             Core::Routes => Box::pin(Routing::new(Weak::clone(&self.owner.dispatch))),

@@ -22,6 +22,11 @@ impl GivenLayer {
         Self { layer: Arc::new(Typed { layer, args: PhantomData::<fn() -> Args> }), place }
     }
 
+    /// Whether both are one layer, and not two of one type.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.layer), Arc::as_ptr(&other.layer)) && self.place == other.place
+    }
+
     /// Where it was given.
     pub(crate) fn place(&self) -> &'static Location<'static> {
         self.place

@@ -12,6 +12,7 @@
 //! | [`Cors`] | lets pages of other origins call |
 //! | [`BasicAuth`], [`BearerAuth`] | 401 without a password or a token |
 //! | [`Csrf`] | 403 for what pages of other origins make a browser send |
+//! | [`Codecs`] | formats of bodies beside JSON, and code around them |
 //! | [`Problems`] | words all errors as problem documents (RFC 9457) |
 //! | [`map_request`], [`map_response`], [`map_errors`] | a function of your own, on one of the two ways |
 //!
@@ -34,13 +35,14 @@
 mod auth;
 mod body_limit;
 mod cache_control;
+mod codecs;
 mod concurrency_limit;
 mod cors;
 mod csrf;
 mod headers;
 mod map;
 mod origin;
-mod problem;
+pub(crate) mod problem;
 mod request_id;
 mod security_headers;
 mod timeout;
@@ -48,6 +50,7 @@ mod timeout;
 pub use self::auth::{BasicAuth, BearerAuth, same_secret};
 pub use self::body_limit::BodyLimit;
 pub use self::cache_control::CacheControl;
+pub use self::codecs::Codecs;
 pub use self::concurrency_limit::ConcurrencyLimit;
 pub use self::cors::Cors;
 pub use self::csrf::Csrf;

@@ -1,114 +1,32 @@
 //! Errors as problem documents.
 
+mod document;
+
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use anywire_http::{IntoResponse, Response, StaticHeader, StatusCode};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use anywire_http::accept::{Accept, MediaType};
+use anywire_http::{Headers, Response};
 
 use super::request_id::RequestId;
 use crate::layer::hook::{Hook, by_hook};
+use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::respond::Error;
 
-/// What went wrong, as a JSON document of the type `application/problem+json` (RFC 9457). A handler may return one; [`Problems`] makes
-/// one of each other error.
-///
-/// ```
-/// use anywire_http::StatusCode;
-/// use anywire_server::layers::Problem;
-///
-/// let problem = Problem::new(StatusCode::FORBIDDEN)
-///     .kind("https://shop.example/problems/out-of-credit")
-///     .detail("It costs 50, and the account has 30.")
-///     .member("balance", 30);
-/// # drop(problem);
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-#[must_use]
-pub struct Problem {
-    /// The status.
-    pub status: StatusCode,
-    /// What is wrong this time, for a person.
-    pub detail: Option<String>,
-    /// A URL that names the kind of problem; without it, the status says enough (`about:blank`).
-    pub kind: Option<String>,
-    /// The kind in words; without it, those of the status.
-    pub title: Option<String>,
-    /// What else a program may read.
-    pub members: Map<String, Value>,
-}
+pub(crate) use self::document::Carried;
 
-impl Problem {
-    /// With nothing but a status.
-    pub fn new(status: StatusCode) -> Self {
-        Self { status, detail: None, kind: None, title: None, members: Map::new() }
-    }
-
-    /// Says what is wrong this time.
-    pub fn detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
-        self
-    }
-
-    /// Names the kind of problem by a URL.
-    pub fn kind(mut self, url: impl Into<String>) -> Self {
-        self.kind = Some(url.into());
-        self
-    }
-
-    /// Says the kind in words.
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
-    }
-
-    /// Adds a member of its own. Those that RFC 9457 defines are not replaced by it.
-    pub fn member(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.members.insert(name.to_owned(), value.into());
-        self
-    }
-}
-
-/// The document, in the order in which a person reads it.
-#[derive(Serialize)]
-struct Document<'p> {
-    r#type: &'p str,
-    title: &'p str,
-    status: u16,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'p str>,
-    #[serde(flatten)]
-    members: Map<String, Value>,
-}
-
-impl IntoResponse for Problem {
-    fn into_response(mut self) -> Response {
-        for defined in ["type", "title", "status", "detail"] {
-            self.members.remove(defined);
-        }
-        let document = Document {
-            r#type: self.kind.as_deref().unwrap_or("about:blank"),
-            title: self.title.as_deref().or(self.status.canonical_reason()).unwrap_or("unknown"),
-            status: self.status.as_u16(),
-            detail: self.detail.as_deref(),
-            members: self.members,
-        };
-        match serde_json::to_vec(&document) {
-            Ok(text) => (self.status, Response::typed(&PROBLEM, text)).into_response(),
-            Err(cause) => Error::from(cause).into_response(),
-        }
-    }
-}
+pub use self::document::Problem;
 
 /// Words all errors as [`Problem`]s: responses with a status of 400 or more whose body is text or empty, such as rejections, 404, and
-/// [`Error`](crate::Error). A body of another type is the handler's own document and stays. If there are [`RequestIds`](super::RequestIds)
-/// outside of this layer, each document has the member `request_id`.
+/// [`Error`](crate::Error). A body of another type is the handler's own document and stays. A [`Problem`] gets the members that this
+/// layer adds.
+///
+/// If there are [`RequestIds`](super::RequestIds) outside of this layer, each document has the member `request_id`. A peer whose
+/// `Accept` refuses JSON, both `application/problem+json` and `application/json`, keeps the text.
 ///
 /// What the server refuses by itself reaches no layer: such as a malformed head, or a handler that is later than its limits allow.
-/// [`Server::on_refusal`](crate::Server::on_refusal) words that, and may give a [`Problem`] as well.
+/// [`Server::problems`](crate::Server::problems) words that as well.
 ///
 /// ```
 /// use anywire_server::Router;
@@ -128,6 +46,7 @@ impl IntoResponse for Problem {
 #[must_use]
 pub struct Problems {
     each: Option<Arc<Changes>>,
+    names_path: bool,
 }
 
 type Changes = dyn Fn(&mut Problem) + Send + Sync;
@@ -138,59 +57,136 @@ impl Problems {
         Self::default()
     }
 
-    /// Changes each document before it is sent, such as to name its kind.
+    /// Changes each document before it is sent, such as to name its kind. Those that are [`Problem`]s already, too: look at what they
+    /// have.
     pub fn each(mut self, change: impl Fn(&mut Problem) + Send + Sync + 'static) -> Self {
         self.each = Some(Arc::new(change));
         self
+    }
+
+    /// Names the path of the request as the member `instance`, unless there is one.
+    pub fn with_path(mut self) -> Self {
+        self.names_path = true;
+        self
+    }
+
+    /// Words what the server refuses by itself. If that is within this layer, it gets its members there.
+    pub(crate) fn word(&self, refusal: &Refusal<'_>) -> Response {
+        let mut problem = Problem::from(refusal);
+        self.change(&mut problem);
+        Carried::changed(problem)
+    }
+
+    fn change(&self, problem: &mut Problem) {
+        if let Some(change) = &self.each {
+            change(problem);
+        }
     }
 }
 
 impl fmt::Debug for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Problems").finish_non_exhaustive()
+        f.debug_struct("Problems").field("names_path", &self.names_path).finish_non_exhaustive()
     }
+}
+
+/// What is kept of a request until its response is there.
+pub(crate) struct Asked {
+    id: Option<RequestId>,
+    path: Option<Box<str>>,
+    takes_json: bool,
 }
 
 impl Hook for Problems {
     type Local = Self;
-    type Kept = Option<RequestId>;
+    type Kept = Asked;
 
     fn local(&self) -> Self::Local {
         self.clone()
     }
 
-    fn before(_: &Rc<Self>, request: &mut Request) -> Result<Option<RequestId>, Response> {
-        Ok(request.extensions().get().cloned())
+    fn before(local: &Rc<Self>, request: &mut Request) -> Result<Asked, Response> {
+        Ok(Asked {
+            id: request.extensions().get().cloned(),
+            path: local.names_path.then(|| request.path().into()),
+            takes_json: takes_json(request),
+        })
     }
 
-    fn after(local: &Rc<Self>, id: Option<RequestId>, response: &mut Response) {
-        let Some(detail) = words(response) else { return };
-        let mut problem = Problem::new(response.status);
-        problem.detail = (!detail.is_empty()).then(|| detail.to_owned());
-        if let Some(id) = id {
-            problem = problem.member("request_id", &*id);
+    fn after(local: &Rc<Self>, asked: Asked, response: &mut Response) {
+        let Some(form) = Form::of(response) else { return };
+        if form == Form::Text {
+            add_vary(&mut response.headers);
+            if !asked.takes_json {
+                return;
+            }
         }
-        if let Some(change) = &local.each {
-            change(&mut problem);
+        let (mut problem, is_changed) =
+            Carried::take_from(response).unwrap_or_else(|| (of_words(response), false));
+        if !is_changed {
+            local.change(&mut problem);
         }
-        let worded = problem.into_response();
+        if let Some(id) = asked.id {
+            problem.members.entry("request_id").or_insert_with(|| (&*id).into());
+        }
+        problem.instance = problem.instance.or(asked.path.map(Into::into));
+        let worded = problem.to_document();
         // The rest stays: fields such as `allow`, and the cause for the log.
         response.status = worded.status;
         response.body = worded.body;
         response.headers.remove("content-type");
-        response.headers.append_static(&PROBLEM);
+        response.headers.append_static(&document::TYPE);
     }
 }
 
 by_hook!(Problems, Self);
 
-/// What an error says, if it is text or nothing.
-fn words(response: &Response) -> Option<&str> {
-    let is_error = response.status.is_client_error() || response.status.is_server_error();
-    let of_type = response.headers.get("content-type");
-    let is_text = of_type.is_none_or(|of_type| of_type.starts_with("text/plain"));
-    let is_plain = is_error && is_text && !response.headers.contains("content-encoding");
-    str::from_utf8(response.body.as_full().filter(|_| is_plain)?).ok()
+/// Whether the peer takes a problem document.
+fn takes_json(request: &Request) -> bool {
+    static OFFERS: LazyLock<[MediaType; 2]> = LazyLock::new(|| {
+        ["application/problem+json", "application/json"]
+            .map(|text| MediaType::parse(text).expect("both are media types"))
+    });
+    // Most peers say nothing, or that they take anything.
+    request.headers().get_all("accept").all(|types| types == b"*/*")
+        || Accept::of(request.headers()).best(&*OFFERS).is_some()
 }
 
-static PROBLEM: StaticHeader = StaticHeader::new("content-type: application/problem+json");
+/// How a response tells an error, as far as this layer knows it.
+#[derive(PartialEq, Eq)]
+enum Form {
+    Text,
+    Document,
+}
+
+impl Form {
+    fn of(response: &Response) -> Option<Self> {
+        let is_error = response.status.is_client_error() || response.status.is_server_error();
+        if !is_error || response.body.as_full().is_none() || response.headers.contains("content-encoding") {
+            return None;
+        }
+        match response.headers.get("content-type") {
+            None => Some(Self::Text),
+            Some(of_type) if of_type.starts_with("text/plain") => Some(Self::Text),
+            Some(document::TYPE_NAME) if Carried::is_in(response) => Some(Self::Document),
+            Some(_) => None,
+        }
+    }
+}
+
+/// What the text of an error says.
+fn of_words(response: &Response) -> Problem {
+    let problem = Problem::new(response.status);
+    match response.body.as_full().and_then(|text| str::from_utf8(text).ok()) {
+        None | Some("") => problem,
+        Some(detail) => problem.detail(detail),
+    }
+}
+
+/// The peer's `Accept` decides whether it is a document.
+fn add_vary(headers: &mut Headers) {
+    if !headers.lists("vary", "accept") && !headers.lists("vary", "*") {
+        let added = headers.append("vary", "accept");
+        debug_assert!(added.is_ok(), "a valid field");
+    }
+}

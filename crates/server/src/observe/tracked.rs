@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anywire_http::{Headers, Method, RequestHead, Response, StatusCode, Version};
 use anywire_loops::clock::precise;
@@ -15,6 +15,7 @@ use anywire_wire::{Address, Position};
 use super::{Begun, Ended, ExchangeEnd, MakeObserver, Observer};
 use crate::contained::{Payload, dispose, drop_each, text};
 use crate::counters::Live;
+use crate::pooled::QueueTime;
 
 /// The observers of one loop.
 #[derive(Default)]
@@ -144,6 +145,7 @@ struct Facts {
     received_bytes: u64,
     sent_bytes: u64,
     begun_at: Instant,
+    queue_time: Option<Duration>,
     head_at: Option<Instant>,
     end: Option<ExchangeEnd>,
 }
@@ -178,15 +180,10 @@ impl Tracked {
 
     /// The head of the response was written, and its body if that is whole and follows. An earlier response, if there was one,
     /// has not left.
-    #[cold]
+    #[inline]
     pub(crate) fn responds(&mut self, response: &Response, has_body: bool) {
-        let Some(Open { facts, .. }) = self.0.as_deref_mut() else { return };
-        facts.status = Some(response.status);
-        facts.head_at = Some(precise());
-        let whole = response.body.as_full().filter(|_| has_body);
-        facts.sent_bytes = whole.map_or(0, |whole| whole.len() as u64);
-        if let Some(id) = request_id(&response.headers) {
-            facts.request_id = Some(id);
+        if let Some(open) = &mut self.0 {
+            open.facts.responds(response, has_body);
         }
     }
 
@@ -225,8 +222,21 @@ impl Facts {
             received_bytes: 0,
             sent_bytes: 0,
             begun_at: precise(),
+            queue_time: None,
             head_at: None,
             end: None,
+        }
+    }
+
+    #[cold]
+    fn responds(&mut self, response: &Response, has_body: bool) {
+        self.status = Some(response.status);
+        self.head_at = Some(precise());
+        self.queue_time = response.extensions().get().map(|QueueTime(waited)| *waited);
+        let whole = response.body.as_full().filter(|_| has_body);
+        self.sent_bytes = whole.map_or(0, |whole| whole.len() as u64);
+        if let Some(id) = request_id(&response.headers) {
+            self.request_id = Some(id);
         }
     }
 }
@@ -247,6 +257,7 @@ impl Drop for Open {
             received_bytes: facts.received_bytes,
             sent_bytes: facts.sent_bytes,
             time_to_head: facts.head_at.map(since),
+            queue_time: facts.queue_time,
             duration: since(precise()),
             end: match facts.end.unwrap_or(unsaid) {
                 ExchangeEnd::Complete if facts.status == Some(StatusCode::SWITCHING_PROTOCOLS) => {

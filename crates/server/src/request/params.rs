@@ -58,7 +58,7 @@ impl Params {
         self.0.as_ref()?.path.as_deref()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Range<usize>)> + Clone {
         self.0.iter().flat_map(|matches| {
             let ranges = matches.ranges.iter().map(|range| range.start as usize..range.end as usize);
             matches.names.iter().map(AsRef::as_ref).zip(ranges)

@@ -6,7 +6,7 @@ use anywire_http::{Body, RequestHead};
 
 use super::params::{Params, SentParams};
 use super::{Parts, Request};
-use crate::context::{Origin, Place};
+use crate::context::{Peer, Place};
 use crate::extract::StatesId;
 use crate::router::EndpointId;
 
@@ -24,9 +24,9 @@ struct Stub {
 }
 
 impl Ticket {
-    /// Where the request is from.
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.0.place.origin
+    /// Whose request it is.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.0.place.peer
     }
 }
 

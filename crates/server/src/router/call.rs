@@ -9,7 +9,7 @@ use anywire_http::{Body, Method, Request, Response, StatusCode};
 use anywire_loops::Work;
 
 use super::Router;
-use crate::context::Origin;
+use crate::context::Peer;
 use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 use crate::request::Ticket;
@@ -52,8 +52,8 @@ impl Router {
         let table = self.build().unwrap_or_else(|mistake| panic!("{mistake}"));
         let dispatch = Rc::new(Dispatch::new(Arc::new(table), &Limits::default(), Arc::default()));
         let is_head = *request.head.method() == Method::HEAD;
-        let origin = || Origin::at("memory:call".parse().expect("an address"));
-        let mut response = run(&dispatch, request, origin).await;
+        let peer = || Peer::at("memory:call".parse().expect("an address"));
+        let mut response = run(&dispatch, request, peer).await;
         if is_head
             && !response.body.is_withheld()
             && let Some(length) = response.body.length()
@@ -64,33 +64,32 @@ impl Router {
     }
 }
 
-/// Runs the handler of a request. `origin` says where it comes from, unless a handler has passed it on.
-pub(crate) async fn run(
-    dispatch: &Rc<Dispatch>,
-    request: Request,
-    origin: impl FnOnce() -> Origin,
-) -> Response {
+/// Runs the handler of a request. `peer` says whose it is, unless a handler has passed it on.
+pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl FnOnce() -> Peer) -> Response {
     let Request { head, body, .. } = request;
     let body = Some(body).filter(|body| !body.is_empty());
-    let known = head.extensions().get::<Ticket>().map(|ticket| ticket.origin().clone());
-    let origin = || known.unwrap_or_else(origin);
+    let known = head.extensions().get::<Ticket>().map(|ticket| ticket.peer().clone());
+    let peer = || known.unwrap_or_else(peer);
     let mut context = None;
-    let mut begins = Some((head, body, origin));
+    let mut begins = Some((head, body, peer));
     let mut runs = None;
     let work = Work::here();
     poll_fn(|cx| {
         let outer = work.label();
-        if let Some((head, body, origin)) = begins.take() {
+        if let Some((head, body, peer)) = begins.take() {
             let mut answer = None;
             let answered = |response: &mut Response, _| {
                 answer = Some(std::mem::replace(response, Response::new(StatusCode::OK)));
             };
-            runs = dispatch.start(head, body, &mut context, origin, answered, cx);
+            runs = dispatch.start(head, body, &mut context, peer, answered, cx);
             // What a handler does behind its call is its own again.
+            while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
             work.begins(outer);
             return answer.map_or(Poll::Pending, Poll::Ready);
         }
         let polled = runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx));
+        // Whoever called takes one response.
+        while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
         work.begins(outer);
         polled
     })

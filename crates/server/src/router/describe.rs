@@ -1,25 +1,27 @@
 //! The routes as text.
 
 use super::table::Table;
-use super::{RouteError, Router};
+use super::{RouteError, Router, Serves};
 
 impl Router {
-    /// All routes, one a line: method and path, where the handler was given, and the layers around it, the outermost first. A
+    /// All routes, one a line: method and path, where the handler was given, its [guards](crate::guards) and media types, its limits where
+    /// they are others than those of the server, the pool that it runs on if it has one, and the layers around it, the outermost first. A
     /// line `* (the router)` stands for what the router answers itself within the same layers: 404, 405 and `OPTIONS`. For the start of
     /// a program, and for a test that no route lacks a layer.
     ///
     /// ```
-    /// use anywire_server::{Next, Request, Response, Router};
+    /// use anywire_server::{Handler, Next, Request, Response, Router};
     ///
     /// async fn log(request: Request, next: Next) -> Response {
     ///     next.run(request).await
     /// }
     ///
-    /// let router = Router::new().get("/orders/{id}", async || "an order").layer(log);
+    /// let order = (async || "an order").produces("text/plain");
+    /// let router = Router::new().get("/orders/{id}", order).layer(log);
     /// let text = router.describe()?;
     /// let first = text.lines().next().unwrap_or_default();
     /// assert!(first.starts_with("GET /orders/{id} at "));
-    /// assert!(first.contains(" within log ("));
+    /// assert!(first.contains(" produces text/plain within log ("));
     /// # Ok::<(), anywire_server::RouteError>(())
     /// ```
     ///
@@ -32,12 +34,23 @@ impl Router {
 
 impl Table {
     /// All endpoints, one a line.
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let mut lines = Vec::new();
         for served in self.all_served() {
+            if matches!(served.serves, Serves::Choice(_)) {
+                continue;
+            }
             let mut line = served.name.to_string();
             if let Some(place) = served.place {
                 line.push_str(&format!(" at {place}"));
+            }
+            for part in [served.note.clone(), served.limits.to_string()] {
+                if !part.is_empty() {
+                    line.push_str(&format!(" {part}"));
+                }
+            }
+            if let Some(pool) = &served.pool {
+                line.push_str(&format!(" on the pool {}", pool.name));
             }
             let layers = served.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
             let layers: Vec<String> = layers.collect();

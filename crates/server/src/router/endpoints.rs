@@ -4,24 +4,28 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+use super::choice::Choice;
 use super::layers::{Layers, UsedLayer};
 use super::{Entry, RouteError, Scope};
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
+use crate::pooled::PoolUse;
 use crate::route_limits::{Gate, RouteLimits};
 
 /// The handlers that have passed the checks so far.
 pub(super) struct Endpoints<'r> {
+    generation: u8,
     served: Vec<Served>,
-    scopes: &'r [Scope],
+    choices: Vec<Choice>,
+    pub(super) scopes: &'r [Scope],
     pub(super) layers: Layers<'r>,
 }
 
 impl<'r> Endpoints<'r> {
     /// None so far. The layers of all routers are checked.
-    pub(super) fn new(scopes: &'r [Scope]) -> Result<Self, RouteError> {
-        Ok(Self { served: Vec::new(), scopes, layers: Layers::new(scopes)? })
+    pub(super) fn new(scopes: &'r [Scope], generation: u8) -> Result<Self, RouteError> {
+        Ok(Self { generation, served: Vec::new(), choices: Vec::new(), scopes, layers: Layers::new(scopes)? })
     }
 
     /// Adds a handler whose path has this many parameters.
@@ -35,6 +39,11 @@ impl<'r> Endpoints<'r> {
         self.add_within(within, name, entry, params)
     }
 
+    /// What the table of routes is to say of a handler.
+    pub(super) fn note(&mut self, endpoint: EndpointId, note: String) {
+        self.served[endpoint.index()].note = note;
+    }
+
     /// Adds a handler within the layers of routers that need not be its own.
     pub(super) fn add_within(
         &mut self,
@@ -43,7 +52,7 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: usize,
     ) -> Result<EndpointId, RouteError> {
-        let HandlerParts { endpoint, needs, layers, limits } = &entry.parts;
+        let HandlerParts { endpoint, needs, layers, limits, conditions: _, pool } = &entry.parts;
         if params == 0 && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
         }
@@ -55,7 +64,8 @@ impl<'r> Endpoints<'r> {
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
-        Ok(self.push(Served { serves, name, scope, layers, limits, gate, place }))
+        let (note, pool) = (String::new(), pool.clone());
+        Ok(self.push(Served { serves, name, scope, layers, limits, gate, note, pool, place }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -76,9 +86,7 @@ impl<'r> Endpoints<'r> {
     /// Adds an endpoint of the router itself, within the layers of this scope.
     pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>, scope: usize) -> EndpointId {
         let layers = self.layers.around(scope).into();
-        let serves = Serves::Handler(endpoint);
-        let (name, limits) = (RouteName::router(), RouteLimits::default());
-        self.push(Served { serves, name, scope, layers, limits, gate: None, place: None })
+        self.push(Served::of_router(Serves::Handler(endpoint), RouteName::router(), scope, layers))
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
@@ -88,20 +96,28 @@ impl<'r> Endpoints<'r> {
         }
         // Unlike those of a route, they see no path parameters.
         let layers = self.layers.add_of_route(within, 0, 0)?.into();
-        let (serves, name) = (Serves::Routes, RouteName::server());
-        let limits = RouteLimits::default();
-        Ok(Some(self.push(Served { serves, name, scope: 0, layers, limits, gate: None, place: None })))
+        Ok(Some(self.push(Served::of_router(Serves::Routes, RouteName::server(), 0, layers))))
+    }
+
+    /// Adds what chooses among other endpoints.
+    pub(super) fn add_choice(
+        &mut self,
+        name: RouteName,
+        choice: impl FnOnce(EndpointId) -> Choice,
+    ) -> EndpointId {
+        let serves = Serves::Choice(self.choices.len());
+        self.choices.push(choice(EndpointId::new(self.generation, self.served.len())));
+        self.push(Served::of_router(serves, name, 0, Box::default()))
     }
 
     fn push(&mut self, served: Served) -> EndpointId {
         self.served.push(served);
-        // Each route is some hundred bytes of a program.
-        EndpointId(self.served.len() as u32 - 1)
+        EndpointId::new(self.generation, self.served.len() - 1)
     }
 
-    /// By their [`EndpointId`]; and all layers.
-    pub(super) fn into_parts(self) -> (Vec<Served>, Vec<GivenLayer>) {
-        (self.served, self.layers.into_all())
+    /// By their [`EndpointId`]; the choices by their number; and all layers.
+    pub(super) fn into_parts(self) -> (Vec<Served>, Vec<Choice>, Vec<GivenLayer>) {
+        (self.served, self.choices, self.layers.into_all())
     }
 }
 
@@ -123,8 +139,20 @@ pub(crate) struct Served {
     pub(crate) limits: RouteLimits,
     /// If requests at once are limited.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// For the table of routes, such as its conditions.
+    pub(super) note: String,
+    /// If its handler runs on one.
+    pub(crate) pool: Option<PoolUse>,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
+}
+
+impl Served {
+    /// An endpoint of the router itself.
+    fn of_router(serves: Serves, name: RouteName, scope: usize, layers: Box<[UsedLayer]>) -> Self {
+        let (limits, note) = (RouteLimits::default(), String::new());
+        Self { serves, name, scope, layers, limits, gate: None, note, pool: None, place: None }
+    }
 }
 
 /// What an endpoint runs within its layers.
@@ -132,10 +160,12 @@ pub(crate) enum Serves {
     Handler(Arc<dyn Endpoint>),
     /// The endpoint of the route, which is looked up then.
     Routes,
+    /// One of several endpoints, as the choice of this number says.
+    Choice(usize),
 }
 
 /// The name of a handler in the log.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RouteName {
     /// The method of the route; `*` for any.
     pub(crate) method: Box<str>,
@@ -170,7 +200,8 @@ impl fmt::Display for RouteName {
     }
 }
 
-/// A handler's place among all handlers of a [`Table`](super::Table).
+/// A handler's place among all handlers of a [`Table`](super::Table), in the lower 24 bits. Above them the generation of that table, because
+/// requests outlive the routes that have answered them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EndpointId(u32);
 
@@ -178,7 +209,19 @@ impl EndpointId {
     /// Of a request that no router has matched.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
+    fn new(generation: u8, index: usize) -> Self {
+        // Each route is some hundred bytes of a program.
+        Self(u32::from(generation) << INDEX_BITS | index as u32)
+    }
+
     pub(crate) fn index(self) -> usize {
-        self.0 as usize
+        (self.0 & INDEX_MASK) as usize
+    }
+
+    pub(crate) fn generation(self) -> u8 {
+        (self.0 >> INDEX_BITS) as u8
     }
 }
+
+const INDEX_BITS: u32 = 24;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;

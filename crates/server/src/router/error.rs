@@ -6,7 +6,9 @@ use std::panic::Location;
 use anywire_advice::Advice;
 use anywire_advice::Chain;
 use anywire_http::Method;
+use anywire_http::accept::InvalidMediaType;
 
+use crate::guards::GuardFault;
 use crate::layer::LayerFault;
 
 /// Why a set of routes cannot serve. The author of the routes is at fault.
@@ -78,12 +80,12 @@ pub enum RouteError {
         /// The same segment in the syntax of this router.
         instead: String,
     },
-    /// Two handlers for the same method and path.
+    /// Two handlers for the same method and path, and the same conditions: the second would never answer.
     #[error(
         "{method} {path} has two handlers, given at {first} and at {second}{also}{help}",
         method = method.as_ref().map_or("any method of", Method::as_str),
         also = other_spelling(path, other_path),
-        help = Advice("remove one of them")
+        help = Advice("remove one of them, or give one a guard: handler.when(..)")
     )]
     Twice {
         /// The method; `None` for two handlers by [`Router::any`](crate::Router::any).
@@ -143,6 +145,90 @@ pub enum RouteError {
     NoConcurrency {
         /// Where the handler or the limits of the router were given.
         place: &'static Location<'static>,
+    },
+    /// A guard whose host, name or expression is wrong.
+    #[error("the guard `{guard}`, given at {place}, {fault}")]
+    Guard {
+        /// The guard.
+        guard: String,
+        /// Where it was given.
+        place: &'static Location<'static>,
+        /// What is wrong.
+        fault: GuardFault,
+    },
+    /// A guard looks at a variable that the path does not have.
+    #[error(
+        "the guard `{guard}`, given at {place}, looks at {{{name}}}, and {route}, given at {route_place}, has no such \
+         parameter{help}",
+        help = Advice("name a parameter of the path; a fallback has none")
+    )]
+    GuardParameter {
+        /// The guard.
+        guard: String,
+        /// Where it was given.
+        place: &'static Location<'static>,
+        /// The name of the parameter.
+        name: String,
+        /// Method and path.
+        route: String,
+        /// Where the handler was given.
+        route_place: &'static Location<'static>,
+    },
+    /// Two guards of one handler, or of the routers around it, that no request passes together.
+    #[error(
+        "no request reaches {route}: the guard `{guard}`, given at {place}, contradicts `{other}`, given at {other_place}{help}",
+        help = Advice("remove one of them, or add the handler twice, each with one of them")
+    )]
+    GuardsContradict {
+        /// Method and path.
+        route: String,
+        /// The inner guard.
+        guard: String,
+        /// Where it was given.
+        place: &'static Location<'static>,
+        /// The outer one, or the one that was given before.
+        other: String,
+        /// Where that was given.
+        other_place: &'static Location<'static>,
+    },
+    /// What a handler consumes or produces is no media type.
+    #[error("the media types given at {place} have a fault: {text:?} {fault}")]
+    MediaType {
+        /// The text, as far as it is known.
+        text: String,
+        /// Where it was given.
+        place: &'static Location<'static>,
+        /// What is wrong.
+        fault: MediaTypeFault,
+    },
+    /// A handler runs on a pool that the server does not have.
+    #[error(
+        "the handler of {route}, given at {place}, runs on the pool {pool:?}, which the server does not have{known}{help}",
+        known = known_pools(known),
+        help = Advice(format_args!("add .pool({pool:?}, PoolLimits::default()) to the server"))
+    )]
+    Pool {
+        /// Method and path.
+        route: String,
+        /// Where the handler was given.
+        place: &'static Location<'static>,
+        /// The name that it was given with.
+        pool: String,
+        /// The names of the pools that there are.
+        known: Vec<String>,
+    },
+    /// Two pools of one name.
+    #[error(
+        "there are two pools with the name {name:?}, given at {first} and at {second}{help}",
+        help = Advice("remove one of them, or give each a name of its own")
+    )]
+    PoolTwice {
+        /// The name of both.
+        name: String,
+        /// Where the first one was given.
+        first: &'static Location<'static>,
+        /// Where the second one was given.
+        second: &'static Location<'static>,
     },
     /// The settings of a layer are wrong, or contradict each other.
     #[error("the layer {name}, given at {place}, {fault}")]
@@ -261,9 +347,29 @@ impl PathFault {
     }
 }
 
+/// What is wrong with the media types that a handler consumes or produces.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MediaTypeFault {
+    /// It is malformed.
+    #[error("is malformed: {0}")]
+    Malformed(InvalidMediaType),
+    /// It is a range, which no response can have as its type.
+    #[error("is a range, and a handler produces one type{help}", help = Advice("list the types"))]
+    Range,
+    /// There is none.
+    #[error("is no media type{help}", help = Advice("name at least one"))]
+    None,
+}
+
 /// The second path, if it is written in another way.
 fn other_spelling(path: &str, other: &str) -> String {
     if path == other { String::new() } else { format!(", there as {other}, which is the same path") }
+}
+
+/// The pools that there are, if there are any.
+fn known_pools(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (it has {})", names.join(", ")) }
 }
 
 /// The router of a fallback.

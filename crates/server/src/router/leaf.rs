@@ -2,8 +2,10 @@
 
 use anywire_http::Method;
 
+use super::choice::{Candidate, Choice, Otherwise};
 use super::endpoints::{EndpointId, Endpoints, RouteName};
 use super::{Route, RouteError, own};
+use crate::conditions::GivenTypes;
 
 /// All methods of one path.
 pub(super) struct Leaf {
@@ -12,61 +14,90 @@ pub(super) struct Leaf {
     pub(super) get: EndpointId,
     /// What answers the methods that are not among these.
     other: EndpointId,
+    /// What chooses among handlers with conditions.
+    choice: Option<EndpointId>,
+    /// Of all handlers.
+    endpoints: Box<[EndpointId]>,
     pub(super) params: Vec<Box<str>>,
+    /// A handler takes matrix parameters, which the look-up then ignores.
+    pub(super) ignores_matrix: bool,
     /// The fallbacks of nested routers that come before it.
     pub(super) yields_to: Box<[EndpointId]>,
 }
 
 impl Leaf {
-    /// `normal` is the path of all these routes in its normal form.
+    /// `normal` is the path of all these routes in its normal form, and `index` the number that the leaf gets.
     pub(super) fn new(
         normal: &str,
+        index: usize,
         routes: &[&Route],
         endpoints: &mut Endpoints<'_>,
     ) -> Result<Self, RouteError> {
-        for (index, second) in routes.iter().enumerate() {
-            if let Some(first) = routes[..index].iter().find(|first| first.method == second.method) {
+        let params = param_names(normal);
+        let ignores_matrix = routes.iter().any(|route| route.entry.parts.needs.takes_matrix());
+        let mut candidates: Vec<Candidate> = Vec::with_capacity(routes.len());
+        for (place, Route { path, method, entry, redirects }) in routes.iter().enumerate() {
+            let name = method.as_ref().map_or("*", Method::as_str);
+            let name = RouteName { method: name.into(), path: path.as_str().into() };
+            let mut conditions = endpoints.conditions(&name.to_string(), entry, &params)?;
+            if *redirects {
+                conditions = conditions.guards_alone();
+            } else if *method == Some(Method::QUERY) {
+                // Of any type, and it has to say which (RFC 10008 section 2).
+                conditions.consumes.get_or_insert_with(|| GivenTypes::new("*/*", entry.place));
+            }
+            let is_same =
+                |other: &Candidate| other.method == *method && other.conditions.are_same(&conditions);
+            if let Some(first) = candidates.iter().position(is_same) {
+                let (first, second) = (routes[first], routes[place]);
                 return Err(RouteError::Twice {
-                    method: first.method.clone(),
+                    method: method.clone(),
                     path: first.path.clone(),
                     first: first.entry.place,
-                    other_path: second.path.clone(),
+                    other_path: path.clone(),
                     second: second.entry.place,
                 });
             }
-        }
-        let params = param_names(normal);
-        let named = routes.iter().filter_map(|route| route.method.as_ref());
-        let mut allow: Vec<&str> = named.map(Method::as_str).collect();
-        if allow.contains(&"GET") && !allow.contains(&"HEAD") {
-            allow.push("HEAD");
-        }
-        if !allow.contains(&"OPTIONS") {
-            allow.push("OPTIONS");
-        }
-        let mut methods = Vec::with_capacity(routes.len());
-        let mut any = None;
-        for Route { path, method, entry } in routes {
-            let name = method.as_ref().map_or("*", Method::as_str);
-            let name = RouteName { method: name.into(), path: path.as_str().into() };
             let endpoint = endpoints.add(name, entry, params.len())?;
-            match method {
-                Some(method) => methods.push((method.clone(), endpoint)),
-                None => any = Some(endpoint),
+            endpoints
+                .note(endpoint, if *redirects { "redirects".to_owned() } else { conditions.to_string() });
+            candidates.push(Candidate { method: method.clone(), conditions, endpoint });
+        }
+        let all = candidates.iter().map(|candidate| candidate.endpoint).collect();
+        let scope = endpoints.layers.common(routes.iter().map(|route| route.entry.scope));
+        let allow = own::allow(candidates.iter().filter_map(|candidate| candidate.method.as_ref()));
+        let mut direct: Vec<(Option<Method>, Option<EndpointId>)> = Vec::new();
+        for Candidate { method, .. } in &candidates {
+            if direct.iter().all(|(of, _)| of != method) {
+                direct.push((method.clone(), alone(&candidates, method.as_ref())));
             }
         }
-        let other = any.unwrap_or_else(|| {
-            let scope = endpoints.layers.common(routes.iter().map(|route| route.entry.scope));
-            endpoints.add_own(own::other_method(allow.join(", ")), scope)
+        let has_conditions = candidates.iter().any(|candidate| !candidate.conditions.are_none());
+        let choice = has_conditions.then(|| {
+            let refused = endpoints.add_own(own::refused(), scope);
+            let name = RouteName { method: "*".into(), path: routes[0].path.as_str().into() };
+            endpoints
+                .add_choice(name, |_| Choice::new(candidates, Otherwise::Unknown { leaf: index, refused }))
         });
-        let mut leaf = Self { methods, get: other, other, params, yields_to: Box::default() };
+        let any =
+            direct.iter().find_map(|(method, endpoint)| method.is_none().then_some(*endpoint)).flatten();
+        // What a choice says of other methods depends on whose conditions hold.
+        let other = any
+            .or(choice)
+            .unwrap_or_else(|| endpoints.add_own(own::other_method(allow.unwrap_or_default()), scope));
+        let of_method =
+            |(method, endpoint): (Option<Method>, Option<EndpointId>)| Some((method?, endpoint.or(choice)?));
+        let methods = direct.into_iter().filter_map(of_method).collect();
+        let yields_to = Box::default();
+        let mut leaf =
+            Self { methods, get: other, other, choice, endpoints: all, params, ignores_matrix, yields_to };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }
 
     /// All that answer this path.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
-        self.methods.iter().map(|(_, endpoint)| *endpoint).chain([self.other])
+        self.endpoints.iter().copied().chain([self.other]).chain(self.choice)
     }
 
     #[inline]
@@ -80,6 +111,13 @@ impl Leaf {
         let otherwise = if *method == Method::HEAD { self.get } else { self.other };
         own.map_or(otherwise, |(_, endpoint)| *endpoint)
     }
+}
+
+/// The handler of a method if it has neither conditions nor others beside it.
+fn alone(candidates: &[Candidate], method: Option<&Method>) -> Option<EndpointId> {
+    let mut of_method = candidates.iter().filter(|candidate| candidate.method.as_ref() == method);
+    let first = of_method.next().filter(|first| first.conditions.are_none())?;
+    of_method.next().is_none().then_some(first.endpoint)
 }
 
 /// The names between braces of a path in normal form, in order: `/a/{b}/{*c}` has `b` and `c`.

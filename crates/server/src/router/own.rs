@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
 use crate::handler::{Endpoint, endpoint};
+use crate::layers::Problem;
 use crate::request::Request;
 
 /// To a path that no route has.
@@ -15,7 +16,7 @@ pub(super) fn unknown_path() -> Arc<dyn Endpoint> {
             // A question about the server as a whole (RFC 9110 section 9.3.7).
             return Response::new(StatusCode::NO_CONTENT);
         }
-        (StatusCode::NOT_FOUND, "nothing is here").into_response()
+        (StatusCode::NOT_FOUND, NOTHING).into_response()
     })
 }
 
@@ -27,16 +28,94 @@ pub(super) fn no_tunnel() -> Arc<dyn Endpoint> {
 /// To a method that the routes of a path do not have. `allow` lists those that they have.
 pub(super) fn other_method(allow: String) -> Arc<dyn Endpoint> {
     let allow: Arc<str> = allow.into();
-    endpoint(async move |request: Request| {
-        let mut response = match request.method() {
-            &Method::OPTIONS => Response::new(StatusCode::NO_CONTENT),
-            method => {
-                let message = format!("this path does not answer {method}, it answers {allow}");
-                (StatusCode::METHOD_NOT_ALLOWED, message).into_response()
-            }
+    endpoint(async move |method: Method| to_other_method(&method, &allow))
+}
+
+/// The methods of a path as the field `Allow` lists them. `None` if there are none.
+pub(super) fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> Option<String> {
+    let mut allow: Vec<&str> = Vec::new();
+    for method in methods.map(Method::as_str) {
+        if !allow.contains(&method) {
+            allow.push(method);
+        }
+    }
+    if allow.is_empty() {
+        return None;
+    }
+    if allow.contains(&"GET") && !allow.contains(&"HEAD") {
+        allow.push("HEAD");
+    }
+    if !allow.contains(&"OPTIONS") {
+        allow.push("OPTIONS");
+    }
+    Some(allow.join(", "))
+}
+
+fn to_other_method(method: &Method, allow: &str) -> Response {
+    let mut response = match *method {
+        Method::OPTIONS => Response::new(StatusCode::NO_CONTENT),
+        _ => {
+            let message = format!("this path does not answer {method}, it answers {allow}");
+            listing(StatusCode::METHOD_NOT_ALLOWED, message, "allowed", allow)
+        }
+    };
+    set(&mut response, "allow", allow);
+    response
+}
+
+/// Why none of the handlers of a path takes a request. Travels among its extensions to what words the response, so that layers are around
+/// that.
+#[derive(Debug, Clone)]
+pub(super) enum Refused {
+    /// It has another method than those that would be answered.
+    Method { allow: String },
+    /// Its content has another media type than those that are taken.
+    ContentType { takes: String },
+    /// It accepts none of the media types that are offered.
+    Accept { offers: String },
+}
+
+/// To a request that the conditions of all handlers of its path have refused.
+pub(super) fn refused() -> Arc<dyn Endpoint> {
+    endpoint(async |mut request: Request| {
+        let Some(refused) = request.extensions_mut().remove::<Refused>() else {
+            // A layer has replaced the request.
+            return (StatusCode::NOT_FOUND, NOTHING).into_response();
         };
-        let set = response.headers.append("allow", &*allow);
-        debug_assert!(set.is_ok(), "methods are tokens");
-        response
+        match refused {
+            Refused::Method { allow } => to_other_method(request.method(), &allow),
+            Refused::ContentType { takes } => {
+                let found = request.headers().get("content-type").unwrap_or("of no stated type").to_owned();
+                let message = format!("the content is {found}, this path takes {takes}");
+                let mut response = listing(StatusCode::UNSUPPORTED_MEDIA_TYPE, message, "supported", &takes);
+                // RFC 9110 section 15.5.16, RFC 5789 section 3.1, and Linked Data Platform section 7.1.
+                set(&mut response, "accept", &takes);
+                match *request.method() {
+                    Method::PATCH => set(&mut response, "accept-patch", &takes),
+                    Method::POST => set(&mut response, "accept-post", &takes),
+                    // RFC 10008 section 3.
+                    Method::QUERY => set(&mut response, "accept-query", &takes),
+                    _ => {}
+                }
+                response
+            }
+            Refused::Accept { offers } => {
+                let message = format!("this path offers {offers}, of which none is acceptable");
+                listing(StatusCode::NOT_ACCEPTABLE, message, "available", &offers)
+            }
+        }
     })
 }
+
+/// A refusal whose problem document has this list as a member.
+fn listing(status: StatusCode, message: String, member: &str, list: &str) -> Response {
+    let items: Vec<&str> = list.split(", ").collect();
+    Problem::new(status).detail(message).member(member, items).into_text()
+}
+
+fn set(response: &mut Response, name: &str, value: &str) {
+    let set = response.headers.append(name, value);
+    debug_assert!(set.is_ok(), "tokens and media types are values");
+}
+
+pub(super) const NOTHING: &str = "nothing is here";

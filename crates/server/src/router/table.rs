@@ -4,35 +4,41 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use anywire_http::{Method, RequestHead};
+use anywire_http::{Method, RequestHead, Response};
+use anywire_loops::Pool;
 
-use super::endpoints::{EndpointId, Endpoints, RouteName, Served};
-use super::layers::{Layers, UsedLayer};
+use super::choice::{Choice, Otherwise, Outcome};
+use super::endpoints::{EndpointId, Endpoints, RouteName, Served, Serves};
+use super::fallbacks::Fallbacks;
+use super::layers::UsedLayer;
 use super::leaf::Leaf;
+use super::matrix::Bare;
+use super::pools::counts_from_arrival;
 use super::tree::Tree;
-use super::{Fallback, Route, RouteError, Router, Scope, own, path};
+use super::{Route, RouteError, Router, own, path};
 use crate::contained::drop_each;
 use crate::extract::{StateFactories, States, StatesId};
 use crate::layer::GivenLayer;
-use crate::request::Params;
+use crate::request::{Params, Request};
 
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
-        self.build_within(&[])
+        self.build_within(&[], 0)
     }
 
-    /// Checks everything and builds the tree, within the layers of a server.
-    pub(crate) fn build_within(&self, around: &[GivenLayer]) -> Result<Table, RouteError> {
+    /// Checks everything and builds the tree, within the layers of a server, as its table of this generation.
+    pub(crate) fn build_within(&self, around: &[GivenLayer], generation: u8) -> Result<Table, RouteError> {
         self.check_layers_wrap()?;
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
         let mut tree = Tree::new();
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
-        let mut endpoints = Endpoints::new(&self.scopes)?;
+        let mut endpoints = Endpoints::new(&self.scopes, generation)?;
         let mut literals = Vec::new();
-        for (normal, routes) in self.by_path()? {
-            let leaf = Leaf::new(&normal, &routes, &mut endpoints)?;
+        let redirects = self.redirects();
+        for (normal, routes) in by_path(self.routes.iter().chain(&redirects))? {
+            let leaf = Leaf::new(&normal, leaves.len(), &routes, &mut endpoints)?;
             if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
                 literals.push(Literal { path: normal.as_str().into(), get: leaf.get, leaf: leaves.len() });
             }
@@ -47,11 +53,28 @@ impl Router {
         let no_tunnel = endpoints.add_own(own::no_tunnel(), 0);
         let around = endpoints.add_routes(around)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
-        let (endpoints, layers) = endpoints.into_parts();
+        let (endpoints, choices, layers) = endpoints.into_parts();
         // Within layers of a server, the route is looked up later.
         let hidden = if around.is_some() { std::mem::take(&mut literals) } else { Vec::new() };
         let tree = tree.build();
-        Ok(Table { tree, literals, hidden, leaves, endpoints, layers, fallbacks, no_tunnel, around, states })
+        let (is_stamped, pools) = (endpoints.iter().any(counts_from_arrival), Vec::new());
+        Ok(Table {
+            generation,
+            tree,
+            literals,
+            hidden,
+            has_matrix: leaves.iter().any(|leaf| leaf.ignores_matrix),
+            leaves,
+            endpoints,
+            choices,
+            layers,
+            fallbacks,
+            no_tunnel,
+            around,
+            states,
+            is_stamped,
+            pools,
+        })
     }
 
     /// Refuses layers of a router without routes that is a part of another one: they would wrap nothing.
@@ -70,33 +93,38 @@ impl Router {
         }
         Ok(())
     }
+}
 
-    /// The routes by the normal form of their path, in the order of each path's first route.
-    fn by_path(&self) -> Result<Vec<(String, Vec<&Route>)>, RouteError> {
-        let mut paths: Vec<(String, Vec<&Route>)> = Vec::with_capacity(self.routes.len());
-        let mut places: HashMap<String, usize> = HashMap::with_capacity(self.routes.len());
-        for route in &self.routes {
-            RouteError::check_path(&route.path, route.entry.place)?;
-            let normal = path::of_route(&route.path);
-            let place = *places.entry(normal.clone()).or_insert(paths.len());
-            match paths.get_mut(place) {
-                Some((_, routes)) => routes.push(route),
-                None => paths.push((normal, vec![route])),
-            }
+/// The routes by the normal form of their path, in the order of each path's first route.
+fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, Vec<&'r Route>)>, RouteError> {
+    let mut paths: Vec<(String, Vec<&Route>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for route in routes {
+        RouteError::check_path(&route.path, route.entry.place)?;
+        let normal = path::of_route(&route.path);
+        let place = *places.entry(normal.clone()).or_insert(paths.len());
+        match paths.get_mut(place) {
+            Some((_, routes)) => routes.push(route),
+            None => paths.push((normal, vec![route])),
         }
-        Ok(paths)
     }
+    Ok(paths)
 }
 
 /// The routes as they serve.
 pub(crate) struct Table {
+    generation: u8,
     tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
     /// The same, if layers of the server come before the look-up.
     hidden: Vec<Literal>,
     leaves: Vec<Leaf>,
+    /// A route ignores matrix parameters.
+    has_matrix: bool,
     endpoints: Vec<Served>,
+    /// By their number.
+    choices: Vec<Choice>,
     /// Those of routes, routers and the server, by their number.
     layers: Vec<GivenLayer>,
     fallbacks: Fallbacks,
@@ -105,12 +133,18 @@ pub(crate) struct Table {
     around: Option<EndpointId>,
     /// Of each router, and the router around it.
     states: Vec<(StateFactories, Option<usize>)>,
+    /// A handler has to know when its requests came.
+    pub(super) is_stamped: bool,
+    /// By endpoint: the pool that its handler runs on. Empty without a server.
+    pub(super) pools: Vec<Option<Pool>>,
 }
 
 impl Drop for Table {
     /// A handler drops what it has captured, and a router its states.
     fn drop(&mut self) {
         drop_each(self.endpoints.drain(..));
+        // A guard may be a function.
+        drop_each(self.choices.drain(..));
         drop_each(self.layers.drain(..));
         drop_each(self.states.drain(..).flat_map(|(factories, _)| factories.into_all()));
     }
@@ -132,6 +166,10 @@ pub(crate) struct Matched {
 }
 
 impl Table {
+    pub(crate) fn generation(&self) -> u8 {
+        self.generation
+    }
+
     /// The names of all handlers, in the order of their numbers.
     pub(crate) fn names(&self) -> impl Iterator<Item = &RouteName> {
         self.endpoints.iter().map(|served| &served.name)
@@ -226,6 +264,11 @@ impl Table {
     #[inline]
     fn search(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
+        if self.has_matrix
+            && let Some(matched) = self.find_without_matrix(head, names)
+        {
+            return matched;
+        }
         match self.tree.at(path) {
             // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that
             // another route has this text.
@@ -251,13 +294,26 @@ impl Table {
         let path = head.path();
         let normal = path::of_request(path);
         let Ok(found) = self.tree.at(&normal) else { return self.unknown_path(head, &normal) };
-        self.matched(*found.value, head, &normal, || {
-            if found.params.is_empty() {
-                return Params::default();
-            }
+        self.matched(*found.value, head, &normal, || in_original(path, &normal, &found, names))
+    }
+
+    /// Finds a route that takes the matrix parameters of the path, if it has some and no route has them in its own path.
+    #[cold]
+    fn find_without_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Option<Matched> {
+        let bare = Bare::of(head.path())?;
+        let normal = path::of_request(&bare.path);
+        let found = self.tree.at(&normal).ok()?;
+        let leaf = &self.leaves[*found.value];
+        if !leaf.ignores_matrix {
+            return None;
+        }
+        let params = || {
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
-            Params::new(Rc::clone(&names[*found.value]), path::in_original(path, ranges))
-        })
+            let ranges = bare.in_original(path::in_original(&bare.path, ranges));
+            Params::new(Rc::clone(&names[*found.value]), ranges)
+        };
+        let params = if found.params.is_empty() { Params::default() } else { params() };
+        Some(Matched { endpoint: leaf.endpoint(head.method()), params })
     }
 
     /// What answers at a leaf, unless the path, which is in normal form, is an unknown one of a nested router.
@@ -283,98 +339,100 @@ impl Table {
         let endpoint = if is_connect { self.no_tunnel } else { self.fallbacks.find(normal) };
         Matched { endpoint, params: Params::default() }
     }
-}
 
-/// The handlers of unknown paths.
-struct Fallbacks {
-    /// By the prefix of a nested router.
-    nested: matchit::Router<EndpointId>,
-    /// Those of nested routers with their prefix in normal form.
-    prefixes: Vec<(String, EndpointId)>,
-    outermost: EndpointId,
-}
-
-impl Fallbacks {
-    fn new(given: &[Fallback], scopes: &[Scope], endpoints: &mut Endpoints<'_>) -> Result<Self, RouteError> {
-        let (mut nested, mut prefixes) = (Tree::new(), Vec::new());
-        let mut outermost = None;
-        let mut seen: Vec<(String, &Fallback)> = Vec::with_capacity(given.len());
-        for fallback in given {
-            let Fallback { prefix, entry } = fallback;
-            let normal = path::of_route(prefix);
-            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == normal) {
-                let (prefix, first) = (prefix.clone(), first.entry.place);
-                return Err(RouteError::FallbackTwice { prefix, first, second: entry.place });
+    /// Chooses among endpoints with conditions.
+    #[cold]
+    pub(crate) fn choose(&self, choice: usize, request: &mut Request, names: &[Rc<[Box<str>]>]) -> Chosen {
+        let choice = &self.choices[choice];
+        match (choice.choose(request), choice.otherwise) {
+            (Outcome::Endpoint(endpoint), _) => Chosen::Same(endpoint),
+            (Outcome::Producing(endpoint, produces), _) => {
+                request.extensions_mut().insert(produces);
+                Chosen::Same(endpoint)
             }
-            let endpoint = endpoints.add(RouteName::fallback(prefix), entry, 0)?;
-            if prefix.is_empty() {
-                outermost = Some(endpoint);
-            } else {
-                for below in BELOW {
-                    nested.insert(format!("{normal}{below}"), endpoint, prefix, entry.place)?;
-                }
-                prefixes.push((normal.clone(), endpoint));
+            (Outcome::Refused(why), Otherwise::Unknown { refused, .. }) => {
+                request.extensions_mut().insert(why);
+                Chosen::Same(refused)
             }
-            seen.push((normal, fallback));
-        }
-        let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
-        for (normal, scope) in layered_only(scopes, &endpoints.layers) {
-            if seen.iter().any(|(other, _)| *other == normal) {
-                continue;
+            (Outcome::Nobody, Otherwise::Unknown { leaf, .. }) => {
+                Chosen::Other(self.beside_leaf(request.head(), &self.leaves[leaf]))
             }
-            let Some(place) = scopes[scope].place else { continue };
-            let endpoint = Self::add_layered(&normal, scope, &seen, endpoints)?;
-            for below in BELOW {
-                nested.insert(format!("{normal}{below}"), endpoint, &scopes[scope].prefix, place)?;
+            (_, Otherwise::Outer { fallback, outer }) => {
+                Chosen::Other(self.beside_fallback(request.head(), fallback, outer, names))
             }
         }
-        Ok(Self { nested: nested.build(), prefixes, outermost })
     }
 
-    /// Adds what answers the unknown paths of a nested router that has layers and no fallback: the fallback of the router
-    /// around it, within the layers of both.
-    fn add_layered(
-        normal: &str,
-        scope: usize,
-        given: &[(String, &Fallback)],
-        endpoints: &mut Endpoints<'_>,
-    ) -> Result<EndpointId, RouteError> {
-        let around = given.iter().filter(|(prefix, _)| path::is_below(normal, prefix));
-        let Some((_, fallback)) = around.max_by_key(|(prefix, _)| prefix.len()) else {
-            return Ok(endpoints.add_own(own::unknown_path(), scope));
-        };
-        let within = endpoints.layers.around_both(scope, fallback.entry.scope);
-        endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, 0)
+    /// Finds who answers a path whose leaf lets a request not in. The fallbacks before which the leaf stands back have not either.
+    fn beside_leaf(&self, head: &RequestHead, leaf: &Leaf) -> Matched {
+        let mut matched = self.unknown_path(head, &path::of_request(head.path()));
+        while leaf.yields_to.contains(&matched.endpoint)
+            && let Some(outer) = self.outer(matched.endpoint)
+        {
+            matched.endpoint = outer;
+        }
+        matched
     }
 
-    /// The fallbacks that come before this route: it has a variable where their prefix has text, and is no route of theirs.
-    fn closer_than(&self, route: &str) -> impl Iterator<Item = EndpointId> {
-        let closer = self.prefixes.iter().filter(|(prefix, _)| path::is_closer(prefix, route));
-        closer.map(|(_, fallback)| *fallback)
+    /// Finds who answers an unknown path of a nested router whose fallbacks let a request not in: the leaf that has stood back, or the
+    /// fallback around it.
+    fn beside_fallback(
+        &self,
+        head: &RequestHead,
+        fallback: EndpointId,
+        outer: EndpointId,
+        names: &[Rc<[Box<str>]>],
+    ) -> Matched {
+        let normal = path::of_request(head.path());
+        if let Ok(found) = self.tree.at(&normal)
+            && let leaf = &self.leaves[*found.value]
+            && leaf.yields_to.contains(&fallback)
+            && !leaf.yields_to.contains(&outer)
+        {
+            let params = in_original(head.path(), &normal, &found, names);
+            return Matched { endpoint: leaf.endpoint(head.method()), params };
+        }
+        Matched { endpoint: outer, params: Params::default() }
     }
 
-    /// The fallback of the innermost nested router that contains the path, which is in normal form.
-    fn find(&self, normal: &str) -> EndpointId {
-        self.nested(normal).unwrap_or(self.outermost)
+    /// The fallback around one with conditions.
+    fn outer(&self, fallback: EndpointId) -> Option<EndpointId> {
+        match self.endpoints[fallback.index()].serves {
+            Serves::Choice(choice) => match self.choices[choice].otherwise {
+                Otherwise::Outer { outer, .. } => Some(outer),
+                Otherwise::Unknown { .. } => None,
+            },
+            _ => None,
+        }
     }
 
-    /// The same, of nested routers alone.
-    fn nested(&self, normal: &str) -> Option<EndpointId> {
-        self.nested.at(normal).ok().map(|found| *found.value)
+    /// Says to caches on what a choice has looked at.
+    pub(crate) fn mark(&self, choice: usize, response: &mut Response) {
+        self.choices[choice].mark(response);
     }
 }
 
-/// The nested routers that have layers, each with its prefix in normal form. Where several are nested below one prefix, an
-/// unknown path is of none of them.
-fn layered_only(scopes: &[Scope], layers: &Layers<'_>) -> Vec<(String, usize)> {
-    let nested = scopes.iter().enumerate().filter(|(_, scope)| scope.is_nested);
-    let nested: Vec<_> = nested.map(|(index, scope)| (path::of_route(&scope.prefix), index)).collect();
-    let is_alone = |normal: &String| nested.iter().filter(|(other, _)| other == normal).count() == 1;
-    nested.iter().filter(|(normal, index)| layers.are_of(*index) && is_alone(normal)).cloned().collect()
+/// What a choice comes to.
+pub(crate) enum Chosen {
+    /// An endpoint of the same path.
+    Same(EndpointId),
+    /// One of another path.
+    Other(Matched),
 }
 
-/// What stands behind the prefix of a router in the paths below it.
-const BELOW: [&str; 3] = ["", "/", "/{*rest}"];
+/// The parameters that were found in the normal form of a path, in the path as it came.
+fn in_original(
+    path: &str,
+    normal: &str,
+    found: &matchit::Match<'_, '_, &usize>,
+    names: &[Rc<[Box<str>]>],
+) -> Params {
+    if found.params.is_empty() {
+        return Params::default();
+    }
+    let ranges = found.params.iter().map(|(_, value)| range_in(normal, value));
+    Params::new(Rc::clone(&names[*found.value]), path::in_original(path, ranges))
+}
 
 /// The range of `part` in `whole`, of which it is a slice.
 fn range_in(whole: &str, part: &str) -> Range<usize> {

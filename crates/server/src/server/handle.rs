@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops};
+use anywire_loops::{self as loops, Loops, Pool};
 use anywire_wire::{Address, ListenerHandle};
 use tokio::sync::oneshot;
 
 use super::ServerError;
+use super::routes::RouterHandle;
 use super::services::Services;
 use crate::counters::Counters;
 use crate::signals::Signals;
@@ -56,6 +57,21 @@ impl ServerHandle {
     /// The loops that it runs on.
     pub fn loops(&self) -> &Loops {
         &self.loops
+    }
+
+    /// The pool of this name that it was given, to read its counters and to change its size.
+    pub fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools().find(|pool| pool.name() == name)
+    }
+
+    /// All its pools.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.services.pools().iter()
+    }
+
+    /// Its routes, to be replaced while it runs.
+    pub fn router(&self) -> RouterHandle {
+        RouterHandle::new(&self.services, &self.loops)
     }
 
     /// Its counters, summed over all loops and addresses.

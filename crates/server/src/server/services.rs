@@ -3,19 +3,20 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops, Task};
+use anywire_loops::{self as loops, Loops, Pool, Task};
 use anywire_wire::{Connection, ConnectionLimit};
 
 use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
+use crate::layer::GivenLayer;
 use crate::limits::Limits;
 use crate::observe::MakeObserver;
 use crate::refusal::Refusals;
-use crate::router::Table;
+use crate::router::{RouteError, Router, Table};
 use crate::service::{Ending, Service};
 
 /// What a program has hooked up to a server.
@@ -29,21 +30,34 @@ pub(super) struct Hooks {
 pub(super) struct Services {
     /// Tells servers on the same loops apart.
     id: u64,
-    table: Arc<Table>,
+    /// Around all routes, whichever they are.
+    layers: Vec<GivenLayer>,
+    /// The routes of now.
+    table: Mutex<Arc<Table>>,
     limits: Limits,
     hooks: Hooks,
+    pools: Vec<Pool>,
     connections: ConnectionLimit,
     live: Box<[Arc<Live>]>,
 }
 
 impl Services {
-    pub(super) fn new(table: Table, limits: Limits, hooks: Hooks, loops: usize) -> Self {
+    pub(super) fn new(
+        table: Table,
+        layers: Vec<GivenLayer>,
+        limits: Limits,
+        hooks: Hooks,
+        pools: Vec<Pool>,
+        loops: usize,
+    ) -> Self {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            table: Arc::new(table),
+            layers,
+            table: Mutex::new(Arc::new(table)),
             connections: limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new),
             limits,
             hooks,
+            pools,
             live: (0..loops).map(|_| Arc::default()).collect(),
         }
     }
@@ -51,6 +65,11 @@ impl Services {
     /// The limit of connections, which all addresses share.
     pub(super) fn limit(&self) -> &ConnectionLimit {
         &self.connections
+    }
+
+    /// The pools that routes may run on.
+    pub(super) fn pools(&self) -> &[Pool] {
+        &self.pools
     }
 
     /// Serves a connection on the loop that it arrived on.
@@ -64,6 +83,41 @@ impl Services {
         let mut sum = Counters { connections_open, accept_pauses, ..Counters::default() };
         self.live.iter().for_each(|live| live.add_to(&mut sum));
         sum
+    }
+
+    /// Puts other routes in the place of these, on each loop at one of its turns.
+    pub(super) fn replace(
+        self: &Arc<Self>,
+        router: &Router,
+        loops: &Loops,
+    ) -> Result<Vec<Task<()>>, RouteError> {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = (table.generation() + 1) % GENERATIONS;
+        let mut next = router.build_within(&self.layers, generation)?;
+        next.check_pools(&self.pools.iter().map(Pool::name).collect::<Vec<_>>())?;
+        next.set_pools(&self.pools);
+        let old = std::mem::replace(&mut *table, Arc::new(next));
+        drop(table);
+        // Without the lock: this may run destructors of handlers.
+        drop(old);
+        let replace = |services: Arc<Self>| move || async move { services.replace_here() };
+        Ok(loops.iter().map(|handle| handle.spawn_always(replace(Arc::clone(self)))).collect())
+    }
+
+    /// Puts the routes of now in the place of those of this loop. A loop without a service makes it with them.
+    fn replace_here(&self) {
+        let services = all_here();
+        let Some(old) = services.borrow().get(&self.id).cloned() else { return };
+        let table = self.table();
+        // Another call may have been first.
+        if old.generation() != table.generation() {
+            let next = old.replace(table);
+            services.borrow_mut().insert(self.id, next);
+        }
+    }
+
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Ends the server on every loop. Each task says how many connections were cut at the deadline, or before it by a second signal.
@@ -86,7 +140,7 @@ impl Services {
         let mut services = services.borrow_mut();
         let service = services.entry(self.id).or_insert_with(|| {
             let index = loops::current().map_or(0, |handle| handle.id().index());
-            let (table, live) = (Arc::clone(&self.table), Arc::clone(&self.live[index]));
+            let (table, live) = (self.table(), Arc::clone(&self.live[index]));
             let Hooks { observers, refusals } = &self.hooks;
             Rc::new(Service::new(table, self.limits.clone(), live, observers, refusals.clone()))
         });
@@ -96,7 +150,12 @@ impl Services {
     async fn end_here(&self, deadline: Duration) -> usize {
         let service = self.here();
         service.end(Ending::Draining);
-        let _ = tokio::time::timeout(deadline, service.emptied()).await;
+        let grace = (deadline / 10).min(QUEUE_GRACE_MAX);
+        if tokio::time::timeout(deadline - grace, service.emptied()).await.is_err() {
+            // What waits for a thread will not be run in time. Its peers have a while to read that.
+            service.dispatch.end_waits();
+            let _ = tokio::time::timeout(grace, service.emptied()).await;
+        }
         service.end(Ending::Cut);
         service.emptied().await;
         let gone = all_here().borrow_mut().remove(&self.id);
@@ -106,9 +165,15 @@ impl Services {
     }
 }
 
+/// Their numbers come again after so many. What is left of routes is found by its number, so that those of as many before must be gone.
+const GENERATIONS: u8 = u8::MAX;
+
 /// The services of this loop, one a server.
 fn all_here() -> Rc<RefCell<HashMap<u64, Rc<Service>>>> {
     loops::local(RefCell::default)
 }
+
+/// How long before the deadline of a shutdown requests are refused that wait for a thread of a pool: a tenth of it, and at most this.
+const QUEUE_GRACE_MAX: Duration = Duration::from_secs(1);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);

@@ -14,14 +14,14 @@ use std::task::{Context, Poll, ready};
 
 use anywire_http::body::{BoxError, Sender};
 use anywire_http::{Body, IntoResponse, Response, StatusCode};
-use anywire_loops::{self as loops, Loops, Task, TaskError};
+use anywire_loops::{self as loops, Loops, Pool, Task, TaskError};
 use anywire_sys::thread_bound::ThreadBound;
 use anywire_wire::Address;
 use bytes::Buf;
 use tower_service::Service;
 
 use crate::contained::{dispose, text};
-use crate::context::Origin;
+use crate::context::Peer;
 use crate::convert::refused;
 use crate::counters::{Counters, Live};
 use crate::dispatch::Dispatch;
@@ -73,9 +73,21 @@ impl Router {
     /// # Errors
     /// Mistakes of the routes, as from [`Server::start`](crate::Server::start).
     pub fn into_service(self, loops: &Loops) -> Result<RouterService, RouteError> {
+        self.into_service_with(loops, &[])
+    }
+
+    /// The same, with pools for [functions that block](crate::Blocking::on_pool), as [`Server::on_pool`](crate::Server::on_pool) has
+    /// them.
+    ///
+    /// # Errors
+    /// Mistakes of the routes, as from [`Server::start`](crate::Server::start).
+    pub fn into_service_with(self, loops: &Loops, pools: &[Pool]) -> Result<RouterService, RouteError> {
+        let mut table = self.build()?;
+        table.check_pools(&pools.iter().map(Pool::name).collect::<Vec<_>>())?;
+        table.set_pools(pools);
         let shared = Shared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            table: Arc::new(self.build()?),
+            table: Arc::new(table),
             counters: (0..loops.len()).map(|_| Arc::default()).collect(),
             loops: loops.clone(),
         };
@@ -169,7 +181,7 @@ impl Shared {
             }
         };
         let peer = request.head.extensions().get::<Address>().cloned();
-        let response = run(&dispatch, request, || peer.map_or_else(Origin::unknown, Origin::at)).await;
+        let response = run(&dispatch, request, || peer.map_or_else(Peer::unknown, Peer::at)).await;
         if Continuation::is_in(&response) {
             return (StatusCode::NOT_IMPLEMENTED, "this server hands no connection over").into_response();
         }
@@ -197,7 +209,7 @@ impl Drop for Shared {
             drop(handle.spawn_always(move || async move {
                 let gone = loops::local(Served::default).0.borrow_mut().remove(&id);
                 // Without the borrow: this runs the destructors of handlers.
-                gone.inspect(|dispatch| dispatch.tell_stopping());
+                gone.inspect(|dispatch| dispatch.notify_stopping());
             }));
         }
     }

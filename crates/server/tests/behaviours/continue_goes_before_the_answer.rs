@@ -130,7 +130,7 @@ fn it_is_asked_for_among_others_in_each_version() {
         assert_eq!(peer.answer(false).text(), "abc");
         let fields: Vec<_> = expect.iter().map(|value| ("expect", *value)).collect();
         let id = over_http2.open("POST", "/reads", &fields, Some(3), false);
-        let Came::Interim(_, 100) = over_http2.next() else { panic!("no 100 for {expect:?}") };
+        let Came::Interim(_, 100, _) = over_http2.next() else { panic!("no 100 for {expect:?}") };
         over_http2.body(id, b"abc", true);
         assert_eq!(over_http2.answer(id).text(), "abc");
     }

@@ -62,7 +62,8 @@ fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
     let large = Error::from(BodyError::TooLarge { limit_bytes: 1 });
     assert_eq!(large.message(), "reading a body: it is larger than 1 bytes; send less");
     // As of a handler that takes a `Result` and passes what is wrong on by `?`.
-    let passed_on = Error::from(Rejection::ContentType { found: "text/plain".to_owned() });
+    let rejection = Rejection::ContentType { found: "text/plain".to_owned(), expected: "application/json" };
+    let passed_on = Error::from(rejection);
     assert_eq!(passed_on.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
     assert!(passed_on.message().contains("text/plain"), "{}", passed_on.message());
     let argument = Rejection::Body(BodyError::failed("a layer of ours gave up"));

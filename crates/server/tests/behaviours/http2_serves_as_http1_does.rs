@@ -234,7 +234,7 @@ fn a_body_is_asked_for_once() {
         let mut peer = H2::connect(&served);
         let expects = [("expect", "100-continue")];
         let id = peer.open("POST", "/collects", &expects, Some(3), false);
-        assert!(matches!(peer.next(), Came::Interim(of, 100) if of == id));
+        assert!(matches!(peer.next(), Came::Interim(of, 100, _) if of == id));
         peer.body(id, b"abc", true);
         let answer = peer.answer(id);
         assert_eq!((answer.text(), &answer.interim[..]), ("3", &[][..]));

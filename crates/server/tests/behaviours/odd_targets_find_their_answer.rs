@@ -108,6 +108,14 @@ fn methods_that_a_path_does_not_have() {
 }
 
 #[test]
+fn a_trace_is_for_a_handler_that_takes_it() {
+    let trace = async |request: Request| format!("TRACE {}", request.target());
+    let served = crate::support::serve(routes().route(Method::TRACE, "/traced", trace));
+    assert_eq!(answer(&served, "TRACE /traced?x"), (200, "TRACE /traced?x".into()));
+    assert_eq!(answer(&served, "TRACE /orders/7").0, 405);
+}
+
+#[test]
 fn head_on_a_fallback_has_no_body() {
     let fallback = async |method: Method| format!("nothing for {method}");
     let served = crate::support::serve(routes().fallback(fallback));

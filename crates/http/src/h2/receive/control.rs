@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{Step, malformed, on_connection, refuse};
 use crate::h2::frame::{self, FrameHead, WINDOW_MAX, flag};
 use crate::h2::priority::Priority;
+use crate::h2::stream::Turn;
 use crate::h2::{Code, Engine, Error, Event, GoAway, StreamId};
 
 impl Engine {
@@ -204,9 +205,9 @@ impl Engine {
         if let Some(stream) = self.streams.get_mut(&id) {
             let priority = Priority::parse(field);
             let before = std::mem::replace(&mut stream.priority, priority);
-            if std::mem::take(&mut stream.is_queued) {
+            if stream.turn == Turn::Queued {
                 self.ready.remove(id, before);
-                self.queue(id);
+                self.ready.push(id, priority);
             }
         }
         Ok(Step::Again)

@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use super::{Step, malformed, refuse};
+use crate::Headers;
 use crate::h1::DecodeError;
 use crate::h1::encode::forbids_body;
 use crate::h2::engine::{Going, Incoming};
 use crate::h2::frame::{FrameHead, flag};
 use crate::h2::head::Facts;
 use crate::h2::priority::Priority;
-use crate::h2::stream::{BODY_TOO_SHORT, Half};
+use crate::h2::stream::{BODY_TOO_SHORT, Half, StreamKind};
 use crate::h2::{Abuse, Code, Engine, Error, Event, MessageError, ResponseParts, StreamId};
-use crate::{Headers, Method};
 
 impl Engine {
     /// RFC 9113 section 6.2.
@@ -141,8 +141,7 @@ impl Engine {
         let stream = self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head);
         stream.priority = priority;
         stream.left = length;
-        stream.asks_head = *head.method() == Method::HEAD;
-        stream.is_tunnel = *head.method() == Method::CONNECT;
+        stream.kind = StreamKind::of(head.method());
         Ok(Step::Event(Event::Request { id, head, length, end }))
     }
 
@@ -171,8 +170,8 @@ impl Engine {
         let error = MessageError::Limit(limit);
         match self.streams.get(&id).map(|stream| stream.outgoing) {
             None => {
-                let asks_head = self.heads.refused_head();
-                self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head).asks_head = asks_head;
+                let kind = if self.heads.refused_head() { StreamKind::Head } else { StreamKind::Message };
+                self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head).kind = kind;
             }
             Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming, out),
             // Some of its response has left, or it is ours.
@@ -181,7 +180,7 @@ impl Engine {
         if self.leaves_refusals {
             // It costs more than it should, so it counts as a fault.
             self.spend_reset(now)?;
-            let asks_head = self.streams.get(&id).is_some_and(|stream| stream.asks_head);
+            let asks_head = self.streams.get(&id).is_some_and(|stream| stream.kind == StreamKind::Head);
             return Ok(Step::Event(Event::Refused { id, limit, asks_head }));
         }
         let fields = Headers::new();
@@ -231,11 +230,13 @@ impl Engine {
         self.idle_budget.earn(EARNED_BY_STREAM);
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
         // Whatever length the head states (RFC 9113 section 8.1.1).
-        let has_no_body = stream.asks_head || forbids_body(status);
-        stream.is_tunnel &= status.is_success();
+        let has_no_body = stream.kind == StreamKind::Head || forbids_body(status);
+        if stream.kind == StreamKind::Tunnel && !status.is_success() {
+            stream.kind = StreamKind::Message;
+        }
         if has_no_body {
             stream.left = Some(0);
-        } else if !stream.is_tunnel {
+        } else if stream.kind != StreamKind::Tunnel {
             stream.left = length;
         }
         if end && stream.left.is_some_and(|left| left > 0) {
@@ -261,7 +262,7 @@ impl Engine {
         let stream = self.streams.get(&id);
         let is_complete = stream.is_none_or(|stream| stream.left.is_none_or(|left| left == 0));
         // RFC 9113 section 8.5.
-        let is_tunnel = stream.is_some_and(|stream| stream.is_tunnel);
+        let is_tunnel = stream.is_some_and(|stream| stream.kind == StreamKind::Tunnel);
         let malformed = match decoded {
             Ok(fields) if end && is_complete && !is_tunnel => {
                 self.end_half(id, |stream| &mut stream.incoming, out);

@@ -30,7 +30,7 @@ pub(crate) struct H2 {
 /// What a server has sent.
 #[derive(Debug)]
 pub(crate) enum Came {
-    Interim(StreamId, u16),
+    Interim(StreamId, u16, Headers),
     Head(StreamId, ResponseHead, bool),
     Data(StreamId, Vec<u8>, bool),
     Trailers(StreamId, Headers),
@@ -221,7 +221,7 @@ impl H2 {
             (None, Vec::new(), None, None, Vec::new());
         loop {
             match self.next() {
-                Came::Interim(of, status) if of == id => interim.push(status),
+                Came::Interim(of, status, _) if of == id => interim.push(status),
                 Came::Head(of, came, end) if of == id => {
                     head = Some(came);
                     if end {
@@ -292,7 +292,9 @@ impl H2 {
             let before = self.input.len();
             let received = self.engine.receive(clock(), &mut self.input, &mut self.out);
             let came = match received.expect("the server keeps to the protocol") {
-                Some(Event::Informational { id, head }) => Some(Came::Interim(id, head.status().as_u16())),
+                Some(Event::Informational { id, head }) => {
+                    Some(Came::Interim(id, head.status().as_u16(), head.into_headers()))
+                }
                 Some(Event::Response { id, head, end, .. }) => Some(Came::Head(id, head, end)),
                 Some(Event::Data { id, data, end }) => Some(Came::Data(id, data.to_vec(), end)),
                 Some(Event::Trailers { id, fields }) => Some(Came::Trailers(id, fields)),

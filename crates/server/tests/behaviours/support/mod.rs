@@ -217,6 +217,7 @@ pub(crate) fn fivefold_faster() -> Limits {
     let Limits {
         head,
         body_bytes,
+        form_fields,
         drain_bytes,
         body_in_flight_bytes,
         connections,
@@ -224,6 +225,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         idle_timeout,
         body_timeout,
         handler_timeout,
+        interim_responses,
         write_timeout,
         min_bytes_per_second,
         min_rate_grace,
@@ -235,6 +237,7 @@ pub(crate) fn fivefold_faster() -> Limits {
     Limits {
         head,
         body_bytes,
+        form_fields,
         drain_bytes,
         body_in_flight_bytes,
         connections,
@@ -242,6 +245,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         idle_timeout: idle_timeout / 5,
         body_timeout: body_timeout / 5,
         handler_timeout: handler_timeout / 5,
+        interim_responses,
         write_timeout: write_timeout / 5,
         min_bytes_per_second: min_bytes_per_second * 5,
         min_rate_grace: min_rate_grace / 5,

@@ -1,9 +1,9 @@
-//! How a connection ends: the peer leaves, or the last response has been written.
+//! How a peer that leaves is noticed.
 
-use std::ops::ControlFlow::{self, Break, Continue};
+use std::ops::ControlFlow::{Break, Continue};
 use std::task::{Context, Poll};
 
-use super::session::{Closing, Exit, Session, Stage, Step};
+use super::session::{Exit, Session, Stage, Step};
 use crate::connection::{End, Env};
 
 impl Session {
@@ -41,33 +41,6 @@ impl Session {
             self.gone = Some(run.peer_gone());
         }
         Continue(Poll::Pending)
-    }
-
-    /// Ends so that the peer gets the last response: half-close, then read until the peer closes, too. A close with
-    /// unread bytes in the socket would be a reset, which can overtake the response (RFC 9112 9.6).
-    pub(super) fn close(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<Exit> {
-        if self.flush(cx, env)?.is_pending() {
-            return Continue(());
-        }
-        if self.closing == Closing::ByReset {
-            return Break(Exit::Over(End::Abort));
-        }
-        if !matches!(self.stage, Stage::Lingering) {
-            match env.connection.poll_half_close(cx) {
-                Poll::Ready(Ok(())) => self.stage = Stage::Lingering,
-                Poll::Ready(Err(_)) => return Break(Exit::Over(End::Close)),
-                Poll::Pending => return Continue(()),
-            }
-        }
-        while !self.input_ended {
-            self.input.clear();
-            match self.fill(cx, env.connection) {
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => break,
-                Poll::Pending => return Continue(()),
-            }
-        }
-        Break(Exit::Over(End::Close))
     }
 }
 

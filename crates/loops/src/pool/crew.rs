@@ -1,0 +1,320 @@
+//! The threads of a pool and what they share: the queue, who sleeps, and what is counted.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use super::job::{Ended, Run, run_present};
+use super::queue::{Next, Queue};
+use super::queue_times::{QueueTimes, Recorder};
+use super::{PoolCounters, PoolError, PoolLimits, PoolOrder};
+use crate::contained::contain;
+
+/// All that the threads of a pool share.
+pub(super) struct Crew {
+    name: String,
+    state: Mutex<State>,
+    times: Recorder,
+    /// Held while waiting functions are refused at the end, so that whoever stops the pool as well waits for that.
+    stopping: Mutex<()>,
+}
+
+struct State {
+    queue: Queue<Waiting>,
+    queue_max: usize,
+    order: PoolOrder,
+    is_stopped: bool,
+    /// As many as there are to be.
+    threads_wanted: usize,
+    threads: usize,
+    threads_started: u64,
+    /// Threads that run a function.
+    busy: usize,
+    /// Threads that sleep and were not called. The one that came last is called first: its memory is in the cache.
+    asleep: Vec<Arc<Seat>>,
+    counters: PoolCounters,
+}
+
+/// A function that waits.
+struct Waiting {
+    job: Arc<dyn Run>,
+    queued_at: Instant,
+}
+
+/// Where a thread sleeps.
+struct Seat {
+    thread: Thread,
+    is_called: AtomicBool,
+}
+
+/// What a thread does next.
+enum Turn {
+    /// Run this, at this time.
+    Run(Waiting, Instant),
+    /// Sleep until called.
+    Sleep,
+    /// Look again: too many late ones were in front.
+    Again,
+    End,
+}
+
+impl Crew {
+    /// Without a thread.
+    pub(super) fn new(name: &str, queue_max: usize, order: PoolOrder) -> Self {
+        let state = State {
+            queue: Queue::new(),
+            queue_max,
+            order,
+            is_stopped: false,
+            threads_wanted: 0,
+            threads: 0,
+            threads_started: 0,
+            busy: 0,
+            asleep: Vec::new(),
+            counters: PoolCounters::default(),
+        };
+        Self {
+            name: name.replace('\0', ""),
+            state: Mutex::new(state),
+            times: Recorder::new(),
+            stopping: Mutex::new(()),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Queues a function, and calls a thread that sleeps. Returns its number.
+    pub(super) fn push(
+        &self,
+        job: Arc<dyn Run>,
+        queued_at: Instant,
+        late_at: Option<Instant>,
+    ) -> Result<u64, PoolError> {
+        let mut state = self.state();
+        if state.is_stopped {
+            return Err(PoolError::Stopped);
+        }
+        // A function for which a thread is free does not count, though the thread may not have come yet.
+        let free = state.threads.min(state.threads_wanted).saturating_sub(state.busy);
+        if state.queue.waiting() >= state.queue_max.saturating_add(free) {
+            state.counters.rejected_full += 1;
+            return Err(PoolError::Full);
+        }
+        let number = state.queue.push(Waiting { job, queued_at }, late_at);
+        let sleeper = state.asleep.pop();
+        drop(state);
+        if let Some(seat) = sleeper {
+            seat.call();
+        }
+        Ok(number)
+    }
+
+    /// A function was late before it was queued.
+    pub(super) fn count_late(&self) {
+        self.state().counters.rejected_late += 1;
+    }
+
+    /// Takes a function out of the queue that is late. Returns false if a thread has it.
+    pub(super) fn remove_late(&self, number: u64) -> bool {
+        let mut state = self.state();
+        let removed = state.queue.remove(number);
+        state.counters.rejected_late += u64::from(removed.is_some());
+        drop(state);
+        removed.is_some()
+    }
+
+    /// Takes a function out of the queue that nobody wants. Returns false if a thread has it.
+    pub(super) fn remove_abandoned(&self, number: u64) -> bool {
+        let mut state = self.state();
+        let removed = state.queue.remove(number);
+        state.counters.abandoned += u64::from(removed.is_some());
+        drop(state);
+        removed.is_some()
+    }
+
+    pub(super) fn resize(self: &Arc<Self>, threads: usize) -> io::Result<()> {
+        let mut state = self.state();
+        state.threads_wanted = threads;
+        while state.threads < threads && !state.is_stopped {
+            let number = state.threads_started;
+            let crew = Arc::clone(self);
+            let started = thread::Builder::new()
+                .name(format!("{}-{number}", self.name))
+                .spawn(move || Worker::new().work_on(&crew));
+            if let Err(error) = started {
+                state.threads_wanted = state.threads;
+                return Err(error);
+            }
+            state.threads_started += 1;
+            state.threads += 1;
+        }
+        // Those that run a function see it when that has ended.
+        let too_many = state.threads.saturating_sub(threads).min(state.asleep.len());
+        let keep = state.asleep.len() - too_many;
+        let called = state.asleep.split_off(keep);
+        drop(state);
+        called.iter().for_each(|seat| seat.call());
+        Ok(())
+    }
+
+    pub(super) fn resize_queue(&self, queue: usize) {
+        self.state().queue_max = queue;
+    }
+
+    pub(super) fn limits(&self) -> PoolLimits {
+        let state = self.state();
+        PoolLimits { threads: state.threads_wanted, queue: state.queue_max, order: state.order }
+    }
+
+    pub(super) fn counters(&self) -> PoolCounters {
+        let state = self.state();
+        PoolCounters {
+            threads: state.threads as u64,
+            running: state.busy as u64,
+            queued: state.queue.waiting() as u64,
+            ..state.counters
+        }
+    }
+
+    pub(super) fn queue_times(&self) -> QueueTimes {
+        self.times.read()
+    }
+
+    /// Refuses what waits and all that comes, and ends the threads. Returns once all who waited have been told.
+    pub(super) fn stop(&self) {
+        let _alone = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.is_stopped = true;
+        let waiting = state.queue.drain();
+        let called = std::mem::take(&mut state.asleep);
+        drop(state);
+        called.iter().for_each(|seat| seat.call());
+        waiting.iter().for_each(|waiting| waiting.job.refuse(PoolError::Stopped));
+    }
+
+    /// The function of a thread was not wanted.
+    fn count_abandoned(&self) {
+        self.state().counters.abandoned += 1;
+    }
+
+    /// What the thread of this seat does next, behind a function that has ended. Functions that are found late go to `late`.
+    fn next(&self, seat: &Arc<Seat>, ended: Option<Ended>, now: Instant, late: &mut Vec<Waiting>) -> Turn {
+        let mut state = self.state();
+        if let Some(ended) = ended {
+            state.busy -= 1;
+            state.counters.ended += u64::from(ended != Ended::Unwanted);
+            state.counters.panics += u64::from(ended == Ended::Panicked);
+        }
+        if state.threads > state.threads_wanted || state.is_stopped {
+            state.threads -= 1;
+            // Called for a function, it leaves that to another thread.
+            let other = if state.queue.waiting() > 0 { state.asleep.pop() } else { None };
+            drop(state);
+            other.inspect(|seat| seat.call());
+            return Turn::End;
+        }
+        let order = state.order;
+        loop {
+            match state.queue.pop(order, now) {
+                Some(Next::Job(waiting)) => {
+                    state.busy += 1;
+                    return Turn::Run(waiting, now);
+                }
+                Some(Next::Late(waiting)) => {
+                    state.counters.rejected_late += 1;
+                    late.push(waiting);
+                    if late.len() == LATE_AT_ONCE {
+                        return Turn::Again;
+                    }
+                }
+                None if late.is_empty() => {
+                    seat.is_called.store(false, Release);
+                    state.asleep.push(Arc::clone(seat));
+                    return Turn::Sleep;
+                }
+                None => return Turn::Again,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code of users runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    fn call(&self) {
+        self.is_called.store(true, Release);
+        // A system call only if the thread does sleep.
+        self.thread.unpark();
+    }
+
+    fn sleep(&self) {
+        while !self.is_called.load(Acquire) {
+            thread::park();
+        }
+    }
+}
+
+/// What a thread has in hand.
+struct Worker {
+    seat: Arc<Seat>,
+    /// It runs a function.
+    is_busy: bool,
+    late: Vec<Waiting>,
+}
+
+impl Worker {
+    fn new() -> Self {
+        let seat = Seat { thread: thread::current(), is_called: AtomicBool::new(false) };
+        Self { seat: Arc::new(seat), is_busy: false, late: Vec::new() }
+    }
+
+    /// The life of a thread.
+    fn work_on(mut self, crew: &Crew) {
+        // All code of users is contained where it is called. Should a panic get here, the thread is as good as a new one.
+        while contain("a thread of a pool", || self.work(crew)).is_err() {}
+    }
+
+    fn work(&mut self, crew: &Crew) {
+        let mut turn = Turn::Again;
+        loop {
+            turn = match turn {
+                Turn::Run(Waiting { job, queued_at }, now) => {
+                    crew.times.record(now.saturating_duration_since(queued_at));
+                    let mut next = Turn::Again;
+                    if run_present(job, &mut |ended| next = self.look(crew, Some(ended))) {
+                        crew.count_abandoned();
+                    }
+                    next
+                }
+                Turn::Sleep => {
+                    self.seat.sleep();
+                    Turn::Again
+                }
+                Turn::Again => {
+                    let ended = std::mem::take(&mut self.is_busy).then_some(Ended::Panicked);
+                    self.look(crew, ended)
+                }
+                Turn::End => return,
+            };
+            self.late.drain(..).for_each(|late| late.job.refuse(PoolError::Late));
+        }
+    }
+
+    /// Looks what follows.
+    fn look(&mut self, crew: &Crew, ended: Option<Ended>) -> Turn {
+        let turn = crew.next(&self.seat, ended, Instant::now(), &mut self.late);
+        self.is_busy = matches!(turn, Turn::Run(..));
+        turn
+    }
+}
+
+/// So many late functions are taken out under the lock at once.
+const LATE_AT_ONCE: usize = 64;

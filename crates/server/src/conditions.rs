@@ -1,0 +1,209 @@
+//! What a request must meet, beside method and path, for a handler: guards, the type of its body, the types that it accepts.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+use anywire_http::Response;
+use anywire_http::accept::{InvalidMediaType, MediaType};
+
+use crate::extract::Needs;
+use crate::guards::Guard;
+use crate::handler::{Handler, HandlerParts};
+use crate::request::Request;
+
+/// A handler with conditions: what [`Handler::when`], [`Handler::consumes`] and [`Handler::produces`] return.
+pub struct Guarded<H, Args> {
+    handler: H,
+    conditions: Conditions,
+    args: PhantomData<fn() -> Args>,
+}
+
+/// Tells the handlers with conditions from functions.
+#[derive(Debug)]
+pub struct Chosen<Args>(PhantomData<Args>);
+
+impl<H, Args> Guarded<H, Args> {
+    pub(crate) fn new(handler: H, conditions: Conditions) -> Self {
+        Self { handler, conditions, args: PhantomData }
+    }
+}
+
+impl<H: Handler<Args>, Args: 'static> Handler<Chosen<Args>> for Guarded<H, Args> {
+    /// Outside of a router nothing guards it.
+    fn call(self, request: Request) -> impl Future<Output = Response> + 'static {
+        self.handler.call(request)
+    }
+
+    fn needs(needs: &mut Needs) {
+        H::needs(needs);
+    }
+
+    fn into_parts(self) -> HandlerParts {
+        let mut parts = self.handler.into_parts();
+        // Of what is said twice the later holds.
+        parts.conditions = self.conditions.within(&parts.conditions);
+        parts
+    }
+}
+
+impl<H: Clone, Args> Clone for Guarded<H, Args> {
+    fn clone(&self) -> Self {
+        Self::new(self.handler.clone(), self.conditions.clone())
+    }
+}
+
+impl<H, Args> fmt::Debug for Guarded<H, Args> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guarded").field("conditions", &self.conditions.to_string()).finish_non_exhaustive()
+    }
+}
+
+/// All conditions of a handler, or of a router.
+#[derive(Clone, Default)]
+pub(crate) struct Conditions {
+    pub(crate) guards: Vec<GivenGuard>,
+    pub(crate) consumes: Option<GivenTypes>,
+    pub(crate) produces: Option<GivenTypes>,
+    /// The parameter of the query that names the format of the response.
+    pub(crate) format: Option<Arc<str>>,
+}
+
+/// A guard and where it was given.
+#[derive(Clone)]
+pub(crate) struct GivenGuard {
+    pub(crate) guard: Guard,
+    pub(crate) place: &'static Location<'static>,
+}
+
+/// Media types and where they were given.
+#[derive(Clone)]
+pub(crate) struct GivenTypes {
+    /// As they were given; the checks at start find those that are none.
+    pub(crate) given: Arc<[Result<Arc<MediaType>, InvalidMediaType>]>,
+    pub(crate) place: &'static Location<'static>,
+}
+
+impl GivenTypes {
+    pub(crate) fn new(types: impl MediaTypes, place: &'static Location<'static>) -> Self {
+        let given = types.into_media_types().into_iter().map(|read| read.map(Arc::new)).collect();
+        Self { given, place }
+    }
+
+    pub(crate) fn types(&self) -> impl Iterator<Item = &Arc<MediaType>> + Clone {
+        self.given.iter().filter_map(|read| read.as_ref().ok())
+    }
+}
+
+impl Conditions {
+    pub(crate) fn guarded(guard: impl Into<Guard>, place: &'static Location<'static>) -> Self {
+        Self { guards: vec![GivenGuard { guard: guard.into(), place }], ..Self::default() }
+    }
+
+    pub(crate) fn consuming(types: impl MediaTypes, place: &'static Location<'static>) -> Self {
+        Self { consumes: Some(GivenTypes::new(types, place)), ..Self::default() }
+    }
+
+    pub(crate) fn producing(types: impl MediaTypes, place: &'static Location<'static>) -> Self {
+        Self { produces: Some(GivenTypes::new(types, place)), ..Self::default() }
+    }
+
+    /// These and the outer ones. Guards add up; of media types those inside hold.
+    pub(crate) fn within(&self, outer: &Self) -> Self {
+        Self {
+            guards: outer.guards.iter().chain(&self.guards).cloned().collect(),
+            consumes: self.consumes.clone().or_else(|| outer.consumes.clone()),
+            produces: self.produces.clone().or_else(|| outer.produces.clone()),
+            format: self.format.clone().or_else(|| outer.format.clone()),
+        }
+    }
+
+    /// Without those that ask for media types: unknown paths have none.
+    pub(crate) fn guards_alone(&self) -> Self {
+        Self { guards: self.guards.clone(), ..Self::default() }
+    }
+
+    /// Whether each request meets them.
+    pub(crate) fn are_none(&self) -> bool {
+        self.guards.is_empty() && self.consumes.is_none() && self.produces.is_none()
+    }
+
+    /// How much they ask: handlers that ask more come first.
+    pub(crate) fn rank(&self) -> usize {
+        self.guards.len() + usize::from(self.consumes.is_some())
+    }
+
+    /// Whether both take the same requests, so that the second handler would never answer.
+    pub(crate) fn are_same(&self, other: &Self) -> bool {
+        let has = |guards: &[GivenGuard], one: &GivenGuard| {
+            guards.iter().any(|other| other.guard.is_same(&one.guard))
+        };
+        let has_all = |one: &Self, other: &Self| other.guards.iter().all(|guard| has(&one.guards, guard));
+        let types = |given: &Option<GivenTypes>| {
+            let given = given.as_ref()?;
+            let mut types: Vec<&str> = given.types().map(|of| of.as_str()).collect();
+            types.sort_unstable();
+            types.dedup();
+            Some(types.join(", "))
+        };
+        has_all(self, other)
+            && has_all(other, self)
+            && types(&self.consumes) == types(&other.consumes)
+            && types(&self.produces) == types(&other.produces)
+    }
+}
+
+/// For the table of routes: empty if there are none.
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        if !self.guards.is_empty() {
+            let guards: Vec<_> = self.guards.iter().map(|given| given.guard.to_string()).collect();
+            parts.push(format!("when {}", guards.join(" and ")));
+        }
+        for (verb, given) in [("consumes", &self.consumes), ("produces", &self.produces)] {
+            if let Some(given) = given {
+                let types: Vec<&str> = given.types().map(|of| of.as_str()).collect();
+                parts.push(format!("{verb} {}", types.join(", ")));
+            }
+        }
+        f.write_str(&parts.join(" "))
+    }
+}
+
+/// One media type or several, as text or read before: the argument of [`Handler::consumes`] and [`Handler::produces`]. A text that is no
+/// media type is an error at start.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` names no media types",
+    note = "give a text such as \"application/json\", an array or a vector of them, or a `MediaType`"
+)]
+pub trait MediaTypes {
+    /// Reads them.
+    #[doc(hidden)]
+    fn into_media_types(self) -> Vec<Result<MediaType, InvalidMediaType>>;
+}
+
+impl MediaTypes for &str {
+    fn into_media_types(self) -> Vec<Result<MediaType, InvalidMediaType>> {
+        vec![MediaType::parse(self)]
+    }
+}
+
+impl MediaTypes for MediaType {
+    fn into_media_types(self) -> Vec<Result<MediaType, InvalidMediaType>> {
+        vec![Ok(self)]
+    }
+}
+
+impl<T: MediaTypes, const N: usize> MediaTypes for [T; N] {
+    fn into_media_types(self) -> Vec<Result<MediaType, InvalidMediaType>> {
+        self.into_iter().flat_map(MediaTypes::into_media_types).collect()
+    }
+}
+
+impl<T: MediaTypes> MediaTypes for Vec<T> {
+    fn into_media_types(self) -> Vec<Result<MediaType, InvalidMediaType>> {
+        self.into_iter().flat_map(MediaTypes::into_media_types).collect()
+    }
+}

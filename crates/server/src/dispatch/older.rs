@@ -1,0 +1,95 @@
+//! Routes that take the place of others while requests of those are under way.
+//!
+//! A request that runs has its own dispatch until its handler has answered. What its connection asks about it from then on, such as the
+//! limits for its body, is kept here without handlers and states.
+
+use std::cell::OnceCell;
+use std::hint::cold_path;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use anywire_loops::Label;
+
+use super::Dispatch;
+use crate::layer::GivenLayer;
+use crate::layer::chain::OnLoop;
+use crate::limits::Limits;
+use crate::router::{EndpointId, RouteName, Table};
+
+/// What is left of replaced routes.
+pub(super) struct Older {
+    generation: u8,
+    /// Gone once its last handler has answered.
+    dispatch: Weak<Dispatch>,
+    /// The rest by endpoint.
+    limits: Vec<Option<Limits>>,
+    names: Vec<RouteName>,
+    labels: Vec<Label>,
+    pub(super) paths: Vec<Option<Rc<str>>>,
+}
+
+impl Older {
+    fn of(dispatch: &Rc<Dispatch>) -> Self {
+        Self {
+            generation: dispatch.table.generation(),
+            dispatch: Rc::downgrade(dispatch),
+            limits: dispatch.own_limits.clone(),
+            names: dispatch.table.names().cloned().collect(),
+            labels: dispatch.slots.iter().map(|slots| slots.label()).collect(),
+            paths: dispatch.contexts.paths.clone(),
+        }
+    }
+}
+
+impl Dispatch {
+    /// Other routes in the place of these.
+    pub(crate) fn replaced_by(self: &Rc<Self>, table: Arc<Table>, limits: &Limits) -> Self {
+        let (counters, refusals) = (Arc::clone(&self.counters), self.refusals.clone());
+        Self::hooked(table, limits, counters, Rc::clone(&self.observers), refusals, Some(self))
+    }
+
+    /// What this loop has of the layers of a table: that of layers that were there before, such as those of the server, and of no other.
+    pub(super) fn kept_layers(table: &Table, before: Option<&Rc<Self>>) -> Vec<OnceCell<Rc<dyn OnLoop>>> {
+        let kept = |given: &GivenLayer| {
+            let before = before?;
+            let mut old = before.table.layers().iter().zip(&before.layers);
+            old.find(|(old, _)| old.is_same(given)).and_then(|(_, local)| local.get().cloned())
+        };
+        table.layers().iter().map(|given| kept(given).map_or_else(OnceCell::new, OnceCell::from)).collect()
+    }
+
+    /// What is left of the routes before, as long as handlers of theirs run.
+    pub(super) fn older_than(before: Option<&Rc<Self>>) -> Vec<Rc<Older>> {
+        let Some(before) = before else { return Vec::new() };
+        let running = before.older.iter().filter(|older| older.dispatch.strong_count() > 0);
+        running.cloned().chain([Rc::new(Older::of(before))]).collect()
+    }
+
+    #[cold]
+    pub(super) fn older(&self, endpoint: EndpointId) -> Option<&Older> {
+        // The latest first: numbers of generations come again after some hundred.
+        let older = self.older.iter().rev().find(|older| older.generation == endpoint.generation());
+        older.map(|older| &**older)
+    }
+
+    #[cold]
+    pub(super) fn older_limits(&self, endpoint: EndpointId) -> Option<&Limits> {
+        self.older(endpoint)?.limits.get(endpoint.index())?.as_ref()
+    }
+
+    #[cold]
+    pub(super) fn begins_older(&self, endpoint: EndpointId) {
+        if let Some(label) = self.older(endpoint).and_then(|older| older.labels.get(endpoint.index())) {
+            self.work.begins(*label);
+        }
+    }
+
+    /// The name of a handler in the log.
+    pub(super) fn name_of(&self, endpoint: EndpointId) -> Option<&RouteName> {
+        if self.is_own(endpoint) {
+            return Some(self.table.name(endpoint));
+        }
+        cold_path();
+        self.older(endpoint)?.names.get(endpoint.index())
+    }
+}

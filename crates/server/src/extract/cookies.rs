@@ -1,0 +1,139 @@
+//! The cookies of a request (RFC 6265, and the draft that replaces it).
+
+use super::{FromRequestParts, OptionalFromRequestParts, Rejection};
+use crate::request::Parts;
+
+/// The cookies of a request, in the order in which they came.
+///
+/// Names and values are as the peer sent them: quotes around a value are a part of it, and nothing is percent-decoded. A part of
+/// the field without a name or without `=` is skipped, and so is what is not UTF-8: a browser sends all cookies of a site, also
+/// those that other programs have set. A request without cookies has none of them. A request with more than
+/// [`Limits::form_fields`](crate::Limits::form_fields) is a 431; their length is a part of
+/// [`Limits::head`](crate::Limits::head).
+///
+/// ```
+/// use anywire_server::{Cookies, Router};
+///
+/// let hello = async |cookies: Cookies| format!("Hello, {}!", cookies.get("name").unwrap_or("World"));
+/// let router = Router::new().get("/", hello);
+/// # anywire_loops::block_on(async {
+/// let mut response = router.call(anywire_http::Request::get("/").header("cookie", "lang=en; name=Ada")).await;
+/// assert_eq!(response.body.text(100).await?, "Hello, Ada!");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cookies {
+    /// The fields, joined.
+    text: String,
+}
+
+impl Cookies {
+    /// The first cookie of this name. Case matters. Browsers send that of the longest path first.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.get_all(name).next()
+    }
+
+    /// All cookies of this name: a browser sends those of a site and of its parts side by side.
+    pub fn get_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.iter().filter(move |(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut rest = &*self.text;
+        std::iter::from_fn(move || {
+            while !rest.is_empty() {
+                let (pair, behind) = split(rest, b';').unwrap_or((rest, ""));
+                rest = behind;
+                let Some((name, value)) = split(pair, b'=') else { continue };
+                let name = name.trim_ascii();
+                if !name.is_empty() {
+                    return Some((name, value.trim_ascii()));
+                }
+            }
+            None
+        })
+    }
+
+    /// Reads the values of all fields `cookie` of a request. HTTP/2 allows several.
+    fn of<'v>(fields: impl Iterator<Item = &'v [u8]>, cookies_max: usize) -> Result<Self, Rejection> {
+        let mut text = String::new();
+        let mut found = 0;
+        for field in fields {
+            found += 1 + field.iter().filter(|byte| **byte == b';').count();
+            if found > cookies_max {
+                return Err(Rejection::TooManyCookies { max: cookies_max });
+            }
+            if !text.is_empty() {
+                text.push(';');
+            }
+            match str::from_utf8(field) {
+                Ok(field) => text.push_str(field),
+                Err(_) => push_readable(&mut text, field),
+            }
+        }
+        Ok(Self { text })
+    }
+}
+
+/// What stands before and behind a byte. Cookies are short: a search by `str::split` costs more than a look at each byte.
+fn split(text: &str, byte: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|found| found == byte)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// Those of the field that are UTF-8.
+#[cold]
+fn push_readable(text: &mut String, field: &[u8]) {
+    for pair in field.split(|byte| *byte == b';').filter_map(|pair| str::from_utf8(pair).ok()) {
+        text.push_str(pair);
+        text.push(';');
+    }
+}
+
+impl FromRequestParts for Cookies {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
+        Self::of(parts.headers().get_all("cookie"), parts.form_fields_max())
+    }
+}
+
+impl OptionalFromRequestParts for Cookies {
+    fn is_absent(parts: &Parts) -> bool {
+        !parts.headers().contains("cookie")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: &[&[u8]]) -> Cookies {
+        Cookies::of(fields.iter().copied(), 10).expect("few")
+    }
+
+    #[test]
+    fn names_and_values_are_as_they_came() {
+        let cookies = read(&[b"a=1; b=\"x y\"; a=2;c==;d=", b"e=%20"]);
+        let expected = [("a", "1"), ("b", "\"x y\""), ("a", "2"), ("c", "="), ("d", ""), ("e", "%20")];
+        assert_eq!(cookies.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(cookies.get("a"), Some("1"));
+        assert_eq!(cookies.get_all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(cookies.get("A"), None);
+    }
+
+    #[test]
+    fn what_is_no_cookie_is_skipped() {
+        let cookies = read(&[b"", b";;", b"alone; =nameless; a=1;\xff=2; b=\xff", b" b = 2 "]);
+        assert_eq!(cookies.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        assert!(Cookies::of([&b"a=1; b=2"[..]].into_iter(), 2).is_ok());
+        assert!(Cookies::of([&b"a=1; b=2"[..], b"c=3"].into_iter(), 2).is_err());
+    }
+}

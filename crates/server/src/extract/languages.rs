@@ -1,0 +1,120 @@
+//! The languages that a peer reads.
+
+use std::convert::Infallible;
+
+use super::FromRequestParts;
+use crate::request::Parts;
+
+/// The languages that the peer reads, from the field `accept-language` (RFC 9110 section 12.5.4).
+///
+/// ```
+/// use anywire_server::{Languages, Router};
+///
+/// async fn hello(languages: Languages) -> &'static str {
+///     match languages.best(&["en", "de"]) {
+///         Some("de") => "Hallo!",
+///         _ => "Hello!",
+///     }
+/// }
+///
+/// let router = Router::new().get("/", hello);
+/// # anywire_loops::block_on(async {
+/// let request = anywire_http::Request::get("/").header("accept-language", "fr, de-CH;q=0.9, en;q=0.8");
+/// assert_eq!(router.call(request).await.body.text(100).await?, "Hallo!");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Languages {
+    field: String,
+}
+
+impl Languages {
+    /// Those of a request.
+    pub fn of(parts: &Parts) -> Self {
+        let mut fields =
+            parts.headers().get_all("accept-language").filter_map(|field| str::from_utf8(field).ok());
+        let mut field = fields.next().unwrap_or_default().to_owned();
+        for more in fields {
+            field.push(',');
+            field.push_str(more);
+        }
+        Self { field }
+    }
+
+    /// That of these which the peer likes best. A peer that asks for `de-CH` gets `de`, and one that asks for `*` the first that it
+    /// does not refuse. `None` if it asks for none of them, or says nothing.
+    pub fn best<'t>(&self, available: &[&'t str]) -> Option<&'t str> {
+        let mut ranges: Vec<(&str, u16)> = self.field.split(',').filter_map(range).collect();
+        // Stable: of those that the peer likes equally, the first.
+        ranges.sort_by(|(_, one), (_, other)| other.cmp(one));
+        let refused =
+            |tag: &str| ranges.iter().any(|(range, weight)| *weight == 0 && matches(range, tag).is_some());
+        let wanted = ranges.iter().filter(|(_, weight)| *weight > 0);
+        wanted.map(|(range, _)| range).find_map(|range| match *range {
+            "*" => available.iter().copied().find(|tag| !refused(tag)),
+            range => available
+                .iter()
+                .copied()
+                .filter_map(|tag| Some((matches(range, tag)?, tag)))
+                .max()
+                .map(|(_, tag)| tag),
+        })
+    }
+}
+
+/// A language range, and its weight in thousandths.
+fn range(item: &str) -> Option<(&str, u16)> {
+    let mut parameters = item.split(';').map(str::trim_ascii);
+    let range = parameters.next().filter(|range| !range.is_empty())?;
+    let weight =
+        parameters.find_map(|parameter| parameter.strip_prefix("q=").or(parameter.strip_prefix("Q=")));
+    let weight = weight.map_or(Some(1.0), |weight| weight.parse::<f32>().ok());
+    // A weight that is none counts as the least.
+    let weight = weight.filter(|weight| (0.0..=1.0).contains(weight)).unwrap_or(0.001);
+    Some((range, (weight * 1000.0) as u16))
+}
+
+/// How many characters of a range the tag answers: all of them, or those before a hyphen (RFC 4647 section 3.4).
+fn matches(range: &str, tag: &str) -> Option<usize> {
+    let (head, rest) = range.split_at_checked(tag.len())?;
+    (head.eq_ignore_ascii_case(tag) && (rest.is_empty() || rest.starts_with('-'))).then_some(tag.len())
+}
+
+impl FromRequestParts for Languages {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Infallible> {
+        Ok(Self::of(parts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn best(field: &str, available: &[&'static str]) -> Option<&'static str> {
+        Languages { field: field.to_owned() }.best(available)
+    }
+
+    #[test]
+    fn the_heaviest_range_that_is_there() {
+        let there = ["en", "de", "de-CH"];
+        for (field, expected) in [
+            ("de", Some("de")),
+            ("fr, en;q=0.5", Some("en")),
+            ("en;q=0.5, DE-AT;q=0.7", Some("de")),
+            ("de-ch-1996", Some("de-CH")),
+            ("*", Some("en")),
+            ("fr, *;q=0.1, en;q=0", Some("de")),
+            ("en;q=0", None),
+            ("english", None),
+            ("en;q=9, de", Some("de")),
+            ("", None),
+            (",;q=1,", None),
+        ] {
+            assert_eq!(best(field, &there), expected, "{field}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Guards: conditions beyond method and path that a request must meet for a route.
+//!
+//! A handler has guards by [`Handler::when`](crate::Handler::when), all routes of a router by [`Router::when`](crate::Router::when).
+//! A request must pass all of them. Several handlers may share a path and a method if their guards differ: the one with the most
+//! guards that all pass answers, of two with as many the one that was added first. What no handler takes is a 404, as if the
+//! path were unknown, or a 405 if another method would be answered.
+//!
+//! ```
+//! use anywire_server::guards::{header, host, query};
+//! use anywire_server::{Handler, Router};
+//!
+//! let second = async || "orders, version 2";
+//! let admin = Router::new().get("/", async || "administration").when(host("admin.shop.example"));
+//! let router = Router::new()
+//!     .get("/orders", second.when(header("x-version").equals("2")))
+//!     .get("/orders", (async || "one order").when(query("id")))
+//!     .get("/orders", async || "orders")
+//!     .get("/", async || "the shop")
+//!     .merge(admin);
+//! # drop(router);
+//! ```
+//!
+//! The responses of a path with a guard by [`header`] say so to caches: their `Vary` names the field.
+
+mod host;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use anywire_advice::Advice;
+use http::HeaderName;
+#[cfg(feature = "regex")]
+use percent_encoding::percent_decode;
+
+use self::host::Host;
+use crate::layer::name_of;
+use crate::query;
+use crate::request::Parts;
+
+/// A condition that a request meets or not. Made by the functions of this module.
+#[derive(Clone)]
+#[must_use = "a guard guards nothing until a handler or a router gets it"]
+pub struct Guard(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Host(Host),
+    Header(Field),
+    Query(Field),
+    #[cfg(feature = "regex")]
+    Param {
+        name: Box<str>,
+        expression: regex::Regex,
+    },
+    Own {
+        name: &'static str,
+        takes: Arc<dyn Fn(&Parts) -> bool + Send + Sync>,
+    },
+    Faulty {
+        text: String,
+        fault: GuardFault,
+    },
+}
+
+/// The host that the request asks for: `api.example.com`, `*.example.com`, or either with a port.
+///
+/// A `*.` stands for one label or several, not for none. Without a port any port is right. With one the request must name it, or have
+/// it by default: 443 over TLS, else 80. Case does not count, nor does a dot at the end.
+pub fn host(pattern: &str) -> Guard {
+    let fault = |fault| Kind::Faulty { text: format!("host {pattern:?}"), fault };
+    Guard(Host::parse(pattern).map_or_else(|| fault(GuardFault::Host), Kind::Host))
+}
+
+/// A header field that is there; [`equals`](Named::equals) also looks at its value.
+pub fn header(name: &str) -> Named {
+    Named { is_header: true, name: name.to_owned(), value: None }
+}
+
+/// A parameter of the query that is there, with or without a value; [`equals`](Named::equals) also looks at its value.
+pub fn query(name: &str) -> Named {
+    Named { is_header: false, name: name.to_owned(), value: None }
+}
+
+/// A variable of the path whose value, decoded, matches this regular expression as a whole.
+///
+/// The expression is compiled here, and a mistake in it is an error at start. The syntax is that of the crate `regex`, which takes
+/// linear time. A value that is no UTF-8 does not match.
+///
+/// ```
+/// use anywire_server::guards::param_matches;
+/// use anywire_server::{Handler, Path, Router};
+///
+/// let by_number = async |Path(id): Path<u64>| format!("order {id}");
+/// let by_name = async |Path(name): Path<String>| format!("orders of {name}");
+/// let router = Router::new()
+///     .get("/orders/{key}", by_number.when(param_matches("key", "[0-9]{1,9}")))
+///     .get("/orders/{key}", by_name);
+/// # drop(router);
+/// ```
+#[cfg(feature = "regex")]
+pub fn param_matches(name: &str, expression: &str) -> Guard {
+    // Alone it must be right, too: `a)|(?:b` would leave its group.
+    let alone = regex::Regex::new(expression);
+    Guard(match alone.and_then(|_| regex::Regex::new(&format!("{}{expression}{}", WHOLE.0, WHOLE.1))) {
+        Ok(expression) => Kind::Param { name: name.into(), expression },
+        Err(cause) => {
+            let fault = GuardFault::Expression { cause: cause.to_string() };
+            Kind::Faulty { text: format!("{{{name}}} matches {expression:?}"), fault }
+        }
+    })
+}
+
+/// What an expression stands between to match a whole value.
+#[cfg(feature = "regex")]
+const WHOLE: (&str, &str) = ("^(?:", ")$");
+
+/// A function of the program. It runs on the loop of the connection, so it must not block. A panic is a 500, as of a handler.
+///
+/// ```
+/// use anywire_server::{Handler, Parts, Router, guards};
+///
+/// fn is_local(parts: &Parts) -> bool {
+///     parts.peer().ip().is_none_or(|ip| ip.is_loopback())
+/// }
+///
+/// let counters = async || "42 requests";
+/// let router = Router::new().get("/counters", counters.when(guards::of(is_local)));
+/// # drop(router);
+/// ```
+pub fn of<F: Fn(&Parts) -> bool + Send + Sync + 'static>(takes: F) -> Guard {
+    Guard(Kind::Own { name: name_of::<F>(), takes: Arc::new(takes) })
+}
+
+/// A guard by a name: what [`header`] and [`query`] make.
+#[derive(Debug, Clone)]
+#[must_use = "a guard guards nothing until a handler or a router gets it"]
+pub struct Named {
+    is_header: bool,
+    name: String,
+    value: Option<String>,
+}
+
+impl Named {
+    /// It must be there once, with exactly this value. That of a query is decoded.
+    pub fn equals(mut self, value: &str) -> Self {
+        self.value = Some(value.to_owned());
+        self
+    }
+}
+
+impl From<Named> for Guard {
+    fn from(named: Named) -> Self {
+        let Named { is_header, name, value } = named;
+        let field = Field { name: name.into(), value: value.map(Into::into) };
+        Self(match is_header {
+            false => Kind::Query(field),
+            true if HeaderName::from_bytes(field.name.as_bytes()).is_ok() => {
+                Kind::Header(Field { name: field.name.to_ascii_lowercase().into(), ..field })
+            }
+            true => Kind::Faulty { text: format!("header {:?}", field.name), fault: GuardFault::Name },
+        })
+    }
+}
+
+/// A name and perhaps a value.
+#[derive(Clone, PartialEq, Eq)]
+struct Field {
+    name: Box<str>,
+    value: Option<Box<str>>,
+}
+
+impl Field {
+    /// Whether the values that a request has of this name pass.
+    fn takes<'p>(&self, mut values: impl Iterator<Item = Cow<'p, [u8]>>) -> bool {
+        match (values.next(), &self.value) {
+            (Some(found), Some(value)) => *found == *value.as_bytes() && values.next().is_none(),
+            (found, None) => found.is_some(),
+            (None, Some(_)) => false,
+        }
+    }
+
+    fn contradicts(&self, other: &Self) -> bool {
+        self.name == other.name && self.value.is_some() && other.value.is_some() && self.value != other.value
+    }
+}
+
+impl Guard {
+    /// Whether a request passes.
+    pub(crate) fn takes(&self, parts: &Parts) -> bool {
+        match &self.0 {
+            Kind::Host(host) => host.takes(parts),
+            Kind::Header(field) => field.takes(parts.headers().get_all(&field.name).map(Cow::Borrowed)),
+            Kind::Query(field) => {
+                let pairs = query::pairs(parts.query().unwrap_or_default());
+                let named = pairs.filter(|(name, _)| **name == *field.name.as_bytes());
+                field.takes(named.map(|(_, value)| value))
+            }
+            #[cfg(feature = "regex")]
+            Kind::Param { name, expression } => {
+                let value = parts.param(name).unwrap_or_default();
+                percent_decode(value.as_bytes()).decode_utf8().is_ok_and(|value| expression.is_match(&value))
+            }
+            Kind::Own { takes, .. } => takes(parts),
+            Kind::Faulty { .. } => false,
+        }
+    }
+
+    pub(crate) fn fault(&self) -> Option<&GuardFault> {
+        match &self.0 {
+            Kind::Faulty { fault, .. } => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// The field of the request that it looks at, in lower case.
+    pub(crate) fn field(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Header(field) => Some(&field.name),
+            _ => None,
+        }
+    }
+
+    /// The variable of the path that it looks at.
+    pub(crate) fn param(&self) -> Option<&str> {
+        match &self.0 {
+            #[cfg(feature = "regex")]
+            Kind::Param { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether no request passes both.
+    pub(crate) fn contradicts(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Host(one), Kind::Host(other)) => one.contradicts(other),
+            (Kind::Header(one), Kind::Header(other)) | (Kind::Query(one), Kind::Query(other)) => {
+                one.contradicts(other)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether both are known to take the same requests.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Own { takes: one, .. }, Kind::Own { takes: other, .. }) => Arc::ptr_eq(one, other),
+            (Kind::Own { .. }, _) | (_, Kind::Own { .. }) => false,
+            _ => self.to_string() == other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut named = |kind, Field { name, value }: &Field| match value {
+            Some(value) => write!(f, "{kind} {name} = {value:?}"),
+            None => write!(f, "{kind} {name}"),
+        };
+        match &self.0 {
+            Kind::Header(field) => named("header", field),
+            Kind::Query(field) => named("query", field),
+            Kind::Host(host) => write!(f, "host {host}"),
+            #[cfg(feature = "regex")]
+            Kind::Param { name, expression } => {
+                let given =
+                    expression.as_str().strip_prefix(WHOLE.0).and_then(|text| text.strip_suffix(WHOLE.1));
+                write!(f, "{{{name}}} matches {:?}", given.unwrap_or_default())
+            }
+            Kind::Own { name, .. } => f.write_str(name),
+            Kind::Faulty { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guard({self})")
+    }
+}
+
+/// What is wrong with a guard; its author's fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardFault {
+    /// The pattern of a host is neither a name nor an address, or its port is no number.
+    #[error(
+        "names no host{help}",
+        help = Advice("write it as `api.example.com`, `*.example.com` or `[::1]`, each with or without `:PORT`; a name of other letters in its form `xn--..`")
+    )]
+    Host,
+    /// The name of a header field is no token.
+    #[error("names no header field{help}", help = Advice("use letters, digits and any of !#$%&'*+-.^_`|~"))]
+    Name,
+    /// The regular expression is malformed, or too large.
+    #[error("has a malformed expression: {cause}")]
+    Expression {
+        /// Why.
+        cause: String,
+    },
+}

@@ -1,0 +1,192 @@
+//! Several handlers for one path and method, or one with conditions: which of them answers is chosen request by request.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use anywire_http::accept::{Accept, MediaType};
+use anywire_http::{Method, Response};
+
+use super::EndpointId;
+use super::own::{self, Refused};
+use crate::conditions::{Conditions, GivenTypes};
+use crate::extract::Produces;
+use crate::query;
+use crate::request::{Parts, Request};
+
+/// The handlers of a path, or the fallbacks of a prefix, of which at least one has conditions.
+pub(super) struct Choice {
+    /// Those that ask most come first.
+    candidates: Vec<Candidate>,
+    /// What answers if each refuses.
+    pub(super) otherwise: Otherwise,
+    /// The fields of a request on which the choice depends.
+    vary: Option<Box<str>>,
+}
+
+/// A handler that may be chosen.
+pub(super) struct Candidate {
+    /// `None` for all.
+    pub(super) method: Option<Method>,
+    pub(super) conditions: Conditions,
+    pub(super) endpoint: EndpointId,
+}
+
+/// What answers if no candidate does.
+#[derive(Clone, Copy)]
+pub(super) enum Otherwise {
+    /// The handler of unknown paths: the candidates are those of this leaf. The endpoint words what is refused.
+    Unknown { leaf: usize, refused: EndpointId },
+    /// That of the prefix around this one: the candidates are fallbacks, and this is the endpoint of the choice.
+    Outer { fallback: EndpointId, outer: EndpointId },
+}
+
+/// What a choice comes to.
+pub(super) enum Outcome {
+    Endpoint(EndpointId),
+    /// To this handler, with the media type that it is to produce.
+    Producing(EndpointId, Produces),
+    Refused(Refused),
+    Nobody,
+}
+
+impl Choice {
+    pub(super) fn new(mut candidates: Vec<Candidate>, otherwise: Otherwise) -> Self {
+        // Stable: of two that ask as much, the first one stays first.
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.conditions.rank()));
+        let mut fields: Vec<&str> = Vec::new();
+        for Candidate { conditions, .. } in &candidates {
+            fields.extend(conditions.guards.iter().filter_map(|given| given.guard.field()));
+            fields.extend(conditions.produces.as_ref().map(|_| "accept"));
+        }
+        fields.sort_unstable();
+        fields.dedup();
+        let vary = (!fields.is_empty()).then(|| fields.join(", ").into());
+        Self { candidates, otherwise, vary }
+    }
+
+    /// Says to caches on which fields the response depends.
+    pub(super) fn mark(&self, response: &mut Response) {
+        if let Some(vary) = &self.vary {
+            let set = response.headers.append("vary", &**vary);
+            debug_assert!(set.is_ok(), "names are tokens");
+        }
+    }
+
+    pub(super) fn choose(&self, request: &Request) -> Outcome {
+        let method = request.method();
+        let of_get = (*method == Method::HEAD).then_some(Method::GET);
+        for of in [Some(method), of_get.as_ref()].into_iter().flatten().map(Some).chain([None]) {
+            let candidates = self.candidates.iter().filter(|candidate| candidate.method.as_ref() == of);
+            let open: Vec<_> = candidates.filter(|candidate| candidate.is_open(request)).collect();
+            if !open.is_empty() {
+                return negotiate(&open, request);
+            }
+        }
+        let open = self.candidates.iter().filter(|candidate| candidate.is_open(request));
+        match own::allow(open.filter_map(|candidate| candidate.method.as_ref())) {
+            Some(allow) => Outcome::Refused(Refused::Method { allow }),
+            None => Outcome::Nobody,
+        }
+    }
+}
+
+impl Candidate {
+    /// Whether all guards let the request through.
+    fn is_open(&self, parts: &Parts) -> bool {
+        self.conditions.guards.iter().all(|given| given.guard.takes(parts))
+    }
+
+    fn produces(&self) -> impl Iterator<Item = &Arc<MediaType>> + Clone {
+        self.conditions.produces.iter().flat_map(GivenTypes::types)
+    }
+}
+
+/// The one of these whose media types fit. Those that ask most come first.
+fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
+    let sent = request.headers().get_bytes("content-type");
+    let takes = |of: &Arc<MediaType>| match sent {
+        Some(sent) => std::str::from_utf8(sent).is_ok_and(|sent| of.includes_text(sent)),
+        // A query of no type means nothing (RFC 10008 section 2).
+        None if *request.method() == Method::QUERY => false,
+        // Content without a type is a sequence of octets (RFC 9110 section 8.3).
+        None => !request.has_body() || of.includes_text("application/octet-stream"),
+    };
+    let consumes = |candidate: &&&Candidate| {
+        candidate.conditions.consumes.as_ref().is_none_or(|given| given.types().any(takes))
+    };
+    let fitting: Vec<&Candidate> = open.iter().filter(consumes).copied().collect();
+    let Some(first) = fitting.first() else {
+        let consumed = open.iter().flat_map(|candidate| &candidate.conditions.consumes);
+        return Outcome::Refused(Refused::ContentType {
+            takes: listed(consumed.flat_map(GivenTypes::types)),
+        });
+    };
+    if fitting.iter().all(|candidate| candidate.conditions.produces.is_none()) {
+        return Outcome::Endpoint(first.endpoint);
+    }
+    let format = fitting.iter().find_map(|candidate| candidate.conditions.format.as_deref());
+    let wanted = Wanted::of(request, format);
+    for alike in fitting.chunk_by(|one, other| one.conditions.rank() == other.conditions.rank()) {
+        let offers =
+            alike.iter().flat_map(|candidate| candidate.produces().map(|of| (candidate.endpoint, of)));
+        if let Some((endpoint, produced)) = wanted.best(offers) {
+            return Outcome::Producing(endpoint, Produces(Arc::clone(produced)));
+        }
+        if let Some(any) = alike.iter().find(|candidate| candidate.conditions.produces.is_none()) {
+            return Outcome::Endpoint(any.endpoint);
+        }
+    }
+    Outcome::Refused(Refused::Accept {
+        offers: listed(fitting.iter().flat_map(|candidate| candidate.produces())),
+    })
+}
+
+/// Which media types a peer wants.
+enum Wanted<'r> {
+    /// By the parameter of the query.
+    Format(Cow<'r, str>),
+    Accept(Accept<'r>),
+}
+
+impl<'r> Wanted<'r> {
+    fn of(request: &'r Request, format: Option<&str>) -> Self {
+        let named = format.and_then(|format| {
+            let mut pairs = query::pairs(request.query().unwrap_or_default());
+            pairs.find_map(|(name, value)| (*name == *format.as_bytes()).then_some(value))
+        });
+        match named {
+            Some(Cow::Borrowed(name)) => Self::Format(String::from_utf8_lossy(name)),
+            Some(Cow::Owned(name)) => Self::Format(String::from_utf8_lossy(&name).into_owned().into()),
+            None => Self::Accept(Accept::of(request.headers())),
+        }
+    }
+
+    fn best<'m>(
+        &self,
+        mut offers: impl Iterator<Item = (EndpointId, &'m Arc<MediaType>)> + Clone,
+    ) -> Option<(EndpointId, &'m Arc<MediaType>)> {
+        match self {
+            Self::Format(name) => offers.find(|(_, of)| is_called(of, name)),
+            Self::Accept(accept) => {
+                let best = accept.best(offers.clone().map(|(_, of)| &**of))?;
+                offers.find(|(_, of)| std::ptr::eq(&***of, best))
+            }
+        }
+    }
+}
+
+/// Whether a format is this type: by its whole name, its subtype or the suffix of that.
+fn is_called(of: &MediaType, name: &str) -> bool {
+    let is_named = |part: &str| part.eq_ignore_ascii_case(name);
+    is_named(of.essence()) || is_named(of.subtype()) || of.suffix().is_some_and(is_named)
+}
+
+fn listed<'m>(types: impl Iterator<Item = &'m Arc<MediaType>>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for of in types {
+        if !all.contains(&of.as_str()) {
+            all.push(of.as_str());
+        }
+    }
+    all.join(", ")
+}

@@ -1,0 +1,62 @@
+//! Redirects to the path with or without the `/` at its end.
+
+use std::collections::HashSet;
+
+use anywire_http::{IntoResponse, Response, StatusCode};
+
+use super::own::NOTHING;
+use super::{Entry, Route, Router, path};
+use crate::handler::{Handler, HandlerParts};
+use crate::request::Request;
+
+impl Router {
+    /// Routes for the counterparts of those that are to have one. They have the methods and the guards of their routes, so that what is
+    /// not there for a request leads nowhere.
+    pub(super) fn redirects(&self) -> Vec<Route> {
+        let is_in = |scope: usize| {
+            let mut around = std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent);
+            around.any(|scope| self.scopes[scope].redirects_slashes)
+        };
+        let redirecting: Vec<&Route> = self.routes.iter().filter(|route| is_in(route.entry.scope)).collect();
+        if redirecting.is_empty() {
+            return Vec::new();
+        }
+        let taken: HashSet<String> = self.routes.iter().map(|route| path::of_route(&route.path)).collect();
+        let mut redirects = Vec::new();
+        for Route { path, method, entry, .. } in redirecting {
+            let Some(counterpart) = counterpart(path) else { continue };
+            if taken.contains(&path::of_route(&counterpart)) {
+                continue;
+            }
+            let conditions = entry.parts.conditions.guards_alone();
+            let parts = HandlerParts { conditions, ..redirect.into_parts() };
+            let entry = Entry { parts, place: entry.place, scope: entry.scope };
+            redirects.push(Route { path: counterpart, method: method.clone(), entry, redirects: true });
+        }
+        redirects
+    }
+}
+
+/// The path of a route with another end. `None` for the root, and for a rest, which takes both.
+fn counterpart(route: &str) -> Option<String> {
+    match route.strip_suffix('/') {
+        Some(without) => (!without.is_empty()).then(|| without.to_owned()),
+        None => (!route.rsplit('/').next()?.starts_with("{*")).then(|| format!("{route}/")),
+    }
+}
+
+/// Leads to the other path.
+async fn redirect(request: Request) -> Response {
+    // In normal form, because browsers take a `\` for a `/`.
+    let asked = path::of_request(request.path());
+    let mut location = asked.strip_suffix('/').map_or_else(|| format!("{asked}/"), str::to_owned);
+    if location.starts_with("//") {
+        // It would lead to another host (RFC 3986 section 4.2).
+        return (StatusCode::NOT_FOUND, NOTHING).into_response();
+    }
+    if let Some(query) = request.query() {
+        location.push('?');
+        location.push_str(query);
+    }
+    StatusCode::PERMANENT_REDIRECT.into_response().header("location", location)
+}

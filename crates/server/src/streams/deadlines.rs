@@ -1,0 +1,114 @@
+//! The deadlines of streams. A stream that is late ends alone.
+
+use std::mem;
+use std::time::Instant;
+
+use anywire_http::BodyError;
+use anywire_http::h2::Code;
+use anywire_loops::clock::{after, precise};
+use anywire_mux::Streams;
+
+use super::exchanges::Exchanges;
+use super::respond::Responder;
+use super::stream::Stage;
+use crate::observe::ExchangeEnd;
+use crate::service::Service;
+use crate::timers::{Expired, Waits};
+use crate::upload::Upload;
+
+impl<S: Streams> Exchanges<S> {
+    /// Starts to wait. Returns when the first deadline of a stream passes, if there is one. `half_closed`: the peer has ended its
+    /// direction.
+    pub(crate) fn wait(&mut self, now: Instant, half_closed: bool, service: &Service) -> Option<Instant> {
+        let keeps_waiting = self.link.keeps_peer_waiting();
+        if mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting {
+            // What each upload waits for is another.
+            for (id, stream) in &mut self.streams {
+                stream.timers.count(now);
+                self.schedule.dirty.push(*id);
+            }
+        }
+        while let Some(id) = self.schedule.dirty.pop() {
+            self.wait_stream(id, now, half_closed, service);
+        }
+        self.schedule.deadline
+    }
+
+    /// Sets what a stream waits for.
+    fn wait_stream(&mut self, id: S::Id, now: Instant, half_closed: bool, service: &Service) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        // While our own window is closed, it is the handlers that keep the body waiting.
+        let lacks_body = stream.upload.as_ref().is_some_and(Upload::waits_for_peer);
+        let body = lacks_body && !self.schedule.keeps_peer_waiting;
+        let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
+        // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
+        // opens no window any more.
+        let write = self.link.is_blocked(id) && !half_closed;
+        let waits = match stream.is_tunnel() {
+            // The deadlines of HTTP have ended with it.
+            true => Waits { half_closed, ..Waits::default() },
+            false => Waits { handler, body, write, half_closed, ..Waits::default() },
+        };
+        let limits = service.limits_of(stream.endpoint);
+        stream.deadline = stream.timers.wait(waits, now, limits).map(|left| after(now, left));
+        self.schedule.set_deadline(stream.deadline);
+    }
+
+    /// Acts on deadlines that had passed at `now`. Returns whether there were any.
+    pub(crate) fn expire(&mut self, now: Instant, service: &Service) -> bool {
+        if !self.schedule.is_late(now) {
+            return false;
+        }
+        let late = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let ids: Vec<_> =
+            self.streams.iter().filter(|(_, stream)| late(stream.deadline)).map(|(id, _)| *id).collect();
+        let acted = !ids.is_empty();
+        for id in ids {
+            self.expire_stream(id, service);
+        }
+        self.schedule.deadline = self.streams.values().filter_map(|stream| stream.deadline).min();
+        acted
+    }
+
+    fn expire_stream(&mut self, id: S::Id, service: &Service) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let limits = service.limits_of(stream.endpoint);
+        self.schedule.dirty.push(id);
+        stream.timers.count(precise());
+        let Some(expired) = stream.timers.expired(limits) else { return stream.timers.looked(None, limits) };
+        let is_of_body = matches!(expired, Expired::BodySilent | Expired::BodySlow);
+        // A reader in a task of its own has turned to something else since, and waits for nothing.
+        if is_of_body && !stream.upload.as_ref().is_some_and(Upload::waits_for_peer) {
+            return;
+        }
+        expired.count(&service.counters);
+        match expired {
+            Expired::Handler => self.time_out(id, service),
+            Expired::BodySilent | Expired::BodySlow => {
+                stream.upload.iter_mut().for_each(|upload| upload.abort(BodyError::Timeout));
+            }
+            Expired::HalfClosed => self.end_early(id, Code::CANCEL, ExchangeEnd::HalfCloseTimeout, service),
+            Expired::Head | Expired::WriteSilent | Expired::WriteSlow => {
+                self.end_early(id, Code::CANCEL, ExchangeEnd::PeerSlow, service);
+            }
+        }
+    }
+
+    /// Cancels the handler of a stream, and responds in its place.
+    fn time_out(&mut self, id: S::Id, service: &Service) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Stage::Handling(invocation) = mem::replace(&mut stream.stage, Stage::Done) else { return };
+        if stream.upload.take().is_some() {
+            self.link.discarded(id, stream.incoming.clear());
+        }
+        let mut response = invocation.time_out(&mut stream.context);
+        let mut responder = Responder { link: &mut self.link, date: &self.date, service };
+        let (reply, exchange) = (&mut stream.reply, &mut stream.exchange);
+        stream.stage = responder.respond(id, &mut response, reply, stream.endpoint, exchange);
+        if matches!(stream.stage, Stage::Done) {
+            self.finish(id, service);
+        } else {
+            self.go_on(id, service);
+        }
+    }
+}

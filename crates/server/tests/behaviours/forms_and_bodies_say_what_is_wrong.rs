@@ -1,0 +1,179 @@
+//! Forms, queries, JSON and cookies: each kind of fault has its status, and the response names the field.
+
+use std::collections::HashMap;
+
+use anywire_server::{Cookies, Form, Json, Limits, Query, Router};
+
+use crate::support::{Scene, Served};
+
+#[derive(serde::Deserialize)]
+struct Order {
+    item: String,
+    #[serde(default)]
+    count: Vec<u8>,
+}
+
+#[derive(serde::Deserialize)]
+struct Cart {
+    orders: Vec<Order>,
+    #[serde(default)]
+    price: f64,
+}
+
+fn served() -> Served {
+    let form = async |Form(order): Form<Order>| format!("{} {:?}", order.item, order.count);
+    let maybe = async |form: Option<Form<Order>>| form.is_some().to_string();
+    let cart = async |Json(cart): Json<Cart>| format!("{} {}", cart.orders.len(), cart.price);
+    let query = async |Query(fields): Query<HashMap<String, String>>| fields.len().to_string();
+    let cookies = async |cookies: Cookies| cookies.iter().count().to_string();
+    let maybe_cookies = async |cookies: Option<Cookies>| cookies.is_some().to_string();
+    let router = Router::new()
+        .get("/form", form)
+        .post("/form", form)
+        .get("/maybe", maybe)
+        .post("/maybe", maybe)
+        .post("/json", cart)
+        .post("/any", async |Json(any): Json<serde_json::Value>| any.to_string())
+        .post("/text", async |text: String| text)
+        .get("/query", query)
+        .get("/cookies", cookies)
+        .get("/maybe-cookies", maybe_cookies);
+    Scene::tcp().serve_with(router, Limits { form_fields: 3, body_bytes: 1000, ..Limits::default() })
+}
+
+fn get(served: &Served, path: &str, fields: &str) -> (u16, String) {
+    let answer = served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n{fields}\r\n"));
+    (answer.status, answer.text().to_owned())
+}
+
+fn post(served: &Served, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
+    let mut peer = served.connect();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    peer.send([head.as_bytes(), body].concat());
+    let answer = peer.answer(false);
+    (answer.status, answer.text().to_owned())
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[test]
+fn a_form_is_in_the_query_or_in_the_body() {
+    let served = served();
+    assert_eq!(get(&served, "/form?item=a+b&count=1&count=2", ""), (200, "a b [1, 2]".into()));
+    for kind in [FORM, "Application/X-WWW-Form-Urlencoded; charset=UTF-8"] {
+        assert_eq!(post(&served, "/form", kind, b"count=3&item=%C3%A4"), (200, "ä [3]".into()));
+    }
+    assert_eq!(get(&served, "/maybe", ""), (200, "false".into()));
+    assert_eq!(get(&served, "/maybe?item=a", ""), (200, "true".into()));
+    assert_eq!(get(&served, "/maybe?", "").0, 400);
+    assert_eq!(post(&served, "/maybe", "text/plain", b""), (200, "false".into()));
+    assert_eq!(post(&served, "/maybe", FORM, b"item=a"), (200, "true".into()));
+}
+
+#[test]
+fn each_fault_of_a_form_has_its_status() {
+    let served = served();
+    let form = |kind: &str, body: &[u8]| post(&served, "/form", kind, body);
+    assert_eq!(form(FORM, b"count=1"), (422, "the form does not fit: item: it is missing".into()));
+    assert_eq!(form(FORM, b"item=a&count=300").1, "the form does not fit: count: \"300\" is no u8");
+    assert_eq!(
+        form(FORM, b"item=a&item=b"),
+        (422, "the form does not fit: item: it stands more than once".into())
+    );
+    assert_eq!(form(FORM, b"item=%FF").0, 400);
+    assert_eq!(form(FORM, b"item=\xff").0, 400);
+    assert_eq!(
+        form(FORM, b"a=1&b=2&c=3&item=4"),
+        (413, "the form does not fit: there are more than 3 fields".into())
+    );
+    assert_eq!(form(FORM, &[b'a'; 1001]).0, 413);
+    assert_eq!(form("application/x-www-form-urlencoded; charset=iso-8859-1", b"item=a").0, 415);
+    let (status, text) = form("multipart/form-data; boundary=x", b"item=a");
+    assert_eq!(status, 415);
+    assert!(text.ends_with("expected application/x-www-form-urlencoded"), "{text}");
+    let wrong = get(&served, "/form?count=1", "");
+    assert_eq!(wrong, (400, "the query does not fit: item: it is missing".into()));
+}
+
+#[test]
+fn a_query_has_only_so_many_fields() {
+    let served = served();
+    assert_eq!(get(&served, "/query?a&b&c", ""), (200, "3".into()));
+    assert_eq!(get(&served, "/query?a&b&c&d", "").0, 414);
+    assert_eq!(
+        get(&served, "/query?a=%80", "").1,
+        "the query does not fit: a: it is not UTF-8 after percent-decoding"
+    );
+}
+
+#[test]
+fn a_fault_in_json_has_a_place() {
+    let served = served();
+    let json = |body: &str| post(&served, "/json", "application/json", body.as_bytes());
+    assert_eq!(json(r#"{"orders":[{"item":"a"}],"price":1e3}"#), (200, "1 1000".into()));
+    for (status, part, body) in [
+        (
+            422,
+            "orders[1].count[0] in the JSON body does not fit: invalid value: integer `300`, expected u8 at line 2 column 26",
+            "{\"orders\":[{\"item\":\"a\"},\n  {\"item\":\"b\",\"count\":[300]}]}",
+        ),
+        (422, "orders[0] in the JSON body does not fit: missing field `item`", r#"{"orders":[{}]}"#),
+        (422, "the JSON body does not fit: missing field `orders`", "{}"),
+        (400, "the JSON body does not fit: trailing characters at line 1 column 15", r#"{"orders":[]} x"#),
+        (400, "price in the JSON body does not fit: number out of range", r#"{"orders":[],"price":1e999}"#),
+        (400, "orders in the JSON body does not fit: EOF while parsing", r#"{"orders":["#),
+        (400, "the JSON body does not fit: EOF while parsing", ""),
+    ] {
+        let (found, text) = json(body);
+        assert!(text.starts_with(part), "{text}");
+        assert_eq!(found, status, "{text}");
+    }
+}
+
+#[test]
+fn json_nests_only_so_deep() {
+    let served = served();
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let any = |depth: usize| post(&served, "/any", "application/json", nested(depth).as_bytes());
+    assert_eq!(any(127), (200, nested(127)));
+    let (status, text) = any(128);
+    assert_eq!(status, 400);
+    assert!(text.contains("does not fit: recursion limit exceeded at line 1 column 128"), "{text}");
+    // What is skipped needs no stack.
+    let skipped = format!("{{\"orders\":[],\"other\":{}}}", nested(450));
+    assert_eq!(post(&served, "/json", "application/json", skipped.as_bytes()).0, 200);
+}
+
+#[test]
+fn a_body_of_another_type_or_character_set_is_not_read() {
+    let served = served();
+    let json = |kind: &str| post(&served, "/json", kind, br#"{"orders":[]}"#);
+    for kind in ["application/json", "application/json;charset=\"utf-8\"", "application/vnd.shop+json"] {
+        assert_eq!(json(kind).0, 200, "{kind}");
+    }
+    for kind in [
+        "text/json",
+        "application/json2",
+        "application/json; charset=utf-16",
+        "application/json\r\ncontent-type: text/plain",
+    ] {
+        assert_eq!(json(kind).0, 415, "{kind}");
+    }
+    assert_eq!(json("application/json; charset=utf-16").1, "the character set is \"utf-16\", expected utf-8");
+    assert_eq!(post(&served, "/text", "text/plain; charset=utf-8", b"hi"), (200, "hi".into()));
+    assert_eq!(post(&served, "/text", "text/plain; charset=latin1", b"hi").0, 415);
+}
+
+#[test]
+fn cookies_are_read_from_all_fields() {
+    let served = served();
+    assert_eq!(get(&served, "/cookies", ""), (200, "0".into()));
+    assert_eq!(get(&served, "/cookies", "cookie: a=1; b\r\ncookie: c=\r\n"), (200, "2".into()));
+    let many = (431, "there are more than 3 cookies; send fewer".into());
+    assert_eq!(get(&served, "/cookies", "cookie: a=1; b=2; c=3; d=4\r\n"), many);
+    assert_eq!(get(&served, "/maybe-cookies", ""), (200, "false".into()));
+    assert_eq!(get(&served, "/maybe-cookies", "cookie: \r\n"), (200, "true".into()));
+}

@@ -1,0 +1,101 @@
+//! Conditions that no request could meet are an error at start, which names both places.
+
+use anywire_http::accept::InvalidMediaType;
+use anywire_server::guards::{GuardFault, header, host, param_matches, query};
+use anywire_server::{Handler, MediaTypeFault, RouteError, Router};
+
+async fn nothing() {}
+
+fn refused(router: &Router) -> RouteError {
+    router.describe().expect_err("a mistake")
+}
+
+#[test]
+fn guards_that_contradict_each_other() {
+    let line = line!() + 1;
+    let handler = nothing.when(header("x-version").equals("1"));
+    let handler = handler.when(header("X-Version").equals("2"));
+    let error = refused(&Router::new().get("/a", handler));
+    let RouteError::GuardsContradict { route, place, other_place, .. } = &error else { panic!("{error}") };
+    assert_eq!((route.as_str(), other_place.line(), place.line()), ("GET /a", line, line + 1));
+    let text = error.to_string();
+    assert!(text.contains("header x-version = \"1\"") && text.contains("header x-version = \"2\""), "{text}");
+    // On a handler and the router around it.
+    let inner = Router::new().get("/", nothing.when(query("a").equals("1")));
+    let error = refused(&Router::new().nest("/b", inner).when(query("a").equals("2")));
+    assert!(matches!(&error, RouteError::GuardsContradict { route, .. } if route == "GET /b"), "{error}");
+    let fallback = Router::new().fallback(nothing.when(host("a.test"))).when(host("*.b.test"));
+    assert!(matches!(refused(&fallback), RouteError::GuardsContradict { .. }));
+    // These may hold together.
+    let together = nothing.when(header("a")).when(header("a").equals("1")).when(query("a").equals("2"));
+    assert!(Router::new().get("/", together).describe().is_ok());
+}
+
+#[test]
+fn handlers_of_which_only_one_would_answer() {
+    let (one, other) = (line!() + 1, line!() + 2);
+    let router = Router::new().get("/a", nothing.when(query("a")).when(header("B")));
+    let router = router.get("/%61", nothing.when(header("b")).when(query("a")));
+    let error = refused(&router);
+    let RouteError::Twice { first, second, .. } = &error else { panic!("{error}") };
+    assert_eq!((first.line(), second.line()), (one, other));
+    let twice = |router: Router| matches!(refused(&router), RouteError::Twice { .. });
+    let json = || nothing.consumes("application/json");
+    assert!(twice(Router::new().post("/a", json()).post("/a", json())));
+    assert!(twice(Router::new().post("/a", nothing).when(query("a")).post("/a", nothing)));
+    let guarded = || Router::new().fallback(nothing).when(query("a"));
+    assert!(matches!(refused(&guarded().merge(guarded())), RouteError::FallbackTwice { .. }));
+    assert!(Router::new().post("/a", json()).post("/a", nothing.consumes("text/plain")).describe().is_ok());
+}
+
+#[test]
+fn parameters_that_the_path_does_not_have() {
+    let (guard, route) = (line!() + 1, line!() + 2);
+    let handler = nothing.when(param_matches("number", "[0-9]+"));
+    let error = refused(&Router::new().get("/orders/{id}", handler));
+    let RouteError::GuardParameter { name, route: named, place, route_place, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((name.as_str(), named.as_str()), ("number", "GET /orders/{id}"));
+    assert_eq!((place.line(), route_place.line()), (guard, route));
+    let number = || param_matches("number", "[0-9]+");
+    let inner = Router::new().get("/", nothing).when(number());
+    assert!(Router::new().nest("/of/{number}", inner).describe().is_ok());
+    let inner = Router::new().fallback(nothing).when(number());
+    assert!(matches!(refused(&Router::new().nest("/of/{number}", inner)), RouteError::GuardParameter { .. }));
+}
+
+#[test]
+fn settings_of_guards_that_are_wrong() {
+    let fault = |router: &Router| match refused(router) {
+        RouteError::Guard { fault, .. } => fault,
+        other => panic!("{other}"),
+    };
+    assert_eq!(fault(&Router::new().get("/", nothing.when(host("b\u{fc}cher.de")))), GuardFault::Host);
+    assert_eq!(fault(&Router::new().get("/", nothing.when(header("x y")))), GuardFault::Name);
+    let expression = Router::new().get("/{a}", nothing.when(param_matches("a", "[0-9")));
+    let error = refused(&expression);
+    assert!(matches!(fault(&expression), GuardFault::Expression { .. }));
+    assert!(error.to_string().contains("{a} matches \"[0-9\""), "{error}");
+    // An expression cannot leave its group.
+    assert!(matches!(
+        fault(&Router::new().get("/{a}", nothing.when(param_matches("a", "x)|(?:y")))),
+        GuardFault::Expression { .. }
+    ));
+}
+
+#[test]
+fn media_types_that_are_none() {
+    let line = line!() + 1;
+    let error = refused(&Router::new().post("/", nothing.consumes("json")));
+    let RouteError::MediaType { text, place, fault } = &error else { panic!("{error}") };
+    assert_eq!((text.as_str(), place.line()), ("json", line));
+    assert!(matches!(fault, MediaTypeFault::Malformed(InvalidMediaType::Essence { .. })), "{fault}");
+    let fault = |router: &Router| match refused(router) {
+        RouteError::MediaType { fault, .. } => fault,
+        other => panic!("{other}"),
+    };
+    assert_eq!(fault(&Router::new().get("/", nothing.produces("image/*"))), MediaTypeFault::Range);
+    assert_eq!(fault(&Router::new().get("/", nothing.produces([""; 0]))), MediaTypeFault::None);
+    assert_eq!(fault(&Router::new().get("/", nothing).consumes([""; 0])), MediaTypeFault::None);
+}

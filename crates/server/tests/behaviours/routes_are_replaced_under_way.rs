@@ -1,0 +1,197 @@
+//! Other routes take the place of those of a running server: requests under way keep the old ones, new requests on the same connection
+//! get the new ones, and the old states are dropped once nothing runs with them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use anywire_http::{Body, StatusCode};
+use anywire_loops::PoolLimits;
+use anywire_server::{
+    Blocking, Handler, Limits, MatchedPath, Next, Request, Response, RouteError, RouteLimits, Router, Server,
+    State,
+};
+use tokio::sync::Notify;
+
+use crate::support::{HANG, Scene, serve};
+
+/// Says on its drop that it is gone.
+struct Told(mpsc::Sender<&'static str>, &'static str);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send(self.1);
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")
+}
+
+#[test]
+fn new_requests_get_the_new_routes_on_the_same_connection() {
+    let served = serve(Router::new().get("/", async || "old").get("/old", async || "old"));
+    let mut peer = served.connect();
+    peer.send(get("/"));
+    assert_eq!(peer.answer(false).text(), "old");
+    let routes = served.running.router();
+    for round in 0..300_u32 {
+        let text = format!("new {round}");
+        routes.replace(Router::new().get("/", async move || text)).expect("right routes").wait();
+        peer.send(get("/"));
+        assert_eq!(
+            peer.answer(false).text(),
+            format!("new {round}"),
+            "more often than generations have numbers"
+        );
+    }
+    peer.send(get("/old"));
+    assert_eq!(peer.answer(false).status, 404);
+}
+
+#[test]
+fn a_request_under_way_keeps_the_old_routes_until_it_ends() {
+    let (gone, told) = mpsc::channel();
+    let (began, begun) = mpsc::channel();
+    let go = Arc::new(Notify::new());
+    let old = {
+        let (go, began) = (Arc::clone(&go), began);
+        let states = Arc::new(Told(gone, "old"));
+        let waits = async move |State(name): State<&'static str>, path: MatchedPath, request: Request| {
+            let _ = began.send(());
+            go.notified().await;
+            format!("{} {} {}", *name, path.0, request.peer().to_string().len() > 1)
+        };
+        Router::new().state("old").state(states).get("/wait/{x}", waits).get("/", async || "old root")
+    };
+    let served = serve(old);
+    let (mut waiting, mut other) = (served.connect(), served.connect());
+    waiting.send(get("/wait/1"));
+    begun.recv_timeout(HANG).expect("it has begun");
+    served
+        .running
+        .router()
+        .replace(Router::new().state("new").get("/", async || "new root"))
+        .expect("right")
+        .wait();
+    other.send(get("/"));
+    assert_eq!(other.answer(false).text(), "new root");
+    assert!(told.try_recv().is_err(), "the old states are needed");
+    go.notify_one();
+    assert_eq!(waiting.answer(false).text(), "old /wait/{x} true");
+    assert_eq!(told.recv_timeout(HANG), Ok("old"), "its last request has ended");
+    waiting.send(get("/wait/1"));
+    assert_eq!(waiting.answer(false).status, 404);
+}
+
+#[test]
+fn idle_connections_hold_nothing_of_the_old_routes() {
+    let (gone, told) = mpsc::channel();
+    let served = serve(Router::new().state(Arc::new(Told(gone, "old"))).get("/", async || "old"));
+    let mut peer = served.connect();
+    peer.send(get("/"));
+    assert_eq!(peer.answer(false).text(), "old");
+    served.running.router().replace(Router::new()).expect("no routes are right").wait();
+    assert_eq!(told.recv_timeout(HANG), Ok("old"), "while the connection is open and silent");
+}
+
+#[test]
+fn a_body_that_streams_goes_on() {
+    let go = Arc::new(Notify::new());
+    let streams = {
+        let go = Arc::clone(&go);
+        async move || {
+            let (mut sender, body) = Body::channel(1024);
+            tokio::task::spawn_local(async move {
+                let _ = sender.send("begun ").await;
+                go.notified().await;
+                let _ = sender.send("ended").await;
+            });
+            Response::new(StatusCode::OK).body(body)
+        }
+    };
+    let limits = RouteLimits { handler_timeout: Some(Duration::MAX), ..Default::default() };
+    let served = serve(Router::new().get("/", streams.limits(limits)));
+    let mut peer = served.connect();
+    peer.send("GET / HTTP/1.0\r\n\r\n");
+    peer.read_until(b"begun ");
+    served.running.router().replace(Router::new()).expect("right").wait();
+    go.notify_one();
+    assert_eq!(peer.rest(), b"ended");
+}
+
+#[test]
+fn layers_of_the_server_stay_as_they_are() {
+    async fn marked(request: Request, next: Next) -> Response {
+        next.run(request).await.header("x-layer", "yes")
+    }
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let count = async move |request: Request, next: Next| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        next.run(request).await
+    };
+    let server = Server::new(Router::new().get("/", async || "old")).layer(marked).layer(count);
+    let served = Scene::tcp().serve_by(server);
+    served.running.router().replace(Router::new().get("/", async || "new")).expect("right").wait();
+    let answer = served.ask(&get("/"));
+    assert_eq!((answer.text(), answer.header("x-layer")), ("new", Some("yes")));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn mistakes_leave_the_old_routes() {
+    let served = serve(Router::new().get("/", async || "old"));
+    let twice = Router::new().get("/", async || "1").get("/", async || "2");
+    let Err(error) = served.running.router().replace(twice) else { panic!("two handlers") };
+    assert!(matches!(error, RouteError::Twice { .. }), "{error}");
+    assert_eq!(served.ask(&get("/")).text(), "old");
+}
+
+#[test]
+fn shutdown_tells_requests_of_old_and_new_routes() {
+    let (began, begun) = mpsc::channel();
+    let stops = |name: &'static str| {
+        let began = began.clone();
+        async move |request: Request| {
+            let _ = began.send(());
+            request.stopping().await;
+            name
+        }
+    };
+    let served = serve(Router::new().get("/", stops("old")));
+    let (mut one, mut other) = (served.connect(), served.connect());
+    one.send(get("/"));
+    begun.recv_timeout(HANG).expect("the old one");
+    let routes = served.running.router();
+    routes.replace(Router::new().get("/", stops("new"))).expect("right").wait();
+    other.send(get("/"));
+    begun.recv_timeout(HANG).expect("the new one");
+    let stopping = served.running.shutdown(Duration::from_secs(60));
+    assert_eq!(one.answer(false).text(), "old");
+    assert_eq!(other.answer(false).text(), "new");
+    assert_eq!(stopping.wait().connections_cut, 0);
+    routes.replace(Router::new()).expect("right routes").wait();
+}
+
+#[test]
+fn loops_that_come_later_have_the_new_routes() {
+    let served = Scene::tcp().serve_on(3, Router::new().get("/", async || "old"), Limits::default());
+    served.running.router().replace(Router::new().get("/", async || "new")).expect("right").wait();
+    for _ in 0..12 {
+        assert_eq!(served.ask(&get("/")).text(), "new");
+    }
+}
+
+#[test]
+fn new_routes_run_on_the_pools_that_there_are() {
+    let server = Server::new(Router::new()).pool("cpu", PoolLimits::default());
+    let served = Scene::tcp().serve_by(server);
+    let routes = served.running.router();
+    let on = |pool: &str| Router::new().get("/", (|| "done").on_pool(pool));
+    assert!(matches!(routes.replace(on("gpu")), Err(RouteError::Pool { pool, .. }) if pool == "gpu"));
+    routes.replace(on("cpu")).expect("the server has it").wait();
+    let mut peer = served.connect();
+    peer.send(get("/"));
+    assert_eq!(peer.answer(false).text(), "done");
+}

@@ -1,0 +1,87 @@
+//! A path with a `/` at its end differs from one without. A router may lead from one to the other, and nowhere else.
+
+use anywire_http::{Method, Request};
+use anywire_loops::block_on;
+use anywire_server::{Handler, Path, Router, guards};
+
+fn routes() -> Router {
+    let page = async |Path(name): Path<String>| name;
+    Router::new()
+        .get("/orders", async || "orders")
+        .post("/orders", async || "ordered")
+        .get("/both", async || "without")
+        .get("/both/", async || "with")
+        .get("/pages/", async || "pages")
+        .get("/of/{name}", page)
+        .get("/files/{*rest}", page)
+        .get("/", async || "root")
+        .get("/guarded", (async || "guarded").when(guards::query("a")).produces("text/html"))
+        .nest("/in", Router::new().get("/", async || "inner").get("/x", async || "x"))
+}
+
+/// Status, and where it leads.
+fn ask(router: &Router, method: Method, target: &str) -> (u16, Option<String>) {
+    let response = block_on(router.call(Request::new(method, target)));
+    (response.status.as_u16(), response.headers.get("location").map(str::to_owned))
+}
+
+#[test]
+fn they_differ() {
+    let router = routes();
+    for path in ["/orders/", "/pages", "/of/me/", "/in/", "/in/x/"] {
+        assert_eq!(ask(&router, Method::GET, path), (404, None), "{path}");
+    }
+}
+
+#[test]
+fn a_router_leads_to_the_other_path() {
+    let router = routes().redirect_slashes();
+    let to = |path: &str| (308, Some(path.to_owned()));
+    for (from, expected) in [
+        ("/orders/", "/orders"),
+        ("/orders/?a=1&b=%2F", "/orders?a=1&b=%2F"),
+        ("/orders/?", "/orders?"),
+        ("/pages", "/pages/"),
+        ("/pages?x", "/pages/?x"),
+        ("/of/me/", "/of/me"),
+        ("/of/%2e%2E/", "/of/.."),
+        ("/of/a%2Fb/", "/of/a%2Fb"),
+        ("/in/", "/in"),
+        ("/in/x/", "/in/x"),
+        ("/guarded/?a", "/guarded?a"),
+    ] {
+        assert_eq!(ask(&router, Method::GET, from), to(expected), "{from}");
+    }
+    assert_eq!(ask(&router, Method::POST, "/orders/"), to("/orders"));
+    assert_eq!(ask(&router, Method::HEAD, "/orders/"), to("/orders"));
+    assert_eq!(ask(&router, Method::PUT, "/orders/"), (405, None));
+    for path in ["/orders", "/both", "/both/", "/pages/", "/", "/files/a/", "/in"] {
+        assert_eq!(ask(&router, Method::GET, path).0, 200, "{path}");
+    }
+    for path in ["/nope/", "//", "/orders//", "//orders/", "/of//", "/guarded/", "/files/"] {
+        assert_eq!(ask(&router, Method::GET, path), (404, None), "{path}");
+    }
+    let table = router.describe().expect("right routes");
+    assert!(table.contains("GET /orders/ at ") && table.contains(" redirects\n"), "{table}");
+}
+
+#[test]
+fn it_leads_to_no_other_host() {
+    let page = async |Path(name): Path<String>| name;
+    let router = Router::new().get("/{name}", page).get("//evil.test", async || "odd").redirect_slashes();
+    for path in
+        ["//evil.test/", "/%2Fevil.test/", "/\\evil.test/", "/%5cevil.test/", "http://a.test//evil.test/"]
+    {
+        let (status, location) = ask(&router, Method::GET, path);
+        let location = location.unwrap_or_default();
+        assert!(status == 404 || status == 308 && location.starts_with("/%"), "{path}: {status} {location}");
+    }
+}
+
+#[test]
+fn only_its_own_routes_are_led_to() {
+    let inner = Router::new().get("/x", async || "x").redirect_slashes();
+    let router = Router::new().nest("/in", inner).get("/out", async || "out");
+    assert_eq!(ask(&router, Method::GET, "/in/x/").0, 308);
+    assert_eq!(ask(&router, Method::GET, "/out/").0, 404);
+}

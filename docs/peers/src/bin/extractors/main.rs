@@ -1,0 +1,124 @@
+//! What an extractor costs: the instructions of a request to a route with it, less those to the same route without it.
+//!
+//! ```sh
+//! cargo run --release --manifest-path docs/peers/Cargo.toml --bin extractors
+//! ```
+//!
+//! axum decodes the parameters of a path before it knows whether the handler takes them, so that the route without the extractor of
+//! paths has no parameters either. Needs valgrind, whose callgrind counts. Client and server run in one process, over memory. A cost is a difference of two
+//! routes and of two numbers of requests, so that the client, the start and the HTTP engine are no part of it.
+
+mod ours;
+mod peers;
+
+use std::process::{Command, ExitCode};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// What is extracted: the name of the row, and the request.
+const ROWS: [(&str, &str); 6] = [
+    ("path", "GET /path/ada%20l/4711 HTTP/1.1\r\nhost: x\r\n\r\n"),
+    ("query", "GET /query?page=7&size=100&tag=green+tea HTTP/1.1\r\nhost: x\r\n\r\n"),
+    ("header", "GET /header HTTP/1.1\r\nhost: x\r\naccept: */*\r\nx-tenant: 4711\r\n\r\n"),
+    (
+        "form",
+        "POST /form HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 30\r\n\r\n\
+         page=7&size=100&tag=green+tea1",
+    ),
+    (
+        "json",
+        "POST /json HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 43\r\n\r\n\
+         {\"page\": 7, \"size\": 100, \"tag\": \"greentea\"}",
+    ),
+    (
+        "cookies",
+        "GET /cookies HTTP/1.1\r\nhost: x\r\ncookie: theme=dark; session=4711abcdef; lang=en\r\n\r\n",
+    ),
+];
+
+/// The field that the extractors of headers take.
+pub(crate) const FIELD: &str = "x-tenant";
+
+/// What queries, forms and JSON become.
+#[derive(serde::Deserialize)]
+pub(crate) struct Search {
+    pub(crate) page: u32,
+    pub(crate) size: u32,
+    pub(crate) tag: String,
+}
+
+impl Search {
+    pub(crate) fn sum(&self) -> u32 {
+        self.page + self.size + self.tag.len() as u32
+    }
+}
+
+/// The end of each response, by which the client knows it. An answer that is wrong ends otherwise, and the client waits in vain.
+pub(crate) const DONE: &str = "done\n";
+
+pub(crate) fn done(value: impl Copy) -> &'static str {
+    std::hint::black_box(value);
+    DONE
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => table(),
+        [library, row, route, count] => run(library, row, route, count),
+        _ => return ExitCode::FAILURE,
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints the costs of all rows.
+fn table() {
+    println!("| extractor | anywire | axum | anywire / axum |\n| --- | --- | --- | --- |");
+    for (row, _) in ROWS {
+        let [ours, peers] =
+            ["anywire", "axum"].map(|library| cost(library, row, "with") - cost(library, row, "plain"));
+        println!("| {row} | {ours:.0} | {peers:.0} | {:.2} |", ours / peers);
+    }
+}
+
+/// Instructions of a request.
+fn cost(library: &str, row: &str, route: &str) -> f64 {
+    let [few, many] = [500, 1500].map(|count: u32| instructions(library, row, route, &count.to_string()));
+    (many - few) / 1000.0
+}
+
+fn instructions(library: &str, row: &str, route: &str, count: &str) -> f64 {
+    let program = std::env::current_exe().expect("a program has a path");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    let output = valgrind.args([library, row, route, count]).output().expect("valgrind is installed");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
+    assert!(output.status.success(), "{text}");
+    collected.and_then(|(_, count)| count.trim().parse().ok()).expect("callgrind says what it collected")
+}
+
+fn run(library: &str, row: &str, route: &str, count: &str) {
+    let count: u32 = count.parse().expect("a number");
+    let (_, request) = ROWS.iter().find(|(name, _)| *name == row).expect("a row");
+    match (library, route) {
+        ("anywire", "plain") => ours::run(ours::plain(), request, count),
+        ("anywire", _) => ours::run(ours::extracting(), request, count),
+        (_, "plain") => peers::run(peers::plain(), request, count),
+        _ => peers::run(peers::extracting(), request, count),
+    }
+}
+
+/// Sends so many requests, one after the other.
+pub(crate) async fn ask(mut connection: impl AsyncRead + AsyncWrite + Unpin, request: &str, count: u32) {
+    let mut answer = Vec::with_capacity(1024);
+    for _ in 0..count {
+        connection.write_all(request.as_bytes()).await.expect("the server reads");
+        connection.flush().await.expect("the server reads");
+        answer.clear();
+        while !answer.ends_with(DONE.as_bytes()) {
+            let read = connection.read_buf(&mut answer).await.expect("the server answers");
+            assert!(read > 0 && answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+        }
+    }
+}
