@@ -135,6 +135,22 @@ impl Headers {
         self.storage.append_static(header);
     }
 
+    /// Adds the fields of others at the end. They were checked before, so this is one copy.
+    ///
+    /// ```
+    /// use anywire_http::Headers;
+    ///
+    /// let (mut headers, mut more) = (Headers::new(), Headers::new());
+    /// headers.append("server", "shop")?;
+    /// more.append("x-frame-options", "DENY")?;
+    /// headers.append_all(&more);
+    /// assert_eq!(headers.wire_bytes(), b"server: shop\r\nx-frame-options: DENY\r\n");
+    /// # Ok::<(), anywire_http::InvalidHeader>(())
+    /// ```
+    pub fn append_all(&mut self, others: &Self) {
+        self.storage.block_mut().push_lines(others.lines());
+    }
+
     /// Removes all fields of this name; says whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
         self.contains(name) && self.storage.block_mut().remove(name)

@@ -28,12 +28,12 @@ impl<T> Spares<T> {
         self.slots.get(last)?.take()
     }
 
-    /// Drops `spare` if the list is full.
+    /// Takes `spare` unless the list is full.
     #[inline]
-    fn push(&self, spare: Box<T>) {
+    fn push(&self, spare: &mut Option<Box<T>>) {
         let count = self.count.get();
         if let Some(slot) = self.slots.get(count) {
-            slot.set(Some(spare));
+            *spare = slot.replace(spare.take());
             self.count.set(count + 1);
         }
     }
@@ -60,7 +60,7 @@ pub(crate) trait Spare: Sized + 'static {
 /// A box from the free list that returns there when it is dropped. One pointer, so it is cheap to move.
 #[derive(Clone)]
 pub(crate) struct Pooled<T: Pool> {
-    /// `None` only while it is dropped.
+    /// `None` until it is changed, and while it is dropped.
     value: Option<Box<T>>,
 }
 
@@ -74,6 +74,14 @@ impl<T: Pool> From<Box<T>> for Pooled<T> {
     #[inline]
     fn from(value: Box<T>) -> Self {
         Self { value: Some(value) }
+    }
+}
+
+/// No box, so that nothing is allocated.
+impl<T: Pool> Default for Pooled<T> {
+    #[inline]
+    fn default() -> Self {
+        Self { value: None }
     }
 }
 
@@ -123,10 +131,22 @@ pub(crate) fn draw_unclean<T: Spare>() -> Box<T> {
 #[inline]
 pub(crate) fn give_back<T: Spare>(mut spare: Box<T>) {
     spare.release();
-    if spare.is_small() {
+    let is_small = spare.is_small();
+    let mut spare = Some(spare);
+    if is_small {
         // Fails only while the thread ends; the memory is then simply freed.
-        let _ = T::kept().try_with(|kept| kept.push(spare));
+        let _ = T::kept().try_with(|kept| kept.push(&mut spare));
     }
+    if spare.is_some() {
+        free(spare);
+    }
+}
+
+// Out of line: its registers would be saved for each box that is kept.
+#[cold]
+#[inline(never)]
+fn free<T>(spare: Option<Box<T>>) {
+    drop(spare);
 }
 
 /// Boxes of one type in a thread's free list.

@@ -8,19 +8,21 @@ use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{self, Arc};
 
+use anywire_http::Body;
 use anywire_wire::{Address, Connection, Credentials, Negotiated};
 use tokio::sync::Notify;
 
 use crate::contained::drop_each;
 use crate::counters::Live;
-use crate::extract::States;
+use crate::extract::{States, StatesId};
 use crate::interim::{Interim, Opened};
 use crate::limits::Limits;
+use crate::request::Params;
 use crate::router::EndpointId;
 
 /// Who sends the requests of a connection.
@@ -98,6 +100,8 @@ pub(crate) struct Contexts {
     /// What handlers keep on this loop, by a number of their own.
     kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
     returned: Cell<Option<FreeContext>>,
+    /// Memory for the next request.
+    memory: Cell<Option<Box<Fields>>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
     gone: RefCell<HashMap<ContextId, Weak<Watch>>>,
@@ -153,6 +157,7 @@ impl Contexts {
             opened: Opened::default(),
             kept: RefCell::default(),
             returned: Cell::default(),
+            memory: Cell::default(),
             made: Cell::default(),
             gone: RefCell::default(),
             gone_flags: RefCell::default(),
@@ -172,7 +177,7 @@ impl Contexts {
     }
 
     /// For requests that no server of this thread has taken: without states and routes.
-    fn of_no_server() -> Rc<Self> {
+    pub(crate) fn of_no_server() -> Rc<Self> {
         let make = || Rc::new(Self::empty(OF_NO_SERVER));
         NO_SERVER.try_with(|none| Rc::clone(none.get_or_init(make))).unwrap_or_else(|_| make())
     }
@@ -204,11 +209,6 @@ impl Contexts {
     fn make_shared(&self, peer: Arc<Peer>) -> FreeContext {
         self.made.set(self.made.get() + 1);
         FreeContext { id: ContextId(self.made.get()), peer }
-    }
-
-    /// Gives a context to a request.
-    pub(crate) fn give(self: &Rc<Self>, free: FreeContext) -> RequestContext {
-        RequestContext { held: Some(free), contexts: Rc::clone(self) }
     }
 
     /// The context of this id, if its request was the last one to be dropped. A request that lives on in a task of its
@@ -309,108 +309,159 @@ pub(crate) struct Place {
     pub(crate) peer: Arc<Peer>,
 }
 
-/// A request's reference to its context. Dropping it returns the context.
-pub(crate) struct RequestContext {
-    /// `None` only while it is dropped.
-    held: Option<FreeContext>,
-    contexts: Rc<Contexts>,
-}
-
-impl RequestContext {
-    /// Of a request that no server has taken.
-    pub(crate) fn of_no_server() -> Self {
-        let contexts = Contexts::of_no_server();
-        let free = contexts.make(Peer::unknown());
-        contexts.give(free)
-    }
-
-    /// Where the request is from, to find it again.
-    pub(crate) fn place(&self) -> Place {
-        let FreeContext { id, peer } = self.held();
-        Place { contexts: self.contexts.id, context: *id, peer: Arc::clone(peer) }
-    }
-
+impl Place {
     /// The context of a request that was taken apart. On another thread it still knows its peer, and nothing else.
     ///
     /// Its connection may use the same context for the next request meanwhile. Both are the same, so it does not matter which of them
     /// comes back.
-    pub(crate) fn at(place: &Place) -> Self {
-        let peer = Arc::clone(&place.peer);
-        match Contexts::find(place.contexts) {
-            Some(contexts) => contexts.give(FreeContext { id: place.context, peer }),
-            None => {
-                let contexts = Contexts::of_no_server();
-                let free = contexts.make_shared(peer);
-                contexts.give(free)
-            }
+    pub(crate) fn context(&self) -> (FreeContext, Rc<Contexts>) {
+        let peer = Arc::clone(&self.peer);
+        if let Some(contexts) = Contexts::find(self.contexts) {
+            return (FreeContext { id: self.context, peer }, contexts);
         }
+        let contexts = Contexts::of_no_server();
+        (contexts.make_shared(peer), contexts)
+    }
+}
+
+/// What a request has besides its head: one pointer, to memory that serves one request of a loop after another.
+pub(crate) struct RequestContext {
+    /// `None` once they are given back.
+    fields: Option<Box<Fields>>,
+}
+
+/// The fields of a [`RequestContext`].
+pub(crate) struct Fields {
+    /// `None` for most requests, which is cheaper to drop than an empty body.
+    pub(crate) body: Option<Body>,
+    pub(crate) params: Params,
+    pub(crate) endpoint: EndpointId,
+    pub(crate) states: StatesId,
+    /// `None` only between two requests.
+    held: Option<Held>,
+}
+
+/// A context that a request has, and what all requests of its loop share.
+struct Held {
+    free: FreeContext,
+    contexts: Rc<Contexts>,
+}
+
+impl Fields {
+    #[cold]
+    fn empty() -> Box<Self> {
+        let (endpoint, params) = (EndpointId::NONE, Params::default());
+        Box::new(Self { body: None, params, endpoint, states: StatesId::of_endpoint(endpoint), held: None })
+    }
+}
+
+impl RequestContext {
+    /// Of a request for this endpoint, without body and parameters.
+    #[inline(always)]
+    pub(crate) fn new(endpoint: EndpointId, free: FreeContext, contexts: &Rc<Contexts>) -> Self {
+        let mut fields = contexts.memory.take().unwrap_or_else(Fields::empty);
+        fields.endpoint = endpoint;
+        fields.states = StatesId::of_endpoint(endpoint);
+        fields.held = Some(Held { free, contexts: Rc::clone(contexts) });
+        Self { fields: Some(fields) }
+    }
+
+    /// What all requests of this loop share.
+    #[inline]
+    pub(crate) fn contexts(&self) -> &Contexts {
+        &self.held().contexts
+    }
+
+    #[inline]
+    fn held(&self) -> &Held {
+        self.held.as_ref().expect(HELD)
+    }
+
+    /// Returns the context to its connection and the memory to the loop: the request is dropped.
+    #[inline(always)]
+    pub(crate) fn give_back(&mut self) {
+        let Some(mut fields) = self.fields.take() else { return };
+        let Some(Held { free, contexts }) = fields.held.take() else { return };
+        contexts.returned.set(Some(free));
+        if fields.body.is_some() {
+            fields.body = None;
+        }
+        if !fields.params.is_empty() {
+            fields.params = Params::default();
+        }
+        contexts.memory.set(Some(fields));
+    }
+
+    /// Where the request is from, to find it again.
+    pub(crate) fn place(&self) -> Place {
+        let FreeContext { id, peer } = &self.held().free;
+        Place { contexts: self.contexts().id, context: *id, peer: Arc::clone(peer) }
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.held().free.peer
     }
 
     /// Which of these contexts it is, if it is one of them.
     pub(crate) fn id_in(&self, contexts: &Contexts) -> Option<ContextId> {
-        (self.contexts.id == contexts.id).then(|| self.held().id)
+        (self.contexts().id == contexts.id).then(|| self.held().free.id)
     }
 
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Watch> {
-        self.contexts.gone(self.held().id)
+        self.contexts().gone(self.held().free.id)
     }
 
     /// The same, for other threads.
     pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
-        self.contexts.gone_flag(self.held().id)
+        self.contexts().gone_flag(self.held().free.id)
     }
 
     /// Tells its threads, once it is dropped, that nobody waits for them.
     pub(crate) fn leaving(&self) -> Leaving {
-        Leaving { contexts: Rc::clone(&self.contexts), id: Some(self.held().id) }
+        Leaving { contexts: Rc::clone(&self.held().contexts), id: Some(self.held().free.id) }
     }
 
     /// Whether it is too late to wait for a thread of a pool.
     pub(crate) fn waits_no_more(&self) -> Rc<Watch> {
-        Rc::clone(&self.contexts.waits_no_more)
+        Rc::clone(&self.contexts().waits_no_more)
     }
 
     /// Begins to take interim responses of this request. Without a server nobody hears them.
     pub(crate) fn open_interim(&self) -> Rc<Interim> {
-        let contexts = &*self.contexts;
+        let contexts = self.contexts();
         let interim = Rc::new(Interim::new(contexts.interim_responses, contexts.id != OF_NO_SERVER));
-        contexts.opened.put(self.held().id, &interim);
+        contexts.opened.put(self.held().free.id, &interim);
         interim
     }
 
     /// Whether the server has begun to shut down.
     pub(crate) fn stopping(&self) -> Rc<Watch> {
-        Rc::clone(&self.contexts.stopping)
-    }
-
-    /// What all requests of this loop share.
-    pub(crate) fn server(&self) -> &Contexts {
-        &self.contexts
-    }
-
-    fn held(&self) -> &FreeContext {
-        self.held.as_ref().expect("a request holds its context until it is dropped")
+        Rc::clone(&self.contexts().stopping)
     }
 }
 
 impl Deref for RequestContext {
-    type Target = Peer;
+    type Target = Fields;
 
-    fn deref(&self) -> &Peer {
-        &self.held().peer
+    #[inline]
+    fn deref(&self) -> &Fields {
+        self.fields.as_deref().expect(HELD)
     }
 }
+
+impl DerefMut for RequestContext {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Fields {
+        self.fields.as_deref_mut().expect(HELD)
+    }
+}
+
+const HELD: &str = "a request has its context until it is dropped";
 
 impl fmt::Debug for RequestContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.held, f)
-    }
-}
-
-impl Drop for RequestContext {
-    fn drop(&mut self) {
-        self.contexts.returned.set(self.held.take());
+        fmt::Debug::fmt(&self.held().free, f)
     }
 }
 
@@ -463,11 +514,36 @@ mod tests {
         let (one, other) = (contexts.make(peer()), contexts.make(peer()));
         let (one_id, other_id) = (one.id(), other.id());
         assert_ne!(one_id, other_id);
-        let (first, lives_on) = (contexts.give(one), contexts.give(other));
-        drop(first);
+        let request = |free| RequestContext::new(EndpointId::NONE, free, &contexts);
+        let (mut first, mut lives_on) = (request(one), request(other));
+        first.give_back();
         assert!(contexts.take_back(other_id).is_none());
         assert!(contexts.take_back(one_id).is_none(), "the wrong caller has dropped it: a new one is made");
-        drop(lives_on);
+        lives_on.give_back();
         assert_eq!(contexts.take_back(other_id).map(|free| free.id()), Some(other_id));
+    }
+
+    #[test]
+    fn the_memory_of_a_request_holds_nothing_of_the_one_before() {
+        let contexts = Contexts::new(
+            States::default(),
+            Vec::new(),
+            &Limits::default(),
+            Vec::new(),
+            Arc::default(),
+            None,
+        );
+        let request = || RequestContext::new(EndpointId::NONE, contexts.make(peer()), &contexts);
+        let mut first = request();
+        first.body = Some(Body::from("first"));
+        first.params = Params::new(Rc::new(["a".into(), "b".into()]), vec![0..1, 1..2]);
+        first.give_back();
+        assert!(
+            contexts.memory.take().is_some_and(|fields| fields.body.is_none() && fields.params.is_empty())
+        );
+        let (mut one, mut other) = (request(), request());
+        one.give_back();
+        other.give_back();
+        assert!(contexts.memory.take().is_some(), "one of two is kept");
     }
 }

@@ -151,7 +151,7 @@ impl Dispatch {
             },
         };
         let id = free.id();
-        let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
+        let request = Request::new(head, body, endpoint, params, free, &self.contexts);
         self.work.begins(slots.label());
         let mut response = None;
         let started = slot.as_mut().start(request, &mut response, cx);

@@ -462,8 +462,8 @@ impl<S: Fn(Request) -> F, F: Future<Output = Response>> Running<S, F> {
         let mut this = self.project();
         let Some(answer) = this.answer.as_mut().as_pin_mut() else { return };
         if let Poll::Ready(ready) = answer.poll(cx) {
-            this.answer.set(None);
             *response = Some(ready);
+            this.answer.set(None);
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::{ContextId, Contexts, Leaving, Place, RequestContext};
+use crate::context::{ContextId, Contexts, FreeContext, Leaving, Peer, Place, RequestContext};
 use crate::extract::StatesId;
 use crate::interim::Interim;
 use crate::router::EndpointId;
@@ -40,50 +40,56 @@ pub(crate) use self::ticket::Ticket;
 #[derive(Debug)]
 pub struct Request {
     parts: Parts,
-    /// `None` for most requests, which is cheaper to move and to drop than an empty body.
-    body: Option<Body>,
 }
 
-/// A request without its body: head, path parameters and peer.
+/// A request without its body: head, path parameters and peer. Two pointers, because requests move often.
 #[derive(Debug)]
 pub struct Parts {
     head: RequestHead,
-    params: Params,
-    endpoint: EndpointId,
-    states: StatesId,
+    /// With the body of the request, where it has one.
     context: RequestContext,
 }
 
 impl Request {
+    #[inline(always)]
     pub(crate) fn new(
         head: RequestHead,
         body: Option<Body>,
         endpoint: EndpointId,
         params: Params,
-        context: RequestContext,
+        free: FreeContext,
+        contexts: &Rc<Contexts>,
     ) -> Self {
-        let states = StatesId::of_endpoint(endpoint);
-        Self { parts: Parts { head, params, endpoint, states, context }, body }
+        let mut context = RequestContext::new(endpoint, free, contexts);
+        if body.is_some() {
+            context.body = body;
+        }
+        if !params.is_empty() {
+            context.params = params;
+        }
+        Self { parts: Parts { head, context } }
     }
 
     /// Whether the head announced a body. A length of 0 counts as none. Chunks count as a body, although they may be empty.
     pub fn has_body(&self) -> bool {
-        self.body.as_ref().is_some_and(|body| !body.is_empty())
+        self.context.body.as_ref().is_some_and(|body| !body.is_empty())
     }
 
     /// The body; empty if there is none.
-    pub fn into_body(self) -> Body {
-        self.body.unwrap_or_default()
+    pub fn into_body(mut self) -> Body {
+        self.take_body()
     }
 
     /// The parts and the body.
-    pub fn into_parts(self) -> (Parts, Body) {
-        (self.parts, self.body.unwrap_or_default())
+    pub fn into_parts(mut self) -> (Parts, Body) {
+        let body = self.take_body();
+        (self.parts, body)
     }
 
     /// Puts a request together again, such as with another body.
-    pub fn from_parts(parts: Parts, body: Body) -> Self {
-        Self { parts, body: Some(body) }
+    pub fn from_parts(mut parts: Parts, body: Body) -> Self {
+        parts.context.body = Some(body);
+        Self { parts }
     }
 
     /// The body, to be read in part or to be replaced.
@@ -98,24 +104,30 @@ impl Request {
     /// # drop(Router::new().post("/", first_chunk));
     /// ```
     pub fn body_mut(&mut self) -> &mut Body {
-        self.body.get_or_insert_default()
+        self.context.body.get_or_insert_default()
     }
 
     /// A request of no server: without path parameters, and of an unknown peer.
     pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
-        let context = RequestContext::of_no_server();
-        Self::new(head, Some(body), EndpointId::NONE, Params::default(), context)
+        let contexts = Contexts::of_no_server();
+        let free = contexts.make(Peer::unknown());
+        Self::new(head, Some(body), EndpointId::NONE, Params::default(), free, &contexts)
     }
 
-    pub(crate) fn into_head_and_body(self) -> (RequestHead, Body) {
-        (self.parts.head, self.body.unwrap_or_default())
+    pub(crate) fn into_head_and_body(mut self) -> (RequestHead, Body) {
+        (std::mem::take(&mut self.parts.head), self.take_body())
+    }
+
+    fn take_body(&mut self) -> Body {
+        self.context.body.take().unwrap_or_default()
     }
 }
 
 /// For sending it on with a client. Head and body move; path parameters and peer are dropped.
 impl From<Request> for anywire_http::Request {
     fn from(request: Request) -> Self {
-        Self::from_parts(request.parts.head, request.body.unwrap_or_default())
+        let (head, body) = request.into_head_and_body();
+        Self::from_parts(head, body)
     }
 }
 
@@ -128,6 +140,13 @@ impl TryFrom<anywire_http::Request> for Request {
             Some(fault) => Err(fault.clone()),
             None => Ok(Self::of_no_server(request.head, request.body)),
         }
+    }
+}
+
+impl Drop for Parts {
+    #[inline]
+    fn drop(&mut self) {
+        self.context.give_back();
     }
 }
 
@@ -204,10 +223,10 @@ impl Parts {
     /// # Errors
     /// [`InvalidTarget`] if the text does not begin with `/`, or holds white space, a control character or a `#`.
     pub fn set_path_and_query(&mut self, path: &str) -> Result<(), InvalidTarget> {
-        let before = self.params.needs_path().then(|| self.head.path().into());
+        let before = self.context.params.needs_path().then(|| self.head.path().into());
         self.head.set_path_and_query(path)?;
         if let Some(before) = before {
-            self.params.keep_path(before);
+            self.context.params.keep_path(before);
         }
         Ok(())
     }
@@ -234,24 +253,24 @@ impl Parts {
 
     /// All path parameters in the order of the route, still percent-encoded.
     pub fn params(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
-        let path = self.params.path().unwrap_or_else(|| self.path());
-        self.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
+        let path = self.context.params.path().unwrap_or_else(|| self.path());
+        self.context.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.address
+        &self.context.peer().address
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.credentials
+        self.context.peer().credentials
     }
 
     /// What the handshake of the connection agreed on; `None` on wires without one, and in clear text. With the feature `tls`
     /// the extractor `TlsInfo` gives the same.
     pub fn negotiated(&self) -> Option<&Arc<Negotiated>> {
-        self.context.negotiated.as_ref()
+        self.context.peer().negotiated.as_ref()
     }
 
     /// Ready once the peer has ended its direction while the handler works.
@@ -321,32 +340,32 @@ impl Parts {
 
     /// The path of the route; `None` in a fallback.
     pub(crate) fn matched_path(&self) -> Option<&Rc<str>> {
-        self.context.server().paths.get(self.endpoint.index())?.as_ref()
+        self.context.contexts().paths.get(self.context.endpoint.index())?.as_ref()
     }
 
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
-        self.context.server().states.find(self.states)
+        self.context.contexts().states.find(self.context.states)
     }
 
     /// Goes on to code that sees these states, if it is that of another router.
     #[inline]
     pub(crate) fn see(&mut self, states: Option<StatesId>) {
         if let Some(states) = states {
-            self.states = states;
+            self.context.states = states;
         }
     }
 
     /// The route was looked up.
     pub(crate) fn set_route(&mut self, endpoint: EndpointId, params: Params) {
-        self.endpoint = endpoint;
-        self.states = StatesId::of_endpoint(endpoint);
-        self.params = params;
+        self.context.endpoint = endpoint;
+        self.context.states = StatesId::of_endpoint(endpoint);
+        self.context.params = params;
     }
 
     /// Another handler of the same route answers.
     pub(crate) fn set_endpoint(&mut self, endpoint: EndpointId) {
-        self.endpoint = endpoint;
-        self.states = StatesId::of_endpoint(endpoint);
+        self.context.endpoint = endpoint;
+        self.context.states = StatesId::of_endpoint(endpoint);
     }
 
     /// Which of these contexts it has, if any.
@@ -357,7 +376,7 @@ impl Parts {
     /// What all requests of this loop share.
     #[cfg(feature = "tower")]
     pub(crate) fn server(&self) -> &Contexts {
-        self.context.server()
+        self.context.contexts()
     }
 
     pub(crate) fn open_interim(&self) -> Rc<Interim> {
@@ -365,10 +384,10 @@ impl Parts {
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
-        self.context.server().body_limit_bytes(self.endpoint)
+        self.context.contexts().body_limit_bytes(self.context.endpoint)
     }
 
     pub(crate) fn form_fields_max(&self) -> usize {
-        self.context.server().form_fields_max
+        self.context.contexts().form_fields_max
     }
 }

@@ -10,18 +10,19 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, SockRef, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::address::Address;
 use crate::claim::Claim;
-use crate::connection::{Connection, Transport};
+use crate::connection::{Connection, Transport, cooperate};
 use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError, not_here};
 use crate::listener::ListenOptions;
 use crate::place;
-use crate::socket::{Fault, SocketAcceptor, tokio_stream};
+use crate::socket::{Fault, Moved, SocketAcceptor, tokio_stream};
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
 
 /// Kernel TCP. One listening socket a loop (SO_REUSEPORT), so that the system spreads connections and no loop waits

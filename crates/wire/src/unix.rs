@@ -10,18 +10,18 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use anywire_sys::descriptors;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::UnixStream;
 
 use crate::address::Address;
 use crate::claim::Claim;
-use crate::connection::{Connection, Credentials, Transport};
+use crate::connection::{Connection, Credentials, Transport, cooperate};
 use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
-use crate::socket::{Fault, SocketAcceptor, tokio_stream};
+use crate::socket::{Fault, Moved, SocketAcceptor, tokio_stream};
 use crate::socket_file::{Blocked, Guard, MODE_MAX, SocketFile, limit_mode, make_room};
 use crate::wires::{Arrival, Bound, Dialing, Wire};
 

@@ -18,6 +18,7 @@ mod an_upgrade_joins_client_and_server;
 mod embedded_in_another_runtime;
 mod grpc_works;
 mod http2_carries_what_http1_does;
+mod interim_responses_are_no_answers;
 mod own_wire_serves_http;
 mod time_moves_as_a_test_says;
 mod timeouts_of_calls_are_late_by_a_hundredth_at_most;

@@ -22,6 +22,8 @@ pub struct RequestDecoder {
     limits: Limits,
     state: State,
     known_host: KnownHost,
+    /// Room for the records of a plain head, here so that it is not cleared for each one.
+    records: [Field; plain::FIELDS_MAX],
 }
 
 /// One part of a request: the head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the end.
@@ -52,7 +54,8 @@ impl State {
 impl RequestDecoder {
     /// A decoder before the first request of a connection.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, state: State::START, known_host: KnownHost::NONE }
+        let records = [Field::UNSET; plain::FIELDS_MAX];
+        Self { limits, state: State::START, known_host: KnownHost::NONE, records }
     }
 
     /// Takes the next event out of `input`; `None` means that more bytes are needed.
@@ -125,8 +128,7 @@ impl RequestDecoder {
         if !progress.is_idle() {
             return None;
         }
-        let mut fields = [Field::UNSET; plain::FIELDS_MAX];
-        let plain = plain::parse(input.data(), &mut fields)?;
+        let plain = plain::parse(input.data(), &mut self.records)?;
         let limits = &self.limits.head;
         let is_within = plain.fields <= limits.fields
             && plain.line_bytes - 2 <= limits.target_bytes
@@ -134,13 +136,13 @@ impl RequestDecoder {
         if !is_within {
             return None;
         }
-        let (method, target) = (str::from_utf8(plain.method).ok()?, str::from_utf8(plain.target).ok()?);
+        let target = str::from_utf8(plain.target).ok()?;
         *blank_lines = 0;
         let mut parts = spare::draw_unclean::<RequestParts>();
         let room = parts.headers.refill(plain.lines, plain.fields);
-        room.fields.copy_from_slice(&fields[..plain.fields]);
+        room.fields.copy_from_slice(&self.records[..plain.fields]);
         *room.present = plain.scanned.present;
-        let made = self.complete(&mut parts, method, target, Version::HTTP_11, &plain.scanned);
+        let made = self.complete(&mut parts, plain.method, target, Version::HTTP_11, &plain.scanned);
         let bytes = plain.bytes();
         Some(made.map(|info| {
             input.consume(bytes);
@@ -292,7 +294,8 @@ impl RequestDecoder {
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return refuse(DecodeError::StartLine);
         };
-        let info = self.complete(&mut parts, method, target, head::version(request.version), &scanned)?;
+        let info =
+            self.complete(&mut parts, method.as_bytes(), target, head::version(request.version), &scanned)?;
         Ok(Some((parts, info)))
     }
 
@@ -301,13 +304,13 @@ impl RequestDecoder {
     fn complete(
         &mut self,
         parts: &mut RequestParts,
-        method: &str,
+        method: &[u8],
         target: &str,
         version: Version,
         scanned: &Scanned<'_>,
     ) -> Result<HeadInfo, DecodeError> {
         // Most often the reused box has the method already. Moving a method was measured to stall on its copies.
-        if !(method == "GET" && parts.method == Method::GET) {
+        if !(method == b"GET" && parts.method == Method::GET) {
             set_method(&mut parts.method, method)?;
         }
         if !parts.set_target(target) {
@@ -334,7 +337,7 @@ impl RequestDecoder {
         };
         let mut method = Method::GET;
         if name != "GET" {
-            set_method(&mut method, name)?;
+            set_method(&mut method, name.as_bytes())?;
         }
         let version = head::version(request.version);
         let is_plain = Target::is_origin_form(&method, target) && !has_fragment(target);
@@ -391,9 +394,9 @@ fn skip_blank_lines(input: &mut impl Input, skipped: &mut u8) -> Result<bool, De
 }
 
 #[inline(never)]
-fn set_method(method: &mut Method, name: &str) -> Result<(), DecodeError> {
-    if method.as_str() != name {
-        *method = Method::from_bytes(name.as_bytes()).map_err(|_| DecodeError::StartLine)?;
+fn set_method(method: &mut Method, name: &[u8]) -> Result<(), DecodeError> {
+    if method.as_str().as_bytes() != name {
+        *method = Method::from_bytes(name).map_err(|_| DecodeError::StartLine)?;
     }
     Ok(())
 }

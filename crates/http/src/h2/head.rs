@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode, Version};
 
-use super::hpack::{Block, Decoder, Line};
+use super::hpack::{Block, Decoder, Entry, Line};
 use super::{Abuse, Error, MessageError, Protocol};
 use crate::h1::DecodeError;
 use crate::headers::{Appender, Field, Kind, is_protocol};
@@ -80,18 +80,21 @@ impl HeadDecoder {
         let mut protocol = None;
         let first = |has: &mut bool| !std::mem::replace(has, true);
         let seen = self.fields(block, headers, self.of_head(), |name, value| {
-            let text = str::from_utf8(value).map_err(|_| "a pseudo-header field is no text")?;
             match name {
                 b":method" if first(&mut has_method) => {
                     if value != b"GET" {
                         *method = Method::from_bytes(value).map_err(|_| "the method is no token")?;
                     }
                 }
-                b":scheme" if first(&mut has_scheme) => scheme.push_str(text),
-                b":authority" if first(&mut has_authority) => authority.push_str(text),
-                b":path" if first(&mut has_path) => path.push_str(text),
-                b":protocol" if protocol.is_none() && is_protocol(text) => {
-                    protocol = Some(Protocol(text.into()))
+                b":scheme" if first(&mut has_scheme) => match value {
+                    b"http" => scheme.push_str("http"),
+                    b"https" => scheme.push_str("https"),
+                    _ => scheme.push_str(text(value)?),
+                },
+                b":authority" if first(&mut has_authority) => authority.push_str(text(value)?),
+                b":path" if first(&mut has_path) => path.push_str(text(value)?),
+                b":protocol" if protocol.is_none() && is_protocol(text(value)?) => {
+                    protocol = Some(Protocol(text(value)?.into()))
                 }
                 _ => return Err("a pseudo-header field is unknown, repeated, no protocol, or a response's"),
             }
@@ -195,35 +198,26 @@ impl HeadDecoder {
         let mut seen = Seen::default();
         let mut lines = headers.appender();
         loop {
-            let start = lines.bytes.len();
-            let Some(line) = self.hpack.next(&mut block, lines.bytes)? else { return Ok(seen) };
-            seen.bytes = seen.bytes.saturating_add(line.size());
-            let (name, value) = (&lines.bytes[line.name.clone()], &lines.bytes[line.value.clone()]);
-            let is_pseudo = name.first() == Some(&b':');
-            if seen.bytes > max.bytes || (lines.len() >= max.fields && !is_pseudo) {
-                seen.refuse_above(max, name, value, lines.len(), self.limits.target_bytes);
-                // A few bytes can name large entries of the table again and again.
-                let limit = self.limits.bytes.max(max.bytes);
-                if seen.bytes / DECODED_TIMES_MAX > limit {
-                    return Err(Error::Excess { what: Abuse::HeadBytes, limit });
-                }
-            }
-            if seen.refusal.is_some() {
-                lines.bytes.truncate(start);
+            // Most of them are entries of the table, and read there.
+            if lines.len() == 0
+                && let Some(entry) = self.hpack.next_pseudo(&mut block)?
+            {
+                seen.count(&entry, 0, max, &self.limits)?;
+                seen.take(|| if entry.is_valid { pseudo(entry.name, entry.value) } else { Err(NO_HOST) });
                 continue;
             }
-            let refused = if is_pseudo {
-                let taken = match lines.len() {
-                    0 if line.is_valid => pseudo(name, value),
-                    0 => Err("`:authority` is no host"),
+            let start = lines.bytes.len();
+            let Some(line) = self.hpack.next(&mut block, lines.bytes)? else { return Ok(seen) };
+            let entry = line.entry(lines.bytes);
+            seen.count(&entry, lines.len(), max, &self.limits)?;
+            if seen.refusal.is_some() || entry.is_pseudo() {
+                seen.take(|| match lines.len() {
+                    0 if entry.is_valid => pseudo(entry.name, entry.value),
+                    0 => Err(NO_HOST),
                     _ => Err("a pseudo-header field stands behind others"),
-                };
+                });
                 lines.bytes.truncate(start);
-                taken
-            } else {
-                seen.field(&line, &mut lines)
-            };
-            if let Err(reason) = refused {
+            } else if let Err(reason) = seen.field(&line, &mut lines) {
                 seen.refusal = Some(MessageError::Malformed(reason));
             }
         }
@@ -231,6 +225,37 @@ impl HeadDecoder {
 }
 
 impl Seen {
+    /// Counts a field behind so many others, and refuses a block that is larger than it may be.
+    #[inline]
+    fn count(
+        &mut self,
+        entry: &Entry<'_>,
+        before: usize,
+        max: Max,
+        limits: &HeadLimits,
+    ) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(entry.size());
+        if self.bytes > max.bytes || (before >= max.fields && !entry.is_pseudo()) {
+            self.refuse_above(max, entry.name, entry.value, before, limits.target_bytes);
+            // A few bytes can name large entries of the table again and again.
+            let limit = limits.bytes.max(max.bytes);
+            if self.bytes / DECODED_TIMES_MAX > limit {
+                return Err(Error::Excess { what: Abuse::HeadBytes, limit });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a pseudo-header field, unless the block was refused.
+    #[inline]
+    fn take(&mut self, pseudo: impl FnOnce() -> Result<(), &'static str>) {
+        if self.refusal.is_none()
+            && let Err(reason) = pseudo()
+        {
+            self.refusal = Some(MessageError::Malformed(reason));
+        }
+    }
+
     /// Refuses a block that this field makes larger than it may be, unless it is a piece of a cookie that has begun: all of
     /// these are one field (RFC 9113 section 8.2.3).
     #[cold]
@@ -295,6 +320,12 @@ impl Seen {
     }
 }
 
+/// The value of a pseudo-header field.
+#[inline]
+fn text(value: &[u8]) -> Result<&str, &'static str> {
+    str::from_utf8(value).map_err(|_| "a pseudo-header field is no text")
+}
+
 /// Whether there is one `Host` and it is the authority, or takes its place (RFC 9113 section 8.3.1).
 #[cold]
 fn host_agrees(headers: &Headers, hosts: usize, authority: &mut String) -> bool {
@@ -318,6 +349,8 @@ fn join_cookies(headers: &mut Headers) {
         headers.mark_last_sensitive();
     }
 }
+
+const NO_HOST: &str = "`:authority` is no host";
 
 /// How much larger than its limit a head may be before the connection ends. Below that it costs its own stream.
 const DECODED_TIMES_MAX: usize = 4;

@@ -188,6 +188,14 @@ impl RequestHead {
     }
 }
 
+/// The head of a GET request without a path. It allocates nothing until it is changed.
+impl Default for RequestHead {
+    #[inline]
+    fn default() -> Self {
+        Self { parts: Pooled::default() }
+    }
+}
+
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestHead")
@@ -225,6 +233,12 @@ impl RequestParts {
         !has_fragment(target)
     }
 
+    #[cold]
+    #[inline(never)]
+    fn drop_extensions(&mut self) {
+        self.extensions.clear();
+    }
+
     /// Sets a target in another form. A URL without a path has the path `/` (RFC 9110 section 4.2.3).
     #[inline(never)]
     fn set_other_target(&mut self, target: &str) -> bool {
@@ -260,7 +274,7 @@ impl Spare for RequestParts {
     #[inline]
     fn release(&mut self) {
         if !self.extensions.is_empty() {
-            self.extensions.clear();
+            self.drop_extensions();
         }
     }
 

@@ -139,7 +139,7 @@ impl Rejection {
     /// The field, and what is wrong with it.
     fn field_and_fault(&self) -> Option<(&str, String)> {
         match self {
-            Self::Path(error) | Self::Query(error) | Self::Form(error) => {
+            Self::Path(error) | Self::Query(error) | Self::Matrix(error) | Self::Form(error) => {
                 Some((error.field()?, error.reason()))
             }
             Self::Header { name, fault } => Some((name, fault.to_string())),

@@ -76,7 +76,7 @@ impl Session {
             version: request.version,
             keep_alive,
             answers_head: request.is_head,
-            date: Some(&self.date),
+            date: Some(self.date.rendered()),
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
         if !commitment.keep_alive {

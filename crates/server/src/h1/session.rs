@@ -11,7 +11,8 @@ use std::task::{Context, Poll, ready};
 
 use anywire_advice::Chain;
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder};
-use anywire_http::{Body, Buffer, Fault, RequestHead, Response, Version};
+use anywire_http::{Body, Buffer, DateLine, Fault, RequestHead, Response, Version};
+use anywire_loops::clock;
 use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
@@ -23,7 +24,7 @@ use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
-use crate::service::{Date, Service};
+use crate::service::Service;
 use crate::timers::Timers;
 use crate::upgrade::Continuation;
 use crate::upload::Upload;
@@ -33,8 +34,8 @@ pub(crate) struct Session {
     pub(super) input: Buffer,
     pub(super) decoder: RequestDecoder,
     pub(super) output: Output,
-    /// The `Date` line as of this poll. A copy, because each response would have to borrow the service's.
-    pub(super) date: Date,
+    /// The `Date` line, as of this poll.
+    pub(super) date: DateLine,
     pub(super) stage: Stage,
     /// The exchange of the current request, until its response is written.
     pub(super) exchange: Tracked,
@@ -110,7 +111,7 @@ impl Session {
             input: Buffer::with_limit(limits.head.bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES)),
             decoder: RequestDecoder::new(limits.head.into()),
             output: Output::new(),
-            date: [0; _],
+            date: DateLine::new(),
             stage: Stage::Next,
             exchange: Tracked::default(),
             written: Written::default(),
@@ -169,7 +170,7 @@ impl Session {
 
     /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<Exit> {
-        self.date = env.service.date();
+        self.date.line(clock::unix_time());
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, env)?.is_pending() {
                 // Responses that are ready do not wait for the one that is not.
@@ -329,7 +330,7 @@ impl Session {
     pub(super) fn last_response(&mut self, mut response: Response, service: &Service) {
         self.closing = Closing::Gracefully;
         // The time is that of a deadline, not of the last poll.
-        self.date = service.date();
+        self.date.line(clock::unix_time());
         self.respond(&mut response, service);
     }
 

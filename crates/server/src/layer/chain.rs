@@ -125,7 +125,7 @@ impl Inside {
     }
 
     /// Starts a run. One that has to wait is returned.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start(
         &self,
         mut request: Request,
@@ -133,19 +133,13 @@ impl Inside {
         cx: &mut Context<'_>,
     ) -> Option<Slot> {
         request.see(self.states);
-        let mut slot = match self.free.take().map_or_else(|| self.new_slot(), Ok) {
-            Ok(slot) => slot,
-            Err(panic) => {
-                *response = Some(self.panicked(panic));
-                return None;
-            }
-        };
+        let mut slot = self.free.take().or_else(|| self.new_slot(response))?;
         let polled = slot.as_mut().start(request, response, cx);
         self.polled(slot, polled, response)
     }
 
     /// Goes on with a run that waited.
-    #[inline]
+    #[inline(never)]
     pub(super) fn go_on(
         &self,
         mut slot: Slot,
@@ -156,7 +150,7 @@ impl Inside {
         self.polled(slot, polled, response)
     }
 
-    #[inline]
+    #[inline(always)]
     fn polled(
         &self,
         slot: Slot,
@@ -166,18 +160,23 @@ impl Inside {
         match polled {
             Ok(()) if response.is_none() => return Some(slot),
             Ok(()) => self.leave(slot),
-            Err(panic) => {
-                self.drop_slot(slot);
-                *response = Some(self.panicked(panic));
-            }
+            Err(panic) => self.fail(slot, panic, response),
         }
         None
     }
 
     /// Memory for a run. It holds a clone of what a handler has captured, which may panic.
     #[cold]
-    fn new_slot(&self) -> thread::Result<Slot> {
-        catch_unwind(AssertUnwindSafe(|| self.make()))
+    fn new_slot(&self, response: &mut Option<Response>) -> Option<Slot> {
+        let made = catch_unwind(AssertUnwindSafe(|| self.make()));
+        made.map_err(|panic| *response = Some(self.panicked(panic))).ok()
+    }
+
+    /// Ends a run that has panicked.
+    #[cold]
+    fn fail(&self, slot: Slot, panic: Payload, response: &mut Option<Response>) {
+        self.drop_slot(slot);
+        *response = Some(self.panicked(panic));
     }
 
     fn make(&self) -> Slot {

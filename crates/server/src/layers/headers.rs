@@ -151,7 +151,8 @@ struct Edits {
 struct Edit {
     how: How,
     name: Box<str>,
-    value: Box<[u8]>,
+    /// The field, checked once; nothing if it is removed.
+    field: Headers,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -165,26 +166,22 @@ enum How {
 impl Edits {
     #[track_caller]
     fn add(&mut self, how: How, name: &str, value: &[u8]) {
-        if let Err(fault) = check(name, value) {
+        let mut field = Headers::new();
+        if let Err(fault) = field.append(name, value) {
             self.wrong.get_or_insert((fault.to_string(), Location::caller()));
         }
-        self.list.push(Edit { how, name: name.into(), value: value.into() });
+        self.list.push(Edit { how, name: name.into(), field });
     }
 
     fn apply(&self, headers: &mut Headers) {
-        for Edit { how, name, value } in &self.list {
-            let done = match how {
-                How::Set => headers.insert(&**name, value),
-                How::SetIfAbsent if headers.contains(name) => Ok(()),
-                How::SetIfAbsent | How::Append => headers.append(&**name, value),
-                How::Remove => {
-                    headers.remove(name);
-                    Ok(())
-                }
-            };
-            // Only a head that has grown beyond all measure refuses a field that was checked.
-            if let Err(cause) = done {
-                tracing::warn!(%name, %cause, "a layer could not set a field");
+        for Edit { how, name, field } in &self.list {
+            match how {
+                How::SetIfAbsent if headers.contains(name) => continue,
+                How::Remove | How::Set => drop(headers.remove(name)),
+                How::SetIfAbsent | How::Append => {}
+            }
+            if !matches!(how, How::Remove) {
+                headers.append_all(field);
             }
         }
     }

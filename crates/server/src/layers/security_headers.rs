@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use anywire_http::Response;
+use anywire_http::{Headers, Response};
 
 use super::headers::check;
 use crate::layer::LayerFault;
@@ -114,13 +114,13 @@ impl Default for SecurityHeaders {
 
 impl Hook for SecurityHeaders {
     /// The fields without TLS, and with it.
-    type Local = [Vec<(&'static str, String)>; 2];
+    type Local = [Vec<(&'static str, Headers)>; 2];
     type Kept = bool;
 
     fn local(&self) -> Self::Local {
         [false, true].map(|has_tls| {
             let hsts = self.hsts.value(has_tls).map(|value| (HSTS, value));
-            self.fields.iter().cloned().chain(hsts).collect()
+            self.fields.iter().cloned().chain(hsts).map(|(name, value)| (name, field(name, &value))).collect()
         })
     }
 
@@ -129,10 +129,9 @@ impl Hook for SecurityHeaders {
     }
 
     fn after(local: &Rc<Self::Local>, has_tls: bool, response: &mut Response) {
-        for (name, value) in &local[usize::from(has_tls)] {
+        for (name, field) in &local[usize::from(has_tls)] {
             if !response.headers.contains(name) {
-                let set = response.headers.append(name, value);
-                debug_assert!(set.is_ok(), "checked at start");
+                response.headers.append_all(field);
             }
         }
     }
@@ -143,7 +142,15 @@ impl Hook for SecurityHeaders {
     }
 }
 
-by_hook!(SecurityHeaders, [Vec<(&'static str, String)>; 2]);
+by_hook!(SecurityHeaders, [Vec<(&'static str, Headers)>; 2]);
+
+/// A field that was checked at start.
+fn field(name: &str, value: &str) -> Headers {
+    let mut field = Headers::new();
+    let added = field.append(name, value);
+    debug_assert!(added.is_ok(), "checked at start");
+    field
+}
 
 const NOSNIFF: &str = "x-content-type-options";
 const FRAME: &str = "x-frame-options";

@@ -22,6 +22,11 @@ impl Params {
         Self(Some(Box::new(Matches { names, ranges, path: None })))
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// A copy for any thread. `head` is the path of the head.
     pub(super) fn to_sent(&self, head: &str) -> Option<SentParams> {
         let Matches { names, ranges, path } = &**self.0.as_ref()?;

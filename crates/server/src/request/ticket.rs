@@ -6,7 +6,7 @@ use anywire_http::{Body, RequestHead};
 
 use super::params::{Params, SentParams};
 use super::{Parts, Request};
-use crate::context::{Peer, Place, RequestContext};
+use crate::context::{Peer, Place};
 use crate::extract::StatesId;
 use crate::router::EndpointId;
 
@@ -33,12 +33,12 @@ impl Ticket {
 impl Request {
     /// What has to travel with the head, so that the rest of the request is found again.
     pub(crate) fn ticket(&self) -> Ticket {
-        let Parts { head, params, endpoint, states, context } = &self.parts;
+        let Parts { head, context } = &self.parts;
         Ticket(Arc::new(Stub {
             place: context.place(),
-            endpoint: *endpoint,
-            states: *states,
-            params: params.to_sent(head.path()),
+            endpoint: context.endpoint,
+            states: context.states,
+            params: context.params.to_sent(head.path()),
         }))
     }
 
@@ -46,7 +46,8 @@ impl Request {
     pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
         let Stub { place, endpoint, states, params } = &*ticket.0;
         let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
-        let mut request = Self::new(head, Some(body), *endpoint, params, RequestContext::at(place));
+        let (free, contexts) = place.context();
+        let mut request = Self::new(head, Some(body), *endpoint, params, free, &contexts);
         request.see(Some(*states));
         request
     }

@@ -49,6 +49,10 @@ impl Leaf {
             let is_same =
                 |other: &Candidate| other.method == *method && other.conditions.are_same(&conditions);
             if let Some(first) = candidates.iter().position(is_same) {
+                if *redirects {
+                    // Handlers that differ in media types alone are led to alike.
+                    continue;
+                }
                 let (first, second) = (routes[first], routes[place]);
                 return Err(RouteError::Twice {
                     method: method.clone(),

@@ -16,6 +16,8 @@ fn routes() -> Router {
         .get("/files/{*rest}", page)
         .get("/", async || "root")
         .get("/guarded", (async || "guarded").when(guards::query("a")).produces("text/html"))
+        .put("/typed", (async || "json").consumes("application/json"))
+        .put("/typed", (async || "text").consumes("text/plain"))
         .nest("/in", Router::new().get("/", async || "inner").get("/x", async || "x"))
 }
 
@@ -54,6 +56,7 @@ fn a_router_leads_to_the_other_path() {
     }
     assert_eq!(ask(&router, Method::POST, "/orders/"), to("/orders"));
     assert_eq!(ask(&router, Method::HEAD, "/orders/"), to("/orders"));
+    assert_eq!(ask(&router, Method::PUT, "/typed/"), to("/typed"));
     assert_eq!(ask(&router, Method::PUT, "/orders/"), (405, None));
     for path in ["/orders", "/both", "/both/", "/pages/", "/", "/files/a/", "/in"] {
         assert_eq!(ask(&router, Method::GET, path).0, 200, "{path}");

@@ -43,15 +43,33 @@ pub(in crate::h2) struct Line {
 }
 
 impl Line {
-    /// The size of the field as `SETTINGS_MAX_HEADER_LIST_SIZE` counts (RFC 9113 section 6.5.2).
-    pub(in crate::h2) fn size(&self) -> usize {
-        self.name.len() + self.value.len() + super::table::ENTRY_OVERHEAD_BYTES
+    /// The field in these bytes, as an entry of the table would hold it.
+    #[inline]
+    pub(in crate::h2) fn entry<'b>(&self, bytes: &'b [u8]) -> Entry<'b> {
+        let (name, value) = (&bytes[self.name.clone()], &bytes[self.value.clone()]);
+        Entry { name, value, kind: self.kind, is_valid: self.is_valid }
     }
 }
 
 impl Decoder {
     pub(in crate::h2) fn new(limit: usize) -> Self {
         Self { table: Table::new(limit), limit }
+    }
+
+    /// The next field of the block, if it is a pseudo-header field that the table holds: nothing is copied then.
+    #[inline]
+    pub(in crate::h2) fn next_pseudo(&self, block: &mut Block<'_>) -> Result<Option<Entry<'_>>, HpackError> {
+        let mut rest = block.rest;
+        if rest.first().is_none_or(|first| *first < 0b1000_0000) {
+            return Ok(None);
+        }
+        let index = integer(&mut rest, 7)?;
+        let entry = self.table.get(index).ok_or(HpackError::Index(index))?;
+        if !entry.is_pseudo() {
+            return Ok(None);
+        }
+        (block.rest, block.at_start) = (rest, false);
+        Ok(Some(entry))
     }
 
     /// Appends the next field of the block to `out` as `name: value\r\n`. `None` at the end of the block.

@@ -14,7 +14,7 @@ mod table;
 pub use self::alone::{Hpack, Pair};
 pub(super) use self::decode::{Block, Decoder, Line};
 pub(super) use self::encode::{DEFAULT_TABLE_BYTES, Encoder};
-pub(super) use self::table::ENTRY_OVERHEAD_BYTES;
+pub(super) use self::table::{ENTRY_OVERHEAD_BYTES, Entry};
 
 /// Why a header block was refused. The connection has to end with `COMPRESSION_ERROR`, because the tables of both ends no
 /// longer agree (RFC 9113 section 4.3).

@@ -137,12 +137,25 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 
 /// A name and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry<'t> {
-    pub(super) name: &'t [u8],
-    pub(super) value: &'t [u8],
-    pub(super) kind: Kind,
+pub(in crate::h2) struct Entry<'t> {
+    pub(in crate::h2) name: &'t [u8],
+    pub(in crate::h2) value: &'t [u8],
+    pub(in crate::h2) kind: Kind,
     /// As [`Line::is_valid`](super::Line).
-    pub(super) is_valid: bool,
+    pub(in crate::h2) is_valid: bool,
+}
+
+impl Entry<'_> {
+    /// The size of the field as `SETTINGS_MAX_HEADER_LIST_SIZE` counts (RFC 9113 section 6.5.2).
+    #[inline]
+    pub(in crate::h2) fn size(&self) -> usize {
+        self.name.len() + self.value.len() + ENTRY_OVERHEAD_BYTES
+    }
+
+    #[inline]
+    pub(in crate::h2) fn is_pseudo(&self) -> bool {
+        self.name.first() == Some(&b':')
+    }
 }
 
 /// A dynamic table. Its entries lie one behind the other in one block, so that an entry costs no allocation.

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// What is extracted: the name of the row, and the request.
 const ROWS: [(&str, &str); 6] = [
-    ("path", "GET /path/ada%20l/4711 HTTP/1.1\r\nhost: x\r\n\r\n"),
+    ("path", "GET /path/ada/4711 HTTP/1.1\r\nhost: x\r\n\r\n"),
     ("query", "GET /query?page=7&size=100&tag=green+tea HTTP/1.1\r\nhost: x\r\n\r\n"),
     ("header", "GET /header HTTP/1.1\r\nhost: x\r\naccept: */*\r\nx-tenant: 4711\r\n\r\n"),
     (
@@ -91,10 +91,12 @@ fn instructions(library: &str, row: &str, route: &str, count: &str) -> f64 {
     let program = std::env::current_exe().expect("a program has a path");
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    let output = valgrind.args([library, row, route, count]).output().expect("valgrind is installed");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    valgrind.args([library, row, route, count]);
+    // Where valgrind places the vDSO, a look at it sometimes fails: another run places it elsewhere.
+    let mut attempts = (0..5).map(|_| valgrind.output().expect("valgrind is installed"));
+    let output = attempts.find(|output| output.status.success()).expect("one of five runs succeeds");
+    let text = String::from_utf8_lossy(&output.stderr);
     let collected = text.lines().find_map(|line| line.split_once("Collected : "));
-    assert!(output.status.success(), "{text}");
     collected.and_then(|(_, count)| count.trim().parse().ok()).expect("callgrind says what it collected")
 }
 

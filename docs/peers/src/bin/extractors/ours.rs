@@ -25,7 +25,7 @@ impl FromHeader for Tenant {
 /// Without extractors, but for the body as it is.
 pub(crate) fn plain() -> Router {
     Router::new()
-        .get("/path/ada l/4711", async || done(()))
+        .get("/path/ada/4711", async || done(()))
         .get("/query", async || done(()))
         .get("/header", async || done(()))
         .post("/form", async |body: Bytes| done(body.len()))

@@ -32,7 +32,7 @@ impl Header for Tenant {
 /// Without extractors, but for the body as it is.
 pub(crate) fn plain() -> Router {
     Router::new()
-        .route("/path/ada%20l/4711", get(async || done(())))
+        .route("/path/ada/4711", get(async || done(())))
         .route("/query", get(async || done(())))
         .route("/header", get(async || done(())))
         .route("/form", post(async |body: Bytes| done(body.len())))
