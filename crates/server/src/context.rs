@@ -135,6 +135,7 @@ impl Contexts {
         // Connections keep those that they have, and are told once of the end of the server.
         if let Some(before) = before {
             contexts.stopping = Rc::clone(&before.stopping);
+            contexts.waits_no_more = Rc::clone(&before.waits_no_more);
             // Requests of the routes before these may make some more.
             contexts.made.set(before.made.get() + (1 << 32));
         }

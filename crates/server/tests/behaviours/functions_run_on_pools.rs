@@ -365,6 +365,26 @@ fn a_shutdown_refuses_what_waits_and_leaves_what_runs() {
     });
 }
 
+/// Those whose routes were replaced meanwhile, too.
+#[test]
+fn a_shutdown_refuses_what_waits_by_replaced_routes() {
+    in_each_way(ONE, &Limits::default(), |play| {
+        let _runs = play.running("/work", "wait");
+        let waits = play.queued("waits", 1);
+        let quick = (|| "quick").on_pool("cpu");
+        let next = Router::new().get("/quick", quick);
+        play.served.running.router().replace(next).expect("the pool is there").wait();
+        let unknown = Router::new().get("/", (|| "").on_pool("gpu"));
+        assert!(play.served.running.router().replace(unknown).is_err());
+        let elsewhere = Scene::tcp().serve(Router::new());
+        let Served { running, .. } = std::mem::replace(&mut play.served, elsewhere);
+        let stopping = running.shutdown(Duration::from_millis(500));
+        assert_refused(waits, "shutting down");
+        stopping.wait();
+        play.goes_on.send(()).expect("it goes on");
+    });
+}
+
 #[test]
 fn a_shutdown_waits_for_what_runs() {
     in_each_way(ONE, &Limits::default(), |play| {
