@@ -34,6 +34,9 @@ impl<T: DeserializeOwned> FromRequestParts for Path<T> {
         T::deserialize(parameters).map(Self).map_err(|error| match error.kind() {
             Reason::Value(_) | Reason::NotText => Rejection::Path(error),
             // The handler does not fit its route.
+            Reason::Missing => {
+                Rejection::Parameters(format!("the route has no parameter {:?}", error.field()))
+            }
             _ => Rejection::Parameters(error.to_string()),
         })
     }

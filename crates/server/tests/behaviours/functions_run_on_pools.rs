@@ -313,6 +313,7 @@ fn a_function_whose_peer_has_gone_can_ask() {
         assert_eq!(play.ended.next(), "ask");
         assert_eq!(play.ask("/work", "more").0, 200);
         assert_eq!([play.began.next(), play.ended.next()], ["more", "more"]);
+        play.served.await_count("those given up", |_| play.pool().counters().abandoned, 2);
         let counters = play.pool().counters();
         assert_eq!((counters.abandoned, counters.ended, counters.panics), (2, 2, 0));
     });
