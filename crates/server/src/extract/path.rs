@@ -34,9 +34,10 @@ impl<T: DeserializeOwned> FromRequestParts for Path<T> {
         T::deserialize(parameters).map(Self).map_err(|error| match error.kind() {
             Reason::Value(_) | Reason::NotText => Rejection::Path(error),
             // The handler does not fit its route.
-            Reason::Missing => {
-                Rejection::Parameters(format!("the route has no parameter {:?}", error.field()))
-            }
+            Reason::Missing => Rejection::Parameters(format!(
+                "the route has no parameter {:?}",
+                error.field().unwrap_or_default()
+            )),
             _ => Rejection::Parameters(error.to_string()),
         })
     }
