@@ -99,7 +99,7 @@ pub struct PoolCounters {
     pub rejected_late: u64,
     /// Functions that panicked.
     pub panics: u64,
-    /// Functions whose result nobody waited for any more when they ended, or when their turn came.
+    /// Functions whose task was dropped before they ended, or before they began.
     pub abandoned: u64,
 }
 

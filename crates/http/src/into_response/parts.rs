@@ -6,7 +6,7 @@ use super::{IntoResponse, SetCookie};
 use crate::{Headers, Response, StatusCode};
 
 /// A part of a response, which stands before its body in a tuple: fields as pairs of name and value in an array, as [`Headers`] or
-/// as the `http` crate's `HeaderMap`; a [`SetCookie`]; `Extensions`, which a layer reads and nobody sends. `None` of an `Option`
+/// as the `http` crate's `HeaderMap`; a [`SetCookie`]; `Extensions`, which layers read and which are not sent. `None` of an `Option`
 /// adds nothing.
 ///
 /// Fields replace those of their names that the body brings, or an earlier part; a cookie does not. Two fields of one name in one

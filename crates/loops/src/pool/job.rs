@@ -122,7 +122,7 @@ where
                 *stage = Stage::Delivered(outcome);
                 drop(stage);
                 self.wake(waiter);
-                // Told to whoever waits, who knows better what ran.
+                // The waiting task reports the panic: it knows the name of the function.
                 if let Some(payload) = panic {
                     dispose(payload);
                 }

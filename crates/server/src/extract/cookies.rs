@@ -6,8 +6,8 @@ use crate::request::Parts;
 /// The cookies of a request, in the order in which they came.
 ///
 /// Names and values are as the peer sent them: quotes around a value are a part of it, and nothing is percent-decoded. A part of
-/// the field without a name or without `=` is skipped, and so is what is not UTF-8: a browser sends all cookies of a site, also
-/// those that other programs have set. A request without cookies has none of them. A request with more than
+/// the field without a name or without `=` is skipped, and so is a cookie that is not UTF-8: a browser also sends the cookies that
+/// other programs of the site have set. A request without cookies has none of them. A request with more than
 /// [`Limits::form_fields`](crate::Limits::form_fields) is a 431; their length is a part of
 /// [`Limits::head`](crate::Limits::head).
 ///

@@ -238,7 +238,7 @@ fn a_body_is_asked_for_once() {
         peer.body(id, b"abc", true);
         let answer = peer.answer(id);
         assert_eq!((answer.text(), &answer.interim[..]), ("3", &[][..]));
-        // Nobody reads it, so nobody asks for it.
+        // The handler does not read the body, so no 100 is sent.
         let id = peer.open("POST", "/ignores", &expects, Some(3), false);
         let answer = peer.answer(id);
         assert_eq!((answer.text(), &answer.interim[..]), ("ignored", &[][..]));

@@ -46,8 +46,8 @@ pub(crate) fn on_each_wire(scene: impl Fn(&Scene) + Sync) {
     on_few_wires_at_a_time(usize::MAX, scene);
 }
 
-/// Plays a scene on each wire, on so many at once: for one of many parts, which would otherwise wait for their turns on the
-/// processor for longer than their deadlines allow.
+/// Plays a scene on each wire, on `count` wires at once. A scene of many parts needs that: on all wires at once, the parts would
+/// wait for a processor for longer than their deadlines.
 pub(crate) fn on_few_wires_at_a_time(count: usize, scene: impl Fn(&Scene) + Sync) {
     let all: Vec<_> = wires().collect();
     for some in all.chunks(count.min(all.len())) {
