@@ -41,6 +41,15 @@ fn each_page_of_the_guide_has_a_program() {
     expect_none("a page has a program that can be copied into src/main.rs", &complaints);
 }
 
+/// Without its heading a list would be taken for no list, and the page for one that needs no more than the common ones.
+#[test]
+fn each_list_of_dependencies_has_its_heading() {
+    let lists = |text: &str| blocks(text).any(|(info, code)| info == "toml" && code.contains("anywire = "));
+    let without = |(_, text): &&(String, String)| lists(text) && dependencies(text).is_none();
+    let complaints: Vec<_> = pages().iter().filter(without).map(|(path, _)| path.clone()).collect();
+    expect_none("a list of dependencies begins with [dependencies]", &complaints);
+}
+
 /// A program of a page.
 struct Program {
     name: String,
