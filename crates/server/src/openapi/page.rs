@@ -16,7 +16,7 @@ use super::document::OTHER_METHODS;
 
 /// Nothing but the page's own style and script, which are these to the byte.
 pub(super) const POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-Oj/AFCObYjZ3g8+/lmkmWHyuR/f8LsmyFkSEkOv7vMY='; \
+     style-src 'sha256-kdtKxcy5QPqb9K7KdZ8OP1nBVH0kXi8x8FXXciVdL34='; \
      script-src 'sha256-fkzHGkXy5WKMfAzX9A/cAhX5F1tml85zXJ0J6mq8/Ow='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
