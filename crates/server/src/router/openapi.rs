@@ -12,8 +12,8 @@ impl Router {
     /// Serves a description of the routes of this router, and of routers nested or merged into it, in whatever order they are added: a page for
     /// people at this path, and the document at the path with `.json` behind it. Both are made once at start.
     ///
-    /// The page needs nothing but itself. Each route is in the description, unless its handler is [hidden](Handler::hidden); what it takes and
-    /// answers is there if it is [documented](Handler::documented). See [`openapi`](crate::openapi).
+    /// The page needs nothing but itself. Each route is in the description, unless its handler is [hidden](crate::Handler::hidden); what it takes and
+    /// answers is there if it is [documented](crate::Handler::documented). See [`openapi`](crate::openapi).
     ///
     /// ```
     /// use anywire_server::openapi::Info;
@@ -30,9 +30,6 @@ impl Router {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// [Handler::hidden]: crate::Handler::hidden
-    /// [Handler::documented]: crate::Handler::documented
     #[track_caller]
     pub fn openapi(mut self, path: &str, info: Info) -> Self {
         self.scopes[0].pages.push(Pages { path: path.to_owned(), info, place: Location::caller() });

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use anywire_loops::PoolLimits;
+use anywire_server::Server;
 use serde_json::Value;
 
 use crate::support::shop;
@@ -99,9 +101,10 @@ fn what_stands_around_a_handler_is_told() {
     assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
     let formats = &paths["/formats"]["post"];
     let types = |content: &Value| content.as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
-    let both = Some(vec!["application/json".to_owned(), "text/csv".to_owned()]);
-    assert_eq!(types(&formats["requestBody"]["content"]), both);
-    assert_eq!(types(&formats["responses"]["200"]["content"]), both);
+    let all = |names: [&str; 2]| Some(names.map(str::to_owned).to_vec());
+    let taken = types(&formats["requestBody"]["content"]);
+    assert_eq!(taken, all(["application/*+json", "application/json"]));
+    assert_eq!(types(&formats["responses"]["200"]["content"]), all(["application/json", "text/csv"]));
     assert!(formats["responses"]["406"].is_object() && formats["responses"]["415"].is_object());
     assert_eq!(paths["/number/{id}"]["get"]["parameters"][0]["schema"]["pattern"], "^(?:[0-9]+)$");
     assert_eq!(paths["/admin"]["get"]["x-guards"], serde_json::json!(["host admin.shop.example"]));
@@ -127,4 +130,27 @@ fn names_of_functions_are_ids_if_they_are_the_only_ones() {
     assert_eq!(id("/sign-in", "post").as_deref(), Some("signIn"));
     // The function serves two routes.
     assert_eq!((id("/orders/{id}", "get"), id("/both/{id}", "get")), (None, None));
+}
+
+/// A client that knows the document alone calls each operation, rightly and wrongly, and looks whether it is answered as the document
+/// says.
+#[test]
+fn a_client_finds_what_the_document_says() {
+    let Some(python) = tools::python() else { return };
+    let router = shop::router().openapi("/openapi", shop::info());
+    let server = Server::new(router)
+        .pool("cpu", PoolLimits::default())
+        .listen("tcp:127.0.0.1:0")
+        .loops(1)
+        .start()
+        .expect("the routes are right");
+    let address = server.addresses().next().expect("an address");
+    let base = format!("http://127.0.0.1:{}", address.port().expect("TCP has ports"));
+    let script = include_str!("support/openapi_client.py");
+    let output = Command::new(python).args(["-c", script, &base]).output().expect("python runs");
+    let told = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_empty(), "{told}\n{log}");
+    let called = log.rsplit(' ').next().and_then(|count| count.trim().parse().ok());
+    assert!(called > Some(15), "{log}");
 }

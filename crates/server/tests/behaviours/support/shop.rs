@@ -307,7 +307,7 @@ pub(crate) fn router() -> Router {
             formats
                 .documented()
                 .produces(["application/json", "text/csv"])
-                .consumes(["application/json", "text/csv"]),
+                .consumes(["application/json", "application/*+json"]),
         )
         .get(
             "/both/{id}",
