@@ -6,6 +6,7 @@ mod again;
 mod matrix_parameters_are_read;
 mod queries_have_content;
 mod routes_are_replaced_under_way;
+mod shop;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod slashes_lead_to_their_route;

@@ -7,7 +7,7 @@ use anywire_loops::PoolLimits;
 use anywire_server::Server;
 use serde_json::Value;
 
-use crate::support::shop;
+use crate::shop;
 use crate::tools;
 
 fn document() -> Value {
@@ -146,7 +146,7 @@ fn a_client_finds_what_the_document_says() {
         .expect("the routes are right");
     let address = server.addresses().next().expect("an address");
     let base = format!("http://127.0.0.1:{}", address.port().expect("TCP has ports"));
-    let script = include_str!("support/openapi_client.py");
+    let script = include_str!("shop/client.py");
     let output = Command::new(python).args(["-c", script, &base]).output().expect("python runs");
     let told = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let log = String::from_utf8_lossy(&output.stderr);

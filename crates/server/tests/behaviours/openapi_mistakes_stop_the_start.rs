@@ -52,7 +52,7 @@ fn parameters_that_have_no_end() {
     #[expect(dead_code, reason = "the schema is what counts")]
     enum Endless {
         Field { name: String },
-        Again(Box<Endless>),
+        Again(Box<Self>),
     }
     let router =
         Router::new().get("/", (async |_: Query<Endless>| "").documented()).openapi("/openapi", info());
@@ -67,7 +67,7 @@ fn a_type_that_is_inlined_within_itself_is_named() {
     #[schemars(inline)]
     #[expect(dead_code, reason = "the schema is what counts")]
     struct Endless {
-        within: Vec<Endless>,
+        within: Vec<Self>,
     }
     if std::env::var_os(ALONE).is_some() {
         let router = Router::new().post("/", (async |_: Json<Endless>| "").documented());

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::shop;
 use crate::skipped;
-use crate::support::shop;
 
 fn get(router: &Router, path: &str, fields: &[(&str, &str)]) -> Response {
     let request =

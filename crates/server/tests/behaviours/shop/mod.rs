@@ -28,6 +28,7 @@ pub(crate) struct Order {
     pub(crate) state: Progress,
     /// A secret of the customer, which is never told.
     #[serde(skip_serializing, default)]
+    #[expect(dead_code, reason = "it is taken, and never told")]
     pub(crate) password: Option<String>,
     /// Where it goes.
     pub(crate) to: Option<Address>,
@@ -68,7 +69,7 @@ pub(crate) enum Progress {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Category {
     pub(crate) name: String,
-    pub(crate) within: Vec<Category>,
+    pub(crate) within: Vec<Self>,
 }
 
 impl Validate for Order {
@@ -207,7 +208,6 @@ async fn given(
     _: Headers,
     _: MatchedPath,
     _: PeerGone,
-    _: Languages,
 ) -> Redirect {
     Redirect::found("/")
 }
@@ -224,7 +224,7 @@ async fn sign_in(_: Form<Address>) -> (SetCookie, NoContent) {
     (SetCookie::new("a", "b"), NoContent)
 }
 
-async fn upgrade(_: Option<Upgrade>) -> Response {
+async fn upgrade(_: Languages, _: Option<Upgrade>) -> Response {
     StatusCode::OK.into()
 }
 
