@@ -30,7 +30,7 @@ use crate::loop_choice::LoopChoice;
 use crate::observe::{self, Observer, RequestLog};
 use crate::pools::GivenPools;
 use crate::refusal::{Refusal, Refusals};
-use crate::router::{RouteError, Router};
+use crate::router::{Generation, RouteError, Router};
 
 /// A server to be started: its routes, addresses and loops.
 ///
@@ -316,7 +316,7 @@ impl Server {
     /// # Errors
     /// The mistakes of routes that [`start`](Self::start) would report.
     pub fn describe(&self) -> Result<String, RouteError> {
-        Ok(self.router.build_within(&self.layers, 0)?.describe())
+        Ok(self.router.build_within(&self.layers, Generation::MIN)?.describe())
     }
 
     /// Starts and returns once every address is listened on. Raises the process's soft limit of file descriptors to
@@ -326,7 +326,7 @@ impl Server {
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
         let listen = self.listening();
-        let mut table = self.router.build_within(&self.layers, 0)?;
+        let mut table = self.router.build_within(&self.layers, Generation::MIN)?;
         table.check_pools(&self.pools.names()?)?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {

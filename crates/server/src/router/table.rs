@@ -8,7 +8,7 @@ use anywire_http::{Method, RequestHead, Response};
 use anywire_loops::Pool;
 
 use super::choice::{Choice, Otherwise, Outcome};
-use super::endpoints::{EndpointId, Endpoints, RouteName, Served, Serves};
+use super::endpoints::{EndpointId, Endpoints, Generation, RouteName, Served, Serves};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
@@ -24,11 +24,15 @@ use crate::request::{Params, Request};
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
-        self.build_within(&[], 0)
+        self.build_within(&[], Generation::MIN)
     }
 
     /// Checks everything and builds the tree, within the layers of a server, as its table of this generation.
-    pub(crate) fn build_within(&self, around: &[GivenLayer], generation: u8) -> Result<Table, RouteError> {
+    pub(crate) fn build_within(
+        &self,
+        around: &[GivenLayer],
+        generation: Generation,
+    ) -> Result<Table, RouteError> {
         self.check_layers_wrap()?;
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
@@ -113,7 +117,7 @@ fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, V
 
 /// The routes as they serve.
 pub(crate) struct Table {
-    generation: u8,
+    generation: Generation,
     tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
@@ -166,7 +170,7 @@ pub(crate) struct Matched {
 }
 
 impl Table {
-    pub(crate) fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 

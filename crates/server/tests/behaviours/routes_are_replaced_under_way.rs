@@ -195,3 +195,33 @@ fn new_routes_run_on_the_pools_that_there_are() {
     peer.send(get("/"));
     assert_eq!(peer.answer(false).text(), "done");
 }
+
+#[test]
+fn a_stream_outlives_any_number_of_routes() {
+    let go = Arc::new(Notify::new());
+    let streams = {
+        let go = Arc::clone(&go);
+        async move || {
+            let (mut sender, body) = Body::channel(1024);
+            tokio::task::spawn_local(async move {
+                let _ = sender.send("begun ").await;
+                go.notified().await;
+                let _ = sender.send("ended").await;
+            });
+            Response::new(StatusCode::OK).body(body)
+        }
+    };
+    // The last of several, so that fewer routes do not have its number.
+    let many = (0..9).fold(Router::new(), |router, n| router.get(&format!("/{n}"), async || ""));
+    let served = serve(many.get("/", streams));
+    let mut peer = served.connect();
+    peer.send("GET / HTTP/1.0\r\n\r\n");
+    peer.read_until(b"begun ");
+    let routes = served.running.router();
+    for _ in 0..255 {
+        routes.replace(Router::new()).expect("no routes are right").wait();
+    }
+    go.notify_one();
+    assert_eq!(peer.rest(), b"ended");
+    assert_eq!(served.running.counters().panics, 0);
+}
