@@ -113,6 +113,21 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
+    /// A fallback with media types: [`Handler::consumes`](crate::Handler::consumes) and [`produces`](crate::Handler::produces) choose
+    /// among the handlers of a path, and an unknown path has none.
+    #[error(
+        "the fallback of {whose}, given at {fallback}, has media types, given at {place}, and takes all requests{help}",
+        whose = owner(prefix),
+        help = Advice("remove them; give the fallback a guard to choose among several")
+    )]
+    FallbackMediaTypes {
+        /// The prefix of the nested router; empty if it is the outermost one.
+        prefix: String,
+        /// Where the fallback was given.
+        fallback: &'static Location<'static>,
+        /// Where the media types were given.
+        place: &'static Location<'static>,
+    },
     /// A handler takes a state that its routers do not have.
     #[error(
         "the handler of {route}, given at {place}, takes a State<{type_name}> that was not given{help}",

@@ -99,6 +99,12 @@ fn add(
 ) -> Result<EndpointId, RouteError> {
     let mut candidates: Vec<Candidate> = Vec::with_capacity(given.len());
     for Fallback { prefix, entry } in given {
+        let own = &entry.parts.conditions;
+        // Those of a router are for its routes alone.
+        if let Some(types) = own.consumes.as_ref().or(own.produces.as_ref()) {
+            let (prefix, fallback) = (prefix.clone(), entry.place);
+            return Err(RouteError::FallbackMediaTypes { prefix, fallback, place: types.place });
+        }
         let name = RouteName::fallback(prefix);
         let conditions = endpoints.conditions(&name.to_string(), entry, &[])?.guards_alone();
         if let Some(first) = candidates.iter().position(|other| other.conditions.are_same(&conditions)) {

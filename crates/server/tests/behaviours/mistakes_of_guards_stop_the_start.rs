@@ -99,3 +99,18 @@ fn media_types_that_are_none() {
     assert_eq!(fault(&Router::new().get("/", nothing.produces([""; 0]))), MediaTypeFault::None);
     assert_eq!(fault(&Router::new().get("/", nothing).consumes([""; 0])), MediaTypeFault::None);
 }
+
+#[test]
+fn media_types_of_a_fallback() {
+    for handler in [nothing.consumes("a/b"), nothing.produces("a/b")] {
+        let fallback = line!() + 1;
+        let error = refused(&Router::new().nest("/a", Router::new().fallback(handler)));
+        let RouteError::FallbackMediaTypes { prefix, fallback: given, place } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!((prefix.as_str(), given.line(), place.line()), ("/a", fallback, fallback - 2));
+    }
+    // Those of a router are for its routes.
+    let router = Router::new().get("/a", nothing).fallback(nothing).produces("text/plain").consumes("a/b");
+    assert!(router.describe().is_ok());
+}
