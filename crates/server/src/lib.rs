@@ -61,6 +61,7 @@ mod server;
 mod service;
 mod signals;
 mod streams;
+mod takes;
 mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;

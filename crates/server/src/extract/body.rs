@@ -12,7 +12,7 @@ use crate::request::{Parts, Request};
 /// A JSON body in a request (as an argument) or a response (as a result).
 ///
 /// As an argument it must be the last one. A request gets 415 unless its content type is `application/json` or
-/// `application/*+json`, and its character set UTF-8 if it names one; 413 if its body is larger than
+/// `application/*+json`, whatever character set it names (RFC 8259 section 11); 413 if its body is larger than
 /// [`Limits::body_bytes`](crate::Limits::body_bytes); 400 if the text is not JSON and nothing else, nests deeper than 128, or holds a number
 /// that no type has; and 422 if the JSON has another shape than `T`. A body that is coded, such as by gzip, is a 415, too. The
 /// response names the part that does not fit, such as `items[2].count`, with its line and column.
