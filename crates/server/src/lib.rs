@@ -107,5 +107,7 @@ pub use respond::{Error, Html};
 pub use route_limits::Bounded;
 pub use route_limits::{Limited, RouteLimits};
 pub use router::{MediaTypeFault, PathFault, RouteError, Router};
-pub use server::{Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping};
+pub use server::{
+    ReplaceError, Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping,
+};
 pub use upgrade::Upgrade;
