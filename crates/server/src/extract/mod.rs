@@ -20,6 +20,7 @@ mod produces;
 mod protobuf;
 mod query;
 mod rejection;
+mod shape;
 mod shared;
 mod state;
 #[cfg(feature = "tls")]

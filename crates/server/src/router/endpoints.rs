@@ -29,12 +29,12 @@ impl<'r> Endpoints<'r> {
         Ok(Self { generation, served: Vec::new(), choices: Vec::new(), scopes, layers: Layers::new(scopes)? })
     }
 
-    /// Adds a handler whose path has this many parameters.
+    /// Adds a handler whose path has these parameters.
     pub(super) fn add(
         &mut self,
         name: RouteName,
         entry: &Entry,
-        params: usize,
+        params: &[Box<str>],
     ) -> Result<EndpointId, RouteError> {
         let within = self.layers.around(entry.scope);
         self.add_within(within, name, entry, params)
@@ -51,11 +51,14 @@ impl<'r> Endpoints<'r> {
         mut within: Vec<UsedLayer>,
         name: RouteName,
         entry: &Entry,
-        params: usize,
+        params: &[Box<str>],
     ) -> Result<EndpointId, RouteError> {
         let HandlerParts { endpoint, needs, layers, limits, conditions: _, pool } = &entry.parts;
-        if params == 0 && needs.takes_params() {
+        if params.is_empty() && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
+        }
+        if let Some(fault) = needs.unfit(params) {
+            return Err(RouteError::ParametersUnfit { route: name.to_string(), place: entry.place, fault });
         }
         if let Some(type_name) = missing(self.scopes, entry.scope, needs) {
             return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
@@ -96,7 +99,7 @@ impl<'r> Endpoints<'r> {
             return Ok(None);
         }
         // Unlike those of a route, they see no path parameters.
-        let layers = self.layers.add_of_route(within, 0, 0)?.into();
+        let layers = self.layers.add_of_route(within, 0, &[])?.into();
         Ok(Some(self.push(Served::of_router(Serves::Routes, RouteName::server(), 0, layers))))
     }
 

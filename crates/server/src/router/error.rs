@@ -152,6 +152,19 @@ pub enum RouteError {
         /// Where the handler was given.
         place: &'static Location<'static>,
     },
+    /// A handler takes other path parameters than its path has.
+    #[error(
+        "the handler of {route}, given at {place}, does not fit its path: {fault}{help}",
+        help = Advice("take as many as the path has, or a struct with their names")
+    )]
+    ParametersUnfit {
+        /// Method and path.
+        route: String,
+        /// Where the handler was given.
+        place: &'static Location<'static>,
+        /// What does not fit.
+        fault: String,
+    },
     /// A limit would refuse each request.
     #[error(
         "the limits given at {place} let no request in: their concurrency is 0{help}",
@@ -346,6 +359,9 @@ pub enum PathFault {
     /// A segment behind `{*rest}`, or text beside it.
     #[error("goes on after the parameter that takes the rest")]
     RestNotLast,
+    /// Two parameters of one name, such as one of the prefix of a nested router and one of its routes.
+    #[error("has two parameters of one name")]
+    ParameterTwice,
     /// More than 25 parameters.
     #[error("has more than 25 parameters")]
     TooManyParameters,
@@ -357,6 +373,7 @@ impl PathFault {
             Self::Braces => "a parameter is {name}, or {*name} for the rest; write {{ or }} for a brace",
             Self::TwoInOneSegment => "take the segment as one parameter and split its value",
             Self::RestNotLast => "end the path with it",
+            Self::ParameterTwice => "give one of them another name",
             Self::TooManyParameters => "take the last ones as {*rest}",
         }
     }

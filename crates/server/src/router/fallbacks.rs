@@ -111,7 +111,7 @@ fn add(
             let (prefix, first) = (prefix.clone(), given[first].entry.place);
             return Err(RouteError::FallbackTwice { prefix, first, second: entry.place });
         }
-        let endpoint = endpoints.add(name, entry, 0)?;
+        let endpoint = endpoints.add(name, entry, &[])?;
         endpoints.note(endpoint, conditions.to_string());
         candidates.push(Candidate { method: None, conditions, endpoint });
     }
@@ -153,7 +153,7 @@ fn add_layered(
         return Ok(endpoints.add_own(own::unknown_path(), scope));
     };
     let within = endpoints.layers.around_both(scope, fallback.entry.scope);
-    endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, 0)
+    endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, &[])
 }
 
 /// The fallback of the innermost of these prefixes around another one.
