@@ -97,6 +97,20 @@ impl MediaType {
         View::parse(content_type).is_ok_and(|other| self.view().includes(other))
     }
 
+    /// How much it says of what it includes. Of two ranges that include the same type, the greater one is the more precise: one type before
+    /// `type/*+suffix` before `type/*` before `*/*`, and of these one with more parameters.
+    ///
+    /// ```
+    /// use anywire_http::accept::MediaType;
+    ///
+    /// let precision = |text| MediaType::parse(text).expect("a media type").precision();
+    /// assert!(precision("application/json") > precision("application/*"));
+    /// assert!(precision("text/plain; charset=utf-8") > precision("text/plain"));
+    /// ```
+    pub fn precision(&self) -> impl Ord + Copy + fmt::Debug + use<> {
+        self.view().specificity()
+    }
+
     /// As a member of a list of structured fields (RFC 9651), which `Accept-Query` is (RFC 10008 section 3). `None` if a parameter cannot be
     /// written in that.
     ///

@@ -128,41 +128,47 @@ impl Candidate {
 
 /// The one of these whose media types fit. Those that ask most come first.
 fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
-    let sent = media::content_type(request.headers());
-    let takes = |of: &Arc<MediaType>| match sent {
-        Some(sent) => of.includes_text(sent),
+    let sent = match media::content_type(request.headers()) {
         // A query of no type means nothing (RFC 10008 section 2).
-        None if *request.method() == Method::QUERY => false,
+        None if *request.method() == Method::QUERY => Some(""),
         // Content without a type is a sequence of octets (RFC 9110 section 8.3).
-        None => !request.has_body() || of.includes_text("application/octet-stream"),
+        None => request.has_body().then_some("application/octet-stream"),
+        sent => sent,
     };
-    let consumes = |candidate: &&&Candidate| {
-        candidate.conditions.consumes.as_ref().is_none_or(|given| given.types().any(takes))
+    // How precisely a candidate says that it takes this; `None` if it does not.
+    let precision = |candidate: &Candidate| {
+        let (Some(consumes), Some(sent)) = (&candidate.conditions.consumes, sent) else { return Some(None) };
+        let taking = consumes.types().filter(|of| of.includes_text(sent));
+        Some(Some(taking.map(|of| of.precision()).max()?))
     };
-    let fitting: Vec<&Candidate> = open.iter().filter(consumes).copied().collect();
-    let Some(first) = fitting.first() else {
+    let fitting = open.iter().filter_map(|candidate| Some((precision(candidate)?, *candidate)));
+    let mut fitting: Vec<_> = fitting.collect();
+    // Stable, and a type comes before a range that includes it.
+    let order = |(precision, of): &(_, &Candidate)| std::cmp::Reverse((of.conditions.rank(), *precision));
+    fitting.sort_by_key(order);
+    let Some((_, first)) = fitting.first() else {
         let consumed = open.iter().flat_map(|candidate| &candidate.conditions.consumes);
         return Outcome::Refused(Refused::ContentType {
             takes: distinct(consumed.flat_map(GivenTypes::types)),
         });
     };
-    if fitting.iter().all(|candidate| candidate.conditions.produces.is_none()) {
+    if fitting.iter().all(|(_, candidate)| candidate.conditions.produces.is_none()) {
         return Outcome::Endpoint(first.endpoint);
     }
-    let format = fitting.iter().find_map(|candidate| candidate.conditions.format.as_deref());
+    let format = fitting.iter().find_map(|(_, candidate)| candidate.conditions.format.as_deref());
     let wanted = Wanted::of(request, format);
-    for alike in fitting.chunk_by(|one, other| one.conditions.rank() == other.conditions.rank()) {
+    for alike in fitting.chunk_by(|one, other| order(one) == order(other)) {
         let offers =
-            alike.iter().flat_map(|candidate| candidate.produces().map(|of| (candidate.endpoint, of)));
+            alike.iter().flat_map(|(_, candidate)| candidate.produces().map(|of| (candidate.endpoint, of)));
         if let Some((endpoint, produced)) = wanted.best(offers) {
             return Outcome::Producing(endpoint, Produces(Arc::clone(produced)));
         }
-        if let Some(any) = alike.iter().find(|candidate| candidate.conditions.produces.is_none()) {
+        if let Some((_, any)) = alike.iter().find(|(_, candidate)| candidate.conditions.produces.is_none()) {
             return Outcome::Endpoint(any.endpoint);
         }
     }
     Outcome::Refused(Refused::Accept {
-        offers: listed(fitting.iter().flat_map(|candidate| candidate.produces())),
+        offers: listed(fitting.iter().flat_map(|(_, candidate)| candidate.produces())),
     })
 }
 
