@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use anywire_http::Body;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
 
 use super::{FromRequest, OptionalFromRequest, Rejection, media};
 use crate::request::{Parts, Request};
@@ -58,8 +59,17 @@ impl<T: DeserializeOwned> Json<T> {
 fn path_to_fault<T: DeserializeOwned>(json: &[u8]) -> String {
     let mut json = serde_json::Deserializer::from_slice(json);
     let again: Result<T, _> = serde_path_to_error::deserialize(&mut json);
-    let path = again.err().map(|error| error.path().to_string());
-    path.filter(|path| path != ".").unwrap_or_default()
+    let Some(error) = again.err() else { return String::new() };
+    let mut path = error.path().to_string();
+    if path == "." {
+        path.clear();
+    }
+    // What was read last was to be a name.
+    if matches!(error.path().iter().next_back(), Some(Segment::Unknown)) {
+        path.truncate(path.len() - 1);
+        path.truncate(path.trim_end_matches('.').len());
+    }
+    path
 }
 
 impl<T: DeserializeOwned> OptionalFromRequest for Json<T> {

@@ -180,3 +180,18 @@ fn cookies_are_read_from_all_fields() {
     assert_eq!(get(&served, "/maybe-cookies", ""), (200, "false".into()));
     assert_eq!(get(&served, "/maybe-cookies", "cookie: \r\n"), (200, "true".into()));
 }
+
+#[test]
+fn a_name_that_is_none_has_no_name() {
+    let served = served();
+    for (body, expected) in [
+        ("{", "the JSON body does not fit: EOF while parsing an object at line 1 column 1"),
+        ("{'orders': []}", "the JSON body does not fit: key must be a string at line 1 column 2"),
+        (
+            "{\"orders\": [{]}",
+            "orders[0] in the JSON body does not fit: key must be a string at line 1 column 14",
+        ),
+    ] {
+        assert_eq!(post(&served, "/json", "application/json", body.as_bytes()), (400, expected.to_owned()));
+    }
+}
