@@ -28,7 +28,7 @@
 //! | multipart bodies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
-//! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
+//! | CONNECT | it is answered 501, unless a [`Tunnel`], or an [`Upgrade`] over HTTP/2, takes it |
 
 pub mod codec;
 mod conditions;
@@ -110,4 +110,4 @@ pub use router::{MediaTypeFault, PathFault, RouteError, Router};
 pub use server::{
     ReplaceError, Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping,
 };
-pub use upgrade::Upgrade;
+pub use upgrade::{Tunnel, Upgrade};
