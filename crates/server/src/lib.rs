@@ -61,6 +61,7 @@ mod server;
 mod service;
 mod signals;
 mod streams;
+mod takes;
 mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -106,5 +107,7 @@ pub use respond::{Error, Html};
 pub use route_limits::Bounded;
 pub use route_limits::{Limited, RouteLimits};
 pub use router::{MediaTypeFault, PathFault, RouteError, Router};
-pub use server::{Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping};
+pub use server::{
+    ReplaceError, Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping,
+};
 pub use upgrade::Upgrade;

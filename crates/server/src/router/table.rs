@@ -8,7 +8,7 @@ use anywire_http::{Method, RequestHead, Response};
 use anywire_loops::Pool;
 
 use super::choice::{Choice, Otherwise, Outcome};
-use super::endpoints::{EndpointId, Endpoints, RouteName, Served, Serves};
+use super::endpoints::{EndpointId, Endpoints, Generation, RouteName, Served, Serves};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
@@ -24,11 +24,15 @@ use crate::request::{Params, Request};
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
-        self.build_within(&[], 0)
+        self.build_within(&[], Generation::MIN)
     }
 
     /// Checks everything and builds the tree, within the layers of a server, as its table of this generation.
-    pub(crate) fn build_within(&self, around: &[GivenLayer], generation: u8) -> Result<Table, RouteError> {
+    pub(crate) fn build_within(
+        &self,
+        around: &[GivenLayer],
+        generation: Generation,
+    ) -> Result<Table, RouteError> {
         self.check_layers_wrap()?;
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
@@ -113,7 +117,7 @@ fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, V
 
 /// The routes as they serve.
 pub(crate) struct Table {
-    generation: u8,
+    generation: Generation,
     tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
@@ -166,7 +170,7 @@ pub(crate) struct Matched {
 }
 
 impl Table {
-    pub(crate) fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 
@@ -264,10 +268,8 @@ impl Table {
     #[inline]
     fn search(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
-        if self.has_matrix
-            && let Some(matched) = self.find_without_matrix(head, names)
-        {
-            return matched;
+        if self.has_matrix && path.contains(';') {
+            return self.search_matrix(head, names);
         }
         match self.tree.at(path) {
             // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that
@@ -297,23 +299,42 @@ impl Table {
         self.matched(*found.value, head, &normal, || in_original(path, &normal, &found, names))
     }
 
-    /// Finds a route that takes the matrix parameters of the path, if it has some and no route has them in its own path.
+    /// Finds who answers a path with matrix parameters: a route that has a `;` in its own path, else one that ignores the parameters, else one
+    /// to which a `;` is a character as any other.
     #[cold]
+    fn search_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+        let path = head.path();
+        let normal = path::of_request(path);
+        let whole = self.tree.at(&normal).ok();
+        let is_own = whole.as_ref().is_some_and(|found| self.leaves[*found.value].has_semicolon);
+        if !is_own && let Some(matched) = self.find_without_matrix(head, names) {
+            return matched;
+        }
+        match whole {
+            // A segment of parameters alone is empty to a route that ignores them.
+            Some(found) if is_own || !self.leaves[*found.value].ignores_matrix => {
+                self.matched(*found.value, head, &normal, || in_original(path, &normal, &found, names))
+            }
+            _ => self.unknown_path(head, &normal),
+        }
+    }
+
+    /// Finds a route that takes the matrix parameters of the path.
     fn find_without_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Option<Matched> {
         let bare = Bare::of(head.path())?;
         let normal = path::of_request(&bare.path);
         let found = self.tree.at(&normal).ok()?;
-        let leaf = &self.leaves[*found.value];
-        if !leaf.ignores_matrix {
+        if !self.leaves[*found.value].ignores_matrix {
             return None;
         }
-        let params = || {
+        Some(self.matched(*found.value, head, &normal, || {
+            if found.params.is_empty() {
+                return Params::default();
+            }
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
             let ranges = bare.in_original(path::in_original(&bare.path, ranges));
             Params::new(Rc::clone(&names[*found.value]), ranges)
-        };
-        let params = if found.params.is_empty() { Params::default() } else { params() };
-        Some(Matched { endpoint: leaf.endpoint(head.method()), params })
+        }))
     }
 
     /// What answers at a leaf, unless the path, which is in normal form, is an unknown one of a nested router.
