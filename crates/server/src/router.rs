@@ -35,7 +35,7 @@ pub(crate) use self::call::run;
 pub(crate) use self::endpoints::{EndpointId, Generation, RouteName, Served, Serves};
 pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
-pub(crate) use self::table::{Chosen, Matched, Table};
+pub(crate) use self::table::Table;
 
 /// Routes and their handlers.
 ///
