@@ -105,6 +105,11 @@ pub struct FromAxum;
 #[doc = include_str!("../../../docs/from-reqwest.md")]
 pub struct FromReqwest;
 
+/// The code of the page for users of Spring and Restlight compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-spring.md")]
+pub struct FromSpring;
+
 /// The programs of the guide compile and run.
 #[cfg(all(doctest, feature = "full"))]
 mod guide {
