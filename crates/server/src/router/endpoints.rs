@@ -52,7 +52,7 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: usize,
     ) -> Result<EndpointId, RouteError> {
-        let HandlerParts { endpoint, needs, layers, limits, conditions: _, pool } = &entry.parts;
+        let HandlerParts { endpoint, needs, layers, limits, pool, .. } = &entry.parts;
         if params == 0 && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
         }

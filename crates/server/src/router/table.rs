@@ -36,8 +36,11 @@ impl Router {
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
         let mut endpoints = Endpoints::new(&self.scopes, generation)?;
         let mut literals = Vec::new();
-        let redirects = self.redirects();
-        for (normal, routes) in by_path(self.routes.iter().chain(&redirects))? {
+        #[cfg_attr(not(feature = "openapi"), expect(unused_mut, reason = "pages are added"))]
+        let mut more = self.redirects();
+        #[cfg(feature = "openapi")]
+        let pages = self.add_pages(&mut more);
+        for (normal, routes) in by_path(self.routes.iter().chain(&more))? {
             let leaf = Leaf::new(&normal, leaves.len(), &routes, &mut endpoints)?;
             if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
                 literals.push(Literal { path: normal.as_str().into(), get: leaf.get, leaf: leaves.len() });
@@ -50,6 +53,8 @@ impl Router {
         for (leaf, normal) in leaves.iter_mut().zip(&normals) {
             leaf.yields_to = fallbacks.closer_than(normal).collect();
         }
+        #[cfg(feature = "openapi")]
+        self.fill(&pages)?;
         let no_tunnel = endpoints.add_own(own::no_tunnel(), 0);
         let around = endpoints.add_routes(around)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
