@@ -84,7 +84,7 @@ pub use anywire_wire::local;
 pub use anywire_advice::{Chain, Help};
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
-pub use anywire_http::{Body, Bytes, Headers, Method, Redirect, Response, SetCookie, StatusCode};
+pub use anywire_http::{Body, Bytes, Created, Headers, Method, Redirect, Response, SetCookie, StatusCode};
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{
