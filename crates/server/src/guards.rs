@@ -233,6 +233,27 @@ impl Guard {
         }
     }
 
+    /// If it looks at a field of the head or of the query: whether it is one of the head, its name, and the value that it must have.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn named(&self) -> Option<(bool, &str, Option<&str>)> {
+        let (is_header, field) = match &self.0 {
+            Kind::Header(field) => (true, field),
+            Kind::Query(field) => (false, field),
+            _ => return None,
+        };
+        Some((is_header, &field.name, field.value.as_deref()))
+    }
+
+    /// If it looks at a variable of the path: the name, and the expression that matches the whole value.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn pattern(&self) -> Option<(&str, &str)> {
+        match &self.0 {
+            #[cfg(feature = "regex")]
+            Kind::Param { name, expression } => Some((name, expression.as_str())),
+            _ => None,
+        }
+    }
+
     /// The variable of the path that it looks at.
     pub(crate) fn param(&self) -> Option<&str> {
         match &self.0 {

@@ -49,6 +49,8 @@ pub mod layers;
 mod limits;
 mod loop_choice;
 mod observe;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod pooled;
 mod pools;
 mod query;

@@ -10,6 +10,8 @@ mod guarded;
 mod layers;
 mod leaf;
 mod matrix;
+#[cfg(feature = "openapi")]
+mod openapi;
 mod own;
 mod path;
 mod pools;
@@ -34,7 +36,7 @@ pub(crate) use self::call::run;
 pub(crate) use self::endpoints::{EndpointId, Generation, RouteName, Served, Serves};
 pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
-pub(crate) use self::table::{Chosen, Matched, Table};
+pub(crate) use self::table::Table;
 
 /// Routes and their handlers.
 ///
@@ -116,6 +118,8 @@ struct Scope {
     limits_place: Option<&'static Location<'static>>,
     conditions: Conditions,
     redirects_slashes: bool,
+    #[cfg(feature = "openapi")]
+    pages: Vec<crate::openapi::Pages>,
     /// The outer router, whose states its handlers get, too, and within whose layers they are.
     parent: Option<usize>,
     /// Where the router became a part of the outer one.

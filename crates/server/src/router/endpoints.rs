@@ -53,7 +53,7 @@ impl<'r> Endpoints<'r> {
         entry: &Entry,
         params: &[Box<str>],
     ) -> Result<EndpointId, RouteError> {
-        let HandlerParts { endpoint, needs, layers, limits, conditions: _, pool } = &entry.parts;
+        let HandlerParts { endpoint, needs, layers, limits, pool, .. } = &entry.parts;
         if params.is_empty() && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
         }

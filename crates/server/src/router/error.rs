@@ -314,6 +314,10 @@ pub enum RouteError {
         /// Where its router was nested or merged.
         router: &'static Location<'static>,
     },
+    /// The routes cannot be [described](crate::openapi).
+    #[cfg(feature = "openapi")]
+    #[error(transparent)]
+    OpenApi(#[from] crate::openapi::OpenApiFault),
     /// Two states of one type in one router: a handler could get only one of them.
     #[error(
         "there are two states of the type {type_name}, given at {first} and at {second}{help}",
