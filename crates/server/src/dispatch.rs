@@ -399,7 +399,7 @@ pub(crate) enum MethodKind {
     Other,
     /// The body stays behind.
     Head,
-    /// A 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
+    /// A 2xx promises a tunnel (RFC 9110 section 9.3.6).
     Connect,
 }
 

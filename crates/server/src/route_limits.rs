@@ -1,19 +1,13 @@
 //! Limits of a route, or of all routes of a router, where they are others than those of the server.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anywire_http::Response;
-
-use crate::extract::Needs;
-use crate::handler::{Handler, HandlerParts};
 use crate::limits::Limits;
-use crate::request::Request;
 
-/// Limits of a route ([`Handler::limits`]), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
+/// Limits of a route ([`Handler::limits`](crate::Handler::limits)), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
 ///
 /// What is `None` is inherited: a route has the limits of its router, that of the router around it, and the outermost one those
 /// of the server ([`Limits`]). As there, `Duration::MAX` is none, and a duration of zero has passed when it begins.
@@ -83,52 +77,6 @@ impl fmt::Display for RouteLimits {
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() { Ok(()) } else { write!(f, "limited to {}", parts.join(", ")) }
-    }
-}
-
-/// A handler with limits of its own: what [`Handler::limits`] returns.
-pub struct Limited<H, Args> {
-    handler: H,
-    limits: RouteLimits,
-    args: PhantomData<fn() -> Args>,
-}
-
-/// Tells the handlers with limits from functions.
-#[derive(Debug)]
-pub struct Bounded<Args>(PhantomData<Args>);
-
-impl<H, Args> Limited<H, Args> {
-    pub(crate) fn new(handler: H, limits: RouteLimits) -> Self {
-        Self { handler, limits, args: PhantomData }
-    }
-}
-
-impl<H: Handler<Args>, Args: 'static> Handler<Bounded<Args>> for Limited<H, Args> {
-    /// Outside of a router nothing limits it.
-    fn call(self, request: Request) -> impl Future<Output = Response> + 'static {
-        self.handler.call(request)
-    }
-
-    fn needs(needs: &mut Needs) {
-        H::needs(needs);
-    }
-
-    fn into_parts(self) -> HandlerParts {
-        let mut parts = self.handler.into_parts();
-        parts.limits = self.limits.within(parts.limits);
-        parts
-    }
-}
-
-impl<H: Clone, Args> Clone for Limited<H, Args> {
-    fn clone(&self) -> Self {
-        Self::new(self.handler.clone(), self.limits)
-    }
-}
-
-impl<H, Args> fmt::Debug for Limited<H, Args> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limited").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

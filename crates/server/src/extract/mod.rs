@@ -6,7 +6,7 @@ mod cookies;
 #[cfg(feature = "macros")]
 mod derive;
 mod extension;
-mod fields;
+pub(crate) mod fields;
 mod form;
 mod header;
 mod languages;
