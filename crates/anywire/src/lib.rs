@@ -45,6 +45,7 @@
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
 //! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
+//! | `openapi` | `openapi` | a description of the routes by OpenAPI, as a document and as a page |
 //! | `server::Protobuf` | `protobuf` | messages of Protocol Buffers in requests and responses |
 //! | `server::Valid` of `garde::Validate` | `garde` | values that have passed the rules of the crate `garde` |
 //! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
@@ -71,6 +72,8 @@ pub use anywire_loops as loops;
 pub use anywire_server as server;
 #[cfg(feature = "server")]
 pub use anywire_server::layers;
+#[cfg(all(feature = "server", feature = "openapi"))]
+pub use anywire_server::openapi;
 #[cfg(feature = "stack")]
 pub use anywire_stack as stack;
 #[cfg(feature = "stack")]

@@ -33,7 +33,7 @@ use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
 use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request};
-use crate::router::{EndpointId, Served, Serves, Table, UsedLayer};
+use crate::router::{EndpointId, Generation, Served, Serves, Table, UsedLayer};
 
 use self::gated::Gated;
 use self::older::Older;
@@ -214,14 +214,14 @@ impl Dispatch {
     }
 
     /// Which routes of the server these are.
-    pub(crate) fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> Generation {
         self.table.generation()
     }
 
     /// Whether it is of these routes, and not of such that they have replaced.
     #[inline]
     fn is_own(&self, endpoint: EndpointId) -> bool {
-        endpoint.generation() == self.table.generation()
+        endpoint.is_of(self.table.generation())
     }
 
     /// The loop no longer runs code of a handler.

@@ -151,6 +151,31 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
         Guarded::new(self, Conditions::producing(types, Location::caller()))
     }
 
+    /// This handler with a description of what it takes and answers, for [OpenAPI](crate::openapi). Its arguments and its result say so
+    /// themselves, for types that derive `schemars::JsonSchema`.
+    ///
+    /// ```
+    /// use anywire_server::{Handler, Path, Router};
+    ///
+    /// let order = async |Path(id): Path<u64>| format!("order {id}");
+    /// let router = Router::new().get("/orders/{id}", order.documented().summary("One order").tag("orders"));
+    /// # drop(router);
+    /// ```
+    #[cfg(feature = "openapi")]
+    #[track_caller]
+    fn documented(self) -> crate::openapi::Documented<Self, Args>
+    where
+        Self: crate::openapi::Describe<Args>,
+    {
+        crate::openapi::Documented::new(self, Self::types(), Location::caller())
+    }
+
+    /// This handler without a place in the description by [OpenAPI](crate::openapi).
+    #[cfg(feature = "openapi")]
+    fn hidden(self) -> crate::openapi::Documented<Self, Args> {
+        crate::openapi::Documented::hidden(self)
+    }
+
     /// What a router keeps of it.
     #[doc(hidden)]
     fn into_parts(self) -> HandlerParts
@@ -173,6 +198,9 @@ pub struct HandlerParts {
     pub(crate) conditions: Conditions,
     /// If it runs on one.
     pub(crate) pool: Option<PoolUse>,
+    /// What it says of itself.
+    #[cfg(feature = "openapi")]
+    pub(crate) doc: Option<Arc<crate::openapi::HandlerDoc>>,
 }
 
 impl HandlerParts {
@@ -189,7 +217,17 @@ impl HandlerParts {
 
     fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<PoolUse>) -> Self {
         let (limits, conditions) = (RouteLimits::default(), Conditions::default());
-        Self { endpoint, needs, layers: Vec::new(), limits, conditions, pool }
+        let layers = Vec::new();
+        Self {
+            endpoint,
+            needs,
+            layers,
+            limits,
+            conditions,
+            pool,
+            #[cfg(feature = "openapi")]
+            doc: None,
+        }
     }
 }
 

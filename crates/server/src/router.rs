@@ -10,6 +10,8 @@ mod guarded;
 mod layers;
 mod leaf;
 mod matrix;
+#[cfg(feature = "openapi")]
+mod openapi;
 mod own;
 mod path;
 mod pools;
@@ -30,7 +32,7 @@ use crate::route_limits::RouteLimits;
 
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
-pub(crate) use self::endpoints::{EndpointId, RouteName, Served, Serves};
+pub(crate) use self::endpoints::{EndpointId, Generation, RouteName, Served, Serves};
 pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
 pub(crate) use self::table::Table;
@@ -113,6 +115,8 @@ struct Scope {
     limits_place: Option<&'static Location<'static>>,
     conditions: Conditions,
     redirects_slashes: bool,
+    #[cfg(feature = "openapi")]
+    pages: Vec<crate::openapi::Pages>,
     /// The outer router, whose states its handlers get, too, and within whose layers they are.
     parent: Option<usize>,
     /// Where the router became a part of the outer one.

@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::fields::{self, FieldError, Plus, Reason, Value};
-use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection};
+use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection, shape};
 use crate::request::Parts;
 
 /// The path parameters of the route, percent-decoded after the path was split: `%2F` never splits.
 ///
 /// A single value takes the only parameter. A tuple takes all of them in order, those of a nested router's prefix first. A
 /// struct or a map takes them by name. A value that does not parse is a 400. A handler that takes other parameters than
-/// its route has is a 500; the log explains it. On a route without any it is an error at start, unless the handler takes an
-/// `Option`.
+/// its route has is an error at start, as far as its type tells: another number, or another name than the first that a struct needs. The
+/// rest is a 500, which the log explains. On a route without any it is an error at start, unless the handler takes an `Option`.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -43,7 +43,7 @@ impl<T: DeserializeOwned> FromRequestParts for Path<T> {
     }
 
     fn needs(needs: &mut Needs) {
-        needs.params();
+        needs.params_that_fit(shape::check::<T>);
     }
 }
 

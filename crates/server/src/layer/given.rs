@@ -28,6 +28,12 @@ impl GivenLayer {
     }
 
     /// Where it was given.
+    /// Whether it is of this type.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn is<L: 'static>(&self) -> bool {
+        self.layer.type_id_of_layer() == std::any::TypeId::of::<L>()
+    }
+
     pub(crate) fn place(&self) -> &'static Location<'static> {
         self.place
     }
@@ -58,6 +64,8 @@ impl fmt::Debug for GivenLayer {
 
 /// A [`Layer`] without its types.
 trait AnyLayer: Send + Sync {
+    #[cfg(feature = "openapi")]
+    fn type_id_of_layer(&self) -> std::any::TypeId;
     fn name(&self) -> &'static str;
     fn needs(&self) -> Needs;
     fn fault(&self) -> Option<LayerFault>;
@@ -70,6 +78,11 @@ struct Typed<L, Args> {
 }
 
 impl<L: Layer<Args>, Args: 'static> AnyLayer for Typed<L, Args> {
+    #[cfg(feature = "openapi")]
+    fn type_id_of_layer(&self) -> std::any::TypeId {
+        std::any::TypeId::of::<L>()
+    }
+
     fn name(&self) -> &'static str {
         self.layer.name()
     }

@@ -8,7 +8,7 @@ use anywire_http::{Method, RequestHead, Response};
 use anywire_loops::Pool;
 
 use super::choice::{Choice, Otherwise, Outcome};
-use super::endpoints::{EndpointId, Endpoints, RouteName, Served, Serves};
+use super::endpoints::{EndpointId, Endpoints, Generation, RouteName, Served, Serves};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
@@ -24,11 +24,15 @@ use crate::request::{Params, Request};
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
-        self.build_within(&[], 0)
+        self.build_within(&[], Generation::MIN)
     }
 
     /// Checks everything and builds the tree, within the layers of a server, as its table of this generation.
-    pub(crate) fn build_within(&self, around: &[GivenLayer], generation: u8) -> Result<Table, RouteError> {
+    pub(crate) fn build_within(
+        &self,
+        around: &[GivenLayer],
+        generation: Generation,
+    ) -> Result<Table, RouteError> {
         self.check_layers_wrap()?;
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
@@ -36,8 +40,11 @@ impl Router {
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
         let mut endpoints = Endpoints::new(&self.scopes, generation)?;
         let mut literals = Vec::new();
-        let redirects = self.redirects();
-        for (normal, routes) in by_path(self.routes.iter().chain(&redirects))? {
+        #[cfg_attr(not(feature = "openapi"), expect(unused_mut, reason = "pages are added"))]
+        let mut more = self.redirects();
+        #[cfg(feature = "openapi")]
+        let pages = self.add_pages(&mut more);
+        for (normal, routes) in by_path(self.routes.iter().chain(&more))? {
             let leaf = Leaf::new(&normal, leaves.len(), &routes, &mut endpoints)?;
             if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
                 literals.push(Literal { path: normal.as_str().into(), get: leaf.get, leaf: leaves.len() });
@@ -50,6 +57,8 @@ impl Router {
         for (leaf, normal) in leaves.iter_mut().zip(&normals) {
             leaf.yields_to = fallbacks.closer_than(normal).collect();
         }
+        #[cfg(feature = "openapi")]
+        self.fill(&pages)?;
         let no_tunnel = endpoints.add_own(own::no_tunnel(), 0);
         let around = endpoints.add_routes(around)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
@@ -113,7 +122,7 @@ fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, V
 
 /// The routes as they serve.
 pub(crate) struct Table {
-    generation: u8,
+    generation: Generation,
     tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
@@ -160,7 +169,7 @@ struct Literal {
 }
 
 impl Table {
-    pub(crate) fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 
@@ -268,10 +277,8 @@ impl Table {
     #[inline]
     fn search(&self, head: &RequestHead, names: &[Rc<[Box<str>]>], params: &mut Params) -> EndpointId {
         let path = head.path();
-        if self.has_matrix
-            && let Some(endpoint) = self.find_without_matrix(head, names, params)
-        {
-            return endpoint;
+        if self.has_matrix && path.contains(';') {
+            return self.search_matrix(head, names, params);
         }
         let Ok(found) = self.tree.at(path) else {
             return match path::is_plain(path) {
@@ -309,8 +316,28 @@ impl Table {
         self.matched(*found.value, head, &normal, params)
     }
 
-    /// Finds a route that takes the matrix parameters of the path, if it has some and no route has them in its own path.
+    /// Finds who answers a path with matrix parameters: a route that has a `;` in its own path, else one that ignores the parameters, else one
+    /// to which a `;` is a character as any other.
     #[cold]
+    fn search_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>], params: &mut Params) -> EndpointId {
+        let path = head.path();
+        let normal = path::of_request(path);
+        let whole = self.tree.at(&normal).ok();
+        let is_own = whole.as_ref().is_some_and(|found| self.leaves[*found.value].has_semicolon);
+        if !is_own && let Some(endpoint) = self.find_without_matrix(head, names, params) {
+            return endpoint;
+        }
+        match whole {
+            // A segment of parameters alone is empty to a route that ignores them.
+            Some(found) if is_own || !self.leaves[*found.value].ignores_matrix => {
+                set_in_original(params, path, &normal, &found, names);
+                self.matched(*found.value, head, &normal, params)
+            }
+            _ => self.unknown_path(head, &normal, params),
+        }
+    }
+
+    /// Finds a route that takes the matrix parameters of the path.
     fn find_without_matrix(
         &self,
         head: &RequestHead,
@@ -320,8 +347,7 @@ impl Table {
         let bare = Bare::of(head.path())?;
         let normal = path::of_request(&bare.path);
         let found = self.tree.at(&normal).ok()?;
-        let leaf = &self.leaves[*found.value];
-        if !leaf.ignores_matrix {
+        if !self.leaves[*found.value].ignores_matrix {
             return None;
         }
         if !found.params.is_empty() {
@@ -329,7 +355,7 @@ impl Table {
             let ranges = bare.in_original(path::in_original(&bare.path, ranges));
             params.set(&names[*found.value], ranges.into_iter());
         }
-        Some(leaf.endpoint(head.method()))
+        Some(self.matched(*found.value, head, &normal, params))
     }
 
     /// What answers at a leaf, unless the path, which is in normal form, is an unknown one of a nested router.

@@ -85,6 +85,7 @@ mod refusals_are_worded_in_one_place;
 mod results_become_responses;
 mod routers_compose;
 mod routes_answer_by_method;
+mod routes_describe_themselves;
 mod routes_have_limits_of_their_own;
 mod services_of_tower_answer;
 mod shutdown_is_a_deadline;

@@ -1,0 +1,145 @@
+//! The routes as an OpenAPI document.
+
+use std::panic::Location;
+
+use anywire_http::Method;
+
+use super::{Entry, Route, RouteError, Router, Scope, path};
+use crate::conditions::Conditions;
+use crate::openapi::{Cell, Document, Files, Info, Pages, RouteFacts};
+
+impl Router {
+    /// Serves a description of the routes of this router, and of routers nested or merged into it, in whatever order they are added: a page for
+    /// people at this path, and the document at the path with `.json` behind it. Both are made once at start.
+    ///
+    /// The page needs nothing but itself. Each route is in the description, unless its handler is [hidden](Handler::hidden); what it takes and
+    /// answers is there if it is [documented](Handler::documented). See [`openapi`](crate::openapi).
+    ///
+    /// ```
+    /// use anywire_server::openapi::Info;
+    /// use anywire_server::{Handler, Path, Router};
+    ///
+    /// let order = async |Path(id): Path<u64>| format!("order {id}");
+    /// let router = Router::new()
+    ///     .get("/orders/{id}", order.documented().summary("One order"))
+    ///     .openapi("/openapi", Info::new("Orders", "1.0.0"));
+    /// # anywire_loops::block_on(async {
+    /// let mut response = router.call(anywire_http::Request::get("/openapi.json")).await;
+    /// assert!(response.body.text(100_000).await?.contains(r#""summary": "One order""#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [Handler::hidden]: crate::Handler::hidden
+    /// [Handler::documented]: crate::Handler::documented
+    #[track_caller]
+    pub fn openapi(mut self, path: &str, info: Info) -> Self {
+        self.scopes[0].pages.push(Pages { path: path.to_owned(), info, place: Location::caller() });
+        self
+    }
+
+    /// The description of all routes as a value: for a test, or for a file in a repository.
+    ///
+    /// ```
+    /// use anywire_server::Router;
+    /// use anywire_server::openapi::Info;
+    ///
+    /// let router = Router::new().get("/orders", async || "all orders");
+    /// let document = router.openapi_document(&Info::new("Orders", "1.0.0"))?;
+    /// assert!(document.as_value()["paths"]["/orders"]["get"].is_object());
+    /// # Ok::<(), anywire_server::RouteError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The mistakes that [`Server::start`](crate::Server::start) would report.
+    pub fn openapi_document(&self, info: &Info) -> Result<Document, RouteError> {
+        self.build()?;
+        self.document(0, info)
+    }
+
+    /// Adds the routes of all pages, which are there once [`Self::fill`] has made them.
+    pub(super) fn add_pages(&self, routes: &mut Vec<Route>) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (scope, pages) in self.pages() {
+            let cell = Cell::default();
+            for (path, of_type, mut parts) in pages.routes(&cell) {
+                if self.conditions(&Conditions::default(), scope).produces.is_some() {
+                    parts.conditions = Conditions::producing(of_type, pages.place);
+                }
+                let path = self.placed(scope, &path);
+                let entry = Entry { parts, place: pages.place, scope };
+                routes.push(Route { path, method: Some(Method::GET), entry, redirects: false });
+            }
+            cells.push(cell);
+        }
+        cells
+    }
+
+    /// Makes all pages.
+    pub(super) fn fill(&self, cells: &[Cell]) -> Result<(), RouteError> {
+        for ((scope, pages), cell) in self.pages().zip(cells) {
+            let [page, json] = pages.paths().map(|path| self.placed(scope, &path));
+            // As seen from the page, whatever a proxy puts before the path of both.
+            let folder = page.rfind('/').map_or(0, |at| at + 1);
+            let href = json.get(folder..).filter(|href| !href.contains('{'));
+            let files = Files::new(&self.document(scope, &pages.info)?, href);
+            cell.get_or_init(|| files);
+        }
+        Ok(())
+    }
+
+    /// A path of a scope with its prefix.
+    fn placed(&self, scope: usize, path: &str) -> String {
+        match (self.scopes[scope].prefix.as_str(), path) {
+            ("", path) => path.to_owned(),
+            (prefix, "/") => prefix.to_owned(),
+            // One without a `/` is refused as it is.
+            (prefix, path) if path.starts_with('/') => format!("{prefix}{path}"),
+            (_, path) => path.to_owned(),
+        }
+    }
+
+    fn pages(&self) -> impl Iterator<Item = (usize, &Pages)> {
+        self.scopes
+            .iter()
+            .enumerate()
+            .flat_map(|(scope, of)| of.pages.iter().map(move |pages| (scope, pages)))
+    }
+
+    /// The routes of this scope and of those within it.
+    fn document(&self, scope: usize, info: &Info) -> Result<Document, RouteError> {
+        let is_in = |route: &&Route| self.around(route.entry.scope).any(|(around, _)| around == scope);
+        Ok(Document::new(info, self.routes.iter().filter(is_in).filter_map(|route| self.facts(route)))?)
+    }
+
+    /// `None` if it is hidden.
+    fn facts<'r>(&'r self, route: &'r Route) -> Option<RouteFacts<'r>> {
+        let Route { path, method, entry, .. } = route;
+        let doc = entry.parts.doc.as_deref();
+        if doc.is_some_and(|doc| doc.is_hidden) {
+            return None;
+        }
+        let around = self.around(entry.scope).map(|(_, scope)| scope);
+        let limits = around.clone().fold(entry.parts.limits, |limits, scope| limits.within(scope.limits));
+        Some(RouteFacts {
+            method: method.as_ref(),
+            path: path::of_route(path),
+            doc,
+            conditions: self.conditions(&entry.parts.conditions, entry.scope),
+            limits,
+            has_pool: entry.parts.pool.is_some(),
+            layers: around.flat_map(|scope| &scope.layers).chain(&entry.parts.layers).collect(),
+        })
+    }
+
+    /// A scope and those around it, from the inside.
+    fn around(&self, scope: usize) -> impl Iterator<Item = (usize, &Scope)> + Clone {
+        let scopes = std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent);
+        scopes.map(|scope| (scope, &self.scopes[scope]))
+    }
+
+    fn conditions(&self, own: &Conditions, scope: usize) -> Conditions {
+        self.around(scope).fold(own.clone(), |own, (_, scope)| own.within(&scope.conditions))
+    }
+}

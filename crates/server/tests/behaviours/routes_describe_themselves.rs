@@ -1,0 +1,225 @@
+//! The document of OpenAPI says what the types of handlers say.
+
+use anywire_http::{Bytes, NoContent, Redirect, SetCookie, StatusCode};
+use anywire_server::openapi::{Document, Info};
+use anywire_server::{
+    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid,
+    Validate, Violations,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Order {
+    /// Its number.
+    id: u64,
+    item: String,
+}
+
+impl Validate for Order {
+    type Context = ();
+
+    fn validate(&self, _: &(), _: &mut Violations) {}
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "their schema is what counts")]
+struct Paging {
+    /// The first is 1.
+    #[serde(default)]
+    page: u32,
+    size: Option<u32>,
+    sort: String,
+}
+
+struct Version;
+
+impl FromHeader for Version {
+    type Error = String;
+
+    fn name() -> &'static str {
+        "x-version"
+    }
+
+    fn from_header(_: &str) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+fn document(router: &Router) -> Document {
+    router.openapi_document(&Info::new("Orders", "1.0.0")).expect("the routes are right")
+}
+
+fn operation(router: &Router, path: &str, method: &str) -> Value {
+    document(router).as_value()["paths"][path][method].clone()
+}
+
+fn order_ref() -> Value {
+    json!({ "$ref": "#/components/schemas/Order" })
+}
+
+fn parameters(operation: &Value) -> Vec<(&str, &str, bool)> {
+    let of = |parameter: &'_ Value| {
+        let text = |name: &str| parameter[name].as_str().map(str::to_owned).unwrap_or_default();
+        (text("in"), text("name"), parameter["required"] == true)
+    };
+    let all = operation["parameters"].as_array().map(|all| all.iter().map(of).collect::<Vec<_>>());
+    all.unwrap_or_default()
+        .into_iter()
+        .map(|(place, name, is_required)| (&*place.leak(), &*name.leak(), is_required))
+        .collect()
+}
+
+fn statuses(operation: &Value) -> Vec<String> {
+    operation["responses"].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default()
+}
+
+#[test]
+fn a_route_that_says_nothing_has_method_path_and_variables() {
+    let router = Router::new().get("/orders/{id}/{*rest}", async || "an order");
+    let expected = json!({
+        "parameters": [
+            { "in": "path", "name": "id", "required": true, "schema": { "type": "string" } },
+            {
+                "in": "path", "name": "rest", "required": true, "schema": { "type": "string" }, "x-rest": true,
+                "description": "The rest of the path, with its slashes.",
+            },
+        ],
+        "responses": { "default": { "description": "Not described." } },
+    });
+    assert_eq!(operation(&router, "/orders/{id}/{rest}", "get"), expected);
+}
+
+#[test]
+fn variables_of_paths_have_the_types_that_are_taken() {
+    async fn one(_: Path<u64>) {}
+    async fn two(_: Path<(String, u8)>) {}
+    #[derive(Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "its schema is what counts")]
+    struct Both {
+        /// Whose it is.
+        user: String,
+        order: u32,
+    }
+    async fn by_name(_: Path<Both>) {}
+    let router = Router::new()
+        .get("/one/{id}", one.documented())
+        .get("/two/{user}/{order}", two.documented())
+        .get("/both/{order}/{user}", by_name.documented());
+    let of = |path: &str, index: usize| operation(&router, path, "get")["parameters"][index].clone();
+    assert_eq!(of("/one/{id}", 0)["schema"]["type"], "integer");
+    assert_eq!(of("/two/{user}/{order}", 0)["schema"]["type"], "string");
+    assert_eq!(of("/two/{user}/{order}", 1)["schema"]["maximum"], 255);
+    assert_eq!(of("/both/{order}/{user}", 0)["schema"]["type"], "integer");
+    assert_eq!(of("/both/{order}/{user}", 1)["description"], "Whose it is.");
+}
+
+#[test]
+fn fields_of_a_query_are_parameters() {
+    async fn list(_: Query<Paging>) {}
+    async fn perhaps(_: Option<Query<Paging>>) {}
+    let router = Router::new().get("/a", list.documented()).get("/b", perhaps.documented());
+    let listed = operation(&router, "/a", "get");
+    assert_eq!(
+        parameters(&listed),
+        [("query", "page", false), ("query", "size", false), ("query", "sort", true)]
+    );
+    assert_eq!(listed["parameters"][0]["description"], "The first is 1.");
+    assert_eq!(listed["parameters"][1]["schema"]["type"], "integer");
+    assert_eq!(statuses(&listed), ["200", "400", "414"]);
+    assert!(parameters(&operation(&router, "/b", "get")).iter().all(|(_, _, is_required)| !is_required));
+}
+
+#[test]
+fn bodies_have_their_media_type_and_what_is_refused() {
+    async fn json(_: Json<Order>) {}
+    async fn valid(_: Valid<Json<Order>>) {}
+    async fn form(_: Form<Paging>) {}
+    async fn text(_: String) {}
+    async fn bytes(_: Option<Bytes>) {}
+    let router = Router::new()
+        .post("/json", json.documented())
+        .post("/valid", valid.documented())
+        .post("/form", form.documented())
+        .get("/form", form.documented())
+        .post("/text", text.documented())
+        .post("/bytes", bytes.documented());
+    let of = |path: &str| operation(&router, path, "post");
+    let expected = json!({ "content": { "application/json": { "schema": order_ref() } }, "required": true });
+    assert_eq!(of("/json")["requestBody"], expected);
+    assert_eq!(statuses(&of("/json")), ["200", "400", "413", "415", "422"]);
+    let refused = &of("/valid")["responses"]["422"];
+    assert_eq!(
+        refused["content"]["application/problem+json"]["schema"]["$ref"],
+        "#/components/schemas/Problem"
+    );
+    assert_eq!(refused["description"], "The JSON has another shape. A value breaks a rule.");
+    assert!(of("/form")["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"].is_object());
+    let in_query = operation(&router, "/form", "get");
+    assert_eq!((parameters(&in_query).len(), in_query.get("requestBody")), (3, None));
+    assert_eq!(of("/text")["requestBody"]["content"]["text/plain"]["schema"]["type"], "string");
+    assert_eq!(of("/bytes")["requestBody"], json!({ "content": { "application/octet-stream": {} } }));
+}
+
+#[test]
+fn what_is_taken_from_elsewhere() {
+    async fn many(
+        _: Header<Version>,
+        _: Cookies,
+        _: State<u8>,
+        _: Matrix<Paging>,
+        _: Result<Path<u8>, anywire_server::Rejection>,
+    ) {
+    }
+    let router = Router::new().state(1_u8).get("/{id}", many.documented());
+    let many = operation(&router, "/{id}", "get");
+    assert_eq!(parameters(&many), [("path", "id", true), ("header", "x-version", true)]);
+    assert_eq!(many["x-matrix"].as_array().map(Vec::len), Some(3));
+    assert_eq!(statuses(&many), ["200", "400", "414", "431"]);
+    assert!(!many["responses"]["400"]["description"].as_str().unwrap().contains("path"), "it answers itself");
+}
+
+#[test]
+fn results_are_responses() {
+    async fn created() -> Result<(StatusCode, SetCookie, Json<Order>), Error> {
+        Err(Error::new(StatusCode::CONFLICT, "no"))
+    }
+    async fn perhaps() -> Option<Html<&'static str>> {
+        None
+    }
+    async fn gone() -> NoContent {
+        NoContent
+    }
+    async fn elsewhere() -> Redirect {
+        Redirect::found("/")
+    }
+    async fn status() -> StatusCode {
+        StatusCode::OK
+    }
+    let router = Router::new()
+        .post(
+            "/created",
+            created
+                .documented()
+                .response(StatusCode::CREATED, "It is there.")
+                .response(StatusCode::CONFLICT, "Not now."),
+        )
+        .get("/unsaid", created.documented())
+        .get("/perhaps", perhaps.documented())
+        .get("/gone", gone.documented())
+        .get("/elsewhere", elsewhere.documented())
+        .get("/status", status.documented().response(StatusCode::ACCEPTED, "Later."));
+    let created = operation(&router, "/created", "post");
+    assert_eq!(statuses(&created), ["201", "409", "default"]);
+    assert_eq!(created["responses"]["201"]["description"], "It is there.");
+    assert_eq!(created["responses"]["201"]["content"]["application/json"]["schema"], order_ref());
+    assert!(created["responses"]["201"]["headers"]["set-cookie"].is_object());
+    assert!(created["responses"]["409"]["content"]["application/problem+json"].is_object());
+    let of = |path: &str| statuses(&operation(&router, path, "get"));
+    assert_eq!(of("/unsaid"), ["2XX", "default"]);
+    assert_eq!(of("/perhaps"), ["200", "404"]);
+    assert_eq!(of("/gone"), ["204"]);
+    assert_eq!(of("/elsewhere"), ["3XX"]);
+    assert_eq!(of("/status"), ["202"]);
+}
