@@ -53,9 +53,9 @@ pub mod message;
 pub mod url;
 
 mod fault;
+mod free_list;
 mod into_response;
 mod limits;
-mod spare;
 
 pub use body::{Body, BodyError};
 pub use buffer::Buffer;

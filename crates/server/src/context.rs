@@ -387,9 +387,7 @@ impl RequestContext {
         if fields.body.is_some() {
             fields.body = None;
         }
-        if !fields.params.is_empty() {
-            fields.params = Params::default();
-        }
+        fields.params.clear();
         contexts.memory.set(Some(fields));
     }
 
@@ -537,7 +535,8 @@ mod tests {
         let request = || RequestContext::new(EndpointId::NONE, contexts.make(peer()), &contexts);
         let mut first = request();
         first.body = Some(Body::from("first"));
-        first.params = Params::new(Rc::new(["a".into(), "b".into()]), vec![0..1, 1..2]);
+        let names: Rc<[Box<str>]> = Rc::new(["a".into(), "b".into()]);
+        first.params.set(&names, [0..1, 1..2].into_iter());
         first.give_back();
         assert!(
             contexts.memory.take().is_some_and(|fields| fields.body.is_none() && fields.params.is_empty())

@@ -155,12 +155,24 @@ impl From<Named> for Guard {
         let field = Field { name: name.into(), value: value.map(Into::into) };
         Self(match is_header {
             false => Kind::Query(field),
-            true if HeaderName::from_bytes(field.name.as_bytes()).is_ok() => {
-                Kind::Header(Field { name: field.name.to_ascii_lowercase().into(), ..field })
+            true if HeaderName::from_bytes(field.name.as_bytes()).is_err() => {
+                Kind::Faulty { text: format!("header {:?}", field.name), fault: GuardFault::Name }
             }
-            true => Kind::Faulty { text: format!("header {:?}", field.name), fault: GuardFault::Name },
+            true => match field.value.as_deref().filter(|value| !is_field_value(value)) {
+                Some(value) => {
+                    let text = format!("header {} = {value:?}", field.name);
+                    Kind::Faulty { text, fault: GuardFault::Value }
+                }
+                None => Kind::Header(Field { name: field.name.to_ascii_lowercase().into(), ..field }),
+            },
         })
     }
+}
+
+/// Whether a field may come with this value (RFC 9110 section 5.5).
+fn is_field_value(value: &str) -> bool {
+    value.trim_matches([' ', '\t']) == value
+        && value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
 }
 
 /// A name and perhaps a value.
@@ -313,6 +325,9 @@ pub enum GuardFault {
     /// The name of a header field is no token.
     #[error("names no header field{help}", help = Advice("use letters, digits and any of !#$%&'*+-.^_`|~"))]
     Name,
+    /// No header field comes with this value.
+    #[error("asks for a value that no field has{help}", help = Advice("leave out control characters, and white space at its ends"))]
+    Value,
     /// The regular expression is malformed, or too large.
     #[error("has a malformed expression: {cause}")]
     Expression {

@@ -63,6 +63,7 @@ mod server;
 mod service;
 mod signals;
 mod streams;
+mod takes;
 mod timers;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -108,5 +109,7 @@ pub use respond::{Error, Html};
 pub use route_limits::Bounded;
 pub use route_limits::{Limited, RouteLimits};
 pub use router::{MediaTypeFault, PathFault, RouteError, Router};
-pub use server::{Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping};
+pub use server::{
+    ReplaceError, Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping,
+};
 pub use upgrade::Upgrade;

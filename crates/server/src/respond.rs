@@ -117,7 +117,7 @@ impl Error {
             rejection.status()
         } else if let Some(rejection) = cause.downcast_ref::<CodecRejection>() {
             rejection.status()
-        } else if let Some(PoolError::Full | PoolError::Late | PoolError::Stopped) = cause.downcast_ref() {
+        } else if is_not_run(&*cause) {
             StatusCode::SERVICE_UNAVAILABLE
         } else {
             status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -130,9 +130,19 @@ impl Error {
     }
 }
 
+/// Whether it is that of a pool which has not run a function, and might later.
+fn is_not_run(cause: &(dyn StdError + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(PoolError::Full | PoolError::Late | PoolError::Stopped))
+}
+
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let response = (self.status, self.message).into_response();
+        let mut response = (self.status, self.message).into_response();
+        let is_not_run = self.cause.as_ref().is_some_and(|cause| is_not_run(&**cause));
+        if is_not_run && self.status == StatusCode::SERVICE_UNAVAILABLE {
+            // As to a request whose function the pool has refused.
+            response = response.header("retry-after", "1");
+        }
         match &self.cause {
             Some(cause) => response.caused_by(&**cause),
             None => response,

@@ -32,10 +32,10 @@ use crate::route_limits::RouteLimits;
 
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
-pub(crate) use self::endpoints::{EndpointId, RouteName, Served, Serves};
+pub(crate) use self::endpoints::{EndpointId, Generation, RouteName, Served, Serves};
 pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
-pub(crate) use self::table::{Chosen, Matched, Table};
+pub(crate) use self::table::Table;
 
 /// Routes and their handlers.
 ///

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use anywire_http::Body;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
 
 use super::{FromRequest, OptionalFromRequest, Rejection, media};
 use crate::request::{Parts, Request};
@@ -12,7 +13,7 @@ use crate::request::{Parts, Request};
 /// A JSON body in a request (as an argument) or a response (as a result).
 ///
 /// As an argument it must be the last one. A request gets 415 unless its content type is `application/json` or
-/// `application/*+json`, and its character set UTF-8 if it names one; 413 if its body is larger than
+/// `application/*+json`, whatever character set it names (RFC 8259 section 11); 413 if its body is larger than
 /// [`Limits::body_bytes`](crate::Limits::body_bytes); 400 if the text is not JSON and nothing else, nests deeper than 128, or holds a number
 /// that no type has; and 422 if the JSON has another shape than `T`. A body that is coded, such as by gzip, is a 415, too. The
 /// response names the part that does not fit, such as `items[2].count`, with its line and column.
@@ -58,8 +59,17 @@ impl<T: DeserializeOwned> Json<T> {
 fn path_to_fault<T: DeserializeOwned>(json: &[u8]) -> String {
     let mut json = serde_json::Deserializer::from_slice(json);
     let again: Result<T, _> = serde_path_to_error::deserialize(&mut json);
-    let path = again.err().map(|error| error.path().to_string());
-    path.filter(|path| path != ".").unwrap_or_default()
+    let Some(error) = again.err() else { return String::new() };
+    let mut path = error.path().to_string();
+    if path == "." {
+        path.clear();
+    }
+    // What was read last was to be a name.
+    if matches!(error.path().iter().next_back(), Some(Segment::Unknown)) {
+        path.truncate(path.len() - 1);
+        path.truncate(path.trim_end_matches('.').len());
+    }
+    path
 }
 
 impl<T: DeserializeOwned> OptionalFromRequest for Json<T> {

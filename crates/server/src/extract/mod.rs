@@ -12,7 +12,7 @@ mod header;
 mod languages;
 mod matched_path;
 mod matrix;
-mod media;
+pub(crate) mod media;
 mod path;
 mod peer_gone;
 mod produces;
@@ -20,6 +20,7 @@ mod produces;
 mod protobuf;
 mod query;
 mod rejection;
+mod shape;
 mod shared;
 mod state;
 #[cfg(feature = "tls")]

@@ -3,11 +3,12 @@
 use anywire_advice::{Advice, Chain};
 use anywire_http::body::BodyError;
 use anywire_http::gateway::status_of_call;
-use anywire_http::{Fault, IntoResponse, Response, StatusCode};
+use anywire_http::{Fault, IntoResponse, Method, Response, StatusCode};
 
 use super::{FieldError, HeaderFault};
 use crate::layers::Problem;
 use crate::layers::problem::Carried;
+use crate::takes;
 
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,8 @@ pub enum Rejection {
         found: String,
         /// What the handler takes.
         expected: &'static str,
+        /// The method of the request.
+        method: Method,
     },
     /// 415, the peer's fault: the body is of another character set than UTF-8.
     #[error("the character set is {found:?}, expected utf-8")]
@@ -164,11 +167,15 @@ impl IntoResponse for Rejection {
                 .into_response(),
             false => (status, Chain(&self).for_peer().to_string()).into_response(),
         };
-        let mut response = match self {
+        let mut response = response;
+        match &self {
             // What would have been taken (RFC 9110 section 15.5.16).
-            Self::Coded { .. } => response.header("accept-encoding", "identity"),
-            _ => response,
-        };
+            Self::Coded { .. } => response = response.header("accept-encoding", "identity"),
+            Self::ContentType { expected, method, .. } => {
+                takes::refuse(&mut response.headers, method, &[*expected]);
+            }
+            _ => {}
+        }
         if let Some((field, message)) = self.field_and_fault() {
             // For `Problems`: as `Valid` lists what breaks rules.
             let errors = vec![serde_json::json!({ "field": field, "message": message })];

@@ -35,19 +35,23 @@ struct File {
 }
 
 impl Pages {
-    /// Path and handler of the page, then those of the document.
+    /// That of the page, and that of the document.
+    pub(crate) fn paths(&self) -> [String; 2] {
+        match self.path.trim_end_matches('/') {
+            "" => ["/".to_owned(), "/openapi.json".to_owned()],
+            path => [path.to_owned(), format!("{path}.json")],
+        }
+    }
+
+    /// Of each: path, media type and handler.
     pub(crate) fn routes(&self, files: &Cell) -> [(String, &'static str, HandlerParts); 2] {
-        let page = match self.path.trim_end_matches('/') {
-            "" => "/",
-            path => path,
-        };
-        let json = if page == "/" { "/openapi.json".to_owned() } else { format!("{page}.json") };
+        let [page, json] = self.paths();
         let (of_page, of_json) = (Arc::clone(files), Arc::clone(files));
         let page_handler =
             async move |request: Request| of_page.get().map(|files| files.page.answer(&request, PAGE));
         let json_handler =
             async move |request: Request| of_json.get().map(|files| files.json.answer(&request, JSON));
-        [(page.to_owned(), "text/html", parts(page_handler)), (json, "application/json", parts(json_handler))]
+        [(page, "text/html", parts(page_handler)), (json, "application/json", parts(json_handler))]
     }
 }
 
@@ -59,8 +63,8 @@ fn parts<H: Handler<Args>, Args: 'static>(handler: H) -> HandlerParts {
 }
 
 impl Files {
-    pub(crate) fn new(document: &Document) -> Self {
-        Self { json: File::new(document.to_json()), page: File::new(document.to_html()) }
+    pub(crate) fn new(document: &Document, href: Option<&str>) -> Self {
+        Self { json: File::new(document.to_json()), page: File::new(document.page(href)) }
     }
 }
 

@@ -113,6 +113,21 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
+    /// A fallback with media types: [`Handler::consumes`](crate::Handler::consumes) and [`produces`](crate::Handler::produces) choose
+    /// among the handlers of a path, and an unknown path has none.
+    #[error(
+        "the fallback of {whose}, given at {fallback}, has media types, given at {place}, and takes all requests{help}",
+        whose = owner(prefix),
+        help = Advice("remove them; give the fallback a guard to choose among several")
+    )]
+    FallbackMediaTypes {
+        /// The prefix of the nested router; empty if it is the outermost one.
+        prefix: String,
+        /// Where the fallback was given.
+        fallback: &'static Location<'static>,
+        /// Where the media types were given.
+        place: &'static Location<'static>,
+    },
     /// A handler takes a state that its routers do not have.
     #[error(
         "the handler of {route}, given at {place}, takes a State<{type_name}> that was not given{help}",
@@ -136,6 +151,19 @@ pub enum RouteError {
         route: String,
         /// Where the handler was given.
         place: &'static Location<'static>,
+    },
+    /// A handler takes other path parameters than its path has.
+    #[error(
+        "the handler of {route}, given at {place}, does not fit its path: {fault}{help}",
+        help = Advice("take as many as the path has, or a struct with their names")
+    )]
+    ParametersUnfit {
+        /// Method and path.
+        route: String,
+        /// Where the handler was given.
+        place: &'static Location<'static>,
+        /// What does not fit.
+        fault: String,
     },
     /// A limit would refuse each request.
     #[error(
@@ -335,6 +363,9 @@ pub enum PathFault {
     /// A segment behind `{*rest}`, or text beside it.
     #[error("goes on after the parameter that takes the rest")]
     RestNotLast,
+    /// Two parameters of one name, such as one of the prefix of a nested router and one of its routes.
+    #[error("has two parameters of one name")]
+    ParameterTwice,
     /// More than 25 parameters.
     #[error("has more than 25 parameters")]
     TooManyParameters,
@@ -346,6 +377,7 @@ impl PathFault {
             Self::Braces => "a parameter is {name}, or {*name} for the rest; write {{ or }} for a brace",
             Self::TwoInOneSegment => "take the segment as one parameter and split its value",
             Self::RestNotLast => "end the path with it",
+            Self::ParameterTwice => "give one of them another name",
             Self::TooManyParameters => "take the last ones as {*rest}",
         }
     }

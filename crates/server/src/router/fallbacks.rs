@@ -99,13 +99,19 @@ fn add(
 ) -> Result<EndpointId, RouteError> {
     let mut candidates: Vec<Candidate> = Vec::with_capacity(given.len());
     for Fallback { prefix, entry } in given {
+        let own = &entry.parts.conditions;
+        // Those of a router are for its routes alone.
+        if let Some(types) = own.consumes.as_ref().or(own.produces.as_ref()) {
+            let (prefix, fallback) = (prefix.clone(), entry.place);
+            return Err(RouteError::FallbackMediaTypes { prefix, fallback, place: types.place });
+        }
         let name = RouteName::fallback(prefix);
         let conditions = endpoints.conditions(&name.to_string(), entry, &[])?.guards_alone();
         if let Some(first) = candidates.iter().position(|other| other.conditions.are_same(&conditions)) {
             let (prefix, first) = (prefix.clone(), given[first].entry.place);
             return Err(RouteError::FallbackTwice { prefix, first, second: entry.place });
         }
-        let endpoint = endpoints.add(name, entry, 0)?;
+        let endpoint = endpoints.add(name, entry, &[])?;
         endpoints.note(endpoint, conditions.to_string());
         candidates.push(Candidate { method: None, conditions, endpoint });
     }
@@ -147,7 +153,7 @@ fn add_layered(
         return Ok(endpoints.add_own(own::unknown_path(), scope));
     };
     let within = endpoints.layers.around_both(scope, fallback.entry.scope);
-    endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, 0)
+    endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, &[])
 }
 
 /// The fallback of the innermost of these prefixes around another one.

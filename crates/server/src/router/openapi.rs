@@ -67,12 +67,7 @@ impl Router {
                 if self.conditions(&Conditions::default(), scope).produces.is_some() {
                     parts.conditions = Conditions::producing(of_type, pages.place);
                 }
-                let path = match (self.scopes[scope].prefix.as_str(), path.as_str()) {
-                    ("", path) => path.to_owned(),
-                    (prefix, "/") => prefix.to_owned(),
-                    (prefix, path) if path.starts_with('/') => format!("{prefix}{path}"),
-                    (_, path) => path.to_owned(),
-                };
+                let path = self.placed(scope, &path);
                 let entry = Entry { parts, place: pages.place, scope };
                 routes.push(Route { path, method: Some(Method::GET), entry, redirects: false });
             }
@@ -84,10 +79,25 @@ impl Router {
     /// Makes all pages.
     pub(super) fn fill(&self, cells: &[Cell]) -> Result<(), RouteError> {
         for ((scope, pages), cell) in self.pages().zip(cells) {
-            let files = Files::new(&self.document(scope, &pages.info)?);
+            let [page, json] = pages.paths().map(|path| self.placed(scope, &path));
+            // As seen from the page, whatever a proxy puts before the path of both.
+            let folder = page.rfind('/').map_or(0, |at| at + 1);
+            let href = json.get(folder..).filter(|href| !href.contains('{'));
+            let files = Files::new(&self.document(scope, &pages.info)?, href);
             cell.get_or_init(|| files);
         }
         Ok(())
+    }
+
+    /// A path of a scope with its prefix.
+    fn placed(&self, scope: usize, path: &str) -> String {
+        match (self.scopes[scope].prefix.as_str(), path) {
+            ("", path) => path.to_owned(),
+            (prefix, "/") => prefix.to_owned(),
+            // One without a `/` is refused as it is.
+            (prefix, path) if path.starts_with('/') => format!("{prefix}{path}"),
+            (_, path) => path.to_owned(),
+        }
     }
 
     fn pages(&self) -> impl Iterator<Item = (usize, &Pages)> {

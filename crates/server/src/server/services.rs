@@ -92,7 +92,7 @@ impl Services {
         loops: &Loops,
     ) -> Result<Vec<Task<()>>, RouteError> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = (table.generation() + 1) % GENERATIONS;
+        let generation = table.generation().saturating_add(1);
         let mut next = router.build_within(&self.layers, generation)?;
         next.check_pools(&self.pools.iter().map(Pool::name).collect::<Vec<_>>())?;
         next.set_pools(&self.pools);
@@ -164,9 +164,6 @@ impl Services {
         service.cut()
     }
 }
-
-/// Their numbers come again after so many. What is left of routes is found by its number, so that those of as many before must be gone.
-const GENERATIONS: u8 = u8::MAX;
 
 /// The services of this loop, one a server.
 fn all_here() -> Rc<RefCell<HashMap<u64, Rc<Service>>>> {

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::DecodeError;
-use anywire_http::{Body, BodyError, StatusCode};
+use anywire_http::{Body, BodyError, Method, StatusCode};
 use anywire_server::{Error, Json, Query, Rejection, Router};
 use bytes::Bytes;
 use futures_core::Stream;
@@ -62,7 +62,11 @@ fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
     let large = Error::from(BodyError::TooLarge { limit_bytes: 1 });
     assert_eq!(large.message(), "reading a body: it is larger than 1 bytes; send less");
     // As of a handler that takes a `Result` and passes what is wrong on by `?`.
-    let rejection = Rejection::ContentType { found: "text/plain".to_owned(), expected: "application/json" };
+    let rejection = Rejection::ContentType {
+        found: "text/plain".to_owned(),
+        expected: "application/json",
+        method: Method::POST,
+    };
     let passed_on = Error::from(rejection);
     assert_eq!(passed_on.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
     assert!(passed_on.message().contains("text/plain"), "{}", passed_on.message());

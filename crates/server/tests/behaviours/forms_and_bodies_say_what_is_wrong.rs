@@ -151,20 +151,23 @@ fn json_nests_only_so_deep() {
 fn a_body_of_another_type_or_character_set_is_not_read() {
     let served = served();
     let json = |kind: &str| post(&served, "/json", kind, br#"{"orders":[]}"#);
-    for kind in ["application/json", "application/json;charset=\"utf-8\"", "application/vnd.shop+json"] {
+    for kind in [
+        "application/json",
+        "application/json;charset=\"utf-8\"",
+        "application/vnd.shop+json",
+        // JSON has no such parameter, and it has no effect (RFC 8259 section 11).
+        "application/json; charset=utf-16",
+    ] {
         assert_eq!(json(kind).0, 200, "{kind}");
     }
-    for kind in [
-        "text/json",
-        "application/json2",
-        "application/json; charset=utf-16",
-        "application/json\r\ncontent-type: text/plain",
-    ] {
+    let utf_16: Vec<u8> = r#"{"orders":[]}"#.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    assert_eq!(post(&served, "/json", "application/json; charset=utf-16", &utf_16).0, 400);
+    for kind in ["text/json", "application/json2", "application/json\r\ncontent-type: text/plain"] {
         assert_eq!(json(kind).0, 415, "{kind}");
     }
-    assert_eq!(json("application/json; charset=utf-16").1, "the character set is \"utf-16\", expected utf-8");
     assert_eq!(post(&served, "/text", "text/plain; charset=utf-8", b"hi"), (200, "hi".into()));
-    assert_eq!(post(&served, "/text", "text/plain; charset=latin1", b"hi").0, 415);
+    let refused = (415, "the character set is \"latin1\", expected utf-8".into());
+    assert_eq!(post(&served, "/text", "text/plain; charset=latin1", b"hi"), refused);
 }
 
 #[test]
@@ -176,4 +179,19 @@ fn cookies_are_read_from_all_fields() {
     assert_eq!(get(&served, "/cookies", "cookie: a=1; b=2; c=3; d=4\r\n"), many);
     assert_eq!(get(&served, "/maybe-cookies", ""), (200, "false".into()));
     assert_eq!(get(&served, "/maybe-cookies", "cookie: \r\n"), (200, "true".into()));
+}
+
+#[test]
+fn a_name_that_is_none_has_no_name() {
+    let served = served();
+    for (body, expected) in [
+        ("{", "the JSON body does not fit: EOF while parsing an object at line 1 column 1"),
+        ("{'orders': []}", "the JSON body does not fit: key must be a string at line 1 column 2"),
+        (
+            "{\"orders\": [{]}",
+            "orders[0] in the JSON body does not fit: key must be a string at line 1 column 14",
+        ),
+    ] {
+        assert_eq!(post(&served, "/json", "application/json", body.as_bytes()), (400, expected.to_owned()));
+    }
 }

@@ -374,7 +374,7 @@ fn a_shutdown_refuses_what_waits_by_replaced_routes() {
         let waits = play.queued("waits", 1);
         let quick = (|| "quick").on_pool("cpu");
         let next = Router::new().get("/quick", quick);
-        play.served.running.router().replace(next).expect("the pool is there").wait();
+        play.served.running.router().replace(next).expect("the pool is there").wait().expect("all loops");
         let unknown = Router::new().get("/", (|| "").on_pool("gpu"));
         assert!(play.served.running.router().replace(unknown).is_err());
         let elsewhere = Scene::tcp().serve(Router::new());
@@ -512,4 +512,28 @@ fn a_router_without_a_server_runs_functions_in_place() {
     let router = Router::new().get("/", here.on_pool("cpu"));
     let call = async { router.call(OwnRequest::get("/")).await.body.text(100).await };
     assert_eq!(anywire_loops::block_on(call).expect("text"), here());
+}
+
+#[test]
+fn a_pool_error_that_a_handler_returns_says_when_to_try_again() {
+    let pool = Pool::start("parts", ONE).expect("a thread");
+    let late = async |State(pool): State<Pool>| -> Result<String, Error> {
+        Ok(pool.run(String::new).queue_deadline(Duration::ZERO).await?)
+    };
+    let own = async |State(pool): State<Pool>| -> Result<String, Error> {
+        let late = pool.run(String::new).queue_deadline(Duration::ZERO).await;
+        late.map_err(|error| Error::new(StatusCode::CONFLICT, "not now").caused_by(error))
+    };
+    let panics = async |State(pool): State<Pool>| -> Result<String, Error> {
+        Ok(pool.run(|| -> String { panic!("on purpose") }).await?)
+    };
+    let router = Router::new().get("/late", late).get("/own", own).get("/panics", panics).state(pool);
+    let served = crate::support::serve(router);
+    let ask = |path: &str| {
+        let answer = served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        (answer.status, answer.header("retry-after").map(str::to_owned))
+    };
+    assert_eq!(ask("/late"), (503, Some("1".to_owned())));
+    assert_eq!(ask("/own"), (409, None));
+    assert_eq!(ask("/panics"), (500, None));
 }
