@@ -31,7 +31,11 @@ fn each_request_gets_its_answer() {
 fn the_routes_have_a_page() {
     let (server, _folder) = start(&[]);
     let page = answer(&server, server.get("/openapi").send());
-    assert_eq!((page.status, page.field("content-type")), (200, Some("text/html; charset=utf-8")), "{page:?}");
+    assert_eq!(
+        (page.status, page.field("content-type")),
+        (200, Some("text/html; charset=utf-8")),
+        "{page:?}"
+    );
     for text in ["Orders", "/orders/{id}/cancel", "It was cancelled before."] {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
