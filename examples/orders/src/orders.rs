@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anywire::layers::Problem;
 use anywire::openapi::{DescribeResponse, ResponseDoc, Schemas};
+use anywire::server::RouteLimits;
 use anywire::{
     Blocking, Created, Error, Extension, Handler, IntoResponse, Json, Path, Query, Response, Router,
     StatusCode, Valid,
@@ -17,13 +18,11 @@ use crate::store::Store;
 /// `wait` is how long a request may wait for a thread.
 pub fn routes(wait: Duration) -> Router {
     Router::new()
-        .get("/", list.on_pool("db").queue_deadline(wait).documented().summary("List orders"))
-        .post("/", create.on_pool("db").queue_deadline(wait).documented().summary("Order something"))
-        .get("/{id}", read.on_pool("db").queue_deadline(wait).documented().summary("Read an order"))
-        .post(
-            "/{id}/cancel",
-            cancel.on_pool("db").queue_deadline(wait).documented().summary("Cancel an order"),
-        )
+        .get("/", list.on_pool("db").documented().summary("List orders"))
+        .post("/", create.on_pool("db").documented().summary("Order something"))
+        .get("/{id}", read.on_pool("db").documented().summary("Read an order"))
+        .post("/{id}/cancel", cancel.on_pool("db").documented().summary("Cancel an order"))
+        .limits(RouteLimits { queue_deadline: Some(wait.into()), ..RouteLimits::default() })
 }
 
 /// An error of the database is a 500, and only the log says why.
