@@ -167,14 +167,16 @@ where
     fn slot(&self, owner: &Owner) -> Slot {
         let dispatch = owner.dispatch.upgrade();
         let found = dispatch.zip(owner.endpoint).and_then(|(dispatch, endpoint)| dispatch.pool(endpoint));
-        let handler = self.clone();
         match found {
-            None => Box::pin(Running::new(move |request| handler.clone().call(request))),
+            None => {
+                let handler = self.clone();
+                Box::pin(Running::new(move |request| handler.clone().call(request)))
+            }
             Some((pool, queue_deadline)) => {
-                let owner = owner.clone();
+                let (function, owner) = (self.function.clone(), owner.clone());
                 Box::pin(Running::new(move |request| {
-                    let Self { function, .. } = handler.clone();
-                    run::<F, Via, Args>(function, queue_deadline, pool.clone(), owner.clone(), request)
+                    let (function, owner) = (function.clone(), owner.clone());
+                    run::<F, Via, Args>(function, queue_deadline, pool.clone(), owner, request)
                 }))
             }
         }
