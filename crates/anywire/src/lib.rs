@@ -55,7 +55,7 @@
 //! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: routing, extractors, responses,
-//! errors, state, layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
+//! OpenAPI, errors, state, layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
 //! wire of your own. The docs of `server` and `client` list the features that are missing.
 
 #[cfg(feature = "test")]
@@ -124,6 +124,8 @@ mod guide {
     mod responses {}
     #[doc = include_str!("../../../docs/guide/routing.md")]
     mod routing {}
+    #[doc = include_str!("../../../docs/guide/openapi.md")]
+    mod openapi {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]

@@ -21,7 +21,6 @@ use crate::extract::{FromRequest, FromRequestParts, Needs};
 use crate::guards::Guard;
 use crate::layer::chain::Owner;
 use crate::layer::{GivenLayer, Layer};
-use crate::pooled::PoolUse;
 use crate::request::Request;
 use crate::route_limits::RouteLimits;
 use crate::with::{Addition, With};
@@ -197,8 +196,8 @@ pub struct HandlerParts {
     pub(crate) layers: Vec<GivenLayer>,
     pub(crate) limits: RouteLimits,
     pub(crate) conditions: Conditions,
-    /// If it runs on one.
-    pub(crate) pool: Option<PoolUse>,
+    /// The name of that on which it runs, if it runs on one.
+    pub(crate) pool: Option<Arc<str>>,
     /// What it says of itself.
     #[cfg(feature = "openapi")]
     pub(crate) doc: Option<Arc<crate::openapi::HandlerDoc>>,
@@ -212,11 +211,11 @@ impl HandlerParts {
     }
 
     /// Of a function on a pool.
-    pub(crate) fn on_pool(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: PoolUse) -> Self {
+    pub(crate) fn on_pool(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Arc<str>) -> Self {
         Self::of(endpoint, needs, Some(pool))
     }
 
-    fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<PoolUse>) -> Self {
+    fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<Arc<str>>) -> Self {
         let (limits, conditions) = (RouteLimits::default(), Conditions::default());
         let layers = Vec::new();
         Self {

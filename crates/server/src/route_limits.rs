@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::limits::Limits;
+use crate::pooled::QueueDeadline;
 
 /// Limits of a route ([`Handler::limits`](crate::Handler::limits)), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
 ///
@@ -37,6 +38,9 @@ pub struct RouteLimits {
     /// answered. A request above that is a 503 with `Retry-After`, and neither the handler nor its layers run. Each route counts for
     /// itself, also if its router has the limit. The server has none; 0 is an error at start.
     pub concurrency: Option<usize>,
+    /// How long a request may wait for a thread if the handler runs on a pool, as [`OnPool::queue_deadline`](crate::OnPool::queue_deadline):
+    /// else 503 with `Retry-After`, and the function is never run. The server has none.
+    pub queue_deadline: Option<QueueDeadline>,
 }
 
 impl RouteLimits {
@@ -47,12 +51,13 @@ impl RouteLimits {
             body_bytes: self.body_bytes.or(outer.body_bytes),
             body_timeout: self.body_timeout.or(outer.body_timeout),
             concurrency: self.concurrency.or(outer.concurrency),
+            queue_deadline: self.queue_deadline.or(outer.queue_deadline),
         }
     }
 
     /// The limits of a server with these in their place. `None` if they are the same.
     pub(crate) fn of_server(&self, server: &Limits) -> Option<Limits> {
-        let Self { handler_timeout, body_bytes, body_timeout, concurrency: _ } = *self;
+        let Self { handler_timeout, body_bytes, body_timeout, concurrency: _, queue_deadline: _ } = *self;
         if (handler_timeout, body_bytes, body_timeout) == (None, None, None) {
             return None;
         }
@@ -68,12 +73,13 @@ impl RouteLimits {
 /// For the table of routes: empty if there are none.
 impl fmt::Display for RouteLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { handler_timeout, body_bytes, body_timeout, concurrency } = self;
+        let Self { handler_timeout, body_bytes, body_timeout, concurrency, queue_deadline } = self;
         let parts = [
             handler_timeout.map(|timeout| format!("handler_timeout {timeout:?}")),
             body_bytes.map(|bytes| format!("body_bytes {bytes}")),
             body_timeout.map(|timeout| format!("body_timeout {timeout:?}")),
             concurrency.map(|count| format!("concurrency {count}")),
+            queue_deadline.map(|deadline| format!("queue_deadline {deadline}")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() { Ok(()) } else { write!(f, "limited to {}", parts.join(", ")) }

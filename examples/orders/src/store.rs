@@ -6,23 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Result, Row};
 
-/// What a customer asks for.
-#[derive(Debug, serde::Deserialize, garde::Validate)]
-pub struct NewOrder {
-    #[garde(length(min = 1, max = 40))]
-    pub item: String,
-    #[garde(range(min = 1, max = 99))]
-    pub count: u32,
-}
-
-/// An order as it is kept.
-#[derive(Debug, serde::Serialize)]
-pub struct Order {
-    pub id: i64,
-    pub item: String,
-    pub count: u32,
-    pub cancelled: bool,
-}
+use crate::model::{NewOrder, Order};
 
 /// A database and its idle connections. A thread takes one for each call, so there are as many as threads work at once.
 pub struct Store {

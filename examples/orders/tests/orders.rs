@@ -6,6 +6,7 @@ mod table;
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::process::Command;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -25,6 +26,20 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_orders");
 fn each_request_gets_its_answer() {
     let (server, _folder) = start(&[]);
     table::check(|request| answer(&server, call(&server, request).send()));
+}
+
+#[test]
+fn the_routes_have_a_page() {
+    let (server, _folder) = start(&[]);
+    let page = answer(&server, server.get("/openapi").send());
+    assert_eq!(
+        (page.status, page.field("content-type")),
+        (200, Some("text/html; charset=utf-8")),
+        "{page:?}"
+    );
+    for text in ["Orders", "/orders/{id}/cancel", "It was cancelled before."] {
+        assert!(page.body.contains(text), "{text}: {}", page.body);
+    }
 }
 
 #[test]
@@ -57,6 +72,29 @@ fn a_request_waits_no_longer_than_it_may() {
     let refused = answer(&server, first_of(calls));
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")), "{refused:?}");
     refused.check_problem();
+}
+
+#[test]
+fn a_mistake_in_the_settings_is_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let nowhere = folder.path().join("nowhere/orders.db");
+    let nowhere = nowhere.to_str().expect("a path of text");
+    for (options, status, said) in [
+        (&["--tokens", ""][..], 2, "it is not NAME=TOKEN with a token of 8 characters or more"),
+        (&["--tokens", "ada=short"], 2, "it is not NAME=TOKEN with a token of 8 characters or more"),
+        (&["--listen", "http:127.0.0.1:8080"], 2, "there is no wire \"http\""),
+        (&["--wait", "1s"], 2, "invalid digit"),
+        (&["--threads", "0"], 1, "a pool cannot have 0 threads"),
+        (&["--database", nowhere], 1, "cannot open the database"),
+        (&["--listen", "unix:/no/such/folder/orders.sock"], 1, "/no/such/folder"),
+    ] {
+        let mut program = Command::new(PROGRAM);
+        program.env("ORDERS_TOKENS", table::TOKENS).env("ORDERS_LISTEN", "tcp:127.0.0.1:0");
+        program.env("ORDERS_DATABASE", folder.path().join("orders.db"));
+        let output = program.args(options).output().expect("the program is built");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(status) && text.contains(said), "{options:?}: {text}");
+    }
 }
 
 #[test]

@@ -6,7 +6,6 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer};
@@ -14,9 +13,14 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::{DefaultOnResponse, TraceLayer};
 use tracing::{Level, Span, info_span};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use utoipa_swagger_ui::SwaggerUi;
 
 use crate::auth::{Tokens, known};
 use crate::database::Database;
+use crate::document::Api;
 use crate::orders;
 use crate::problems::problems;
 use crate::settings::Settings;
@@ -41,7 +45,14 @@ pub fn app(settings: &Settings) -> rusqlite::Result<Router> {
         .layer(CatchPanicLayer::new())
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(10)))
         .layer(DefaultBodyLimit::max(16 * 1024));
-    Ok(Router::new().route("/health", get(async || "ok\n")).nest("/orders", orders).layer(layers))
+    let app = OpenApiRouter::with_openapi(Api::openapi()).routes(routes!(health)).nest("/orders", orders);
+    let (app, document) = app.split_for_parts();
+    Ok(app.merge(SwaggerUi::new("/openapi").url("/openapi.json", document)).layer(layers))
+}
+
+#[utoipa::path(get, path = "/health", summary = "Whether it runs", responses((status = 200, body = str)))]
+async fn health() -> &'static str {
+    "ok\n"
 }
 
 fn field(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {

@@ -3,6 +3,8 @@
 mod app;
 mod auth;
 mod database;
+mod document;
+mod model;
 mod orders;
 mod problems;
 mod settings;

@@ -3,43 +3,35 @@
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Extension, Json, Router};
+use axum::{Extension, Json};
 use serde_json::json;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::auth::Customer;
 use crate::database::Database;
+use crate::document::{PROBLEM, ProblemDocument};
+use crate::model::{NewOrder, Order, Page, Paging};
 use crate::problems::{Problem, Valid};
-use crate::store::{NewOrder, Order};
 
-pub fn routes() -> Router<Database> {
-    Router::new()
-        .route("/", get(list).post(create))
-        .route("/{id}", get(read))
-        .route("/{id}/cancel", post(cancel))
+pub fn routes() -> OpenApiRouter<Database> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(read)).routes(routes!(cancel))
 }
 
-#[derive(serde::Deserialize, garde::Validate)]
-struct Paging {
-    #[serde(default)]
-    #[garde(range(min = 0))]
-    after: i64,
-    #[serde(default = "page_size")]
-    #[garde(range(min = 1, max = 100))]
-    limit: u32,
-}
-
-fn page_size() -> u32 {
-    20
-}
-
-#[derive(serde::Serialize)]
-struct Page {
-    orders: Vec<Order>,
-    /// Where the next page is.
-    next: Option<String>,
-}
-
+#[utoipa::path(
+    get,
+    path = "/",
+    summary = "List orders",
+    params(Paging),
+    responses(
+        (status = 200, body = Page),
+        (status = 400, body = ProblemDocument, content_type = PROBLEM, description = "It does not fit"),
+        (status = 401, body = ProblemDocument, content_type = PROBLEM, description = "Who calls is not known", headers(("www-authenticate"))),
+        (status = 422, body = ProblemDocument, content_type = PROBLEM, description = "A value breaks a rule"),
+        (status = 503, body = ProblemDocument, content_type = PROBLEM, description = "Too many requests wait", headers(("retry-after"))),
+    ),
+    security(("bearer" = []))
+)]
 async fn list(
     State(database): State<Database>,
     Extension(customer): Extension<Customer>,
@@ -57,6 +49,22 @@ async fn list(
 /// A status, where it is, and the order.
 type Created = (StatusCode, [(header::HeaderName, String); 1], Json<Order>);
 
+#[utoipa::path(
+    post,
+    path = "/",
+    summary = "Order something",
+    request_body = NewOrder,
+    responses(
+        (status = 201, body = Order, headers(("location", description = "Where it is"))),
+        (status = 400, body = ProblemDocument, content_type = PROBLEM, description = "It does not fit"),
+        (status = 401, body = ProblemDocument, content_type = PROBLEM, description = "Who calls is not known", headers(("www-authenticate"))),
+        (status = 413, body = ProblemDocument, content_type = PROBLEM, description = "The body is too large"),
+        (status = 415, body = ProblemDocument, content_type = PROBLEM, description = "The body has another media type"),
+        (status = 422, body = ProblemDocument, content_type = PROBLEM, description = "A value breaks a rule"),
+        (status = 503, body = ProblemDocument, content_type = PROBLEM, description = "Too many requests wait", headers(("retry-after"))),
+    ),
+    security(("bearer" = []))
+)]
 async fn create(
     State(database): State<Database>,
     Extension(customer): Extension<Customer>,
@@ -66,6 +74,20 @@ async fn create(
     Ok((StatusCode::CREATED, [(header::LOCATION, format!("/orders/{}", order.id))], Json(order)))
 }
 
+#[utoipa::path(
+    get,
+    path = "/{id}",
+    summary = "Read an order",
+    params(("id" = i64, Path)),
+    responses(
+        (status = 200, body = Order),
+        (status = 400, body = ProblemDocument, content_type = PROBLEM, description = "It does not fit"),
+        (status = 401, body = ProblemDocument, content_type = PROBLEM, description = "Who calls is not known", headers(("www-authenticate"))),
+        (status = 404, body = ProblemDocument, content_type = PROBLEM, description = "There is no such order"),
+        (status = 503, body = ProblemDocument, content_type = PROBLEM, description = "Too many requests wait", headers(("retry-after"))),
+    ),
+    security(("bearer" = []))
+)]
 async fn read(
     State(database): State<Database>,
     Extension(customer): Extension<Customer>,
@@ -75,6 +97,21 @@ async fn read(
     order.map(Json).ok_or(OrderError::Unknown(id))
 }
 
+#[utoipa::path(
+    post,
+    path = "/{id}/cancel",
+    summary = "Cancel an order",
+    params(("id" = i64, Path)),
+    responses(
+        (status = 200, body = Order),
+        (status = 400, body = ProblemDocument, content_type = PROBLEM, description = "It does not fit"),
+        (status = 401, body = ProblemDocument, content_type = PROBLEM, description = "Who calls is not known", headers(("www-authenticate"))),
+        (status = 404, body = ProblemDocument, content_type = PROBLEM, description = "There is no such order"),
+        (status = 409, body = ProblemDocument, content_type = PROBLEM, description = "It was cancelled before"),
+        (status = 503, body = ProblemDocument, content_type = PROBLEM, description = "Too many requests wait", headers(("retry-after"))),
+    ),
+    security(("bearer" = []))
+)]
 async fn cancel(
     State(database): State<Database>,
     Extension(customer): Extension<Customer>,

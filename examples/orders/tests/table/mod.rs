@@ -95,6 +95,7 @@ fn table() -> Vec<Row> {
             r#"{"type": "about:blank", "title": "Not Found", "instance": "/nowhere"}"#,
         ),
         (post("/health", "1").by(None), 405, vec![("allow", "GET")], r#"{"title": "Method Not Allowed"}"#),
+        (get("/openapi.json").by(None), 200, vec![("content-type", "application/json")], DESCRIBED),
         // Only customers see orders.
         (get("/orders").by(None), 401, vec![("www-authenticate", "Bearer")], r#"{"title": "Unauthorized"}"#),
         (get("/orders").by(Some("Bearer guessed-it")), 401, vec![("www-authenticate", "Bearer")], ""),
@@ -109,8 +110,8 @@ fn table() -> Vec<Row> {
             r#"{"id": 1, "item": "tea", "count": 2, "cancelled": false}"#,
         ),
         (get("/orders/1"), 200, none(), r#"{"id": 1, "item": "tea", "count": 2, "cancelled": false}"#),
-        (get("/orders/1").by(Some(BOB)), 404, none(), r#"{"detail": "there is no order 1"}"#),
-        (get("/orders/2"), 404, none(), r#"{"detail": "there is no order 2", "instance": "/orders/2"}"#),
+        (get("/orders/1").by(Some(BOB)), 404, none(), r#"{"title": "Not Found"}"#),
+        (get("/orders/2"), 404, none(), r#"{"title": "Not Found", "instance": "/orders/2"}"#),
         (get("/orders/one"), 400, none(), r#"{"title": "Bad Request"}"#),
         // What is no order.
         (
@@ -155,11 +156,23 @@ fn table() -> Vec<Row> {
             none(),
             r#"{"type": "https://orders.example/problems/cancelled", "title": "Cancelled before", "order": 1}"#,
         ),
-        (post("/orders/9/cancel", ""), 404, none(), ""),
+        (post("/orders/9/cancel", ""), 404, none(), r#"{"detail": "there is no order 9"}"#),
         (get("/orders/1/cancel"), 405, vec![("allow", "POST")], ""),
         (get("/orders/1"), 200, none(), r#"{"id": 1, "cancelled": true}"#),
     ]
 }
+
+/// Some of the description of the routes.
+const DESCRIBED: &str = r##"{
+    "openapi": "3.1.0",
+    "info": {"title": "Orders"},
+    "paths": {
+        "/health": {"get": {"summary": "Whether it runs"}},
+        "/orders/{id}": {"get": {"responses": {"200": {}, "401": {}, "404": {}}, "security": [{"bearer": []}]}},
+        "/orders/{id}/cancel": {"post": {"responses": {"200": {}, "401": {}, "404": {}, "409": {}}}}
+    },
+    "components": {"schemas": {"NewOrder": {"properties": {"count": {"maximum": 99}}}}}
+}"##;
 
 fn get(target: &'static str) -> Ask {
     Ask { method: "GET", target, authorization: Some(ADA), content: None }

@@ -10,6 +10,7 @@ pub(crate) mod h2;
 pub(crate) mod log;
 mod peer;
 pub(crate) mod remote;
+pub(crate) mod shop;
 pub(crate) mod tower;
 /// A certificate for `localhost`.
 #[cfg(feature = "tls")]

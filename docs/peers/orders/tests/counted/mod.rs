@@ -38,8 +38,10 @@ impl Side {
 }
 
 /// What a part of the program is called, and its files on either side.
-const PARTS: [(&str, &[&str]); 6] = [
+const PARTS: [(&str, &[&str]); 8] = [
     ("routes, handlers, their errors", &["orders"]),
+    ("types of JSON with their rules", &["model"]),
+    ("what is described beside that", &["document"]),
     ("tokens", &["auth"]),
     ("problem documents and rules", &["problems"]),
     ("layers, limits, the pool", &["lib", "app", "database"]),
