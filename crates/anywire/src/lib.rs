@@ -84,7 +84,7 @@ pub use anywire_wire::local;
 pub use anywire_advice::{Chain, Help};
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
-pub use anywire_http::{Body, Bytes, Headers, Method, Redirect, Response, SetCookie, StatusCode};
+pub use anywire_http::{Body, Bytes, Created, Headers, Method, Redirect, Response, SetCookie, StatusCode};
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{
@@ -107,6 +107,11 @@ pub struct FromAxum;
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../../../docs/from-reqwest.md")]
 pub struct FromReqwest;
+
+/// The code of the page for users of Spring and Restlight compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-spring.md")]
+pub struct FromSpring;
 
 /// The programs of the guide compile and run.
 #[cfg(all(doctest, feature = "full"))]

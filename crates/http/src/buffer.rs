@@ -54,8 +54,11 @@ impl Buffer {
             self.start = 0;
         }
         if self.end == self.bytes.len() {
-            let grown = self.bytes.len().saturating_mul(2).min(self.limit).max(self.bytes.len());
-            self.bytes.resize(grown, 0);
+            let grown = self.bytes.len().saturating_mul(2).min(self.limit);
+            if grown > self.end {
+                let full = std::mem::replace(&mut self.bytes, vec![0; grown]);
+                self.bytes[..self.end].copy_from_slice(&full);
+            }
         }
         &mut self.bytes[self.end..]
     }

@@ -7,7 +7,8 @@
 //!
 //! Why no hand-over is lost: a pusher first makes `pending` true and then reads `state`; a loop that is about to
 //! sleep first makes `state` [`PARKED`] and then reads `pending`. A fence stands between the two on either side, so
-//! at least one of them sees the other: either the pusher wakes the loop, or the loop does not sleep. The test
+//! at least one of them sees the other: either the pusher wakes the loop, or the loop does not sleep. A pusher that finds `pending`
+//! true leaves it at that: whoever has made it so has done the same for it. The test
 //! `no_order_of_steps_loses_a_hand_over` compiles this file against loom and tries the orders that there are.
 
 use std::collections::VecDeque;
@@ -83,6 +84,10 @@ impl<J> Inbox<J> {
 
     /// Tells the loop of a job that was just added.
     fn announce(&self, queue: MutexGuard<'_, Queue<J>>) {
+        // The loop makes it false under the lock alone, when it takes what is there.
+        if self.pending.load(Relaxed) {
+            return;
+        }
         self.pending.store(true, Relaxed);
         fence(SeqCst);
         if self.state.load(Relaxed) != PARKED

@@ -92,6 +92,8 @@ pub(crate) struct Contexts {
     own_body_limits: Vec<usize>,
     /// An extractor takes at most so many fields of a query or a form, and cookies.
     pub(crate) form_fields_max: usize,
+    /// From so many arrays and objects in each other on, JSON is refused.
+    pub(crate) json_depth: usize,
     pub(crate) counters: Arc<Live>,
     /// How many interim responses a handler sends at most.
     interim_responses: usize,
@@ -129,6 +131,7 @@ impl Contexts {
         contexts.paths = paths;
         contexts.body_limit_bytes = limits.body_bytes;
         contexts.form_fields_max = limits.form_fields;
+        contexts.json_depth = limits.json_depth;
         contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
@@ -153,6 +156,7 @@ impl Contexts {
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
             form_fields_max: Limits::default().form_fields,
+            json_depth: Limits::default().json_depth,
             counters: Arc::default(),
             interim_responses: Limits::default().interim_responses,
             opened: Opened::default(),
@@ -387,9 +391,7 @@ impl RequestContext {
         if fields.body.is_some() {
             fields.body = None;
         }
-        if !fields.params.is_empty() {
-            fields.params = Params::default();
-        }
+        fields.params.clear();
         contexts.memory.set(Some(fields));
     }
 
@@ -537,7 +539,8 @@ mod tests {
         let request = || RequestContext::new(EndpointId::NONE, contexts.make(peer()), &contexts);
         let mut first = request();
         first.body = Some(Body::from("first"));
-        first.params = Params::new(Rc::new(["a".into(), "b".into()]), vec![0..1, 1..2]);
+        let names: Rc<[Box<str>]> = Rc::new(["a".into(), "b".into()]);
+        first.params.set(&names, [0..1, 1..2].into_iter());
         first.give_back();
         assert!(
             contexts.memory.take().is_some_and(|fields| fields.body.is_none() && fields.params.is_empty())

@@ -31,9 +31,10 @@ use crate::interim::Open;
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
+use crate::pooled::QueueDeadline;
 use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request};
-use crate::router::{EndpointId, Matched, Served, Serves, Table, UsedLayer};
+use crate::router::{EndpointId, Generation, Served, Serves, Table, UsedLayer};
 
 use self::gated::Gated;
 use self::older::Older;
@@ -132,26 +133,26 @@ impl Dispatch {
     ) -> Option<Invocation> {
         self.counters.requests.increment();
         let method = MethodKind::of(head.method());
-        let Matched { endpoint, params } = match self.table.find_literal(&head) {
-            Some(endpoint) => Matched { endpoint, params: Params::default() },
-            None => self.table.find(&head, &self.param_names),
-        };
+        let literal = self.table.find_literal(&head);
         let free = context.take().unwrap_or_else(|| self.contexts.make(peer()));
+        let id = free.id();
+        let mut request = Request::new(head, body, literal.unwrap_or(EndpointId::NONE), free, &self.contexts);
+        let endpoint = literal.unwrap_or_else(|| self.find(&mut request));
         let slots = &self.slots[endpoint.index()];
         let mut slot = match slots.take() {
             Some(slot) => slot,
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    let mut response = self.panicked(Some(endpoint), None, panic, Some(free.peer()));
-                    *context = Some(free);
+                    drop(request);
+                    *context = self.contexts.take_back(id);
+                    let peer = context.as_ref().map(FreeContext::peer);
+                    let mut response = self.panicked(Some(endpoint), None, panic, peer);
                     answered(&mut response, endpoint);
                     return None;
                 }
             },
         };
-        let id = free.id();
-        let request = Request::new(head, body, endpoint, params, free, &self.contexts);
         self.work.begins(slots.label());
         let mut response = None;
         let started = slot.as_mut().start(request, &mut response, cx);
@@ -196,6 +197,12 @@ impl Dispatch {
         }
     }
 
+    /// Finds the handler of a request whose path is none of the literals.
+    #[inline(never)]
+    fn find(&self, request: &mut Request) -> EndpointId {
+        request.find_route(|head, params| self.table.find(head, &self.param_names, params))
+    }
+
     /// The loop is about to run code of this handler, such as its body, until [`ends`](Self::ends) is called.
     #[inline]
     pub(crate) fn begins(&self, endpoint: Option<EndpointId>) {
@@ -208,14 +215,14 @@ impl Dispatch {
     }
 
     /// Which routes of the server these are.
-    pub(crate) fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> Generation {
         self.table.generation()
     }
 
     /// Whether it is of these routes, and not of such that they have replaced.
     #[inline]
     fn is_own(&self, endpoint: EndpointId) -> bool {
-        endpoint.generation() == self.table.generation()
+        endpoint.is_of(self.table.generation())
     }
 
     /// The loop no longer runs code of a handler.
@@ -234,9 +241,9 @@ impl Dispatch {
         self.contexts.waits_no_more.notify();
     }
 
-    /// The pool that this handler runs on, if it runs on one.
-    pub(crate) fn pool(&self, endpoint: EndpointId) -> Option<Pool> {
-        self.table.pool(endpoint).cloned()
+    /// The pool that this handler runs on, if it runs on one, and how long its requests may wait there.
+    pub(crate) fn pool(&self, endpoint: EndpointId) -> Option<(Pool, Option<QueueDeadline>)> {
+        self.table.pool(endpoint).map(|(pool, deadline)| (pool.clone(), deadline))
     }
 
     /// The limits of this handler's route, if they are not those of the server.
@@ -266,7 +273,8 @@ impl Dispatch {
     ) -> Tracked {
         // Looked up here, too, so that requests that nobody observes carry nothing of this.
         let found = self.table.find_literal(head);
-        let endpoint = found.unwrap_or_else(|| self.table.find(head, &self.param_names).endpoint);
+        let endpoint =
+            found.unwrap_or_else(|| self.table.find(head, &self.param_names, &mut Params::default()));
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
         let context = context.get_or_insert_with(|| self.contexts.make(peer()));
@@ -392,7 +400,7 @@ pub(crate) enum MethodKind {
     Other,
     /// The body stays behind.
     Head,
-    /// A 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
+    /// A 2xx promises a tunnel (RFC 9110 section 9.3.6).
     Connect,
 }
 

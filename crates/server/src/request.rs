@@ -56,16 +56,12 @@ impl Request {
         head: RequestHead,
         body: Option<Body>,
         endpoint: EndpointId,
-        params: Params,
         free: FreeContext,
         contexts: &Rc<Contexts>,
     ) -> Self {
         let mut context = RequestContext::new(endpoint, free, contexts);
         if body.is_some() {
             context.body = body;
-        }
-        if !params.is_empty() {
-            context.params = params;
         }
         Self { parts: Parts { head, context } }
     }
@@ -111,7 +107,7 @@ impl Request {
     pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
         let contexts = Contexts::of_no_server();
         let free = contexts.make(Peer::unknown());
-        Self::new(head, Some(body), EndpointId::NONE, Params::default(), free, &contexts)
+        Self::new(head, Some(body), EndpointId::NONE, free, &contexts)
     }
 
     pub(crate) fn into_head_and_body(mut self) -> (RequestHead, Body) {
@@ -252,8 +248,9 @@ impl Parts {
     }
 
     /// All path parameters in the order of the route, still percent-encoded.
-    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
-        let path = self.context.params.path().unwrap_or_else(|| self.path());
+    pub fn params(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        // The path stands at the front of this, which is not searched for its end here.
+        let path = self.context.params.path().unwrap_or_else(|| self.head.path_and_query());
         self.context.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
 
@@ -355,14 +352,19 @@ impl Parts {
         }
     }
 
-    /// The route was looked up.
-    pub(crate) fn set_route(&mut self, endpoint: EndpointId, params: Params) {
-        self.context.endpoint = endpoint;
-        self.context.states = StatesId::of_endpoint(endpoint);
-        self.context.params = params;
+    /// Looks a route up in the head, with the parameters of its path. Returns what answers.
+    #[inline]
+    pub(crate) fn find_route(
+        &mut self,
+        find: impl FnOnce(&RequestHead, &mut Params) -> EndpointId,
+    ) -> EndpointId {
+        let Self { head, context } = self;
+        let endpoint = find(head, &mut context.params);
+        self.set_endpoint(endpoint);
+        endpoint
     }
 
-    /// Another handler of the same route answers.
+    /// This answers.
     pub(crate) fn set_endpoint(&mut self, endpoint: EndpointId) {
         self.context.endpoint = endpoint;
         self.context.states = StatesId::of_endpoint(endpoint);
@@ -385,6 +387,10 @@ impl Parts {
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.contexts().body_limit_bytes(self.context.endpoint)
+    }
+
+    pub(crate) fn json_depth(&self) -> usize {
+        self.context.contexts().json_depth
     }
 
     pub(crate) fn form_fields_max(&self) -> usize {

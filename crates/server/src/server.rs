@@ -21,7 +21,7 @@ use anywire_wire::tls::ServerTls;
 use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, ToAddress};
 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
-pub use self::routes::{Replacing, RouterHandle};
+pub use self::routes::{ReplaceError, Replacing, RouterHandle};
 use self::services::{Hooks, Services};
 use crate::layer::{GivenLayer, Layer};
 use crate::layers::Problems;
@@ -30,7 +30,7 @@ use crate::loop_choice::LoopChoice;
 use crate::observe::{self, Observer, RequestLog};
 use crate::pools::GivenPools;
 use crate::refusal::{Refusal, Refusals};
-use crate::router::{RouteError, Router};
+use crate::router::{Generation, RouteError, Router};
 
 /// A server to be started: its routes, addresses and loops.
 ///
@@ -58,6 +58,7 @@ pub struct Server {
     loops: LoopChoice,
     pools: GivenPools,
     shutdown_deadline: Duration,
+    routes: RouterHandle,
 }
 
 /// Why a server cannot start, or could not go on.
@@ -116,6 +117,7 @@ impl Server {
             loops: LoopChoice::PerCore,
             pools: GivenPools::default(),
             shutdown_deadline: Duration::from_secs(60),
+            routes: RouterHandle::default(),
         }
     }
 
@@ -311,12 +313,29 @@ impl Server {
         self
     }
 
+    /// Its routes, to be replaced while it runs: for a server that [`run`](Self::run) starts. After [`start`](Self::start) its
+    /// [handle](ServerHandle::router) has them, too.
+    ///
+    /// ```no_run
+    /// use anywire_server::{Router, Server};
+    ///
+    /// let server = Server::new(Router::new().get("/", async || "closed")).listen("tcp:0.0.0.0:8080");
+    /// let routes = server.router();
+    /// std::thread::spawn(move || routes.replace(Router::new().get("/", async || "open")).map(|all| all.wait()));
+    /// server.run()?;
+    /// # Ok::<(), anywire_server::ServerError>(())
+    /// ```
+    #[must_use]
+    pub fn router(&self) -> RouterHandle {
+        self.routes.clone()
+    }
+
     /// All routes as a table, as [`Router::describe`] has them, within the layers of this server.
     ///
     /// # Errors
     /// The mistakes of routes that [`start`](Self::start) would report.
     pub fn describe(&self) -> Result<String, RouteError> {
-        Ok(self.router.build_within(&self.layers, 0)?.describe())
+        Ok(self.router.build_within(&self.layers, Generation::MIN)?.describe())
     }
 
     /// Starts and returns once every address is listened on. Raises the process's soft limit of file descriptors to
@@ -324,9 +343,10 @@ impl Server {
     ///
     /// # Errors
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
-    pub fn start(self) -> Result<ServerHandle, ServerError> {
+    pub fn start(mut self) -> Result<ServerHandle, ServerError> {
         let listen = self.listening();
-        let mut table = self.router.build_within(&self.layers, 0)?;
+        self.router = self.routes.take().unwrap_or(self.router);
+        let mut table = self.router.build_within(&self.layers, Generation::MIN)?;
         table.check_pools(&self.pools.names()?)?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
@@ -349,7 +369,11 @@ impl Server {
             listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))
         });
         let listeners = listeners.collect();
-        Ok(ServerHandle::new(services, loops, owns_loops, listeners, self.shutdown_deadline))
+        if let Some(meanwhile) = self.routes.run(&services, &loops) {
+            // Each loop changes over before it serves many.
+            drop(services.replace(&meanwhile, &loops)?);
+        }
+        Ok(ServerHandle::new(services, loops, owns_loops, listeners, self.shutdown_deadline, self.routes))
     }
 
     /// How to listen, with what follows from HTTP.

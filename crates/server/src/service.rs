@@ -18,7 +18,7 @@ use crate::h1::Session;
 use crate::limits::Limits;
 use crate::observe::{MakeObserver, Observers};
 use crate::refusal::Refusals;
-use crate::router::{EndpointId, Table};
+use crate::router::{EndpointId, Generation, Table};
 
 /// A server on one loop, with these routes.
 pub(crate) struct Service {
@@ -112,7 +112,7 @@ impl Service {
     }
 
     /// Of which generation its routes are.
-    pub(crate) fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> Generation {
         self.dispatch.generation()
     }
 

@@ -97,6 +97,57 @@ impl MediaType {
         View::parse(content_type).is_ok_and(|other| self.view().includes(other))
     }
 
+    /// How much it says of what it includes. Of two ranges that include the same type, the greater one is the more precise: one type before
+    /// `type/*+suffix` before `type/*` before `*/*`, and of these one with more parameters.
+    ///
+    /// ```
+    /// use anywire_http::accept::MediaType;
+    ///
+    /// let precision = |text| MediaType::parse(text).expect("a media type").precision();
+    /// assert!(precision("application/json") > precision("application/*"));
+    /// assert!(precision("text/plain; charset=utf-8") > precision("text/plain"));
+    /// ```
+    pub fn precision(&self) -> impl Ord + Copy + fmt::Debug + use<> {
+        self.view().specificity()
+    }
+
+    /// As a member of a list of structured fields (RFC 9651), which `Accept-Query` is (RFC 10008 section 3). `None` if a parameter cannot be
+    /// written in that.
+    ///
+    /// ```
+    /// use anywire_http::accept::MediaType;
+    ///
+    /// let sql: MediaType = "application/sql; version=3; charset=utf-8".parse()?;
+    /// assert_eq!(sql.to_structured().as_deref(), Some("application/sql;version=\"3\";charset=utf-8"));
+    /// # Ok::<(), anywire_http::accept::InvalidMediaType>(())
+    /// ```
+    pub fn to_structured(&self) -> Option<String> {
+        let begins = |text: &str| text.starts_with(|first: char| first == '*' || first.is_ascii_alphabetic());
+        let mut member = String::new();
+        match self.essence() {
+            token if begins(token) => member.push_str(token),
+            other => push_quoted(&mut member, other.bytes()),
+        }
+        for (name, value) in self.view().params() {
+            let is_key = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'*');
+            let value: Vec<u8> = value.bytes().collect();
+            if !begins(name)
+                || !name.bytes().all(is_key)
+                || !value.iter().all(|byte| matches!(byte, 0x20..0x7f))
+            {
+                return None;
+            }
+            member.push(';');
+            member.push_str(name);
+            member.push('=');
+            match std::str::from_utf8(&value).ok().filter(|text| begins(text) && is_token(text.as_bytes())) {
+                Some(token) => member.push_str(token),
+                None => push_quoted(&mut member, value.into_iter()),
+            }
+        }
+        Some(member)
+    }
+
     pub(super) fn view(&self) -> View<'_> {
         let (essence, params) = self.text.split_at(self.essence);
         let (kind, subtype) = essence.split_at(self.slash);
@@ -110,8 +161,12 @@ fn push_value(text: &mut String, value: Value<'_>) {
         text.extend(value.bytes().map(char::from));
         return;
     }
+    push_quoted(text, value.bytes());
+}
+
+fn push_quoted(text: &mut String, value: impl Iterator<Item = u8>) {
     text.push('"');
-    for byte in value.bytes() {
+    for byte in value {
         if matches!(byte, b'"' | b'\\') {
             text.push('\\');
         }

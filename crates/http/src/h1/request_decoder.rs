@@ -11,7 +11,7 @@ use super::host::KnownHost;
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing, plain};
 use crate::headers::{Field, Kind};
 use crate::message::{RequestHead, RequestParts, Target, has_fragment};
-use crate::{Headers, spare};
+use crate::{Headers, free_list};
 
 /// Decodes the requests of one connection, one after the other (pipelined ones too).
 ///
@@ -138,7 +138,7 @@ impl RequestDecoder {
         }
         let target = str::from_utf8(plain.target).ok()?;
         *blank_lines = 0;
-        let mut parts = spare::draw_unclean::<RequestParts>();
+        let mut parts = free_list::take_unclean::<RequestParts>();
         let room = parts.headers.refill(plain.lines, plain.fields);
         room.fields.copy_from_slice(&self.records[..plain.fields]);
         *room.present = plain.scanned.present;
@@ -289,7 +289,7 @@ impl RequestDecoder {
         request: &httparse::Request<'_, '_>,
     ) -> Result<Option<(Box<RequestParts>, HeadInfo)>, DecodeError> {
         let lines = head::field_lines(head, request.headers, &self.limits)?;
-        let mut parts = spare::draw_unclean::<RequestParts>();
+        let mut parts = free_list::take_unclean::<RequestParts>();
         let scanned = head::collect(&mut parts.headers, lines, request.headers)?;
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return refuse(DecodeError::StartLine);

@@ -8,7 +8,7 @@ use super::head::{self, FieldRoom, Progress, Scanned};
 use super::unfold::{self, Unfolded};
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, ResponseView, framing};
 use crate::message::{ResponseHead, ResponseParts};
-use crate::{Headers, spare};
+use crate::{Headers, free_list};
 
 /// Decodes the responses of one connection, one after the other.
 ///
@@ -246,7 +246,7 @@ fn build(
     answers: Answers,
 ) -> Result<Found<ResponseHead>, DecodeError> {
     let lines = head::field_lines(head, response.headers, limits)?;
-    let mut parts = spare::draw_unclean::<ResponseParts>();
+    let mut parts = free_list::take_unclean::<ResponseParts>();
     let scanned = head::collect(&mut parts.headers, lines, response.headers)?;
     let Meaning { status, version, info } = Meaning::of(response, &scanned, answers)?;
     parts.status = status;

@@ -7,7 +7,7 @@ use super::{Abuse, Error, MessageError, Protocol};
 use crate::h1::DecodeError;
 use crate::headers::{Appender, Field, Kind, is_protocol};
 use crate::message::{RequestParts, ResponseParts, is_host, is_scheme, is_target};
-use crate::{HeadLimits, Headers, RequestHead, ResponseHead, h1, spare};
+use crate::{HeadLimits, Headers, RequestHead, ResponseHead, free_list, h1};
 
 /// Makes heads of header blocks.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl HeadDecoder {
         &mut self,
         block: &[u8],
     ) -> Result<Result<(RequestHead, Facts), MessageError>, Error> {
-        let mut parts = spare::draw::<RequestParts>();
+        let mut parts = free_list::take::<RequestParts>();
         let RequestParts { headers, path, authority, scheme, method, version, extensions } = &mut *parts;
         *version = Version::HTTP_2;
         // An empty one counts, too.
@@ -145,7 +145,7 @@ impl HeadDecoder {
         &mut self,
         block: &[u8],
     ) -> Result<Result<(ResponseHead, Facts), MessageError>, Error> {
-        let mut parts = spare::draw::<ResponseParts>();
+        let mut parts = free_list::take::<ResponseParts>();
         parts.version = Version::HTTP_2;
         let mut status = None;
         let seen = self.fields(block, &mut parts.headers, self.of_head(), |name, value| {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::thread::LocalKey;
 
-use crate::spare::{Spare, Spares};
+use crate::free_list::{FreeList, Reused};
 
 use super::{InvalidHeader, Kind, Kinds};
 
@@ -229,8 +229,8 @@ fn line_range(bytes: &[u8], fields: &[Field], index: usize) -> Range<usize> {
     fields[index].start as usize..end
 }
 
-impl Spare for Block {
-    fn kept() -> &'static LocalKey<Spares<Self>> {
+impl Reused for Block {
+    fn kept() -> &'static LocalKey<FreeList<Self>> {
         &KEPT
     }
 
@@ -257,7 +257,7 @@ impl Spare for Block {
 }
 
 thread_local! {
-    static KEPT: Spares<Block> = const { Spares::new() };
+    static KEPT: FreeList<Block> = const { FreeList::new() };
 }
 
 /// Room for most heads.

@@ -1,6 +1,6 @@
 //! The storage of headers: nothing, one static field, or a block of fields.
 
-use crate::spare::{self, Spare as _};
+use crate::free_list::{self, Reused as _};
 
 use super::StaticHeader;
 use super::block::{Block, Lines};
@@ -65,7 +65,7 @@ impl Storage {
     }
 
     fn make_block(&mut self) -> &mut Block {
-        let mut block = spare::draw::<Block>();
+        let mut block = free_list::take::<Block>();
         block.push_lines(self.lines());
         *self = Self::Block(block);
         match self {
@@ -77,7 +77,7 @@ impl Storage {
     /// Returns the memory of a block to the free list.
     pub(super) fn give_back(&mut self) {
         if let Self::Block(block) = std::mem::take(self) {
-            spare::give_back(block);
+            free_list::give_back(block);
         }
     }
 }
@@ -88,7 +88,7 @@ impl Clone for Storage {
             Self::Nothing => Self::Nothing,
             Self::Static(header) => Self::Static(header),
             Self::Block(block) => {
-                let mut clone = spare::draw::<Block>();
+                let mut clone = free_list::take::<Block>();
                 clone.push_lines(block.lines());
                 Self::Block(clone)
             }

@@ -9,8 +9,8 @@ use anywire_advice::Advice;
 use http::{Extensions, Method, Version};
 
 use super::target::{Target, has_fragment, is_origin, is_target};
+use crate::free_list::{self, FreeList, Placeholder, Reused, ReusedBox};
 use crate::headers::Kind;
-use crate::spare::{self, Pool, Pooled, Spare, Spares};
 use crate::{Body, Headers, InvalidHeader};
 
 /// The head of a request: method, target, version, header fields and extensions, in any version of HTTP.
@@ -28,7 +28,7 @@ use crate::{Body, Headers, InvalidHeader};
 /// ```
 #[derive(Clone)]
 pub struct RequestHead {
-    parts: Pooled<RequestParts>,
+    parts: ReusedBox<RequestParts>,
 }
 
 /// What a request head holds.
@@ -54,7 +54,7 @@ impl RequestHead {
     ///
     /// [`InvalidTarget`] if the target has another form, or holds white space, a control character or a `#`.
     pub fn new(method: Method, target: &str) -> Result<Self, InvalidTarget> {
-        let mut parts = spare::draw::<RequestParts>();
+        let mut parts = free_list::take::<RequestParts>();
         parts.method = method;
         if !is_target(target) || !parts.set_target(target) {
             return Err(InvalidTarget::new(target));
@@ -192,7 +192,7 @@ impl RequestHead {
 impl Default for RequestHead {
     #[inline]
     fn default() -> Self {
-        Self { parts: Pooled::default() }
+        Self { parts: ReusedBox::default() }
     }
 }
 
@@ -253,8 +253,8 @@ impl RequestParts {
     }
 }
 
-impl Spare for RequestParts {
-    fn kept() -> &'static LocalKey<Spares<Self>> {
+impl Reused for RequestParts {
+    fn kept() -> &'static LocalKey<FreeList<Self>> {
         &KEPT
     }
 
@@ -289,7 +289,7 @@ impl Spare for RequestParts {
     }
 }
 
-impl Pool for RequestParts {
+impl Placeholder for RequestParts {
     #[cold]
     #[inline]
     fn gone() -> &'static Self {
@@ -299,7 +299,7 @@ impl Pool for RequestParts {
 }
 
 thread_local! {
-    static KEPT: Spares<RequestParts> = const { Spares::new() };
+    static KEPT: FreeList<RequestParts> = const { FreeList::new() };
 }
 
 /// Room for most paths.
@@ -338,7 +338,7 @@ impl Request {
         match RequestHead::new(method, target) {
             Ok(head) => Self::from_parts(head, Body::empty()),
             Err(invalid) => {
-                let head = RequestHead::from_parts(spare::draw());
+                let head = RequestHead::from_parts(free_list::take());
                 Self { head, body: Body::empty(), fault: Some(Box::new(invalid.into())) }
             }
         }

@@ -8,7 +8,7 @@ use std::thread::LocalKey;
 use anywire_advice::Chain;
 use http::{Extensions, StatusCode, Version};
 
-use crate::spare::{self, Pool, Pooled, Spare, Spares};
+use crate::free_list::{self, FreeList, Placeholder, Reused, ReusedBox};
 use crate::{Body, Headers, InvalidHeader, StaticHeader};
 
 /// The head of a response as a client gets it: status, version and header fields, in any version of HTTP.
@@ -16,7 +16,7 @@ use crate::{Body, Headers, InvalidHeader, StaticHeader};
 /// One pointer, so it is cheap to move. A dropped head leaves its memory to the next one.
 #[derive(Clone)]
 pub struct ResponseHead {
-    parts: Pooled<ResponseParts>,
+    parts: ReusedBox<ResponseParts>,
 }
 
 /// What a response head holds.
@@ -31,7 +31,7 @@ pub(crate) struct ResponseParts {
 impl ResponseHead {
     /// A head in HTTP/1.1 without fields.
     pub fn new(status: StatusCode) -> Self {
-        let mut parts = spare::draw::<ResponseParts>();
+        let mut parts = free_list::take::<ResponseParts>();
         parts.status = status;
         Self::from_parts(parts)
     }
@@ -129,8 +129,8 @@ impl ResponseParts {
     }
 }
 
-impl Spare for ResponseParts {
-    fn kept() -> &'static LocalKey<Spares<Self>> {
+impl Reused for ResponseParts {
+    fn kept() -> &'static LocalKey<FreeList<Self>> {
         &KEPT
     }
 
@@ -153,7 +153,7 @@ impl Spare for ResponseParts {
     }
 }
 
-impl Pool for ResponseParts {
+impl Placeholder for ResponseParts {
     #[inline]
     fn gone() -> &'static Self {
         static GONE: ResponseParts = ResponseParts::new();
@@ -162,7 +162,7 @@ impl Pool for ResponseParts {
 }
 
 thread_local! {
-    static KEPT: Spares<ResponseParts> = const { Spares::new() };
+    static KEPT: FreeList<ResponseParts> = const { FreeList::new() };
 }
 
 /// A longer reason is freed: 256 of this size are 64 KiB a thread at most.

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::rejection::CodecRejection;
 use super::set::{AnyCodec, Set};
 use super::{CodecError, Target};
-use crate::extract::{FromRequest, Json, OptionalFromRequest, Rejection};
+use crate::extract::{FromRequest, Json, OptionalFromRequest, Rejection, media};
 use crate::request::{Parts, Request};
 
 /// A body that is read by the codec of its `Content-Type`: one of the [`Codecs`](crate::layers::Codecs) of the route, or JSON without
@@ -32,9 +32,10 @@ impl<T: DeserializeOwned + 'static> FromRequest for Decoded<T> {
 
     async fn from_request(request: Request) -> Result<Self, CodecRejection> {
         let set = Set::of_request(&request);
-        let found = request.headers().get("content-type").unwrap_or_default();
+        let found = media::content_type(request.headers()).unwrap_or_default();
         let Some(codec) = set.reader(found) else {
-            return Err(CodecRejection::ContentType { found: found.to_owned(), reads: set.reads() });
+            let (found, method) = (found.to_owned(), request.method().clone());
+            return Err(CodecRejection::ContentType { found, reads: set.reads(), method });
         };
         let limit = request.body_limit_bytes();
         let (parts, mut body) = request.into_parts();

@@ -3,11 +3,12 @@
 use std::error::Error as StdError;
 
 use anywire_advice::{Advice, Chain};
-use anywire_http::{IntoResponse, Response, StatusCode};
+use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
 use crate::extract::Rejection;
 use crate::layers::Problem;
 use crate::respond::{Error, FAILED};
+use crate::takes;
 
 /// Why [`Decoded`](super::Decoded) or [`Format`](super::Format) refused a request.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,8 @@ pub enum CodecRejection {
         found: String,
         /// What is read.
         reads: Vec<String>,
+        /// The method of the request.
+        method: Method,
     },
     /// 406, the peer's fault: it accepts nothing that the codecs of the route write.
     #[error("nothing of what is accepted is available{help}", help = Advice(format_args!("accept {}", writes.join(", "))))]
@@ -65,10 +68,11 @@ impl IntoResponse for CodecRejection {
             false => Problem::new(status).detail(Chain(&self).for_peer().to_string()),
         };
         let response = match &self {
-            Self::ContentType { reads, .. } => {
-                let problem = problem.member("supported", reads.clone());
-                // What would have been taken (RFC 9110 section 15.5.16).
-                problem.into_text().header("accept", reads.join(", "))
+            Self::ContentType { reads, method, .. } => {
+                let mut response = problem.member("supported", reads.clone()).into_text();
+                let reads: Vec<&str> = reads.iter().map(String::as_str).collect();
+                takes::refuse(&mut response.headers, method, &reads);
+                response
             }
             Self::NotAcceptable { writes } => {
                 problem.member("available", writes.clone()).into_text().header("vary", "accept")

@@ -14,11 +14,11 @@ use super::Dispatch;
 use crate::layer::GivenLayer;
 use crate::layer::chain::OnLoop;
 use crate::limits::Limits;
-use crate::router::{EndpointId, RouteName, Table};
+use crate::router::{EndpointId, Generation, RouteName, Table};
 
 /// What is left of replaced routes.
 pub(super) struct Older {
-    generation: u8,
+    generation: Generation,
     /// Gone once its last handler has answered.
     dispatch: Weak<Dispatch>,
     /// The rest by endpoint.
@@ -67,8 +67,7 @@ impl Dispatch {
 
     #[cold]
     pub(super) fn older(&self, endpoint: EndpointId) -> Option<&Older> {
-        // The latest first: numbers of generations come again after some hundred.
-        let older = self.older.iter().rev().find(|older| older.generation == endpoint.generation());
+        let older = self.older.iter().find(|older| endpoint.is_of(older.generation));
         older.map(|older| &**older)
     }
 

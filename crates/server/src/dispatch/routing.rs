@@ -12,7 +12,7 @@ use super::Dispatch;
 use crate::contained::Payload;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
-use crate::router::{Chosen, EndpointId, Matched};
+use crate::router::EndpointId;
 
 /// A run that finds the route of its request, or chooses among handlers of a path, and runs the endpoint of that.
 pub(crate) struct Routing {
@@ -71,10 +71,7 @@ impl Run for Routing {
         };
         let endpoint = match self.among {
             None => {
-                let Matched { endpoint, params } =
-                    dispatch.table.route(request.head(), &dispatch.param_names);
-                request.set_route(endpoint, params);
-                endpoint
+                request.find_route(|head, params| dispatch.table.route(head, &dispatch.param_names, params))
             }
             Some((choice, endpoint)) => match choose(&dispatch, choice, &mut request) {
                 Ok(endpoint) => endpoint,
@@ -142,16 +139,7 @@ fn within<T>(dispatch: &Dispatch, endpoint: EndpointId, run: impl FnOnce() -> T)
 
 /// Sends a request to the handler that takes it. A guard of the program may panic.
 fn choose(dispatch: &Dispatch, choice: usize, request: &mut Request) -> thread::Result<EndpointId> {
-    catch_unwind(AssertUnwindSafe(|| match dispatch.table.choose(choice, request, &dispatch.param_names) {
-        Chosen::Same(endpoint) => {
-            request.set_endpoint(endpoint);
-            endpoint
-        }
-        Chosen::Other(Matched { endpoint, params }) => {
-            request.set_route(endpoint, params);
-            endpoint
-        }
-    }))
+    catch_unwind(AssertUnwindSafe(|| dispatch.table.choose(choice, request, &dispatch.param_names)))
 }
 
 /// The response of an endpoint that has panicked.

@@ -51,6 +51,7 @@ impl<T: DeserializeOwned> FromRequest for Form<T> {
             return fields::from_urlencoded(query, fields_max).map(Self).map_err(Rejection::Query);
         }
         media::expect(&request, "application/x-www-form-urlencoded", media::is_form)?;
+        media::expect_utf8(&request)?;
         let limit = request.body_limit_bytes();
         let (parts, mut body) = request.into_parts();
         let bytes = body.bytes(limit).await.map_err(Rejection::Body)?;

@@ -1,9 +1,11 @@
 //! What the content type of a request says of its body.
 
+use anywire_http::Headers;
+
 use super::Rejection;
 use crate::request::Parts;
 
-/// Refuses a body of another type than the extractor reads, or of another character set than UTF-8.
+/// Refuses a body of another type than the extractor reads.
 ///
 /// A request without a type, or with several, is of another type.
 pub(super) fn expect(
@@ -11,20 +13,27 @@ pub(super) fn expect(
     expected: &'static str,
     is_expected: impl FnOnce(&str) -> bool,
 ) -> Result<(), Rejection> {
-    let mut types = parts.headers().get_all("content-type");
-    let only = types.next().filter(|_| types.next().is_none());
-    let found = only.and_then(|only| str::from_utf8(only).ok()).unwrap_or_default();
-    let (essence, parameters) = found.split_once(';').unwrap_or((found, ""));
-    if !is_expected(essence.trim_ascii()) {
-        return Err(Rejection::ContentType { found: found.to_owned(), expected });
+    let found = content_type(parts.headers()).unwrap_or_default();
+    let essence = found.split_once(';').map_or(found, |(essence, _)| essence);
+    if is_expected(essence.trim_ascii()) {
+        return Ok(());
     }
-    charset(parameters)
+    Err(Rejection::ContentType { found: found.to_owned(), expected, method: parts.method().clone() })
 }
 
 /// Refuses a character set other than UTF-8, if the request names one. `us-ascii` is a part of UTF-8.
 pub(super) fn expect_utf8(parts: &Parts) -> Result<(), Rejection> {
-    let found = parts.headers().get("content-type").unwrap_or_default();
+    let found = content_type(parts.headers()).unwrap_or_default();
     charset(found.split_once(';').map_or("", |(_, parameters)| parameters))
+}
+
+/// The type of the content. Empty if there are several, or if it is no text: code that looks at one of them and code that looks at another
+/// would not agree on what the content is.
+pub(crate) fn content_type(headers: &Headers) -> Option<&str> {
+    let mut types = headers.get_all("content-type");
+    let first = types.next()?;
+    let only = types.next().is_none().then_some(first);
+    Some(only.and_then(|only| str::from_utf8(only).ok()).unwrap_or_default())
 }
 
 fn charset(parameters: &str) -> Result<(), Rejection> {

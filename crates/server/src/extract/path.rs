@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::fields::{self, FieldError, Plus, Reason, Value};
-use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection};
+use super::{FromRequestParts, Needs, OptionalFromRequestParts, Rejection, shape};
 use crate::request::Parts;
 
 /// The path parameters of the route, percent-decoded after the path was split: `%2F` never splits.
 ///
 /// A single value takes the only parameter. A tuple takes all of them in order, those of a nested router's prefix first. A
 /// struct or a map takes them by name. A value that does not parse is a 400. A handler that takes other parameters than
-/// its route has is a 500; the log explains it. On a route without any it is an error at start, unless the handler takes an
-/// `Option`.
+/// its route has is an error at start, as far as its type tells: another number, or another name than the first that a struct needs. The
+/// rest is a 500, which the log explains. On a route without any it is an error at start, unless the handler takes an `Option`.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -43,14 +43,14 @@ impl<T: DeserializeOwned> FromRequestParts for Path<T> {
     }
 
     fn needs(needs: &mut Needs) {
-        needs.params();
+        needs.params_that_fit(shape::check::<T>);
     }
 }
 
 /// For a handler that also serves a route without parameters.
 impl<T: DeserializeOwned> OptionalFromRequestParts for Path<T> {
     fn is_absent(parts: &Parts) -> bool {
-        parts.params().next().is_none()
+        parts.params().len() == 0
     }
 }
 
@@ -61,12 +61,12 @@ struct Parameters<'r, P> {
     value: Option<(&'r str, &'r str)>,
 }
 
-impl<'r, P: Iterator<Item = (&'r str, &'r str)> + Clone> Parameters<'r, P> {
+impl<'r, P: ExactSizeIterator<Item = (&'r str, &'r str)>> Parameters<'r, P> {
     fn single(mut self) -> Result<(&'r str, Value<'r>), FieldError> {
-        let Some((name, encoded)) = self.params.next() else { return Err(mismatch(0, 1)) };
-        match self.params.count() {
-            0 => Ok((name, decoded(name, encoded)?)),
-            more => Err(mismatch(1 + more, 1)),
+        let found = self.params.len();
+        match self.params.next() {
+            Some((name, encoded)) if found == 1 => Ok((name, decoded(name, encoded)?)),
+            _ => Err(mismatch(found, 1)),
         }
     }
 }
@@ -92,7 +92,7 @@ macro_rules! single {
     )*};
 }
 
-impl<'de, P: Iterator<Item = (&'de str, &'de str)> + Clone> Deserializer<'de> for Parameters<'de, P> {
+impl<'de, P: ExactSizeIterator<Item = (&'de str, &'de str)>> Deserializer<'de> for Parameters<'de, P> {
     type Error = FieldError;
 
     single! {
@@ -127,7 +127,7 @@ impl<'de, P: Iterator<Item = (&'de str, &'de str)> + Clone> Deserializer<'de> fo
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, FieldError> {
-        let found = self.params.clone().count();
+        let found = self.params.len();
         match found == len {
             true => visitor.visit_seq(self),
             false => Err(mismatch(found, len)),

@@ -3,11 +3,12 @@
 use anywire_advice::{Advice, Chain};
 use anywire_http::body::BodyError;
 use anywire_http::gateway::status_of_call;
-use anywire_http::{Fault, IntoResponse, Response, StatusCode};
+use anywire_http::{Fault, IntoResponse, Method, Response, StatusCode};
 
 use super::{FieldError, HeaderFault};
 use crate::layers::Problem;
 use crate::layers::problem::Carried;
+use crate::takes;
 
 /// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,8 @@ pub enum Rejection {
         found: String,
         /// What the handler takes.
         expected: &'static str,
+        /// The method of the request.
+        method: Method,
     },
     /// 415, the peer's fault: the body is of another character set than UTF-8.
     #[error("the character set is {found:?}, expected utf-8")]
@@ -74,6 +77,13 @@ pub enum Rejection {
         /// What is wrong, with line and column.
         #[source]
         cause: serde_json::Error,
+    },
+    /// 400, the peer's fault: as many arrays and objects of the JSON body stand in each other as
+    /// [`Limits::json_depth`](crate::Limits::json_depth) says.
+    #[error("the JSON body nests {limit} deep{help}", help = Advice("send it in more parts"))]
+    JsonDepth {
+        /// The limit.
+        limit: usize,
     },
     /// 400, the peer's fault: the body is no such message of Protocol Buffers.
     #[cfg(feature = "protobuf")]
@@ -118,7 +128,7 @@ impl Rejection {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
             Self::Json { cause, .. } if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Json { .. } => StatusCode::BAD_REQUEST,
+            Self::Json { .. } | Self::JsonDepth { .. } => StatusCode::BAD_REQUEST,
             #[cfg(feature = "protobuf")]
             Self::Protobuf(_) => StatusCode::BAD_REQUEST,
             Self::Body(cause) => status_of(cause),
@@ -164,11 +174,15 @@ impl IntoResponse for Rejection {
                 .into_response(),
             false => (status, Chain(&self).for_peer().to_string()).into_response(),
         };
-        let mut response = match self {
+        let mut response = response;
+        match &self {
             // What would have been taken (RFC 9110 section 15.5.16).
-            Self::Coded { .. } => response.header("accept-encoding", "identity"),
-            _ => response,
-        };
+            Self::Coded { .. } => response = response.header("accept-encoding", "identity"),
+            Self::ContentType { expected, method, .. } => {
+                takes::refuse(&mut response.headers, method, &[*expected]);
+            }
+            _ => {}
+        }
         if let Some((field, message)) = self.field_and_fault() {
             // For `Problems`: as `Valid` lists what breaks rules.
             let errors = vec![serde_json::json!({ "field": field, "message": message })];

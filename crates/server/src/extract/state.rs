@@ -68,8 +68,13 @@ impl<T: 'static> FromRequestParts for State<T> {
 pub struct Needs {
     states: Vec<(TypeId, &'static str)>,
     takes_params: bool,
+    /// Whether the parameters of a route fit a type that is taken.
+    params: Vec<FitsParams>,
     takes_matrix: bool,
 }
+
+/// Refuses the parameters of a route, by their names.
+type FitsParams = fn(&[Box<str>]) -> Result<(), String>;
 
 impl Needs {
     /// A state of this type.
@@ -80,6 +85,17 @@ impl Needs {
     /// Path parameters, of which the route has at least one.
     pub fn params(&mut self) {
         self.takes_params = true;
+    }
+
+    /// The same, of which the types are known.
+    pub(super) fn params_that_fit(&mut self, fit: FitsParams) {
+        self.params();
+        self.params.push(fit);
+    }
+
+    /// Why no request of a route with these parameters fits.
+    pub(crate) fn unfit(&self, params: &[Box<str>]) -> Option<String> {
+        self.params.iter().find_map(|fit| fit(params).err()).filter(|_| !params.is_empty())
     }
 
     /// Matrix parameters, which the path of the route then may have.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anywire_http::{Body, RequestHead};
 
-use super::params::{Params, SentParams};
+use super::params::SentParams;
 use super::{Parts, Request};
 use crate::context::{Peer, Place};
 use crate::extract::StatesId;
@@ -45,9 +45,11 @@ impl Request {
     /// The request of this ticket with another head and body.
     pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
         let Stub { place, endpoint, states, params } = &*ticket.0;
-        let params = params.as_ref().map_or_else(Params::default, Params::of_sent);
         let (free, contexts) = place.context();
-        let mut request = Self::new(head, Some(body), *endpoint, params, free, &contexts);
+        let mut request = Self::new(head, Some(body), *endpoint, free, &contexts);
+        if let Some(params) = params {
+            request.context.params.set_sent(params);
+        }
         request.see(Some(*states));
         request
     }

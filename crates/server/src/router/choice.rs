@@ -9,9 +9,9 @@ use anywire_http::{Method, Response};
 use super::EndpointId;
 use super::own::{self, Refused};
 use crate::conditions::{Conditions, GivenTypes};
-use crate::extract::Produces;
-use crate::query;
+use crate::extract::{Produces, fields, media};
 use crate::request::{Parts, Request};
+use crate::takes;
 
 /// The handlers of a path, or the fallbacks of a prefix, of which at least one has conditions.
 pub(super) struct Choice {
@@ -20,7 +20,7 @@ pub(super) struct Choice {
     /// What answers if each refuses.
     pub(super) otherwise: Otherwise,
     /// The fields of a request on which the choice depends.
-    vary: Option<Box<str>>,
+    vary: Box<[Box<str>]>,
 }
 
 /// A handler that may be chosen.
@@ -60,14 +60,19 @@ impl Choice {
         }
         fields.sort_unstable();
         fields.dedup();
-        let vary = (!fields.is_empty()).then(|| fields.join(", ").into());
+        let vary = fields.into_iter().map(Into::into).collect();
         Self { candidates, otherwise, vary }
     }
 
     /// Says to caches on which fields the response depends.
     pub(super) fn mark(&self, response: &mut Response) {
-        if let Some(vary) = &self.vary {
-            let set = response.headers.append("vary", &**vary);
+        let headers = &mut response.headers;
+        // The handler may have said some of them itself.
+        let said = |field: &str| headers.lists("vary", field) || headers.lists("vary", "*");
+        let missing: Vec<&str> =
+            self.vary.iter().map(|field| &**field).filter(|field| !said(field)).collect();
+        if !missing.is_empty() {
+            let set = headers.append("vary", missing.join(", "));
             debug_assert!(set.is_ok(), "names are tokens");
         }
     }
@@ -84,9 +89,28 @@ impl Choice {
         }
         let open = self.candidates.iter().filter(|candidate| candidate.is_open(request));
         match own::allow(open.filter_map(|candidate| candidate.method.as_ref())) {
-            Some(allow) => Outcome::Refused(Refused::Method { allow }),
+            Some(allow) => {
+                let takes = if *method == Method::OPTIONS { self.takes(request) } else { Vec::new() };
+                Outcome::Refused(Refused::Method { allow, takes })
+            }
             None => Outcome::Nobody,
         }
+    }
+}
+
+impl Choice {
+    /// What methods take whose handlers all say it.
+    fn takes(&self, request: &Request) -> Vec<(Method, Vec<Arc<MediaType>>)> {
+        let of_method = |method: Method| {
+            let candidates =
+                self.candidates.iter().filter(|candidate| candidate.method.as_ref() == Some(&method));
+            let mut open = candidates.filter(|candidate| candidate.is_open(request)).peekable();
+            open.peek()?;
+            let takes: Option<Vec<_>> =
+                open.map(|candidate| candidate.conditions.consumes.as_ref()).collect();
+            Some((method, distinct(takes?.into_iter().flat_map(GivenTypes::types))))
+        };
+        takes::METHODS.into_iter().filter_map(of_method).collect()
     }
 }
 
@@ -103,41 +127,49 @@ impl Candidate {
 
 /// The one of these whose media types fit. Those that ask most come first.
 fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
-    let sent = request.headers().get_bytes("content-type");
-    let takes = |of: &Arc<MediaType>| match sent {
-        Some(sent) => std::str::from_utf8(sent).is_ok_and(|sent| of.includes_text(sent)),
+    let has_content = request.has_body() || *request.method() == Method::QUERY;
+    let sent = match media::content_type(request.headers()) {
         // A query of no type means nothing (RFC 10008 section 2).
-        None if *request.method() == Method::QUERY => false,
+        None if *request.method() == Method::QUERY => Some(""),
         // Content without a type is a sequence of octets (RFC 9110 section 8.3).
-        None => !request.has_body() || of.includes_text("application/octet-stream"),
+        None => has_content.then_some("application/octet-stream"),
+        sent => sent,
     };
-    let consumes = |candidate: &&&Candidate| {
-        candidate.conditions.consumes.as_ref().is_none_or(|given| given.types().any(takes))
+    // How precisely a candidate says that it takes this; `None` if it does not. Some clients state a type without content.
+    let precision = |candidate: &Candidate| {
+        let (Some(consumes), Some(sent)) = (&candidate.conditions.consumes, sent) else { return Some(None) };
+        let taking = consumes.types().filter(|of| of.includes_text(sent));
+        let best = taking.map(|of| of.precision()).max();
+        (best.is_some() || !has_content).then_some(best)
     };
-    let fitting: Vec<&Candidate> = open.iter().filter(consumes).copied().collect();
-    let Some(first) = fitting.first() else {
+    let fitting = open.iter().filter_map(|candidate| Some((precision(candidate)?, *candidate)));
+    let mut fitting: Vec<_> = fitting.collect();
+    // Stable, and a type comes before a range that includes it.
+    let order = |(precision, of): &(_, &Candidate)| std::cmp::Reverse((of.conditions.rank(), *precision));
+    fitting.sort_by_key(order);
+    let Some((_, first)) = fitting.first() else {
         let consumed = open.iter().flat_map(|candidate| &candidate.conditions.consumes);
         return Outcome::Refused(Refused::ContentType {
-            takes: listed(consumed.flat_map(GivenTypes::types)),
+            takes: distinct(consumed.flat_map(GivenTypes::types)),
         });
     };
-    if fitting.iter().all(|candidate| candidate.conditions.produces.is_none()) {
+    if fitting.iter().all(|(_, candidate)| candidate.conditions.produces.is_none()) {
         return Outcome::Endpoint(first.endpoint);
     }
-    let format = fitting.iter().find_map(|candidate| candidate.conditions.format.as_deref());
+    let format = fitting.iter().find_map(|(_, candidate)| candidate.conditions.format.as_deref());
     let wanted = Wanted::of(request, format);
-    for alike in fitting.chunk_by(|one, other| one.conditions.rank() == other.conditions.rank()) {
+    for alike in fitting.chunk_by(|one, other| order(one) == order(other)) {
         let offers =
-            alike.iter().flat_map(|candidate| candidate.produces().map(|of| (candidate.endpoint, of)));
+            alike.iter().flat_map(|(_, candidate)| candidate.produces().map(|of| (candidate.endpoint, of)));
         if let Some((endpoint, produced)) = wanted.best(offers) {
             return Outcome::Producing(endpoint, Produces(Arc::clone(produced)));
         }
-        if let Some(any) = alike.iter().find(|candidate| candidate.conditions.produces.is_none()) {
+        if let Some((_, any)) = alike.iter().find(|(_, candidate)| candidate.conditions.produces.is_none()) {
             return Outcome::Endpoint(any.endpoint);
         }
     }
     Outcome::Refused(Refused::Accept {
-        offers: listed(fitting.iter().flat_map(|candidate| candidate.produces())),
+        offers: listed(fitting.iter().flat_map(|(_, candidate)| candidate.produces())),
     })
 }
 
@@ -151,12 +183,12 @@ enum Wanted<'r> {
 impl<'r> Wanted<'r> {
     fn of(request: &'r Request, format: Option<&str>) -> Self {
         let named = format.and_then(|format| {
-            let mut pairs = query::pairs(request.query().unwrap_or_default());
-            pairs.find_map(|(name, value)| (*name == *format.as_bytes()).then_some(value))
+            let mut fields = fields::each(request.query().unwrap_or_default());
+            fields.find_map(|(name, value)| (*name == *format).then_some(value))
         });
         match named {
-            Some(Cow::Borrowed(name)) => Self::Format(String::from_utf8_lossy(name)),
-            Some(Cow::Owned(name)) => Self::Format(String::from_utf8_lossy(&name).into_owned().into()),
+            // What is no text names no format.
+            Some(name) => Self::Format(name.unwrap_or_default()),
             None => Self::Accept(Accept::of(request.headers())),
         }
     }
@@ -181,12 +213,18 @@ fn is_called(of: &MediaType, name: &str) -> bool {
     is_named(of.essence()) || is_named(of.subtype()) || of.suffix().is_some_and(is_named)
 }
 
-fn listed<'m>(types: impl Iterator<Item = &'m Arc<MediaType>>) -> String {
-    let mut all: Vec<&str> = Vec::new();
+/// Each type once.
+fn distinct<'m>(types: impl Iterator<Item = &'m Arc<MediaType>>) -> Vec<Arc<MediaType>> {
+    let mut all: Vec<Arc<MediaType>> = Vec::new();
     for of in types {
-        if !all.contains(&of.as_str()) {
-            all.push(of.as_str());
+        if all.iter().all(|other| other.as_str() != of.as_str()) {
+            all.push(Arc::clone(of));
         }
     }
-    all.join(", ")
+    all
+}
+
+fn listed<'m>(types: impl Iterator<Item = &'m Arc<MediaType>>) -> String {
+    let all = distinct(types);
+    all.iter().map(|of| of.as_str()).collect::<Vec<_>>().join(", ")
 }

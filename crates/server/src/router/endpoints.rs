@@ -1,6 +1,7 @@
 //! The handlers of a router, numbered, each with its name in the log.
 
 use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -10,12 +11,11 @@ use super::{Entry, RouteError, Scope};
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
-use crate::pooled::PoolUse;
 use crate::route_limits::{Gate, RouteLimits};
 
 /// The handlers that have passed the checks so far.
 pub(super) struct Endpoints<'r> {
-    generation: u8,
+    generation: Generation,
     served: Vec<Served>,
     choices: Vec<Choice>,
     pub(super) scopes: &'r [Scope],
@@ -24,16 +24,16 @@ pub(super) struct Endpoints<'r> {
 
 impl<'r> Endpoints<'r> {
     /// None so far. The layers of all routers are checked.
-    pub(super) fn new(scopes: &'r [Scope], generation: u8) -> Result<Self, RouteError> {
+    pub(super) fn new(scopes: &'r [Scope], generation: Generation) -> Result<Self, RouteError> {
         Ok(Self { generation, served: Vec::new(), choices: Vec::new(), scopes, layers: Layers::new(scopes)? })
     }
 
-    /// Adds a handler whose path has this many parameters.
+    /// Adds a handler whose path has these parameters.
     pub(super) fn add(
         &mut self,
         name: RouteName,
         entry: &Entry,
-        params: usize,
+        params: &[Box<str>],
     ) -> Result<EndpointId, RouteError> {
         let within = self.layers.around(entry.scope);
         self.add_within(within, name, entry, params)
@@ -50,11 +50,14 @@ impl<'r> Endpoints<'r> {
         mut within: Vec<UsedLayer>,
         name: RouteName,
         entry: &Entry,
-        params: usize,
+        params: &[Box<str>],
     ) -> Result<EndpointId, RouteError> {
         let HandlerParts { endpoint, needs, layers, limits, pool, .. } = &entry.parts;
-        if params == 0 && needs.takes_params() {
+        if params.is_empty() && needs.takes_params() {
             return Err(RouteError::Parameters { route: name.to_string(), place: entry.place });
+        }
+        if let Some(fault) = needs.unfit(params) {
+            return Err(RouteError::ParametersUnfit { route: name.to_string(), place: entry.place, fault });
         }
         if let Some(type_name) = missing(self.scopes, entry.scope, needs) {
             return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
@@ -95,7 +98,7 @@ impl<'r> Endpoints<'r> {
             return Ok(None);
         }
         // Unlike those of a route, they see no path parameters.
-        let layers = self.layers.add_of_route(within, 0, 0)?.into();
+        let layers = self.layers.add_of_route(within, 0, &[])?.into();
         Ok(Some(self.push(Served::of_router(Serves::Routes, RouteName::server(), 0, layers))))
     }
 
@@ -141,8 +144,8 @@ pub(crate) struct Served {
     pub(crate) gate: Option<Arc<Gate>>,
     /// For the table of routes, such as its conditions.
     pub(super) note: String,
-    /// If its handler runs on one.
-    pub(crate) pool: Option<PoolUse>,
+    /// The name of that on which its handler runs.
+    pub(crate) pool: Option<Arc<str>>,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
 }
@@ -200,28 +203,31 @@ impl fmt::Display for RouteName {
     }
 }
 
-/// A handler's place among all handlers of a [`Table`](super::Table), in the lower 24 bits. Above them the generation of that table, because
-/// requests outlive the routes that have answered them.
+/// A handler's place among all handlers of a [`Table`](super::Table), in the lower half. Above it the generation of that table, because
+/// requests and the bodies of responses outlive the routes that have answered them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EndpointId(u32);
+pub(crate) struct EndpointId(NonZeroU64);
+
+/// Which of the tables that a server has had one after another. Never used twice, so that what is left of an old one is never taken for a new one.
+pub(crate) type Generation = NonZeroU32;
 
 impl EndpointId {
     /// Of a request that no router has matched.
-    pub(crate) const NONE: Self = Self(u32::MAX);
+    pub(crate) const NONE: Self = Self(NonZeroU64::MAX);
 
-    fn new(generation: u8, index: usize) -> Self {
+    fn new(generation: Generation, index: usize) -> Self {
         // Each route is some hundred bytes of a program.
-        Self(u32::from(generation) << INDEX_BITS | index as u32)
+        Self(NonZeroU64::from(generation).saturating_mul(GENERATION) | index as u64)
     }
 
     pub(crate) fn index(self) -> usize {
-        (self.0 & INDEX_MASK) as usize
+        self.0.get() as u32 as usize
     }
 
-    pub(crate) fn generation(self) -> u8 {
-        (self.0 >> INDEX_BITS) as u8
+    pub(crate) fn is_of(self, generation: Generation) -> bool {
+        (self.0.get() >> u32::BITS) as u32 == generation.get()
     }
 }
 
-const INDEX_BITS: u32 = 24;
-const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+/// What the number of a generation is worth.
+const GENERATION: NonZeroU64 = NonZeroU64::new(1 << u32::BITS).expect("it is not 0");

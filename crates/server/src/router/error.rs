@@ -113,6 +113,29 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
+    /// A fallback, or a handler of `CONNECT`, with media types: [`Handler::consumes`](crate::Handler::consumes) and
+    /// [`produces`](crate::Handler::produces) choose among the handlers of a path, and there is none.
+    #[error(
+        "the handler of {route}, given at {handler}, has media types, given at {place}, and no path for which they would \
+         hold{help}",
+        help = Advice("remove them; give it a guard to choose among several")
+    )]
+    MediaTypesWithoutPath {
+        /// What it answers.
+        route: String,
+        /// Where the handler was given.
+        handler: &'static Location<'static>,
+        /// Where the media types were given.
+        place: &'static Location<'static>,
+    },
+    /// A handler of `CONNECT` with a path, which no such request has (RFC 9110 section 9.3.6).
+    #[error("no request reaches CONNECT {path}, given at {place}: CONNECT has no path{help}", help = Advice("write .connect(handler)"))]
+    Connect {
+        /// The path as it was given, with its prefix.
+        path: String,
+        /// Where its handler was given.
+        place: &'static Location<'static>,
+    },
     /// A handler takes a state that its routers do not have.
     #[error(
         "the handler of {route}, given at {place}, takes a State<{type_name}> that was not given{help}",
@@ -136,6 +159,19 @@ pub enum RouteError {
         route: String,
         /// Where the handler was given.
         place: &'static Location<'static>,
+    },
+    /// A handler takes other path parameters than its path has.
+    #[error(
+        "the handler of {route}, given at {place}, does not fit its path: {fault}{help}",
+        help = Advice("take as many as the path has, or a struct with their names")
+    )]
+    ParametersUnfit {
+        /// Method and path.
+        route: String,
+        /// Where the handler was given.
+        place: &'static Location<'static>,
+        /// What does not fit.
+        fault: String,
     },
     /// A limit would refuse each request.
     #[error(
@@ -335,6 +371,9 @@ pub enum PathFault {
     /// A segment behind `{*rest}`, or text beside it.
     #[error("goes on after the parameter that takes the rest")]
     RestNotLast,
+    /// Two parameters of one name, such as one of the prefix of a nested router and one of its routes.
+    #[error("has two parameters of one name")]
+    ParameterTwice,
     /// More than 25 parameters.
     #[error("has more than 25 parameters")]
     TooManyParameters,
@@ -346,6 +385,7 @@ impl PathFault {
             Self::Braces => "a parameter is {name}, or {*name} for the rest; write {{ or }} for a brace",
             Self::TwoInOneSegment => "take the segment as one parameter and split its value",
             Self::RestNotLast => "end the path with it",
+            Self::ParameterTwice => "give one of them another name",
             Self::TooManyParameters => "take the last ones as {*rest}",
         }
     }

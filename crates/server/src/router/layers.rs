@@ -2,7 +2,7 @@
 
 use super::endpoints::missing;
 use super::{RouteError, Scope};
-use crate::layer::GivenLayer;
+use crate::layer::{GivenLayer, LayerFault};
 
 /// The layers that have passed the checks so far.
 pub(super) struct Layers<'r> {
@@ -27,18 +27,18 @@ impl<'r> Layers<'r> {
         let mut layers = Self { scopes, of_scopes: Vec::with_capacity(scopes.len()), all: Vec::new() };
         for (index, scope) in scopes.iter().enumerate() {
             // Not only routes go through them: a 404 has no parameters.
-            let own = layers.add_of_route(&scope.layers, index, 0)?;
+            let own = layers.add_of_route(&scope.layers, index, &[])?;
             layers.of_scopes.push(own);
         }
         Ok(layers)
     }
 
-    /// Adds layers that see the states of this scope, and a path with so many parameters.
+    /// Adds layers that see the states of this scope, and a path with these parameters.
     pub(super) fn add_of_route(
         &mut self,
         layers: &[GivenLayer],
         scope: usize,
-        params: usize,
+        params: &[Box<str>],
     ) -> Result<Vec<UsedLayer>, RouteError> {
         let mut added = Vec::with_capacity(layers.len());
         for layer in layers {
@@ -49,8 +49,14 @@ impl<'r> Layers<'r> {
             if let Some(type_name) = missing(self.scopes, scope, &needs) {
                 return Err(RouteError::LayerState { name, place, type_name });
             }
-            if params == 0 && needs.takes_params() {
+            if params.is_empty() && needs.takes_params() {
                 return Err(RouteError::LayerParameters { name, place });
+            }
+            if let Some(fault) = needs.unfit(params) {
+                let what = format!("does not fit its path: {fault}");
+                let fault =
+                    LayerFault::new(what, "take as many as the path has, or a struct with their names");
+                return Err(RouteError::Layer { name, place, fault });
             }
             added.push(UsedLayer { layer: self.all.len(), scope });
             self.all.push(layer.clone());

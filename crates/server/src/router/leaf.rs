@@ -4,7 +4,7 @@ use anywire_http::Method;
 
 use super::choice::{Candidate, Choice, Otherwise};
 use super::endpoints::{EndpointId, Endpoints, RouteName};
-use super::{Route, RouteError, own};
+use super::{PathFault, Route, RouteError, own};
 use crate::conditions::GivenTypes;
 
 /// All methods of one path.
@@ -21,6 +21,8 @@ pub(super) struct Leaf {
     pub(super) params: Vec<Box<str>>,
     /// A handler takes matrix parameters, which the look-up then ignores.
     pub(super) ignores_matrix: bool,
+    /// Its own path has a `;`, so that it comes before those that ignore matrix parameters.
+    pub(super) has_semicolon: bool,
     /// The fallbacks of nested routers that come before it.
     pub(super) yields_to: Box<[EndpointId]>,
 }
@@ -34,6 +36,11 @@ impl Leaf {
         endpoints: &mut Endpoints<'_>,
     ) -> Result<Self, RouteError> {
         let params = param_names(normal);
+        if (1..params.len()).any(|index| params[..index].contains(&params[index])) {
+            let Route { path, entry, .. } = routes[0];
+            let (path, place, fault) = (path.clone(), entry.place, PathFault::ParameterTwice);
+            return Err(RouteError::Path { path, place, fault });
+        }
         let ignores_matrix = routes.iter().any(|route| route.entry.parts.needs.takes_matrix());
         let mut candidates: Vec<Candidate> = Vec::with_capacity(routes.len());
         for (place, Route { path, method, entry, redirects }) in routes.iter().enumerate() {
@@ -62,7 +69,7 @@ impl Leaf {
                     second: second.entry.place,
                 });
             }
-            let endpoint = endpoints.add(name, entry, params.len())?;
+            let endpoint = endpoints.add(name, entry, &params)?;
             endpoints
                 .note(endpoint, if *redirects { "redirects".to_owned() } else { conditions.to_string() });
             candidates.push(Candidate { method: method.clone(), conditions, endpoint });
@@ -92,9 +99,17 @@ impl Leaf {
         let of_method =
             |(method, endpoint): (Option<Method>, Option<EndpointId>)| Some((method?, endpoint.or(choice)?));
         let methods = direct.into_iter().filter_map(of_method).collect();
-        let yields_to = Box::default();
-        let mut leaf =
-            Self { methods, get: other, other, choice, endpoints: all, params, ignores_matrix, yields_to };
+        let mut leaf = Self {
+            methods,
+            get: other,
+            other,
+            choice,
+            endpoints: all,
+            params,
+            ignores_matrix,
+            has_semicolon: literals(normal).any(|text| text.contains(';')),
+            yields_to: Box::default(),
+        };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }
@@ -136,9 +151,23 @@ pub(super) fn param_names(normal: &str) -> Vec<Box<str>> {
     names
 }
 
+/// The text around the parameters of a path in normal form.
+fn literals(normal: &str) -> impl Iterator<Item = &str> {
+    normal.split('{').enumerate().map(|(index, part)| match index {
+        0 => part,
+        _ => part.split_once('}').map_or("", |(_, text)| text),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn literal_text_stands_around_parameters() {
+        assert_eq!(literals("/a/{b;}-c/{*d}").collect::<Vec<_>>(), ["/a/", "-c/", ""]);
+        assert_eq!(literals("/a").collect::<Vec<_>>(), ["/a"]);
+    }
 
     #[test]
     fn parameters_have_the_names_between_braces() {

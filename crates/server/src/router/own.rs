@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use anywire_http::accept::MediaType;
 use anywire_http::{IntoResponse, Method, Response, StatusCode};
 
 use crate::handler::{Endpoint, endpoint};
 use crate::layers::Problem;
 use crate::request::Request;
+use crate::takes;
 
 /// To a path that no route has.
 pub(super) fn unknown_path() -> Arc<dyn Endpoint> {
@@ -20,7 +22,7 @@ pub(super) fn unknown_path() -> Arc<dyn Endpoint> {
     })
 }
 
-/// To a `CONNECT`. Not even a fallback may answer: a 2xx would promise a tunnel (RFC 9110 section 9.3.6).
+/// To a `CONNECT` that no handler takes.
 pub(super) fn no_tunnel() -> Arc<dyn Endpoint> {
     endpoint(async || (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels"))
 }
@@ -68,9 +70,13 @@ fn to_other_method(method: &Method, allow: &str) -> Response {
 #[derive(Debug, Clone)]
 pub(super) enum Refused {
     /// It has another method than those that would be answered.
-    Method { allow: String },
+    Method {
+        allow: String,
+        /// For a question about the methods: what some of them take.
+        takes: Vec<(Method, Vec<Arc<MediaType>>)>,
+    },
     /// Its content has another media type than those that are taken.
-    ContentType { takes: String },
+    ContentType { takes: Vec<Arc<MediaType>> },
     /// It accepts none of the media types that are offered.
     Accept { offers: String },
 }
@@ -83,20 +89,20 @@ pub(super) fn refused() -> Arc<dyn Endpoint> {
             return (StatusCode::NOT_FOUND, NOTHING).into_response();
         };
         match refused {
-            Refused::Method { allow } => to_other_method(request.method(), &allow),
+            Refused::Method { allow, takes } => {
+                let mut response = to_other_method(request.method(), &allow);
+                for (method, types) in takes {
+                    takes::offer(&mut response.headers, &method, &texts(&types));
+                }
+                response
+            }
             Refused::ContentType { takes } => {
                 let found = request.headers().get("content-type").unwrap_or("of no stated type").to_owned();
-                let message = format!("the content is {found}, this path takes {takes}");
-                let mut response = listing(StatusCode::UNSUPPORTED_MEDIA_TYPE, message, "supported", &takes);
-                // RFC 9110 section 15.5.16, RFC 5789 section 3.1, and Linked Data Platform section 7.1.
-                set(&mut response, "accept", &takes);
-                match *request.method() {
-                    Method::PATCH => set(&mut response, "accept-patch", &takes),
-                    Method::POST => set(&mut response, "accept-post", &takes),
-                    // RFC 10008 section 3.
-                    Method::QUERY => set(&mut response, "accept-query", &takes),
-                    _ => {}
-                }
+                let takes = texts(&takes);
+                let list = takes.join(", ");
+                let message = format!("the content is {found}, this path takes {list}");
+                let mut response = listing(StatusCode::UNSUPPORTED_MEDIA_TYPE, message, "supported", &list);
+                takes::refuse(&mut response.headers, request.method(), &takes);
                 response
             }
             Refused::Accept { offers } => {
@@ -105,6 +111,10 @@ pub(super) fn refused() -> Arc<dyn Endpoint> {
             }
         }
     })
+}
+
+fn texts(types: &[Arc<MediaType>]) -> Vec<&str> {
+    types.iter().map(|of| of.as_str()).collect()
 }
 
 /// A refusal whose problem document has this list as a member.

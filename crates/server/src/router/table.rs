@@ -8,14 +8,14 @@ use anywire_http::{Method, RequestHead, Response};
 use anywire_loops::Pool;
 
 use super::choice::{Choice, Otherwise, Outcome};
-use super::endpoints::{EndpointId, Endpoints, RouteName, Served, Serves};
+use super::endpoints::{EndpointId, Endpoints, Generation, RouteName, Served, Serves};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
 use super::matrix::Bare;
 use super::pools::counts_from_arrival;
 use super::tree::Tree;
-use super::{Route, RouteError, Router, own, path};
+use super::{Route, RouteError, Router, path};
 use crate::contained::drop_each;
 use crate::extract::{StateFactories, States, StatesId};
 use crate::layer::GivenLayer;
@@ -24,11 +24,15 @@ use crate::request::{Params, Request};
 impl Router {
     /// Checks everything and builds the tree.
     pub(crate) fn build(&self) -> Result<Table, RouteError> {
-        self.build_within(&[], 0)
+        self.build_within(&[], Generation::MIN)
     }
 
     /// Checks everything and builds the tree, within the layers of a server, as its table of this generation.
-    pub(crate) fn build_within(&self, around: &[GivenLayer], generation: u8) -> Result<Table, RouteError> {
+    pub(crate) fn build_within(
+        &self,
+        around: &[GivenLayer],
+        generation: Generation,
+    ) -> Result<Table, RouteError> {
         self.check_layers_wrap()?;
         self.scopes.iter().try_for_each(|scope| scope.states.check())?;
         self.prefixes.iter().try_for_each(|(prefix, place)| RouteError::check_path(prefix, place))?;
@@ -55,7 +59,7 @@ impl Router {
         }
         #[cfg(feature = "openapi")]
         self.fill(&pages)?;
-        let no_tunnel = endpoints.add_own(own::no_tunnel(), 0);
+        let tunnel = self.tunnel(&mut endpoints)?;
         let around = endpoints.add_routes(around)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
         let (endpoints, choices, layers) = endpoints.into_parts();
@@ -74,7 +78,7 @@ impl Router {
             choices,
             layers,
             fallbacks,
-            no_tunnel,
+            tunnel,
             around,
             states,
             is_stamped,
@@ -85,7 +89,8 @@ impl Router {
     /// Refuses layers of a router without routes that is a part of another one: they would wrap nothing.
     fn check_layers_wrap(&self) -> Result<(), RouteError> {
         let entries = self.routes.iter().map(|route| &route.entry);
-        let entries = entries.chain(self.fallbacks.iter().map(|fallback| &fallback.entry));
+        let entries =
+            entries.chain(self.fallbacks.iter().map(|fallback| &fallback.entry)).chain(&self.tunnels);
         let mut has_code = vec![false; self.scopes.len()];
         for entry in entries {
             let around = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
@@ -118,7 +123,7 @@ fn by_path<'r>(routes: impl Iterator<Item = &'r Route>) -> Result<Vec<(String, V
 
 /// The routes as they serve.
 pub(crate) struct Table {
-    generation: u8,
+    generation: Generation,
     tree: matchit::Router<usize>,
     /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
@@ -133,7 +138,8 @@ pub(crate) struct Table {
     /// Those of routes, routers and the server, by their number.
     layers: Vec<GivenLayer>,
     fallbacks: Fallbacks,
-    no_tunnel: EndpointId,
+    /// What answers `CONNECT`.
+    tunnel: EndpointId,
     /// All of it within layers of the server, if there are any.
     around: Option<EndpointId>,
     /// Of each router, and the router around it.
@@ -164,14 +170,8 @@ struct Literal {
     leaf: usize,
 }
 
-/// Who answers a request, with which parameters.
-pub(crate) struct Matched {
-    pub(crate) endpoint: EndpointId,
-    pub(crate) params: Params,
-}
-
 impl Table {
-    pub(crate) fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 
@@ -249,134 +249,178 @@ impl Table {
 
     /// Finds who answers a request. Its path is matched as it came, and in its normal form if that may differ. If the server
     /// has layers, they answer.
-    #[inline(never)]
-    pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        head: &RequestHead,
+        names: &[Rc<[Box<str>]>],
+        params: &mut Params,
+    ) -> EndpointId {
         match self.around {
-            Some(endpoint) => Matched { endpoint, params: Params::default() },
-            None => self.search(head, names),
+            Some(endpoint) => endpoint,
+            None => self.search(head, names, params),
         }
     }
 
     /// Finds the route, within the layers of the server.
     #[inline(never)]
-    pub(crate) fn route(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+    pub(crate) fn route(
+        &self,
+        head: &RequestHead,
+        names: &[Rc<[Box<str>]>],
+        params: &mut Params,
+    ) -> EndpointId {
         match self.literal_of(&self.hidden, head) {
-            Some(endpoint) => Matched { endpoint, params: Params::default() },
-            None => self.search(head, names),
+            Some(endpoint) => endpoint,
+            None => self.search(head, names, params),
         }
     }
 
     #[inline]
-    fn search(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+    fn search(&self, head: &RequestHead, names: &[Rc<[Box<str>]>], params: &mut Params) -> EndpointId {
         let path = head.path();
-        if self.has_matrix
-            && let Some(matched) = self.find_without_matrix(head, names)
-        {
-            return matched;
+        if self.has_matrix && path.contains(';') {
+            return self.search_matrix(head, names, params);
         }
-        match self.tree.at(path) {
-            // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that
-            // another route has this text.
-            Ok(found) if found.params.iter().all(|(_, value)| path::is_plain(value)) => {
-                self.matched(*found.value, head, path, || {
-                    if found.params.is_empty() {
-                        return Params::default();
-                    }
-                    let ranges = found.params.iter().map(|(_, value)| range_in(path, value));
-                    // A head is limited to far less than 4 GiB.
-                    let ranges = ranges.map(|range| range.start as u32..range.end as u32).collect();
-                    Params::new(Rc::clone(&names[*found.value]), ranges)
-                })
-            }
-            Err(_) if path::is_plain(path) => self.unknown_path(head, path),
-            _ => self.find_normal(head, names),
+        let Ok(found) = self.tree.at(path) else {
+            return match path::is_plain(path) {
+                true => self.unknown_path(head, path, params),
+                false => self.find_normal(head, names, params),
+            };
+        };
+        let leaf = *found.value;
+        let mut is_plain = true;
+        if !found.params.is_empty() {
+            // One pass: each step of the tree's iterator checks name and value for UTF-8.
+            let ranges = found.params.iter().map(|(_, value)| {
+                is_plain &= path::is_plain(value);
+                let range = range_in(path, value);
+                // A head is limited to far less than 4 GiB.
+                range.start as u32..range.end as u32
+            });
+            params.set(&names[leaf], ranges);
+        }
+        match is_plain {
+            true => self.matched(leaf, head, path, params),
+            // The text between parameters is the route's, and so in normal form. A parameter that is not may hide that another route
+            // has this text.
+            false => self.find_normal(head, names, params),
         }
     }
 
     /// Finds who answers by the normal form of the path. Parameters are those of the path as it came.
     #[cold]
-    fn find_normal(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+    fn find_normal(&self, head: &RequestHead, names: &[Rc<[Box<str>]>], params: &mut Params) -> EndpointId {
         let path = head.path();
         let normal = path::of_request(path);
-        let Ok(found) = self.tree.at(&normal) else { return self.unknown_path(head, &normal) };
-        self.matched(*found.value, head, &normal, || in_original(path, &normal, &found, names))
+        let Ok(found) = self.tree.at(&normal) else { return self.unknown_path(head, &normal, params) };
+        set_in_original(params, path, &normal, &found, names);
+        self.matched(*found.value, head, &normal, params)
     }
 
-    /// Finds a route that takes the matrix parameters of the path, if it has some and no route has them in its own path.
+    /// Finds who answers a path with matrix parameters: a route that has a `;` in its own path, else one that ignores the parameters, else one
+    /// to which a `;` is a character as any other.
     #[cold]
-    fn find_without_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Option<Matched> {
+    fn search_matrix(&self, head: &RequestHead, names: &[Rc<[Box<str>]>], params: &mut Params) -> EndpointId {
+        let path = head.path();
+        let normal = path::of_request(path);
+        let whole = self.tree.at(&normal).ok();
+        let is_own = whole.as_ref().is_some_and(|found| self.leaves[*found.value].has_semicolon);
+        if !is_own && let Some(endpoint) = self.find_without_matrix(head, names, params) {
+            return endpoint;
+        }
+        match whole {
+            // A segment of parameters alone is empty to a route that ignores them.
+            Some(found) if is_own || !self.leaves[*found.value].ignores_matrix => {
+                set_in_original(params, path, &normal, &found, names);
+                self.matched(*found.value, head, &normal, params)
+            }
+            _ => self.unknown_path(head, &normal, params),
+        }
+    }
+
+    /// Finds a route that takes the matrix parameters of the path.
+    fn find_without_matrix(
+        &self,
+        head: &RequestHead,
+        names: &[Rc<[Box<str>]>],
+        params: &mut Params,
+    ) -> Option<EndpointId> {
         let bare = Bare::of(head.path())?;
         let normal = path::of_request(&bare.path);
         let found = self.tree.at(&normal).ok()?;
-        let leaf = &self.leaves[*found.value];
-        if !leaf.ignores_matrix {
+        if !self.leaves[*found.value].ignores_matrix {
             return None;
         }
-        let params = || {
+        params.clear();
+        if !found.params.is_empty() {
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
             let ranges = bare.in_original(path::in_original(&bare.path, ranges));
-            Params::new(Rc::clone(&names[*found.value]), ranges)
-        };
-        let params = if found.params.is_empty() { Params::default() } else { params() };
-        Some(Matched { endpoint: leaf.endpoint(head.method()), params })
+            params.set(&names[*found.value], ranges.into_iter());
+        }
+        Some(self.matched(*found.value, head, &normal, params))
     }
 
     /// What answers at a leaf, unless the path, which is in normal form, is an unknown one of a nested router.
-    fn matched(
-        &self,
-        leaf: usize,
-        head: &RequestHead,
-        normal: &str,
-        params: impl FnOnce() -> Params,
-    ) -> Matched {
+    #[inline]
+    fn matched(&self, leaf: usize, head: &RequestHead, normal: &str, params: &mut Params) -> EndpointId {
         let leaf = &self.leaves[leaf];
         if !leaf.yields_to.is_empty()
             && let Some(fallback) = self.fallbacks.nested(normal)
             && leaf.yields_to.contains(&fallback)
         {
-            return self.unknown_path(head, normal);
+            return self.unknown_path(head, normal, params);
         }
-        Matched { endpoint: leaf.endpoint(head.method()), params: params() }
+        leaf.endpoint(head.method())
     }
 
-    fn unknown_path(&self, head: &RequestHead, normal: &str) -> Matched {
+    fn unknown_path(&self, head: &RequestHead, normal: &str, params: &mut Params) -> EndpointId {
+        params.clear();
         let is_connect = *head.method() == Method::CONNECT;
-        let endpoint = if is_connect { self.no_tunnel } else { self.fallbacks.find(normal) };
-        Matched { endpoint, params: Params::default() }
+        if is_connect { self.tunnel } else { self.fallbacks.find(normal) }
     }
 
-    /// Chooses among endpoints with conditions.
+    /// Chooses among endpoints with conditions. Gives the request to the one that it returns.
     #[cold]
-    pub(crate) fn choose(&self, choice: usize, request: &mut Request, names: &[Rc<[Box<str>]>]) -> Chosen {
+    pub(crate) fn choose(
+        &self,
+        choice: usize,
+        request: &mut Request,
+        names: &[Rc<[Box<str>]>],
+    ) -> EndpointId {
         let choice = &self.choices[choice];
-        match (choice.choose(request), choice.otherwise) {
-            (Outcome::Endpoint(endpoint), _) => Chosen::Same(endpoint),
+        let same = match (choice.choose(request), choice.otherwise) {
+            (Outcome::Endpoint(endpoint), _) => endpoint,
             (Outcome::Producing(endpoint, produces), _) => {
                 request.extensions_mut().insert(produces);
-                Chosen::Same(endpoint)
+                endpoint
             }
             (Outcome::Refused(why), Otherwise::Unknown { refused, .. }) => {
                 request.extensions_mut().insert(why);
-                Chosen::Same(refused)
+                refused
             }
             (Outcome::Nobody, Otherwise::Unknown { leaf, .. }) => {
-                Chosen::Other(self.beside_leaf(request.head(), &self.leaves[leaf]))
+                let leaf = &self.leaves[leaf];
+                return request.find_route(|head, params| self.beside_leaf(head, leaf, params));
             }
             (_, Otherwise::Outer { fallback, outer }) => {
-                Chosen::Other(self.beside_fallback(request.head(), fallback, outer, names))
+                return request
+                    .find_route(|head, params| self.beside_fallback(head, fallback, outer, names, params));
             }
-        }
+        };
+        request.set_endpoint(same);
+        same
     }
 
     /// Finds who answers a path whose leaf lets a request not in. The fallbacks before which the leaf stands back have not either.
-    fn beside_leaf(&self, head: &RequestHead, leaf: &Leaf) -> Matched {
-        let mut matched = self.unknown_path(head, &path::of_request(head.path()));
-        while leaf.yields_to.contains(&matched.endpoint)
-            && let Some(outer) = self.outer(matched.endpoint)
+    fn beside_leaf(&self, head: &RequestHead, leaf: &Leaf, params: &mut Params) -> EndpointId {
+        let mut endpoint = self.unknown_path(head, &path::of_request(head.path()), params);
+        while leaf.yields_to.contains(&endpoint)
+            && let Some(outer) = self.outer(endpoint)
         {
-            matched.endpoint = outer;
+            endpoint = outer;
         }
-        matched
+        endpoint
     }
 
     /// Finds who answers an unknown path of a nested router whose fallbacks let a request not in: the leaf that has stood back, or the
@@ -387,17 +431,19 @@ impl Table {
         fallback: EndpointId,
         outer: EndpointId,
         names: &[Rc<[Box<str>]>],
-    ) -> Matched {
+        params: &mut Params,
+    ) -> EndpointId {
         let normal = path::of_request(head.path());
         if let Ok(found) = self.tree.at(&normal)
             && let leaf = &self.leaves[*found.value]
             && leaf.yields_to.contains(&fallback)
             && !leaf.yields_to.contains(&outer)
         {
-            let params = in_original(head.path(), &normal, &found, names);
-            return Matched { endpoint: leaf.endpoint(head.method()), params };
+            set_in_original(params, head.path(), &normal, &found, names);
+            return leaf.endpoint(head.method());
         }
-        Matched { endpoint: outer, params: Params::default() }
+        params.clear();
+        outer
     }
 
     /// The fallback around one with conditions.
@@ -417,26 +463,19 @@ impl Table {
     }
 }
 
-/// What a choice comes to.
-pub(crate) enum Chosen {
-    /// An endpoint of the same path.
-    Same(EndpointId),
-    /// One of another path.
-    Other(Matched),
-}
-
-/// The parameters that were found in the normal form of a path, in the path as it came.
-fn in_original(
+/// Sets the parameters that were found in the normal form of a path, as they stand in the path as it came.
+fn set_in_original(
+    params: &mut Params,
     path: &str,
     normal: &str,
     found: &matchit::Match<'_, '_, &usize>,
     names: &[Rc<[Box<str>]>],
-) -> Params {
-    if found.params.is_empty() {
-        return Params::default();
+) {
+    params.clear();
+    if !found.params.is_empty() {
+        let ranges = found.params.iter().map(|(_, value)| range_in(normal, value));
+        params.set(&names[*found.value], path::in_original(path, ranges).into_iter());
     }
-    let ranges = found.params.iter().map(|(_, value)| range_in(normal, value));
-    Params::new(Rc::clone(&names[*found.value]), path::in_original(path, ranges))
 }
 
 /// The range of `part` in `whole`, of which it is a slice.
@@ -457,7 +496,7 @@ mod tests {
     /// The route that answers; `None` for the router itself.
     fn find(table: &Table, method: Method, target: &str) -> Option<String> {
         let head = RequestHead::new(method, target).expect("a target");
-        let endpoint = table.find(&head, &table.param_names()).endpoint;
+        let endpoint = table.find(&head, &table.param_names(), &mut Params::default());
         if let Some(literal) = table.find_literal(&head) {
             assert_eq!(endpoint, literal, "{target}");
         }

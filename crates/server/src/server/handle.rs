@@ -25,6 +25,7 @@ pub struct ServerHandle {
     owns_loops: bool,
     listeners: Vec<ListenerHandle>,
     shutdown_deadline: Duration,
+    routes: RouterHandle,
     signals: Option<Signals>,
     has_ended: bool,
 }
@@ -45,8 +46,10 @@ impl ServerHandle {
         owns_loops: bool,
         listeners: Vec<ListenerHandle>,
         shutdown_deadline: Duration,
+        routes: RouterHandle,
     ) -> Self {
-        Self { services, loops, owns_loops, listeners, shutdown_deadline, signals: None, has_ended: false }
+        let (signals, has_ended) = (None, false);
+        Self { services, loops, owns_loops, listeners, shutdown_deadline, routes, signals, has_ended }
     }
 
     /// Where it listens, with the ports that the system chose.
@@ -71,7 +74,7 @@ impl ServerHandle {
 
     /// Its routes, to be replaced while it runs.
     pub fn router(&self) -> RouterHandle {
-        RouterHandle::new(&self.services, &self.loops)
+        self.routes.clone()
     }
 
     /// Its counters, summed over all loops and addresses.

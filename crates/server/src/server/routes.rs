@@ -1,25 +1,58 @@
-//! Other routes for a server that runs.
+//! Other routes for a server, before it runs or while it does.
 
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 
-use anywire_loops::{self as loops, Loops, Task};
+use anywire_advice::Advice;
+use anywire_loops::{self as loops, Loops, Task, TaskError};
 
 use super::services::Services;
 use crate::router::{RouteError, Router};
 
-/// The routes of a server that runs, to be replaced: what [`ServerHandle::router`](super::ServerHandle::router) returns. It keeps
-/// nothing running.
+/// The routes of a server, to be replaced: what [`ServerHandle::router`](super::ServerHandle::router) and
+/// [`Server::router`](super::Server::router) return. It keeps nothing running.
 #[derive(Clone)]
 pub struct RouterHandle {
-    services: Weak<Services>,
-    loops: Loops,
+    target: Arc<Mutex<Target>>,
+}
+
+/// Whose routes they are.
+enum Target {
+    /// Those of a server that does not run yet, and will have these if there are any.
+    Waiting(Option<Router>),
+    Running {
+        services: Weak<Services>,
+        loops: Loops,
+    },
+}
+
+impl Default for RouterHandle {
+    fn default() -> Self {
+        Self { target: Arc::new(Mutex::new(Target::Waiting(None))) }
+    }
 }
 
 impl RouterHandle {
-    pub(super) fn new(services: &Arc<Services>, loops: &Loops) -> Self {
-        Self { services: Arc::downgrade(services), loops: loops.clone() }
+    /// The routes that were replaced before the start.
+    pub(super) fn take(&self) -> Option<Router> {
+        match &mut *self.lock() {
+            Target::Waiting(router) => router.take(),
+            Target::Running { .. } => None,
+        }
+    }
+
+    /// From now on they are those of this server. Returns those that were replaced meanwhile.
+    pub(super) fn run(&self, services: &Arc<Services>, loops: &Loops) -> Option<Router> {
+        let running = Target::Running { services: Arc::downgrade(services), loops: loops.clone() };
+        match std::mem::replace(&mut *self.lock(), running) {
+            Target::Waiting(router) => router,
+            Target::Running { .. } => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Target> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts another router in the place of the one that serves, within the same layers of the server.
@@ -28,27 +61,34 @@ impl RouterHandle {
     /// under way keeps the routes that it was found by, and their limits. On each loop the states of the old router, and what its layers
     /// have there, are dropped when its last handler has answered. Connections stay open, and those that have left HTTP, too.
     ///
-    /// Of several calls at once the last one holds. After the end of the server it does nothing.
+    /// Of several calls at once the last one holds. Before the start of the server, it starts with these routes. After its end this does
+    /// nothing.
     ///
     /// ```
     /// use anywire_server::{Router, Server};
     ///
     /// let server = Server::new(Router::new().get("/", async || "closed")).loops(1).listen("tcp:127.0.0.1:0").start()?;
     /// let routes = server.router();
-    /// routes.replace(Router::new().get("/", async || "open"))?.wait();
-    /// # Ok::<(), anywire_server::ServerError>(())
+    /// routes.replace(Router::new().get("/", async || "open"))?.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// Mistakes of the new routes, as from [`Server::start`](super::Server::start). The old ones go on then.
-    // By value as a server takes it: it is used up.
-    #[expect(clippy::needless_pass_by_value, reason = "a router serves once")]
     pub fn replace(&self, router: Router) -> Result<Replacing, RouteError> {
-        let tasks = match self.services.upgrade() {
-            Some(services) => services.replace(&router, &self.loops)?,
-            None => Vec::new(),
+        let mut target = self.lock();
+        let (services, loops) = match &mut *target {
+            Target::Running { services, loops } => (services.upgrade(), loops.clone()),
+            Target::Waiting(next) => {
+                router.build()?;
+                *next = Some(router);
+                return Ok(Replacing::new(Vec::new()));
+            }
         };
-        Ok(Replacing(tasks))
+        // Without the lock: this may run destructors of handlers.
+        drop(target);
+        let tasks = services.map(|services| services.replace(&router, &loops)).transpose()?;
+        Ok(Replacing::new(tasks.unwrap_or_default()))
     }
 }
 
@@ -60,24 +100,53 @@ impl std::fmt::Debug for RouterHandle {
 
 /// Routes on their way to all loops: await it on any runtime, or [wait](Self::wait) for it. Dropped, it goes on alone.
 #[must_use = "loops change over in the background; `.await` or `.wait()` for the last one"]
-pub struct Replacing(Vec<Task<()>>);
+pub struct Replacing {
+    tasks: Vec<Task<()>>,
+    failed: Option<ReplaceError>,
+}
+
+/// Loops that go on with the old routes, because they could not take the new ones over. The others have them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[error(
+    "replacing routes: {loops} of the loops keep the old ones, because a state of the new ones panicked as it was cloned \
+     there: {panic}{help}",
+    help = Advice("replace them again by routes whose states can be cloned")
+)]
+pub struct ReplaceError {
+    /// How many there are.
+    pub loops: usize,
+    /// What the last panic said.
+    pub panic: String,
+}
 
 impl Replacing {
+    pub(crate) fn new(tasks: Vec<Task<()>>) -> Self {
+        Self { tasks, failed: None }
+    }
+
     /// Blocks until each loop has changed over. Not to be called on a loop.
-    pub fn wait(self) {
-        loops::block_on(self);
+    ///
+    /// # Errors
+    /// [`ReplaceError`] if some could not.
+    pub fn wait(self) -> Result<(), ReplaceError> {
+        loops::block_on(self)
     }
 }
 
 impl Future for Replacing {
-    type Output = ();
+    type Output = Result<(), ReplaceError>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some(task) = self.0.last_mut() {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        while let Some(task) = self.tasks.last_mut() {
+            let changed = ready!(Pin::new(task).poll(cx));
+            self.tasks.pop();
             // A loop that has ended serves nothing.
-            let _ = ready!(Pin::new(task).poll(cx));
-            self.0.pop();
+            if let Err(TaskError::Panicked(panic)) = changed {
+                let loops = self.failed.as_ref().map_or(1, |failed| failed.loops + 1);
+                self.failed = Some(ReplaceError { loops, panic });
+            }
         }
-        Poll::Ready(())
+        Poll::Ready(self.failed.take().map_or(Ok(()), Err))
     }
 }

@@ -8,8 +8,8 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use anywire_http::body::{BoxError, Sender};
@@ -27,7 +27,8 @@ use crate::counters::{Counters, Live};
 use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 use crate::respond::FAILED;
-use crate::router::{RouteError, Router, Table, run};
+use crate::router::{Generation, RouteError, Router, Table, run};
+use crate::server::Replacing;
 use crate::upgrade::Continuation;
 
 /// A router as a service of the tower crates: what [`Router::into_service`] makes. All clones are one.
@@ -39,7 +40,8 @@ pub struct RouterService {
 struct Shared {
     /// Where a loop finds its routes.
     id: u64,
-    table: Arc<Table>,
+    table: Mutex<Arc<Table>>,
+    pools: Vec<Pool>,
     /// One a loop.
     counters: Box<[Arc<Live>]>,
     loops: Loops,
@@ -82,12 +84,11 @@ impl Router {
     /// # Errors
     /// Mistakes of the routes, as from [`Server::start`](crate::Server::start).
     pub fn into_service_with(self, loops: &Loops, pools: &[Pool]) -> Result<RouterService, RouteError> {
-        let mut table = self.build()?;
-        table.check_pools(&pools.iter().map(Pool::name).collect::<Vec<_>>())?;
-        table.set_pools(pools);
+        let table = table_on(&self, Generation::MIN, pools)?;
         let shared = Shared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            table: Arc::new(table),
+            table: Mutex::new(Arc::new(table)),
+            pools: pools.to_vec(),
             counters: (0..loops.len()).map(|_| Arc::default()).collect(),
             loops: loops.clone(),
         };
@@ -95,7 +96,34 @@ impl Router {
     }
 }
 
+/// Checks the routes for these pools.
+fn table_on(router: &Router, generation: Generation, pools: &[Pool]) -> Result<Table, RouteError> {
+    let mut table = router.build_within(&[], generation)?;
+    table.check_pools(&pools.iter().map(Pool::name).collect::<Vec<_>>())?;
+    table.set_pools(pools);
+    Ok(table)
+}
+
 impl RouterService {
+    /// Puts another router in the place of this one, as [`RouterHandle::replace`](crate::RouterHandle::replace) does, in all clones.
+    ///
+    /// # Errors
+    /// Mistakes of the new routes, as from [`Router::into_service`]. The old ones go on then.
+    // By value as a service takes it: it is used up.
+    #[expect(clippy::needless_pass_by_value, reason = "a router serves once")]
+    pub fn replace(&self, router: Router) -> Result<Replacing, RouteError> {
+        let shared = &self.shared;
+        let mut table = shared.lock();
+        let next = table_on(&router, table.generation().saturating_add(1), &shared.pools)?;
+        let old = std::mem::replace(&mut *table, Arc::new(next));
+        drop(table);
+        // Without the lock: this may run destructors of handlers.
+        drop(old);
+        let replace = |shared: Arc<Shared>| move || async move { shared.replace_here() };
+        let tasks = shared.loops.iter().map(|handle| handle.spawn_always(replace(Arc::clone(shared))));
+        Ok(Replacing::new(tasks.collect()))
+    }
+
     /// What the handlers have counted, summed over the loops. What belongs to connections is with the server around it.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
@@ -197,8 +225,25 @@ impl Shared {
         // Not within the borrow: states are the code of others.
         let index = loops::current().map_or(0, |handle| handle.id().index());
         let counters = Arc::clone(&self.counters[index]);
-        let dispatch = Dispatch::new(Arc::clone(&self.table), &Limits::default(), counters);
+        let table = Arc::clone(&self.lock());
+        let dispatch = Dispatch::new(table, &Limits::default(), counters);
         Rc::clone(all.0.borrow_mut().entry(self.id).or_insert_with(|| Rc::new(dispatch)))
+    }
+
+    /// Puts the routes of now in the place of those of this loop, if it has some.
+    fn replace_here(&self) {
+        let all = loops::local(Served::default);
+        let Some(old) = all.0.borrow().get(&self.id).cloned() else { return };
+        let table = Arc::clone(&self.lock());
+        // Another call may have been first.
+        if old.generation() != table.generation() {
+            let next = Rc::new(old.replaced_by(table, &Limits::default()));
+            all.0.borrow_mut().insert(self.id, next);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Table>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,9 +10,10 @@ use std::time::Duration;
 use anywire_http::{Body, BodyError, Headers, Method, Response, StatusCode};
 use anywire_loops::{Loops, block_on};
 use anywire_server::tower::RouterService;
-use anywire_server::{Path, Request, Router, Server, State, Upgrade};
+use anywire_server::{Blocking, Path, Request, RouteError, Router, Server, State, Upgrade};
 use anywire_wire::Address;
 use bytes::Bytes;
+use tokio::sync::Notify;
 use tower_service::Service;
 
 use crate::support::h2::H2;
@@ -279,4 +280,37 @@ fn a_future_that_leaves_its_loop_under_way_is_a_500() {
     let [response] = begins.wait().expect("no panic");
     let Ok(response) = block_on(response);
     assert_eq!(response.status(), 500);
+}
+
+#[test]
+fn its_routes_are_replaced_under_way() {
+    let (began, begun) = channel();
+    let go = Arc::new(Notify::new());
+    let waits = {
+        let go = Arc::clone(&go);
+        async move || {
+            let _ = began.send(());
+            go.notified().await;
+            "old"
+        }
+    };
+    let loops = loops();
+    let service = Router::new().get("/", waits).into_service(&loops).expect("routes are right");
+    let waiting = {
+        let service = service.clone();
+        thread::spawn(move || text(call(&service, get("/"))))
+    };
+    begun.next();
+    let new = Router::new().get("/", async || "new");
+    service.replace(new).expect("routes are right").wait().expect("all loops");
+    assert_eq!(text(call(&service, get("/"))), "new");
+    let twice = Router::new().get("/", async || "").get("/", async || "");
+    assert!(matches!(service.replace(twice), Err(RouteError::Twice { .. })));
+    assert!(matches!(
+        service.replace(Router::new().get("/", (|| "").on_pool("cpu"))),
+        Err(RouteError::Pool { .. })
+    ));
+    go.notify_one();
+    assert_eq!(waiting.join().expect("no panic"), "old");
+    assert_eq!(text(call(&service, get("/"))), "new");
 }

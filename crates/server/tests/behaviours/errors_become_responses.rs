@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::DecodeError;
-use anywire_http::{Body, BodyError, StatusCode};
+use anywire_http::{Body, BodyError, Method, StatusCode};
 use anywire_server::{Error, Json, Query, Rejection, Router};
 use bytes::Bytes;
 use futures_core::Stream;
@@ -23,6 +23,8 @@ fn served() -> crate::support::Served {
     crate::support::serve(
         Router::new()
             .get("/io", async || -> Result<String, Error> { Ok(std::fs::read_to_string("/nowhere/at/all")?) })
+            .get("/boxed", async || -> Result<String, Error> { Ok(boxed()?) })
+            .get("/text", async || -> Result<String, Error> { Err("the stock is locked")? })
             .get("/gone", async || Err::<(), _>(Error::new(StatusCode::GONE, "it is gone")))
             .get("/page", async |Query(paging): Query<Paging>| paging.page.to_string())
             .post("/orders", async |Json(order): Json<Order>| (StatusCode::CREATED, Json(order))),
@@ -48,6 +50,23 @@ fn an_error_of_the_system_is_not_shown() {
     assert_eq!(answer.text(), "the server failed to answer this request");
 }
 
+/// As `anyhow::Error`, it is none itself.
+fn boxed() -> Result<String, Box<dyn std::error::Error>> {
+    Ok(std::fs::read_to_string("/nowhere/at/all")?)
+}
+
+#[test]
+fn what_can_become_an_error_is_one() {
+    for path in ["/boxed", "/text"] {
+        let reply = served().alike(&format!("GET {path}"), &[], "");
+        assert_eq!((reply.status, &*reply.text), (500, "the server failed to answer this request"));
+    }
+    let error = Error::from(boxed().expect_err("there is no such file"));
+    assert!(error.cause().expect("that of the box").is::<std::io::Error>());
+    let busy = Error::new(StatusCode::SERVICE_UNAVAILABLE, "busy").caused_by("the stock is locked");
+    assert_eq!(busy.cause().expect("a text").to_string(), "the stock is locked");
+}
+
 #[test]
 fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
     for (status, error) in [
@@ -62,7 +81,11 @@ fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
     let large = Error::from(BodyError::TooLarge { limit_bytes: 1 });
     assert_eq!(large.message(), "reading a body: it is larger than 1 bytes; send less");
     // As of a handler that takes a `Result` and passes what is wrong on by `?`.
-    let rejection = Rejection::ContentType { found: "text/plain".to_owned(), expected: "application/json" };
+    let rejection = Rejection::ContentType {
+        found: "text/plain".to_owned(),
+        expected: "application/json",
+        method: Method::POST,
+    };
     let passed_on = Error::from(rejection);
     assert_eq!(passed_on.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
     assert!(passed_on.message().contains("text/plain"), "{}", passed_on.message());

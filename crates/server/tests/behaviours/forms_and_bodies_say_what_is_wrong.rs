@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use anywire_server::codec::Decoded;
 use anywire_server::{Cookies, Form, Json, Limits, Query, Router};
 
 use crate::support::{Scene, Served};
@@ -151,20 +152,23 @@ fn json_nests_only_so_deep() {
 fn a_body_of_another_type_or_character_set_is_not_read() {
     let served = served();
     let json = |kind: &str| post(&served, "/json", kind, br#"{"orders":[]}"#);
-    for kind in ["application/json", "application/json;charset=\"utf-8\"", "application/vnd.shop+json"] {
+    for kind in [
+        "application/json",
+        "application/json;charset=\"utf-8\"",
+        "application/vnd.shop+json",
+        // JSON has no such parameter, and it has no effect (RFC 8259 section 11).
+        "application/json; charset=utf-16",
+    ] {
         assert_eq!(json(kind).0, 200, "{kind}");
     }
-    for kind in [
-        "text/json",
-        "application/json2",
-        "application/json; charset=utf-16",
-        "application/json\r\ncontent-type: text/plain",
-    ] {
+    let utf_16: Vec<u8> = r#"{"orders":[]}"#.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    assert_eq!(post(&served, "/json", "application/json; charset=utf-16", &utf_16).0, 400);
+    for kind in ["text/json", "application/json2", "application/json\r\ncontent-type: text/plain"] {
         assert_eq!(json(kind).0, 415, "{kind}");
     }
-    assert_eq!(json("application/json; charset=utf-16").1, "the character set is \"utf-16\", expected utf-8");
     assert_eq!(post(&served, "/text", "text/plain; charset=utf-8", b"hi"), (200, "hi".into()));
-    assert_eq!(post(&served, "/text", "text/plain; charset=latin1", b"hi").0, 415);
+    let refused = (415, "the character set is \"latin1\", expected utf-8".into());
+    assert_eq!(post(&served, "/text", "text/plain; charset=latin1", b"hi"), refused);
 }
 
 #[test]
@@ -176,4 +180,39 @@ fn cookies_are_read_from_all_fields() {
     assert_eq!(get(&served, "/cookies", "cookie: a=1; b=2; c=3; d=4\r\n"), many);
     assert_eq!(get(&served, "/maybe-cookies", ""), (200, "false".into()));
     assert_eq!(get(&served, "/maybe-cookies", "cookie: \r\n"), (200, "true".into()));
+}
+
+#[test]
+fn a_name_that_is_none_has_no_name() {
+    let served = served();
+    for (body, expected) in [
+        ("{", "the JSON body does not fit: EOF while parsing an object at line 1 column 1"),
+        ("{'orders': []}", "the JSON body does not fit: key must be a string at line 1 column 2"),
+        (
+            "{\"orders\": [{]}",
+            "orders[0] in the JSON body does not fit: key must be a string at line 1 column 14",
+        ),
+    ] {
+        assert_eq!(post(&served, "/json", "application/json", body.as_bytes()), (400, expected.to_owned()));
+    }
+}
+
+#[test]
+fn json_nests_as_deep_as_its_limit_says() {
+    let any = async |Json(any): Json<serde_json::Value>| any.to_string();
+    let decoded = async |Decoded(any): Decoded<serde_json::Value>| any.to_string();
+    let router = Router::new().post("/any", any).post("/decoded", decoded);
+    let served = Scene::tcp().serve_with(router, Limits { json_depth: 3, ..Limits::default() });
+    for path in ["/any", "/decoded"] {
+        let ask = |body: &str| post(&served, path, "application/json", body.as_bytes());
+        for body in [r#"{"a":[1,2]}"#, "[[],[],{}]", r#"["[[[[","\\\"[[[",{"{{{{":"\\\\"}]"#] {
+            assert_eq!(ask(body).0, 200, "{body}");
+        }
+        let refused = (400, "the JSON body nests 3 deep; send it in more parts".to_owned());
+        for body in ["[[[]]]", r#"{"a":[{}]}"#, "[[[", r#"["\\\\",[[1]]]"#] {
+            assert_eq!(ask(body), refused, "{body}");
+        }
+        assert_eq!(ask("]]]]").0, 400);
+    }
+    assert_eq!(served.running.counters().refused, 10);
 }

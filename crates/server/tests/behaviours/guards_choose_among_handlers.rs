@@ -2,6 +2,7 @@
 
 use anywire_http::{Method, Request, Response, StatusCode};
 use anywire_loops::block_on;
+use anywire_server::codec::{Format, Negotiated};
 use anywire_server::guards::{header, host, of, param_matches, query};
 use anywire_server::{Handler, IntoResponse, MatchedPath, Next, Parts, Path, Router, Server};
 
@@ -224,6 +225,25 @@ fn caches_learn_of_fields_that_decide() {
     assert_eq!(vary(Request::get("/").header("x-version", "2")).as_deref(), Some("x-version"));
     assert_eq!(vary(Request::get("/")).as_deref(), Some("x-version"));
     assert_eq!(vary(Request::get("/q?a")), None, "a query is a part of the URL");
+}
+
+#[test]
+fn each_field_is_said_once() {
+    let said = |vary: &'static str| async move |format: Format| ([("vary", vary)], Negotiated(1, format));
+    let of = |vary| {
+        let json = said(vary).produces("application/json").when(header("x-version"));
+        let response =
+            block_on(Router::new().get("/", json).call(Request::get("/").header("x-version", "1")));
+        let all = response.headers.get_all("vary").map(|value| String::from_utf8_lossy(value).into_owned());
+        all.collect::<Vec<_>>()
+    };
+    assert_eq!(of("origin"), ["origin", "accept, x-version"]);
+    assert_eq!(of("Origin, X-Version, Accept"), ["Origin, X-Version, Accept"]);
+    assert_eq!(of("*"), ["*"]);
+    let negotiated = async |format: Format| Negotiated(1, format);
+    let router = Router::new().get("/", negotiated.produces("application/json"));
+    let response = block_on(router.call(Request::get("/")));
+    assert_eq!(response.headers.get_all("vary").collect::<Vec<_>>(), [b"accept"]);
 }
 
 #[test]

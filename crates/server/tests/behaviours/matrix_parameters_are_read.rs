@@ -82,3 +82,50 @@ fn other_routes_have_them_in_their_segments() {
     assert_eq!(get("/plain;a/7"), (404, "nothing is here".to_owned()));
     assert_eq!(get("/cars%3Bcolour=red"), (200, "other cars;colour=red".to_owned()));
 }
+
+#[test]
+fn a_route_with_a_semicolon_of_its_own_comes_first() {
+    let matrix = async |Path(id): Path<String>, Matrix(all): Matrix<Vec<(String, String)>>| {
+        format!("matrix {id} {}", all.len())
+    };
+    let own = async |Path(id): Path<String>| format!("own {id}");
+    // More literals than are compared before the tree is searched.
+    let router =
+        (0..20).fold(Router::new(), |router, index| router.get(&format!("/literal/{index}"), async || ""));
+    let router = router
+        .get("/{id}", matrix)
+        .get("/a;b", async || "literal")
+        .get("/x/{id}", matrix)
+        .get("/x;y/{id}", own)
+        .get("/v-{id};z", own);
+    let get = |target: &str| {
+        let mut response = block_on(router.call(Request::get(target)));
+        (response.status.as_u16(), block_on(response.body.text(1000)).expect("a whole body"))
+    };
+    for (target, expected) in [
+        ("/a;b", "literal"),
+        ("/%61;%62", "literal"),
+        ("/a;c", "matrix a 1"),
+        ("/x;y/1", "own 1"),
+        ("/x;z/1;y", "matrix 1 2"),
+        ("/v-1;z", "own 1"),
+    ] {
+        assert_eq!(get(target), (200, expected.to_owned()), "{target}");
+    }
+    // A segment of parameters alone is empty.
+    assert_eq!(get("/;a=1").0, 404);
+    assert_eq!(get("/x/;a=1").0, 404);
+}
+
+#[test]
+fn the_fallback_of_a_nested_router_comes_before_a_variable_in_place_of_its_prefix() {
+    let nested = Router::new().get("/known", async || "known").fallback(async || "fallback");
+    let any = async |Path(_): Path<(String, String)>, _: Matrix<Vec<(String, String)>>| "any";
+    let router = Router::new().nest("/nested", nested).get("/{a}/{b}", any);
+    let get = |target: &str| {
+        let mut response = block_on(router.call(Request::get(target)));
+        block_on(response.body.text(1000)).expect("a whole body")
+    };
+    assert_eq!((get("/nested/unknown"), get("/nested/unknown;a=1")), ("fallback".into(), "fallback".into()));
+    assert_eq!(get("/other/unknown;a=1"), "any");
+}

@@ -176,3 +176,53 @@ fn types_are_negotiated_over_every_wire() {
     let chunked = "POST /orders HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n\r\n";
     assert_eq!(served.ask(chunked).status, 415);
 }
+
+#[test]
+fn the_type_that_says_most_of_the_content_comes_first() {
+    let router = Router::new()
+        .post("/", says("all").consumes("*/*"))
+        .post("/", says("text").consumes("text/*"))
+        .post("/", says("plain").consumes(["image/png", "text/plain"]))
+        .post("/", says("german").consumes("text/plain; lang=de"))
+        .post("/", says("suffix").consumes("application/*+json"))
+        .post("/", says("json").consumes("application/json"))
+        .post("/offers", says("one").consumes("text/plain").produces("text/html"))
+        .post("/offers", says("many").consumes("text/*").produces("text/css"));
+    let post = |target: &str, of: &str, accept: &str| {
+        let request = Request::post(target).header("content-type", of).header("accept", accept);
+        ask(&router, request.body("x")).body
+    };
+    for (of, expected) in [
+        ("text/html", "text"),
+        ("text/plain", "plain"),
+        ("text/plain;lang=de", "german"),
+        ("text/plain;lang=en", "plain"),
+        ("application/json", "json"),
+        ("application/a+json", "suffix"),
+        ("image/png", "plain"),
+        ("image/gif", "all"),
+    ] {
+        assert_eq!(post("/", of, "*/*"), expected, "{of}");
+    }
+    assert_eq!(post("/offers", "text/plain", "text/css, text/html"), "one");
+    assert_eq!(post("/offers", "text/plain", "text/css"), "many");
+}
+
+#[test]
+fn a_type_without_content_refuses_nobody() {
+    let router = Router::new()
+        .post("/", says("json").consumes("application/json"))
+        .post("/", says("text").consumes("text/plain"))
+        .get("/", says("get").consumes("text/plain"))
+        .query("/", says("query").consumes("text/plain"));
+    let send = |method: Method, of: &str| {
+        let answer = ask(&router, Request::new(method, "/").header("content-type", of));
+        (answer.status, answer.body)
+    };
+    assert_eq!(send(Method::GET, "application/json"), (200, "get".to_owned()));
+    assert_eq!(send(Method::POST, "image/png"), (200, "json".to_owned()));
+    // It still chooses.
+    assert_eq!(send(Method::POST, "text/plain"), (200, "text".to_owned()));
+    // A query has content, of no bytes if need be.
+    assert_eq!(send(Method::QUERY, "application/json").0, 415);
+}

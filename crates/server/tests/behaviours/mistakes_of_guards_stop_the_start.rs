@@ -99,3 +99,36 @@ fn media_types_that_are_none() {
     assert_eq!(fault(&Router::new().get("/", nothing.produces([""; 0]))), MediaTypeFault::None);
     assert_eq!(fault(&Router::new().get("/", nothing).consumes([""; 0])), MediaTypeFault::None);
 }
+
+#[test]
+fn media_types_without_a_path() {
+    for handler in [nothing.consumes("a/b"), nothing.produces("a/b")] {
+        let fallback = line!() + 1;
+        let error = refused(&Router::new().nest("/a", Router::new().fallback(handler)));
+        let RouteError::MediaTypesWithoutPath { route, handler, place } = &error else { panic!("{error}") };
+        assert_eq!((route.as_str(), handler.line()), ("* /a/(the fallback)", fallback));
+        assert_eq!(place.line(), fallback - 2);
+    }
+    let tunnel = refused(&Router::new().connect(nothing.consumes("a/b")));
+    assert!(
+        matches!(&tunnel, RouteError::MediaTypesWithoutPath { route, .. } if route == "CONNECT *"),
+        "{tunnel}"
+    );
+    // Those of a router are for its routes.
+    let router = Router::new().get("/a", nothing).fallback(nothing).produces("text/plain").consumes("a/b");
+    assert!(router.describe().is_ok());
+}
+
+#[test]
+fn values_that_no_field_has() {
+    for value in ["2 ", "\t2", "a\r\nb", "\0", "\u{7f}"] {
+        let line = line!() + 1;
+        let error = refused(&Router::new().get("/a", nothing.when(header("x-version").equals(value))));
+        let RouteError::Guard { fault, place, .. } = &error else { panic!("{error}") };
+        assert_eq!((fault, place.line()), (&GuardFault::Value, line), "{value:?}");
+    }
+    for value in ["", "2", "a b", "a\tb", "\u{e4}"] {
+        let router = Router::new().get("/a", nothing.when(header("x-version").equals(value)));
+        assert!(router.describe().is_ok(), "{value:?}");
+    }
+}

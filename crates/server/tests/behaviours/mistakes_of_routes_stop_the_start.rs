@@ -2,8 +2,8 @@
 
 use anywire_http::Method;
 use anywire_server::{
-    FromRequest, Needs, OptionalFromRequest, Path, PathFault, Rejection, Request, RouteError, Router, Server,
-    ServerError, State,
+    FromRequest, Handler, Needs, Next, OptionalFromRequest, Path, PathFault, Rejection, Request, Response,
+    RouteError, Router, Server, ServerError, State,
 };
 use bytes::Bytes;
 
@@ -274,4 +274,54 @@ fn a_path_with_a_query() {
     }
     let error = refused(Router::new().nest("/x?", Router::new().fallback(nothing)));
     assert!(error.to_string().contains("`Query`"), "{error}");
+}
+
+#[test]
+fn parameters_of_one_name() {
+    let line = line!() + 1;
+    let inner = Router::new().get("/orders/{id}", nothing);
+    let error = refused(Router::new().nest("/users/{id}", inner));
+    let RouteError::Path { path, place, fault } = error else { panic!("another error: {error}") };
+    assert_eq!(
+        (path.as_str(), fault, place.line()),
+        ("/users/{id}/orders/{id}", PathFault::ParameterTwice, line)
+    );
+    assert!(matches!(refused(Router::new().get("/{a}/{*a}", nothing)), RouteError::Path { .. }));
+    // That of a fallback is no parameter.
+    let inner = Router::new().get("/", nothing).fallback(nothing);
+    accepted("a-prefix-of-the-name-rest", Router::new().nest("/{rest}", inner));
+}
+
+#[test]
+fn parameters_that_do_not_fit_the_path() {
+    #[derive(serde::Deserialize)]
+    #[expect(dead_code, reason = "it is not read")]
+    struct User {
+        user: u32,
+    }
+    async fn layer(_: Path<(u8, u8)>, request: Request, next: Next) -> Response {
+        next.run(request).await
+    }
+    let unfit = |router: Router| match refused(router) {
+        RouteError::ParametersUnfit { route, place, fault } => (route, place.line(), fault),
+        other => panic!("another error: {other}"),
+    };
+    let two = async |_: Path<(u32, String)>| ();
+    let line = line!() + 1;
+    let found = unfit(Router::new().get("/a/{id}", two));
+    assert_eq!(found, ("GET /a/{id}".into(), line, "the route has 1 parameters, the handler takes 2".into()));
+    let one = async |_: Path<u32>| ();
+    assert_eq!(unfit(Router::new().nest("/{a}", Router::new().get("/{b}", one))).0, "GET /{a}/{b}");
+    let user = async |_: Path<User>| ();
+    assert_eq!(unfit(Router::new().get("/{id}", user)).2, "the route has no parameter \"user\"");
+    unfit(Router::new().get("/{id}", async |_: Option<Path<(u8, u8)>>| ()));
+    unfit(Router::new().get("/{id}", async |_: Result<Path<(u8, u8)>, Rejection>| ()));
+    let error = refused(Router::new().get("/{id}", nothing.layer(layer)));
+    assert!(matches!(&error, RouteError::Layer { .. }), "{error}");
+    let right = Router::new()
+        .get("/{user}/{b}", user)
+        .get("/{user}/{b}/c", two)
+        .get("/d", async |_: Option<Path<(u8, u8)>>| ())
+        .get("/{a}/{b}/e", nothing.layer(layer));
+    accepted("parameters-that-fit", right);
 }

@@ -37,7 +37,11 @@ fn new_requests_get_the_new_routes_on_the_same_connection() {
     let routes = served.running.router();
     for round in 0..300_u32 {
         let text = format!("new {round}");
-        routes.replace(Router::new().get("/", async move || text)).expect("right routes").wait();
+        routes
+            .replace(Router::new().get("/", async move || text))
+            .expect("right routes")
+            .wait()
+            .expect("all loops");
         peer.send(get("/"));
         assert_eq!(
             peer.answer(false).text(),
@@ -73,7 +77,8 @@ fn a_request_under_way_keeps_the_old_routes_until_it_ends() {
         .router()
         .replace(Router::new().state("new").get("/", async || "new root"))
         .expect("right")
-        .wait();
+        .wait()
+        .expect("all loops");
     other.send(get("/"));
     assert_eq!(other.answer(false).text(), "new root");
     assert!(told.try_recv().is_err(), "the old states are needed");
@@ -91,7 +96,7 @@ fn idle_connections_hold_nothing_of_the_old_routes() {
     let mut peer = served.connect();
     peer.send(get("/"));
     assert_eq!(peer.answer(false).text(), "old");
-    served.running.router().replace(Router::new()).expect("no routes are right").wait();
+    served.running.router().replace(Router::new()).expect("no routes are right").wait().expect("all loops");
     assert_eq!(told.recv_timeout(HANG), Ok("old"), "while the connection is open and silent");
 }
 
@@ -115,7 +120,7 @@ fn a_body_that_streams_goes_on() {
     let mut peer = served.connect();
     peer.send("GET / HTTP/1.0\r\n\r\n");
     peer.read_until(b"begun ");
-    served.running.router().replace(Router::new()).expect("right").wait();
+    served.running.router().replace(Router::new()).expect("right").wait().expect("all loops");
     go.notify_one();
     assert_eq!(peer.rest(), b"ended");
 }
@@ -133,7 +138,13 @@ fn layers_of_the_server_stay_as_they_are() {
     };
     let server = Server::new(Router::new().get("/", async || "old")).layer(marked).layer(count);
     let served = Scene::tcp().serve_by(server);
-    served.running.router().replace(Router::new().get("/", async || "new")).expect("right").wait();
+    served
+        .running
+        .router()
+        .replace(Router::new().get("/", async || "new"))
+        .expect("right")
+        .wait()
+        .expect("all loops");
     let answer = served.ask(&get("/"));
     assert_eq!((answer.text(), answer.header("x-layer")), ("new", Some("yes")));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
@@ -164,20 +175,26 @@ fn shutdown_tells_requests_of_old_and_new_routes() {
     one.send(get("/"));
     begun.recv_timeout(HANG).expect("the old one");
     let routes = served.running.router();
-    routes.replace(Router::new().get("/", stops("new"))).expect("right").wait();
+    routes.replace(Router::new().get("/", stops("new"))).expect("right").wait().expect("all loops");
     other.send(get("/"));
     begun.recv_timeout(HANG).expect("the new one");
     let stopping = served.running.shutdown(Duration::from_secs(60));
     assert_eq!(one.answer(false).text(), "old");
     assert_eq!(other.answer(false).text(), "new");
     assert_eq!(stopping.wait().connections_cut, 0);
-    routes.replace(Router::new()).expect("right routes").wait();
+    routes.replace(Router::new()).expect("right routes").wait().expect("all loops");
 }
 
 #[test]
 fn loops_that_come_later_have_the_new_routes() {
     let served = Scene::tcp().serve_on(3, Router::new().get("/", async || "old"), Limits::default());
-    served.running.router().replace(Router::new().get("/", async || "new")).expect("right").wait();
+    served
+        .running
+        .router()
+        .replace(Router::new().get("/", async || "new"))
+        .expect("right")
+        .wait()
+        .expect("all loops");
     for _ in 0..12 {
         assert_eq!(served.ask(&get("/")).text(), "new");
     }
@@ -190,8 +207,101 @@ fn new_routes_run_on_the_pools_that_there_are() {
     let routes = served.running.router();
     let on = |pool: &str| Router::new().get("/", (|| "done").on_pool(pool));
     assert!(matches!(routes.replace(on("gpu")), Err(RouteError::Pool { pool, .. }) if pool == "gpu"));
-    routes.replace(on("cpu")).expect("the server has it").wait();
+    routes.replace(on("cpu")).expect("the server has it").wait().expect("all loops");
     let mut peer = served.connect();
     peer.send(get("/"));
     assert_eq!(peer.answer(false).text(), "done");
+}
+
+#[test]
+fn a_stream_outlives_any_number_of_routes() {
+    let go = Arc::new(Notify::new());
+    let streams = {
+        let go = Arc::clone(&go);
+        async move || {
+            let (mut sender, body) = Body::channel(1024);
+            tokio::task::spawn_local(async move {
+                let _ = sender.send("begun ").await;
+                go.notified().await;
+                let _ = sender.send("ended").await;
+            });
+            Response::new(StatusCode::OK).body(body)
+        }
+    };
+    // The last of several, so that fewer routes do not have its number.
+    let many = (0..9).fold(Router::new(), |router, n| router.get(&format!("/{n}"), async || ""));
+    let served = serve(many.get("/", streams));
+    let mut peer = served.connect();
+    peer.send("GET / HTTP/1.0\r\n\r\n");
+    peer.read_until(b"begun ");
+    let routes = served.running.router();
+    for _ in 0..255 {
+        routes.replace(Router::new()).expect("no routes are right").wait().expect("all loops");
+    }
+    go.notify_one();
+    assert_eq!(peer.rest(), b"ended");
+    assert_eq!(served.running.counters().panics, 0);
+}
+
+/// A state that cannot be cloned on the loops.
+struct Unclonable;
+
+impl Clone for Unclonable {
+    fn clone(&self) -> Self {
+        panic!("this state has no copies");
+    }
+}
+
+#[test]
+fn a_state_that_panics_leaves_the_old_routes_and_says_so() {
+    let served = Scene::tcp().serve_on(1, Router::new().get("/", async || "old"), Limits::default());
+    assert_eq!(served.ask(&get("/")).text(), "old");
+    let routes = served.running.router();
+    let next = Router::new().state(Unclonable).get("/", async |_: State<Unclonable>| "new");
+    let error = routes.replace(next).expect("right routes").wait().expect_err("a panic");
+    assert_eq!((error.loops, error.panic.as_str()), (1, "this state has no copies"));
+    assert_eq!(served.ask(&get("/")).text(), "old");
+    routes.replace(Router::new().get("/", async || "newer")).expect("right").wait().expect("all loops");
+    assert_eq!(served.ask(&get("/")).text(), "newer");
+}
+
+#[test]
+fn routes_may_be_replaced_before_the_start() {
+    let server = Server::new(Router::new().get("/", async || "old")).listen("tcp:127.0.0.1:0").loops(1);
+    let routes = server.router();
+    routes.replace(Router::new().get("/", async || "new")).expect("right").wait().expect("no loop yet");
+    let twice = Router::new().get("/", async || "1").get("/", async || "2");
+    assert!(matches!(routes.replace(twice), Err(RouteError::Twice { .. })));
+    let served = Scene::tcp().serve_by(server);
+    assert_eq!(served.ask(&get("/")).text(), "new");
+    routes.replace(Router::new().get("/", async || "newer")).expect("right").wait().expect("all loops");
+    assert_eq!(served.ask(&get("/")).text(), "newer");
+    served.running.shutdown(Duration::from_secs(1)).wait();
+    routes.replace(Router::new()).expect("right").wait().expect("no loop any more");
+}
+
+/// Counts its copies, and cannot be copied for the first time.
+struct Counted(Arc<AtomicUsize>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "not the first time");
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[test]
+fn a_state_that_panics_costs_the_connection_that_needed_it() {
+    let copies = Arc::new(AtomicUsize::new(0));
+    let routes =
+        || Router::new().state(Counted(Arc::clone(&copies))).get("/", async |_: State<Counted>| "ok");
+    // A loop that has served nothing needs no states at its end.
+    let served = Scene::tcp().serve_on(2, routes(), Limits::default());
+    served.running.shutdown(Duration::from_secs(1)).wait();
+    assert_eq!(copies.load(Ordering::Relaxed), 0);
+    let served = Scene::tcp().serve_on(1, routes(), Limits::default());
+    let mut peer = served.connect();
+    peer.assert_closed();
+    served.await_count("panics", |counters| counters.panics, 1);
+    assert_eq!(served.ask(&get("/")).text(), "ok");
 }

@@ -3,7 +3,8 @@
 
 use anywire_http::Request;
 use anywire_loops::block_on;
-use anywire_server::{MatchedPath, Router};
+use anywire_server::guards::header;
+use anywire_server::{Handler, MatchedPath, Request as AnyRequest, Router};
 use proptest::prelude::*;
 
 /// Which route answers; empty if none does.
@@ -115,5 +116,31 @@ proptest! {
             let expected = matching.max().map_or("", |(_, route)| route);
             prop_assert_eq!(answer(&router, &path), expected, "{} of {:?}", path, routes);
         }
+    }
+}
+
+/// Also where another route has matched before.
+#[test]
+fn parameters_are_those_of_the_route_that_answers() {
+    let tells = async |request: AnyRequest| {
+        request.params().map(|(name, value)| format!("{name}={value};")).collect::<String>()
+    };
+    let router = Router::new()
+        .get("/{a}/{b}", tells)
+        .get("/guarded/{c}/{d}", tells.when(header("x-none")))
+        .fallback(tells)
+        .nest("/api", Router::new().get("/plain", tells).fallback(tells));
+    for (path, params) in [
+        ("/1/2", "a=1;b=2;"),
+        ("/%31/%32%2f", "a=%31;b=%32%2f;"),
+        ("/guarded/1", "a=guarded;b=1;"),
+        ("/guarded/1/2", ""),
+        ("/guarded/%31/2", ""),
+        ("/api/1", ""),
+        ("/%61pi/%31", ""),
+        ("/api/plain", ""),
+        ("/1/2/3/4", ""),
+    ] {
+        assert_eq!(answer(&router, path), params, "{path}");
     }
 }

@@ -292,9 +292,12 @@ fn pseudo(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> Vec<u8> {
 pub fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u64;
     for part in parts {
-        for pair in part.chunks(2) {
-            sum += (u64::from(pair[0]) << 8) | u64::from(pair.get(1).copied().unwrap_or(0));
-        }
+        // Two words of 16 bits at a time give the same sum, as its carries come round (RFC 1071, section 2).
+        let (pairs, rest) = part.as_chunks();
+        sum += pairs.iter().map(|pair| u64::from(u32::from_be_bytes(*pair))).sum::<u64>();
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        sum += u64::from(u32::from_be_bytes(last));
     }
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

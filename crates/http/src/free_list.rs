@@ -10,12 +10,12 @@ use std::thread::LocalKey;
 /// The free list of one type on one thread: the first `count` slots hold boxes.
 ///
 /// An array of cells, because a `RefCell<Vec>` would read its flag, capacity and pointer on each use.
-pub(crate) struct Spares<T> {
+pub(crate) struct FreeList<T> {
     slots: [Cell<Option<Box<T>>>; KEPT_MAX],
     count: Cell<usize>,
 }
 
-impl<T> Spares<T> {
+impl<T> FreeList<T> {
     /// An empty list.
     pub(crate) const fn new() -> Self {
         Self { slots: [const { Cell::new(None) }; KEPT_MAX], count: Cell::new(0) }
@@ -28,21 +28,21 @@ impl<T> Spares<T> {
         self.slots.get(last)?.take()
     }
 
-    /// Takes `spare` unless the list is full.
+    /// Takes `value` unless the list is full.
     #[inline]
-    fn push(&self, spare: &mut Option<Box<T>>) {
+    fn push(&self, value: &mut Option<Box<T>>) {
         let count = self.count.get();
         if let Some(slot) = self.slots.get(count) {
-            *spare = slot.replace(spare.take());
+            *value = slot.replace(value.take());
             self.count.set(count + 1);
         }
     }
 }
 
 /// A type whose boxes are reused.
-pub(crate) trait Spare: Sized + 'static {
+pub(crate) trait Reused: Sized + 'static {
     /// The free list.
-    fn kept() -> &'static LocalKey<Spares<Self>>;
+    fn kept() -> &'static LocalKey<FreeList<Self>>;
 
     /// A new box, with room for a usual message.
     fn allocate() -> Box<Self>;
@@ -59,18 +59,18 @@ pub(crate) trait Spare: Sized + 'static {
 
 /// A box from the free list that returns there when it is dropped. One pointer, so it is cheap to move.
 #[derive(Clone)]
-pub(crate) struct Pooled<T: Pool> {
+pub(crate) struct ReusedBox<T: Placeholder> {
     /// `None` until it is changed, and while it is dropped.
     value: Option<Box<T>>,
 }
 
-/// A [`Spare`] in a [`Pooled`].
-pub(crate) trait Pool: Spare {
+/// A [`Reused`] in a [`ReusedBox`].
+pub(crate) trait Placeholder: Reused {
     /// A value to show while the box is gone.
     fn gone() -> &'static Self;
 }
 
-impl<T: Pool> From<Box<T>> for Pooled<T> {
+impl<T: Placeholder> From<Box<T>> for ReusedBox<T> {
     #[inline]
     fn from(value: Box<T>) -> Self {
         Self { value: Some(value) }
@@ -78,14 +78,14 @@ impl<T: Pool> From<Box<T>> for Pooled<T> {
 }
 
 /// No box, so that nothing is allocated.
-impl<T: Pool> Default for Pooled<T> {
+impl<T: Placeholder> Default for ReusedBox<T> {
     #[inline]
     fn default() -> Self {
         Self { value: None }
     }
 }
 
-impl<T: Pool> Deref for Pooled<T> {
+impl<T: Placeholder> Deref for ReusedBox<T> {
     type Target = T;
 
     #[inline]
@@ -94,14 +94,14 @@ impl<T: Pool> Deref for Pooled<T> {
     }
 }
 
-impl<T: Pool> DerefMut for Pooled<T> {
+impl<T: Placeholder> DerefMut for ReusedBox<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.value.get_or_insert_with(draw)
+        self.value.get_or_insert_with(take)
     }
 }
 
-impl<T: Pool> Drop for Pooled<T> {
+impl<T: Placeholder> Drop for ReusedBox<T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
@@ -112,41 +112,41 @@ impl<T: Pool> Drop for Pooled<T> {
 
 /// An empty box, with room.
 #[inline]
-pub(crate) fn draw<T: Spare>() -> Box<T> {
-    let mut spare = draw_unclean::<T>();
-    spare.clear();
-    spare
+pub(crate) fn take<T: Reused>() -> Box<T> {
+    let mut value = take_unclean::<T>();
+    value.clear();
+    value
 }
 
 /// A box with room that still holds its last content. The caller must set all of it.
 #[inline]
-pub(crate) fn draw_unclean<T: Spare>() -> Box<T> {
-    match T::kept().try_with(Spares::pop) {
-        Ok(Some(spare)) => spare,
+pub(crate) fn take_unclean<T: Reused>() -> Box<T> {
+    match T::kept().try_with(FreeList::pop) {
+        Ok(Some(value)) => value,
         _ => T::allocate(),
     }
 }
 
-/// Puts it into the free list for the next [`draw`], unless it is unusually large or the list is full.
+/// Puts it into the free list for the next [`take`], unless it is unusually large or the list is full.
 #[inline]
-pub(crate) fn give_back<T: Spare>(mut spare: Box<T>) {
-    spare.release();
-    let is_small = spare.is_small();
-    let mut spare = Some(spare);
+pub(crate) fn give_back<T: Reused>(mut value: Box<T>) {
+    value.release();
+    let is_small = value.is_small();
+    let mut value = Some(value);
     if is_small {
         // Fails only while the thread ends; the memory is then simply freed.
-        let _ = T::kept().try_with(|kept| kept.push(&mut spare));
+        let _ = T::kept().try_with(|kept| kept.push(&mut value));
     }
-    if spare.is_some() {
-        free(spare);
+    if value.is_some() {
+        free(value);
     }
 }
 
 // Out of line: its registers would be saved for each box that is kept.
 #[cold]
 #[inline(never)]
-fn free<T>(spare: Option<Box<T>>) {
-    drop(spare);
+fn free<T>(value: Option<Box<T>>) {
+    drop(value);
 }
 
 /// Boxes of one type in a thread's free list.

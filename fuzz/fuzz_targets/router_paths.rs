@@ -1,0 +1,98 @@
+//! No path, query or field of a request makes the look-up of a route panic. Paths that are equivalent have one answer, a redirect stays on its host
+//! and leads to a route, and a path variable is a part of the path.
+
+#![no_main]
+
+use std::sync::OnceLock;
+
+use anywire_http::{Method, Request};
+use anywire_server::guards::{header, host, of, query};
+use anywire_server::{Handler, Matrix, Parts, Router};
+use libfuzzer_sys::fuzz_target;
+
+type Pairs = Vec<(String, String)>;
+
+fn routes() -> Router {
+    let shown = async |request: anywire_server::Request| {
+        let params: Vec<String> = request.params().map(|(name, value)| format!("{name}={value}")).collect();
+        assert!(request.params().all(|(_, value)| request.path().contains(value)));
+        params.join("&")
+    };
+    let matrix = async |pairs: Option<Matrix<Pairs>>| format!("{:?}", pairs.map(|Matrix(pairs)| pairs));
+    let short = |parts: &Parts| parts.path().len() < 20;
+    let nested = Router::new().get("/", shown).get("/{b}", shown).fallback(async || "nested").when(of(short));
+    Router::new()
+        .get("/a", shown)
+        .get("/a/{b}", shown.when(query("x")))
+        .get("/a/{b}", shown.when(header("accept")).produces(["text/plain", "text/html"]))
+        .get("/a/b-{c}.d", shown)
+        .get("/m/{b}/c", matrix)
+        .get("/m", matrix)
+        .get("/\u{e4};b", shown)
+        .get("/r/{*rest}", shown)
+        .post("/a", shown.consumes("a/b"))
+        .get("/{x}/{y}/z/", shown.when(host("*.c")))
+        .nest("/n", nested)
+        .redirect_slashes()
+        .format_parameter("f")
+}
+
+fn ask(method: &Method, target: &str, fields: &[(&str, &str)]) -> Option<(u16, Option<String>, String)> {
+    static ROUTES: OnceLock<Router> = OnceLock::new();
+    let mut request = Request::new(method.clone(), target);
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    if request.fault().is_some() {
+        return None;
+    }
+    anywire_loops::block_on(async {
+        let mut response = ROUTES.get_or_init(routes).call(request).await;
+        let location = response.headers.get("location").map(str::to_owned);
+        let text = response.body.text(1 << 20).await.expect("the router answers text");
+        Some((response.status.as_u16(), location, text))
+    })
+}
+
+/// What stands before the path: a relative location stays on its host.
+fn origin(target: &str) -> &str {
+    let authority = target.find("://").filter(|_| !target.starts_with('/')).map_or(0, |at| at + 3);
+    let end = target[authority..].find(['/', '?']).map_or(target.len(), |at| authority + at);
+    if authority == 0 { "" } else { &target[..end] }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut lines = text.splitn(3, '\n');
+    let (target, accept, of) = (lines.next().unwrap_or_default(), lines.next(), lines.next());
+    let mut fields = Vec::new();
+    fields.extend(accept.map(|accept| ("accept", accept)));
+    fields.extend(of.map(|of| ("content-type", of)));
+    for method in [Method::GET, Method::POST, Method::OPTIONS, Method::QUERY] {
+        let Some((status, location, _)) = ask(&method, target, &fields) else { return };
+        assert_ne!(status, 500, "{target:?}");
+        if let Some(location) = location {
+            assert_eq!(status, 308);
+            assert!(location.starts_with('/') && !location[1..].starts_with(['/', '\\']), "{location:?}");
+            let led_to = format!("{}{location}", origin(target));
+            let (led, again, _) = ask(&method, &led_to, &fields).expect("a target");
+            assert!(again.is_none() && led != 404, "{target:?} leads to {location:?}, {led}");
+        }
+    }
+    // An unreserved octet may be encoded or not (RFC 3986 section 6.2.2.2). A guard of these routes counts the octets.
+    let encoded: String =
+        target
+            .chars()
+            .map(|byte| {
+                if byte.is_ascii_alphanumeric() { format!("%{:02x}", byte as u32) } else { byte.to_string() }
+            })
+            .collect();
+    if target.starts_with('/')
+        && !target.starts_with("/n")
+        && !target.contains(['%', '?'])
+        && encoded.len() < 8000
+    {
+        let (plain, coded) = (ask(&Method::GET, target, &fields), ask(&Method::GET, &encoded, &fields));
+        assert_eq!(plain.map(|answer| answer.0), coded.map(|answer| answer.0), "{target:?}");
+    }
+});
