@@ -24,6 +24,10 @@ pub struct Scenario {
     pub http: Protocol,
     /// What is asked for, and the length of its body.
     pub path: &'static str,
+    /// JSON that each request posts; without it a request is a `GET`.
+    pub posts: Option<&'static str>,
+    /// The servers that answer it; all, if none is named.
+    pub servers: &'static [&'static str],
     /// In bytes.
     pub body_bytes: usize,
     /// Connections.
@@ -49,6 +53,9 @@ pub struct Settings {
 impl Scenario {
     /// Measures each server.
     pub fn measure(&self, chosen: &[&Server], settings: &Settings) -> ScenarioResult {
+        let answers = |server: &&&Server| self.servers.is_empty() || self.servers.contains(&server.name);
+        let chosen: Vec<_> = chosen.iter().filter(answers).copied().collect();
+        let chosen = &chosen[..];
         let rounds = interleaved(chosen, settings.rounds as usize, settings.seed, |server, round| {
             let sample = self.sample(server, settings)?;
             eprintln!(
@@ -101,6 +108,7 @@ impl Scenario {
             address,
             http: self.http,
             path: self.path,
+            posts: self.posts,
             body_bytes: self.body_bytes,
             connections: self.connections,
             depth: self.depth,

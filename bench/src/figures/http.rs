@@ -14,6 +14,7 @@ pub(super) fn summary(results: &Results) -> String {
         ("HTTP/1.1, 64 connections", rows(http1, "depth-1"), "cpu_us_per_request"),
         ("HTTP/1.1, 64 connections, 16 requests pipelined", rows(http1, "depth-16"), "cpu_us_per_request"),
         ("HTTP/1.1, 10,000 connections", rows(http1, "connections-10000"), "cpu_us_per_request"),
+        ("HTTP/1.1, JSON both ways, three layers", rows(http1, "api"), "cpu_us_per_request"),
         ("HTTP/2, 64 connections, 1 stream", rows(http2, "h2-64x1"), "cpu_us_per_request"),
         ("HTTP/2, 64 connections, 16 streams", rows(http2, "h2-64x16"), "cpu_us_per_request"),
         ("HTTP/2, 1 connection, 100 streams", rows(http2, "h2-1x100"), "cpu_us_per_request"),

@@ -8,17 +8,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use anywire_http::StatusCode;
+use anywire_http::{Bytes, Headers, Method, StatusCode};
 use anywire_load::{Amount, Boundary, Expect, Plan};
 use anywire_loops::Loops;
 
 use super::{Load, Outcome, Window};
 use crate::measure::Family;
+use crate::servers::api;
 
 pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Result<Outcome> {
     // This process is pinned, so the loop's thread is too.
     let loops = Loops::start(1).context("the load's loop did not start")?;
+    let mut headers = Headers::new();
+    if load.posts.is_some() {
+        headers.insert("content-type", "application/json")?;
+        headers.insert("authorization", api::AUTHORIZATION)?;
+    }
     let plan = Plan {
+        method: if load.posts.is_some() { Method::POST } else { Method::GET },
+        headers,
+        body: Bytes::from_static(load.posts.unwrap_or_default().as_bytes()),
         protocol: load.http,
         connections: load.connections,
         depth: load.depth,
@@ -112,6 +121,7 @@ mod tests {
             address: limit.address(),
             http: Protocol::Http1,
             path: "/",
+            posts: None,
             body_bytes: BODY.len(),
             connections: 3,
             depth: 2,

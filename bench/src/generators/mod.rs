@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use anywire_load::Protocol;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -33,6 +33,7 @@ impl Generator {
     /// # Errors
     /// The generator failed, or fewer connections were open than asked.
     pub fn run(self, load: &Load, server: Family, window: &mut dyn Window) -> Result<Outcome> {
+        ensure!(load.posts.is_none() || self == Self::Anywire, "only anywire's generator posts a body");
         match self {
             Self::Anywire => anywire::run(load, server, window),
             Self::Wrk => wrk::run(load, server, window),
@@ -58,6 +59,8 @@ pub struct Load {
     pub http: Protocol,
     /// What is asked for.
     pub path: &'static str,
+    /// JSON that each request posts, with the token that the servers ask for.
+    pub posts: Option<&'static str>,
     /// The length of its body, in bytes.
     pub body_bytes: usize,
     /// Connections, all open before counting starts where the generator can.

@@ -1,11 +1,15 @@
 //! anywire's own server: one loop, one route, everything else as it comes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use anyhow::{Context, Result};
-use anywire_server::{Router, Server as AnywireServer};
+use anywire_http::StatusCode;
+use anywire_server::{Json, Next, Path, Query, Request, Router, Server as AnywireServer};
 use anywire_wire::ListenOptions;
 use bytes::Bytes;
 
-use super::{Announce, BACKLOG, BODY, Http, LARGE_BYTES, Server};
+use super::{Announce, BACKLOG, BODY, Http, LARGE_BYTES, Server, api};
 use crate::versions;
 
 pub(super) const SERVER: Server = Server {
@@ -28,6 +32,7 @@ pub(crate) fn run(announce: &Announce, given: impl FnOnce(AnywireServer) -> Anyw
         let large = large.clone();
         async move { large }
     });
+    let router = router.merge(api());
     let running = given(AnywireServer::new(router))
         .listen_options(ListenOptions { backlog: BACKLOG as u32, ..ListenOptions::default() })
         .loops(1)
@@ -37,4 +42,25 @@ pub(crate) fn run(announce: &Announce, given: impl FnOnce(AnywireServer) -> Anyw
     announce.listening_until_end(address);
     drop(running);
     Ok(())
+}
+
+/// See [`api`].
+fn api() -> Router {
+    let filed = async |Path(id): Path<u64>, Query(wish): Query<api::Wish>, Json(order): Json<api::Order>| {
+        Json(api::file(id, &wish, order))
+    };
+    let authorised = async |request: Request, next: Next| match api::is_authorised(
+        request.headers().get("authorization").map(str::as_bytes),
+    ) {
+        true => Ok(next.run(request).await),
+        false => Err(StatusCode::UNAUTHORIZED),
+    };
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = async move |request: Request, next: Next| {
+        count.fetch_add(1, Ordering::Relaxed);
+        next.run(request).await
+    };
+    let (name, value) = api::SERVED_BY;
+    let marked = async move |request: Request, next: Next| next.run(request).await.header(name, value);
+    Router::new().post("/orders/{id}", filed).layer(authorised).layer(counted).layer(marked)
 }

@@ -6,6 +6,7 @@
 
 mod actix;
 pub(crate) mod anywire;
+pub(crate) mod api;
 mod axum;
 pub(crate) mod h2o;
 pub(crate) mod hyper;

@@ -55,7 +55,7 @@
 //! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: routing, extractors, responses,
-//! errors, state, layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
+//! OpenAPI, errors, state, layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
 //! wire of your own. The docs of `server` and `client` list the features that are missing.
 
 #[cfg(feature = "test")]
@@ -84,7 +84,7 @@ pub use anywire_wire::local;
 pub use anywire_advice::{Chain, Help};
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
-pub use anywire_http::{Body, Bytes, Headers, Method, Redirect, Response, SetCookie, StatusCode};
+pub use anywire_http::{Body, Bytes, Created, Headers, Method, Redirect, Response, SetCookie, StatusCode};
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{
@@ -108,6 +108,11 @@ pub struct FromAxum;
 #[doc = include_str!("../../../docs/from-reqwest.md")]
 pub struct FromReqwest;
 
+/// The code of the page for users of Spring and Restlight compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-spring.md")]
+pub struct FromSpring;
+
 /// The programs of the guide compile and run.
 #[cfg(all(doctest, feature = "full"))]
 mod guide {
@@ -119,6 +124,8 @@ mod guide {
     mod responses {}
     #[doc = include_str!("../../../docs/guide/routing.md")]
     mod routing {}
+    #[doc = include_str!("../../../docs/guide/openapi.md")]
+    mod openapi {}
     #[doc = include_str!("../../../docs/guide/errors.md")]
     mod errors {}
     #[doc = include_str!("../../../docs/guide/state.md")]

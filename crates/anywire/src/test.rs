@@ -146,6 +146,8 @@ impl TestServer {
     /// time between is left out. Timers come in whole milliseconds, so it may be one more. A deadline of
     /// [`Limits`](anywire_server::Limits) is late by up to 1 ms and 1 % of its length, so one of a second has come after 1,020 ms.
     ///
+    /// A function on a pool takes the world's time, and this does not wait for it: [`wait`](Self::wait) for its response first.
+    ///
     /// # Panics
     /// If the server is [`on`](Self::on) a real address.
     pub fn advance(&self, time: Duration) {

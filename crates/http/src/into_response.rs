@@ -1,5 +1,6 @@
 //! What becomes a response: the result of a handler, an upstream's response that is passed on, an error.
 
+mod created;
 mod parts;
 mod redirect;
 mod set_cookie;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 
 use crate::{Body, Response, StaticHeader, StatusCode};
 
+pub use self::created::Created;
 pub use self::parts::IntoResponseParts;
 pub use self::redirect::Redirect;
 pub use self::set_cookie::{SameSite, SetCookie};

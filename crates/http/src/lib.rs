@@ -65,7 +65,7 @@ pub use date::DateLine;
 pub use fault::Fault;
 pub use headers::{Headers, InvalidHeader, StaticHeader};
 pub use http::{Extensions, Method, StatusCode, Version};
-pub use into_response::{IntoResponse, IntoResponseParts, NoContent, Redirect, SameSite, SetCookie};
+pub use into_response::{Created, IntoResponse, IntoResponseParts, NoContent, Redirect, SameSite, SetCookie};
 pub use limits::HeadLimits;
 pub use message::{InvalidRequest, InvalidTarget, Request, RequestHead, Response, ResponseHead};
 pub use url::Url;

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Field, Ident, Member, Path, WherePredicate, parse_quote};
+use syn::{Data, DeriveInput, Error, Field, Generics, Ident, Member, Path, WherePredicate, parse_quote};
 
 use crate::attributes;
 
@@ -47,6 +47,7 @@ pub(crate) fn expand(input: DeriveInput, source: Source) -> syn::Result<TokenStr
         _ => (None, &parts[..]),
     };
 
+    let described = described(&input.ident, &input.generics, &parts, &server);
     let mut generics = input.generics;
     if !generics.params.is_empty() {
         let bounds: Vec<WherePredicate> = head
@@ -64,10 +65,10 @@ pub(crate) fn expand(input: DeriveInput, source: Source) -> syn::Result<TokenStr
     let needs_head = head.iter().map(|Part { extractor, span, .. }| {
         quote_spanned!(*span=> <#extractor as #server::FromRequestParts>::needs(needs);)
     });
-    Ok(match source {
+    let extracted = match source {
         Source::Head => quote! {
             #[automatically_derived]
-            #[allow(unused_mut, unused_qualifications, unused_variables)]
+            #[allow(non_snake_case, unused_mut, unused_qualifications, unused_variables)]
             impl #for_all #server::FromRequestParts for #name #arguments #bounds {
                 type Rejection = #server::Response;
 
@@ -90,7 +91,7 @@ pub(crate) fn expand(input: DeriveInput, source: Source) -> syn::Result<TokenStr
             });
             quote! {
                 #[automatically_derived]
-            #[allow(unused_mut, unused_qualifications, unused_variables)]
+                #[allow(non_snake_case, unused_mut, unused_qualifications, unused_variables)]
                 impl #for_all #server::FromRequest for #name #arguments #bounds {
                     type Rejection = #server::Response;
 
@@ -109,7 +110,36 @@ pub(crate) fn expand(input: DeriveInput, source: Source) -> syn::Result<TokenStr
                 }
             }
         }
-    })
+    };
+    Ok(quote!(#extracted #described))
+}
+
+/// What the extractors of all fields say for OpenAPI, if that is a feature of the server, and if all of them say something.
+fn described(name: &Ident, generics: &Generics, parts: &[Part], server: &Path) -> TokenStream {
+    if cfg!(not(feature = "openapi")) {
+        return TokenStream::new();
+    }
+    let mut generics = generics.clone();
+    // A bound on types that are known is an error where it does not hold, unless it is for all lifetimes.
+    let bounds: Vec<WherePredicate> = parts
+        .iter()
+        .map(|Part { extractor, .. }| {
+            parse_quote!(for<'described> #extractor: #server::openapi::DescribeRequest)
+        })
+        .collect();
+    generics.make_where_clause().predicates.extend(bounds);
+    let (for_all, arguments, bounds) = generics.split_for_impl();
+    let extractors = parts.iter().map(|Part { extractor, .. }| extractor);
+    quote! {
+        #[automatically_derived]
+        #[allow(unused_qualifications, unused_variables)]
+        impl #for_all #server::openapi::DescribeRequest for #name #arguments #bounds {
+            fn describe(schemas: &mut #server::openapi::Schemas) -> #server::openapi::RequestDoc {
+                #server::openapi::RequestDoc::new()
+                #(.and(<#extractors as #server::openapi::DescribeRequest>::describe(schemas)))*
+            }
+        }
+    }
 }
 
 fn part((field, member): (&Field, Member)) -> syn::Result<Part> {

@@ -12,7 +12,7 @@ mod protobuf;
 mod rejection;
 mod set;
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -72,6 +72,8 @@ pub(crate) use self::set::{Set, Settings};
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// One for a single type takes the value itself: `value.value::<Order>()?` and `target.put(order)`.
 pub trait Codec: Send + Sync + 'static {
     /// The media types that it reads. It writes those that are no ranges, such as `application/*+json`; the first one is the best. One that is
     /// none is an error at start.
@@ -103,8 +105,11 @@ impl<'v> Source<'v> {
     }
 
     /// The value itself, if it is of this type: for a codec with bounds of its own.
-    pub fn downcast_ref<T: 'static>(&self) -> Option<&'v T> {
-        self.any.downcast_ref()
+    ///
+    /// # Errors
+    /// It is of another type: 500, because a route has a codec that does not fit its handler.
+    pub fn value<T: 'static>(&self) -> Result<&'v T, CodecError> {
+        self.any.downcast_ref().ok_or_else(CodecError::of_another_type::<T>)
     }
 }
 
@@ -130,14 +135,17 @@ impl<'t> Target<'t> {
         Self { place }
     }
 
-    /// Puts the value itself there, if it is of the type that is wanted; else it comes back: for a codec with bounds of its own.
+    /// Puts the value itself there, if it is of the type that is wanted: for a codec with bounds of its own.
     ///
     /// # Errors
-    /// The value.
-    pub fn put<T: 'static>(self, value: T) -> Result<(), T> {
+    /// Another type is wanted: 500, because a route has a codec that does not fit its handler.
+    pub fn put<T: 'static>(self, value: T) -> Result<(), CodecError> {
         let mut value = Some(value);
         self.place.put(&mut value);
-        value.map_or(Ok(()), Err)
+        match value {
+            None => Ok(()),
+            Some(_) => Err(CodecError::of_another_type::<T>()),
+        }
     }
 }
 
@@ -183,7 +191,7 @@ impl<T: DeserializeOwned + 'static> Place for Option<T> {
     }
 }
 
-/// Why a codec cannot read or write a value. `?` makes one of any error.
+/// Why a codec cannot read or write a value. `?` makes one of any error, and of a text.
 pub struct CodecError {
     /// `None` for that of the party at fault.
     status: Option<StatusCode>,
@@ -194,6 +202,11 @@ impl CodecError {
     /// With a status of its own, such as 422 for a value of another shape.
     pub fn new(status: StatusCode, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { status: Some(status), cause: cause.into() }
+    }
+
+    /// That of a codec for this type, which has met another one.
+    fn of_another_type<T>() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("this codec is for {} alone", type_name::<T>()))
     }
 
     /// That of a codec which cannot write a value.
@@ -207,7 +220,7 @@ impl CodecError {
     }
 }
 
-impl<E: StdError + Send + Sync + 'static> From<E> for CodecError {
+impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for CodecError {
     fn from(cause: E) -> Self {
         Self { status: None, cause: cause.into() }
     }

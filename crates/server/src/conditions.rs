@@ -1,64 +1,12 @@
 //! What a request must meet, beside method and path, for a handler: guards, the type of its body, the types that it accepts.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use anywire_http::Response;
 use anywire_http::accept::{InvalidMediaType, MediaType};
 
-use crate::extract::Needs;
 use crate::guards::Guard;
-use crate::handler::{Handler, HandlerParts};
-use crate::request::Request;
-
-/// A handler with conditions: what [`Handler::when`], [`Handler::consumes`] and [`Handler::produces`] return.
-pub struct Guarded<H, Args> {
-    handler: H,
-    conditions: Conditions,
-    args: PhantomData<fn() -> Args>,
-}
-
-/// Tells the handlers with conditions from functions.
-#[derive(Debug)]
-pub struct Chosen<Args>(PhantomData<Args>);
-
-impl<H, Args> Guarded<H, Args> {
-    pub(crate) fn new(handler: H, conditions: Conditions) -> Self {
-        Self { handler, conditions, args: PhantomData }
-    }
-}
-
-impl<H: Handler<Args>, Args: 'static> Handler<Chosen<Args>> for Guarded<H, Args> {
-    /// Outside of a router nothing guards it.
-    fn call(self, request: Request) -> impl Future<Output = Response> + 'static {
-        self.handler.call(request)
-    }
-
-    fn needs(needs: &mut Needs) {
-        H::needs(needs);
-    }
-
-    fn into_parts(self) -> HandlerParts {
-        let mut parts = self.handler.into_parts();
-        // Of what is said twice the later holds.
-        parts.conditions = self.conditions.within(&parts.conditions);
-        parts
-    }
-}
-
-impl<H: Clone, Args> Clone for Guarded<H, Args> {
-    fn clone(&self) -> Self {
-        Self::new(self.handler.clone(), self.conditions.clone())
-    }
-}
-
-impl<H, Args> fmt::Debug for Guarded<H, Args> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guarded").field("conditions", &self.conditions.to_string()).finish_non_exhaustive()
-    }
-}
 
 /// All conditions of a handler, or of a router.
 #[derive(Clone, Default)]
@@ -172,7 +120,7 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// One media type or several, as text or read before: the argument of [`Handler::consumes`] and [`Handler::produces`]. A text that is no
+/// One media type or several, as text or read before: the argument of [`Handler::consumes`](crate::Handler::consumes) and [`Handler::produces`](crate::Handler::produces). A text that is no
 /// media type is an error at start.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` names no media types",

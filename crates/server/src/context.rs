@@ -92,6 +92,8 @@ pub(crate) struct Contexts {
     own_body_limits: Vec<usize>,
     /// An extractor takes at most so many fields of a query or a form, and cookies.
     pub(crate) form_fields_max: usize,
+    /// From so many arrays and objects in each other on, JSON is refused.
+    pub(crate) json_depth: usize,
     pub(crate) counters: Arc<Live>,
     /// How many interim responses a handler sends at most.
     interim_responses: usize,
@@ -129,6 +131,7 @@ impl Contexts {
         contexts.paths = paths;
         contexts.body_limit_bytes = limits.body_bytes;
         contexts.form_fields_max = limits.form_fields;
+        contexts.json_depth = limits.json_depth;
         contexts.interim_responses = limits.interim_responses;
         contexts.own_body_limits = own_body_limits;
         contexts.counters = counters;
@@ -153,6 +156,7 @@ impl Contexts {
             body_limit_bytes: Limits::default().body_bytes,
             own_body_limits: Vec::new(),
             form_fields_max: Limits::default().form_fields,
+            json_depth: Limits::default().json_depth,
             counters: Arc::default(),
             interim_responses: Limits::default().interim_responses,
             opened: Opened::default(),

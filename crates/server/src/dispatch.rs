@@ -31,6 +31,7 @@ use crate::interim::Open;
 use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
+use crate::pooled::QueueDeadline;
 use crate::refusal::{Refusal, Refusals};
 use crate::request::{Params, Request};
 use crate::router::{EndpointId, Generation, Served, Serves, Table, UsedLayer};
@@ -240,9 +241,9 @@ impl Dispatch {
         self.contexts.waits_no_more.notify();
     }
 
-    /// The pool that this handler runs on, if it runs on one.
-    pub(crate) fn pool(&self, endpoint: EndpointId) -> Option<Pool> {
-        self.table.pool(endpoint).cloned()
+    /// The pool that this handler runs on, if it runs on one, and how long its requests may wait there.
+    pub(crate) fn pool(&self, endpoint: EndpointId) -> Option<(Pool, Option<QueueDeadline>)> {
+        self.table.pool(endpoint).map(|(pool, deadline)| (pool.clone(), deadline))
     }
 
     /// The limits of this handler's route, if they are not those of the server.
@@ -399,7 +400,7 @@ pub(crate) enum MethodKind {
     Other,
     /// The body stays behind.
     Head,
-    /// A 2xx would promise a tunnel (RFC 9110 section 9.3.6), and there is none.
+    /// A 2xx promises a tunnel (RFC 9110 section 9.3.6).
     Connect,
 }
 

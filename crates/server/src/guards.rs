@@ -30,12 +30,12 @@ use std::sync::Arc;
 
 use anywire_advice::Advice;
 use http::HeaderName;
-#[cfg(feature = "regex")]
-use percent_encoding::percent_decode;
 
 use self::host::Host;
+use crate::extract::fields;
+#[cfg(feature = "regex")]
+use crate::extract::fields::Plus;
 use crate::layer::name_of;
-use crate::query;
 use crate::request::Parts;
 
 /// A condition that a request meets or not. Made by the functions of this module.
@@ -183,10 +183,12 @@ struct Field {
 }
 
 impl Field {
-    /// Whether the values that a request has of this name pass.
-    fn takes<'p>(&self, mut values: impl Iterator<Item = Cow<'p, [u8]>>) -> bool {
+    /// Whether the values that a request has of this name pass. One that is no text is `None`.
+    fn takes<'p>(&self, mut values: impl Iterator<Item = Option<Cow<'p, str>>>) -> bool {
         match (values.next(), &self.value) {
-            (Some(found), Some(value)) => *found == *value.as_bytes() && values.next().is_none(),
+            (Some(found), Some(value)) => {
+                found.is_some_and(|found| *found == **value) && values.next().is_none()
+            }
             (found, None) => found.is_some(),
             (None, Some(_)) => false,
         }
@@ -202,16 +204,19 @@ impl Guard {
     pub(crate) fn takes(&self, parts: &Parts) -> bool {
         match &self.0 {
             Kind::Host(host) => host.takes(parts),
-            Kind::Header(field) => field.takes(parts.headers().get_all(&field.name).map(Cow::Borrowed)),
+            Kind::Header(field) => {
+                let text = |value| str::from_utf8(value).ok().map(Cow::Borrowed);
+                field.takes(parts.headers().get_all(&field.name).map(text))
+            }
             Kind::Query(field) => {
-                let pairs = query::pairs(parts.query().unwrap_or_default());
-                let named = pairs.filter(|(name, _)| **name == *field.name.as_bytes());
+                let named = fields::each(parts.query().unwrap_or_default());
+                let named = named.filter(|(name, _)| **name == *field.name);
                 field.takes(named.map(|(_, value)| value))
             }
             #[cfg(feature = "regex")]
             Kind::Param { name, expression } => {
                 let value = parts.param(name).unwrap_or_default();
-                percent_decode(value.as_bytes()).decode_utf8().is_ok_and(|value| expression.is_match(&value))
+                fields::decoded(value, Plus::IsPlus).is_some_and(|value| expression.is_match(&value))
             }
             Kind::Own { takes, .. } => takes(parts),
             Kind::Faulty { .. } => false,

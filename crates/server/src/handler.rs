@@ -16,14 +16,14 @@ use anywire_http::Response;
 use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
-use crate::conditions::{Conditions, Guarded, MediaTypes};
+use crate::conditions::{Conditions, MediaTypes};
 use crate::extract::{FromRequest, FromRequestParts, Needs};
 use crate::guards::Guard;
 use crate::layer::chain::Owner;
-use crate::layer::{GivenLayer, Layer, Layered};
-use crate::pooled::PoolUse;
+use crate::layer::{GivenLayer, Layer};
 use crate::request::Request;
-use crate::route_limits::{Limited, RouteLimits};
+use crate::route_limits::RouteLimits;
+use crate::with::{Addition, With};
 use anywire_http::IntoResponse;
 
 /// An `async` function of up to eight extractors that answers requests.
@@ -78,8 +78,8 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
     /// # drop(router);
     /// ```
     #[track_caller]
-    fn layer<L: Layer<By>, By: 'static>(self, layer: L) -> Layered<Self, Args> {
-        Layered::new(self, GivenLayer::new(layer, Location::caller()))
+    fn layer<L: Layer<By>, By: 'static>(self, layer: L) -> With<Self, Args> {
+        With::new(self, Addition::Layer(GivenLayer::new(layer, Location::caller())))
     }
 
     /// This handler with limits of its own, on the routes that it is given to. What they do not set is that of the router. Of
@@ -94,8 +94,8 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
     /// let router = Router::new().get("/report", report.limits(limits)).get("/", async || "Hello, World!");
     /// # drop(router);
     /// ```
-    fn limits(self, limits: RouteLimits) -> Limited<Self, Args> {
-        Limited::new(self, limits)
+    fn limits(self, limits: RouteLimits) -> With<Self, Args> {
+        With::new(self, Addition::Limits(limits))
     }
 
     /// This handler for requests that pass a [guard](crate::guards) alone. With several guards they must pass all of them.
@@ -111,8 +111,8 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
     /// # drop(router);
     /// ```
     #[track_caller]
-    fn when(self, guard: impl Into<Guard>) -> Guarded<Self, Args> {
-        Guarded::new(self, Conditions::guarded(guard, Location::caller()))
+    fn when(self, guard: impl Into<Guard>) -> With<Self, Args> {
+        With::new(self, Addition::Conditions(Conditions::guarded(guard, Location::caller())))
     }
 
     /// This handler for requests whose content has one of these media types, or ranges such as `image/*`. Others are a 415 that
@@ -130,8 +130,8 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
     /// # drop(router);
     /// ```
     #[track_caller]
-    fn consumes(self, types: impl MediaTypes) -> Guarded<Self, Args> {
-        Guarded::new(self, Conditions::consuming(types, Location::caller()))
+    fn consumes(self, types: impl MediaTypes) -> With<Self, Args> {
+        With::new(self, Addition::Conditions(Conditions::consuming(types, Location::caller())))
     }
 
     /// This handler for requests that accept one of these media types, by the weights of their `Accept`
@@ -147,8 +147,8 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
     /// # drop(router);
     /// ```
     #[track_caller]
-    fn produces(self, types: impl MediaTypes) -> Guarded<Self, Args> {
-        Guarded::new(self, Conditions::producing(types, Location::caller()))
+    fn produces(self, types: impl MediaTypes) -> With<Self, Args> {
+        With::new(self, Addition::Conditions(Conditions::producing(types, Location::caller())))
     }
 
     /// This handler with a description of what it takes and answers, for [OpenAPI](crate::openapi). Its arguments and its result say so
@@ -196,8 +196,8 @@ pub struct HandlerParts {
     pub(crate) layers: Vec<GivenLayer>,
     pub(crate) limits: RouteLimits,
     pub(crate) conditions: Conditions,
-    /// If it runs on one.
-    pub(crate) pool: Option<PoolUse>,
+    /// The name of that on which it runs, if it runs on one.
+    pub(crate) pool: Option<Arc<str>>,
     /// What it says of itself.
     #[cfg(feature = "openapi")]
     pub(crate) doc: Option<Arc<crate::openapi::HandlerDoc>>,
@@ -211,11 +211,11 @@ impl HandlerParts {
     }
 
     /// Of a function on a pool.
-    pub(crate) fn on_pool(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: PoolUse) -> Self {
+    pub(crate) fn on_pool(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Arc<str>) -> Self {
         Self::of(endpoint, needs, Some(pool))
     }
 
-    fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<PoolUse>) -> Self {
+    fn of(endpoint: Arc<dyn Endpoint>, needs: Needs, pool: Option<Arc<str>>) -> Self {
         let (limits, conditions) = (RouteLimits::default(), Conditions::default());
         let layers = Vec::new();
         Self {

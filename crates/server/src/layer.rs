@@ -8,7 +8,6 @@ mod fault;
 mod function;
 mod given;
 pub(crate) mod hook;
-mod layered;
 mod next;
 
 use std::any::type_name;
@@ -24,7 +23,6 @@ use self::chain::{LocalLayer, OnLoop};
 pub use self::fault::LayerFault;
 pub use self::function::{IsNext, IsRequest, LayerArguments, LayerFunction};
 pub(crate) use self::given::GivenLayer;
-pub use self::layered::{Layered, Within};
 #[cfg(feature = "tower")]
 pub(crate) use self::next::Going;
 pub use self::next::Next;

@@ -28,8 +28,10 @@
 //! | multipart bodies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
-//! | CONNECT | it is answered 501, unless an [`Upgrade`] takes an extended one over HTTP/2 |
+//! | CONNECT | it is answered 501, unless a [`Tunnel`], or an [`Upgrade`] over HTTP/2, takes it |
 
+#[macro_use]
+mod arity;
 pub mod codec;
 mod conditions;
 mod connection;
@@ -53,7 +55,6 @@ mod observe;
 pub mod openapi;
 mod pooled;
 mod pools;
-mod query;
 mod refusal;
 mod request;
 mod respond;
@@ -71,12 +72,11 @@ pub mod tower;
 pub mod udp;
 mod upgrade;
 mod upload;
+mod with;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
-#[doc(hidden)]
-pub use conditions::Chosen;
-pub use conditions::{Guarded, MediaTypes};
+pub use conditions::MediaTypes;
 pub use counters::Counters;
 #[cfg(feature = "protobuf")]
 pub use extract::Protobuf;
@@ -95,8 +95,8 @@ pub use handler::Handler;
 pub use handler::{Arguments, Function, HandlerParts};
 pub use interim::{InformError, Informational};
 #[doc(hidden)]
-pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart, Within};
-pub use layer::{Layer, LayerFault, Layered, Next};
+pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart};
+pub use layer::{Layer, LayerFault, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
 pub use pooled::{Blocking, OnPool, QueueDeadline};
@@ -105,11 +105,12 @@ pub use pooled::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pool
 pub use refusal::{Refusal, RefusalKind};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
-#[doc(hidden)]
-pub use route_limits::Bounded;
-pub use route_limits::{Limited, RouteLimits};
+pub use route_limits::RouteLimits;
 pub use router::{MediaTypeFault, PathFault, RouteError, Router};
 pub use server::{
     ReplaceError, Replacing, RouterHandle, Server, ServerError, ServerHandle, Shutdown, Stopping,
 };
-pub use upgrade::Upgrade;
+pub use upgrade::{Tunnel, Upgrade};
+#[doc(hidden)]
+pub use with::Added;
+pub use with::With;

@@ -27,6 +27,9 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Fields of a query or a form, and cookies, that an extractor takes (1,000 each). More would be cheap to send and costly to hold.
     pub form_fields: usize,
+    /// From so many arrays and objects in each other on, a JSON body is a 400 (128). That is also the most: each of them takes stack while it is
+    /// read. If it is less, what a type skips counts, too.
+    pub json_depth: usize,
     /// How much of a body that the handler left unread is read and thrown away to keep the connection (64 KiB);
     /// beyond it the connection is closed after the response.
     pub drain_bytes: u64,
@@ -80,6 +83,7 @@ impl Default for Limits {
             head: HeadLimits::default(),
             body_bytes: 4 * 1024 * 1024,
             form_fields: 1000,
+            json_depth: 128,
             drain_bytes: 64 * 1024,
             body_in_flight_bytes: 64 * 1024,
             connections: None,

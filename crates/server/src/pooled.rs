@@ -120,14 +120,6 @@ impl<F, Args> fmt::Debug for OnPool<F, Args> {
 #[derive(Debug)]
 pub struct Pooled<Args>(PhantomData<Args>);
 
-/// On which pool a handler runs, as a router keeps it.
-#[derive(Clone, Debug)]
-pub(crate) struct PoolUse {
-    pub(crate) name: Arc<str>,
-    /// It has to know when its requests came.
-    pub(crate) counts_from_arrival: bool,
-}
-
 /// When the head of a request was complete, among its extensions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived(pub(crate) Instant);
@@ -156,11 +148,12 @@ where
     }
 
     fn into_parts(self) -> HandlerParts {
-        let counts_from_arrival = self.queue_deadline.is_some_and(|deadline| deadline.counts_from_arrival());
-        let on = PoolUse { name: Arc::clone(&self.pool), counts_from_arrival };
+        let (pool, queue_deadline) = (Arc::clone(&self.pool), self.queue_deadline);
         let mut needs = Needs::default();
         Self::needs(&mut needs);
-        HandlerParts::on_pool(Arc::new(self), needs, on)
+        let mut parts = HandlerParts::on_pool(Arc::new(self), needs, pool);
+        parts.limits.queue_deadline = queue_deadline;
+        parts
     }
 }
 
@@ -174,14 +167,16 @@ where
     fn slot(&self, owner: &Owner) -> Slot {
         let dispatch = owner.dispatch.upgrade();
         let found = dispatch.zip(owner.endpoint).and_then(|(dispatch, endpoint)| dispatch.pool(endpoint));
-        let handler = self.clone();
         match found {
-            None => Box::pin(Running::new(move |request| handler.clone().call(request))),
-            Some(pool) => {
-                let owner = owner.clone();
+            None => {
+                let handler = self.clone();
+                Box::pin(Running::new(move |request| handler.clone().call(request)))
+            }
+            Some((pool, queue_deadline)) => {
+                let (function, owner) = (self.function.clone(), owner.clone());
                 Box::pin(Running::new(move |request| {
-                    let Self { function, queue_deadline, .. } = handler.clone();
-                    run::<F, Via, Args>(function, queue_deadline, pool.clone(), owner.clone(), request)
+                    let (function, owner) = (function.clone(), owner.clone());
+                    run::<F, Via, Args>(function, queue_deadline, pool.clone(), owner, request)
                 }))
             }
         }

@@ -389,6 +389,10 @@ impl Parts {
         self.context.contexts().body_limit_bytes(self.context.endpoint)
     }
 
+    pub(crate) fn json_depth(&self) -> usize {
+        self.context.contexts().json_depth
+    }
+
     pub(crate) fn form_fields_max(&self) -> usize {
         self.context.contexts().form_fields_max
     }

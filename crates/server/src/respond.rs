@@ -19,7 +19,8 @@ pub struct Html<T>(pub T);
 
 /// An error that a handler returns: a status, what the peer may read, and the causes, which only the log shows.
 ///
-/// `?` converts any `std::error::Error` into a 500. Its text goes to the log and not to the peer. The log names the route
+/// `?` converts any `std::error::Error` into a 500, and so it does `Box<dyn Error>`, `anyhow::Error` and a text. Its text goes to the log and
+/// not to the peer. The log names the route
 /// and each cause once: at error level for a status of 500 or more, else at debug level.
 ///
 /// Three errors have a status of their own. A [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or 400), have
@@ -67,8 +68,8 @@ impl Error {
     /// # drop(stock());
     /// ```
     #[must_use]
-    pub fn caused_by(mut self, cause: impl StdError + 'static) -> Self {
-        self.cause = Some(Box::new(cause));
+    pub fn caused_by(mut self, cause: impl Into<Box<dyn StdError>>) -> Self {
+        self.cause = Some(cause.into());
         self
     }
 
@@ -98,9 +99,9 @@ impl fmt::Debug for Error {
     }
 }
 
-impl<E: StdError + 'static> From<E> for Error {
+impl<E: Into<Box<dyn StdError>>> From<E> for Error {
     fn from(cause: E) -> Self {
-        Self::of(Box::new(cause))
+        Self::of(cause.into())
     }
 }
 

@@ -1,19 +1,14 @@
 //! Limits of a route, or of all routes of a router, where they are others than those of the server.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anywire_http::Response;
-
-use crate::extract::Needs;
-use crate::handler::{Handler, HandlerParts};
 use crate::limits::Limits;
-use crate::request::Request;
+use crate::pooled::QueueDeadline;
 
-/// Limits of a route ([`Handler::limits`]), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
+/// Limits of a route ([`Handler::limits`](crate::Handler::limits)), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
 ///
 /// What is `None` is inherited: a route has the limits of its router, that of the router around it, and the outermost one those
 /// of the server ([`Limits`]). As there, `Duration::MAX` is none, and a duration of zero has passed when it begins.
@@ -43,6 +38,9 @@ pub struct RouteLimits {
     /// answered. A request above that is a 503 with `Retry-After`, and neither the handler nor its layers run. Each route counts for
     /// itself, also if its router has the limit. The server has none; 0 is an error at start.
     pub concurrency: Option<usize>,
+    /// How long a request may wait for a thread if the handler runs on a pool, as [`OnPool::queue_deadline`](crate::OnPool::queue_deadline):
+    /// else 503 with `Retry-After`, and the function is never run. The server has none.
+    pub queue_deadline: Option<QueueDeadline>,
 }
 
 impl RouteLimits {
@@ -53,12 +51,13 @@ impl RouteLimits {
             body_bytes: self.body_bytes.or(outer.body_bytes),
             body_timeout: self.body_timeout.or(outer.body_timeout),
             concurrency: self.concurrency.or(outer.concurrency),
+            queue_deadline: self.queue_deadline.or(outer.queue_deadline),
         }
     }
 
     /// The limits of a server with these in their place. `None` if they are the same.
     pub(crate) fn of_server(&self, server: &Limits) -> Option<Limits> {
-        let Self { handler_timeout, body_bytes, body_timeout, concurrency: _ } = *self;
+        let Self { handler_timeout, body_bytes, body_timeout, concurrency: _, queue_deadline: _ } = *self;
         if (handler_timeout, body_bytes, body_timeout) == (None, None, None) {
             return None;
         }
@@ -74,61 +73,16 @@ impl RouteLimits {
 /// For the table of routes: empty if there are none.
 impl fmt::Display for RouteLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { handler_timeout, body_bytes, body_timeout, concurrency } = self;
+        let Self { handler_timeout, body_bytes, body_timeout, concurrency, queue_deadline } = self;
         let parts = [
             handler_timeout.map(|timeout| format!("handler_timeout {timeout:?}")),
             body_bytes.map(|bytes| format!("body_bytes {bytes}")),
             body_timeout.map(|timeout| format!("body_timeout {timeout:?}")),
             concurrency.map(|count| format!("concurrency {count}")),
+            queue_deadline.map(|deadline| format!("queue_deadline {deadline}")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() { Ok(()) } else { write!(f, "limited to {}", parts.join(", ")) }
-    }
-}
-
-/// A handler with limits of its own: what [`Handler::limits`] returns.
-pub struct Limited<H, Args> {
-    handler: H,
-    limits: RouteLimits,
-    args: PhantomData<fn() -> Args>,
-}
-
-/// Tells the handlers with limits from functions.
-#[derive(Debug)]
-pub struct Bounded<Args>(PhantomData<Args>);
-
-impl<H, Args> Limited<H, Args> {
-    pub(crate) fn new(handler: H, limits: RouteLimits) -> Self {
-        Self { handler, limits, args: PhantomData }
-    }
-}
-
-impl<H: Handler<Args>, Args: 'static> Handler<Bounded<Args>> for Limited<H, Args> {
-    /// Outside of a router nothing limits it.
-    fn call(self, request: Request) -> impl Future<Output = Response> + 'static {
-        self.handler.call(request)
-    }
-
-    fn needs(needs: &mut Needs) {
-        H::needs(needs);
-    }
-
-    fn into_parts(self) -> HandlerParts {
-        let mut parts = self.handler.into_parts();
-        parts.limits = self.limits.within(parts.limits);
-        parts
-    }
-}
-
-impl<H: Clone, Args> Clone for Limited<H, Args> {
-    fn clone(&self) -> Self {
-        Self::new(self.handler.clone(), self.limits)
-    }
-}
-
-impl<H, Args> fmt::Debug for Limited<H, Args> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limited").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

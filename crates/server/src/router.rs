@@ -18,6 +18,7 @@ mod pools;
 mod slashes;
 mod table;
 mod tree;
+mod tunnels;
 
 use std::panic::Location;
 
@@ -47,8 +48,8 @@ pub(crate) use self::table::Table;
 /// are not removed. Parameters are decoded by [`Path`](crate::Path).
 ///
 /// An unknown path is a 404, an unknown method of a known path a 405 with `Allow`. `HEAD` gets the response of `GET`
-/// without its body, and `OPTIONS` the list of methods, unless [`any`](Self::any) or handlers of their own answer. `CONNECT` is a 501: this
-/// server makes no tunnels.
+/// without its body, and `OPTIONS` the list of methods, unless [`any`](Self::any) or handlers of their own answer. `CONNECT` is a 501, unless
+/// [`connect`](Self::connect) answers.
 ///
 /// Routers compose: [`nest`](Self::nest) puts one behind a prefix, [`merge`](Self::merge) beside another. Each keeps its
 /// own states and its own fallback.
@@ -73,6 +74,8 @@ pub struct Router {
     /// One for each handler.
     routes: Vec<Route>,
     fallbacks: Vec<Fallback>,
+    /// The handlers of `CONNECT`, which has no path.
+    tunnels: Vec<Entry>,
     /// The prefixes of nested routers as they were given, and where.
     prefixes: Vec<(String, &'static Location<'static>)>,
     /// The states of this router, then of its nested routers. A parent comes before its children.
@@ -138,6 +141,7 @@ impl Default for Router {
         Self {
             routes: Vec::new(),
             fallbacks: Vec::new(),
+            tunnels: Vec::new(),
             prefixes: Vec::new(),
             scopes: vec![Scope::default()],
         }
@@ -198,6 +202,16 @@ impl Router {
     #[track_caller]
     pub fn query<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
         self.route(Method::QUERY, path, handler)
+    }
+
+    /// Answers `CONNECT`, which has no path: the handler takes a [`Tunnel`](crate::Tunnel), and is the same below whatever prefix its router is
+    /// nested. A [guard](Self::when) lets some hosts in alone; a request that no handler takes is a 501.
+    ///
+    /// A server that makes tunnels is a proxy. Let in only peers that you know, to hosts that you know.
+    #[track_caller]
+    pub fn connect<H: Handler<Args>, Args: 'static>(mut self, handler: H) -> Self {
+        self.tunnels.push(Entry::new(handler, Location::caller()));
+        self
     }
 
     /// Answers all methods on this path that have no handler of their own, extension methods and `OPTIONS` as well.
@@ -384,6 +398,7 @@ impl Router {
             };
             self.routes.push(Route { path, entry: route.entry.in_scope(first), ..route });
         }
+        self.tunnels.extend(inner.tunnels.into_iter().map(|entry| entry.in_scope(first)));
         for Fallback { prefix: below, entry } in inner.fallbacks {
             self.fallbacks
                 .push(Fallback { prefix: format!("{prefix}{below}"), entry: entry.in_scope(first) });

@@ -75,17 +75,75 @@ impl Upgrade {
             let message = format!("this path speaks {protocol}; offer it in a field `upgrade`");
             return (StatusCode::UPGRADE_REQUIRED, message).into_response().header("upgrade", protocol);
         }
-        // Called within the future, so that a panic of the continuation is caught with the others.
-        let continuation =
-            Continuation(Box::new(|connection| Box::pin(async move { continuation(connection).await })));
-        let mut response = match is_stream {
+        Continuation::new(continuation).on(match is_stream {
             true => Response::new(StatusCode::OK),
             false => Response::new(StatusCode::SWITCHING_PROTOCOLS).header("upgrade", protocol),
-        };
-        response
-            .extensions_mut()
-            .insert(Accepted(Arc::new(ThreadBound::new(RefCell::new(Some(continuation))))));
-        response
+        })
+    }
+}
+
+/// A request for a tunnel to the host that its target names (CONNECT, RFC 9110 section 9.3.6), for a handler of
+/// [`Router::connect`](crate::Router::connect). The server opens no connection to that host: the handler does, if it may be asked for, and
+/// then [accepts](Self::accept).
+///
+/// What holds for the continuation of an [`Upgrade`] holds for that of a tunnel. Over HTTP/2 it has a stream, and the others of the
+/// connection go on. A 2xx without a continuation is replaced by a 500, because it would promise a tunnel. On a request of another method
+/// this argument is refused with 400.
+///
+/// ```
+/// use anywire_http::StatusCode;
+/// use anywire_server::{Error, Response, Router, Tunnel, guards};
+/// use tokio::net::TcpStream;
+///
+/// async fn tunnel(tunnel: Tunnel) -> Result<Response, Error> {
+///     let refused = |cause| Error::new(StatusCode::BAD_GATEWAY, "that host cannot be reached").caused_by(cause);
+///     let mut there = TcpStream::connect(tunnel.authority()).await.map_err(refused)?;
+///     Ok(tunnel.accept(async move |mut here| {
+///         let _ = tokio::io::copy_bidirectional(&mut here, &mut there).await;
+///     }))
+/// }
+///
+/// let router = Router::new().merge(Router::new().connect(tunnel).when(guards::host("*.build.example:443")));
+/// # drop(router);
+/// ```
+#[derive(Debug)]
+pub struct Tunnel {
+    authority: String,
+}
+
+impl Tunnel {
+    /// Host and port that the tunnel is to lead to, such as `example.com:443`. The peer chooses it: check it before you connect.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// Answers 200, and runs `continuation` with the connection, or the stream, once the head of the response has left. The response carries
+    /// it, as that of [`Upgrade::accept`] does.
+    pub fn accept<C, F>(self, continuation: C) -> Response
+    where
+        C: FnOnce(Upgraded) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        Continuation::new(continuation).on(Response::new(StatusCode::OK))
+    }
+}
+
+impl FromRequestParts for Tunnel {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Error> {
+        match parts.head().authority().filter(|_| !Self::is_absent(parts)) {
+            Some(authority) => Ok(Self { authority: authority.to_owned() }),
+            None => {
+                Err(Error::new(StatusCode::BAD_REQUEST, "this is for CONNECT, with host:port as its target"))
+            }
+        }
+    }
+}
+
+impl OptionalFromRequestParts for Tunnel {
+    fn is_absent(parts: &Parts) -> bool {
+        *parts.method() != Method::CONNECT
     }
 }
 
@@ -127,6 +185,25 @@ fn tokens<'p>(parts: &'p Parts, field: &str) -> impl Iterator<Item = &'p str> {
 /// What a handler goes on with once its response has left.
 pub(crate) struct Continuation(Box<dyn FnOnce(Upgraded) -> Running>);
 
+/// The status of a response that opens a tunnel, while its status is 101: a driver has to look for a continuation there anyway.
+#[derive(Clone, Copy)]
+struct Opens(StatusCode);
+
+/// Makes a response that opens a tunnel look like one that leaves HTTP, for the driver of its connection.
+#[cold]
+pub(crate) fn mark_tunnel(response: &mut Response) {
+    let status = std::mem::replace(&mut response.status, StatusCode::SWITCHING_PROTOCOLS);
+    response.extensions_mut().insert(Opens(status));
+}
+
+/// Gives a response that opens a tunnel its own status. Returns whether it is one.
+#[cold]
+pub(crate) fn unmark_tunnel(response: &mut Response) -> bool {
+    let Some(Opens(status)) = response.extensions_mut().remove() else { return false };
+    response.status = status;
+    true
+}
+
 /// A continuation at work.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -135,6 +212,22 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
 struct Accepted(Arc<ThreadBound<RefCell<Option<Continuation>>>>);
 
 impl Continuation {
+    fn new<C, F>(continuation: C) -> Self
+    where
+        C: FnOnce(Upgraded) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        // Called within the future, so that a panic of the continuation is caught with the others.
+        Self(Box::new(|connection| Box::pin(async move { continuation(connection).await })))
+    }
+
+    /// The response that carries it.
+    fn on(self, mut response: Response) -> Response {
+        let accepted = Accepted(Arc::new(ThreadBound::new(RefCell::new(Some(self)))));
+        response.extensions_mut().insert(accepted);
+        response
+    }
+
     /// Whether a response carries one.
     pub(crate) fn is_in(response: &Response) -> bool {
         let accepted = response.extensions().get::<Accepted>().and_then(|accepted| accepted.0.get());

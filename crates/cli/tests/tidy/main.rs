@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `arrows` | a crate depends only on the crates below it |
 //! | `packages` | the library brings few packages, none of them only for the command; each feature is in the README |
-//! | `pages` | a program on anywire is no longer than its counterpart on another library |
+//! | `pages` | a program on anywire is no longer than its counterpart on another library; what stands beside annotations is compiled |
 //! | `sans_io` | HTTP and TCP are bytes in, bytes out: no clock, no socket, no runtime |
 //! | `lints` | every crate obeys the lints of the workspace, which forbid `unsafe` outside `crates/sys` |
 //! | `files` | every Rust file says at its head what it is for, and is short enough to read |

@@ -1,11 +1,14 @@
 //! On the pages for users of other libraries, a program on anywire has no more lines of code than its counterpart, and
-//! names no more public items.
+//! names no more public items. Beside annotations of Java stands code that is compiled.
 
 use std::collections::BTreeSet;
 
 use crate::{expect_none, tree};
 
 const PAGES: [&str; 2] = ["docs/from-axum.md", "docs/from-reqwest.md"];
+
+/// The page that sets our code beside annotations.
+const ROWS: &str = "docs/from-spring.md";
 
 #[test]
 fn programs_are_no_longer_than_their_counterparts() {
@@ -16,6 +19,34 @@ fn programs_are_no_longer_than_their_counterparts() {
         complaints.extend(pairs.iter().filter_map(|[theirs, ours]| excess(page, theirs, ours)));
     }
     expect_none("a program on anywire is no longer and names no more", &complaints);
+}
+
+/// What stands beside an annotation has been compiled: it is in the program of the page.
+#[test]
+fn each_row_beside_an_annotation_is_code_of_the_program() {
+    let page = tree::read_from_root(ROWS);
+    let (_, program) = page.rsplit_once("\n```rust\n").unwrap_or_default();
+    let rows: Vec<_> = page.lines().filter_map(third_cell).collect();
+    assert!(rows.len() > 60, "{ROWS} has {} rows", rows.len());
+    let complaints: Vec<_> = rows.iter().filter_map(|row| unshown(row, program)).collect();
+    expect_none(
+        "a row has code of the program, leads to a page, or says that there is no counterpart",
+        &complaints,
+    );
+}
+
+/// The last cell of a row with three.
+fn third_cell(row: &str) -> Option<&str> {
+    let cells: Vec<_> = row.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+    let [_, _, ours] = cells[..] else { return None };
+    (ours != "---" && ours != "anywire").then_some(ours)
+}
+
+/// The code of a row that is not in the program.
+fn unshown(row: &str, program: &str) -> Option<String> {
+    let says_otherwise = row.starts_with("no counterpart") || row.contains("](");
+    let code = row.split('`').nth(1)?;
+    (!says_otherwise && !program.contains(code)).then(|| format!("`{code}` is not in the program of {ROWS}"))
 }
 
 fn excess(page: &str, theirs: &str, ours: &str) -> Option<String> {
@@ -127,6 +158,17 @@ mod tests {
         assert!(excess("page", "f();", "f();").is_none());
         assert!(excess("page", "f();", "f();\ng();").is_some());
         assert!(excess("page", "a.b();", "a.b().c();").is_some());
+    }
+
+    #[test]
+    fn a_row_whose_code_is_not_in_the_program_is_found() {
+        let cell = third_cell("| `@A` | `@B` | `a(b)`, or `c` |").expect("it has three cells");
+        assert_eq!(unshown(cell, "let it = a(b);"), None);
+        assert!(unshown(cell, "let it = a(c);").is_some());
+        assert_eq!(unshown("no counterpart: `a`", ""), None);
+        assert_eq!(unshown("`a`: see [b](c.md)", ""), None);
+        assert_eq!(third_cell("| --- | --- | --- |"), None);
+        assert_eq!(third_cell("| `@A` | `a` |"), None);
     }
 
     #[test]

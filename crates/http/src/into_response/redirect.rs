@@ -73,7 +73,7 @@ impl IntoResponse for Redirect {
 }
 
 /// The text with all percent-encoded that a URL cannot hold, except control characters, which no field takes.
-fn encoded(place: &str) -> Cow<'_, str> {
+pub(super) fn encoded(place: &str) -> Cow<'_, str> {
     let bytes = place.as_bytes();
     let stays = |at: usize, byte: u8| match byte {
         b'%' => matches!(bytes.get(at + 1..at + 3), Some(digits) if digits.iter().all(u8::is_ascii_hexdigit)),

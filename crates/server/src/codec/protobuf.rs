@@ -1,10 +1,9 @@
 //! Messages of Protocol Buffers beside other formats.
 
-use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
 
-use anywire_http::{Bytes, StatusCode};
+use anywire_http::Bytes;
 use prost::Message;
 
 use super::{Codec, CodecError, Source, Target};
@@ -51,18 +50,12 @@ where
     }
 
     fn decode(&self, body: &Bytes, target: Target<'_>) -> Result<(), CodecError> {
-        target.put(In::decode(body.clone())?).map_err(|_| other_type::<In>())
+        target.put(In::decode(body.clone())?)
     }
 
     fn encode(&self, value: Source<'_>) -> Result<Bytes, CodecError> {
-        let message: &Out = value.downcast_ref().ok_or_else(other_type::<Out>)?;
-        Ok(message.encode_to_vec().into())
+        Ok(value.value::<Out>()?.encode_to_vec().into())
     }
-}
-
-fn other_type<T>() -> CodecError {
-    let text = format!("this codec is for {} alone", type_name::<T>());
-    CodecError::new(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
 impl<In, Out> Default for ProtobufCodec<In, Out> {

@@ -16,7 +16,7 @@ use crate::context::FreeContext;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
-use crate::upgrade::Continuation;
+use crate::upgrade::{Continuation, mark_tunnel};
 
 impl Dispatch {
     /// Looks at a response before it is sent.
@@ -69,7 +69,11 @@ impl Dispatch {
         {
             response.body = Body::withheld(Some(length));
         }
-        if let Some(cause) = unsendable(response, method) {
+        let opens_tunnel =
+            method == MethodKind::Connect && response.status.is_success() && Continuation::is_in(response);
+        if opens_tunnel && response.fault().is_none() {
+            mark_tunnel(response);
+        } else if let Some(cause) = unsendable(response, method) {
             let refusal = self.refuse(Some(endpoint), status, &cause, peer);
             self.replace(Some(endpoint), response, refusal);
         } else if let Some(cause) = response.cause() {
@@ -222,7 +226,9 @@ impl Dispatch {
 fn unsendable(response: &Response, method: MethodKind) -> Option<String> {
     let status = response.status;
     if method == MethodKind::Connect && status.is_success() {
-        return Some(format!("the status {status} to CONNECT would promise a tunnel; send 4xx or 5xx"));
+        return Some(format!(
+            "the status {status} to CONNECT would promise a tunnel; send 4xx or 5xx, or accept a `Tunnel`"
+        ));
     }
     if let Some(fault) = response.fault() {
         return Some(fault.to_string());

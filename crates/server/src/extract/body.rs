@@ -14,7 +14,8 @@ use crate::request::{Parts, Request};
 ///
 /// As an argument it must be the last one. A request gets 415 unless its content type is `application/json` or
 /// `application/*+json`, whatever character set it names (RFC 8259 section 11); 413 if its body is larger than
-/// [`Limits::body_bytes`](crate::Limits::body_bytes); 400 if the text is not JSON and nothing else, nests deeper than 128, or holds a number
+/// [`Limits::body_bytes`](crate::Limits::body_bytes); 400 if the text is not JSON and nothing else, nests as deep as
+/// [`Limits::json_depth`](crate::Limits::json_depth), or holds a number
 /// that no type has; and 422 if the JSON has another shape than `T`. A body that is coded, such as by gzip, is a 415, too. The
 /// response names the part that does not fit, such as `items[2].count`, with its line and column.
 ///
@@ -45,12 +46,45 @@ impl<T: DeserializeOwned> FromRequest for Json<T> {
 impl<T: DeserializeOwned> Json<T> {
     /// Reads the body of this request.
     pub(crate) fn of_bytes(parts: &Parts, bytes: &[u8]) -> Result<Self, Rejection> {
-        serde_json::from_slice(bytes).map(Self).map_err(|cause| match parts.headers().content_coding() {
+        let limit = parts.json_depth();
+        let read = match limit < SERDE_JSON_DEPTH && reaches(bytes, limit) {
+            true => Err(Rejection::JsonDepth { limit }),
+            false => serde_json::from_slice(bytes)
+                .map(Self)
+                .map_err(|cause| Rejection::Json { path: path_to_fault::<T>(bytes), cause }),
+        };
+        read.map_err(|rejection| match parts.headers().content_coding() {
             // What is coded is no JSON.
             Some(coding) => Rejection::Coded { coding },
-            None => Rejection::Json { path: path_to_fault::<T>(bytes), cause },
+            None => rejection,
         })
     }
+}
+
+/// From so many arrays and objects in each other on `serde_json` refuses a text by itself.
+const SERDE_JSON_DEPTH: usize = 128;
+
+/// Whether so many arrays and objects of a JSON text stand in each other.
+#[cold]
+fn reaches(json: &[u8], limit: usize) -> bool {
+    let (mut depth, mut is_string) = (0, false);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_string = !is_string,
+            b'\\' if is_string => _ = bytes.next(),
+            b'[' | b'{' if !is_string => {
+                depth += 1;
+                if depth >= limit {
+                    return true;
+                }
+            }
+            // A text that closes more than it opens is no JSON, and refused as such.
+            b']' | b'}' if !is_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The way to the part that does not fit, such as `items[2].count`; empty if it is all of it. The body is read a second time:

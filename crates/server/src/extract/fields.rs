@@ -15,7 +15,7 @@ use serde::forward_to_deserialize_any;
 
 pub use self::error::FieldError;
 pub(super) use self::error::Reason;
-pub(super) use self::urlencoded::{Plus, decoded};
+pub(crate) use self::urlencoded::{Plus, decoded, each};
 pub(super) use self::value::Value;
 
 /// Reads a query or a form of at most so many fields.

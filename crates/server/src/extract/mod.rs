@@ -6,7 +6,7 @@ mod cookies;
 #[cfg(feature = "macros")]
 mod derive;
 mod extension;
-mod fields;
+pub(crate) mod fields;
 mod form;
 mod header;
 mod languages;
@@ -127,6 +127,8 @@ pub trait FromRequestParts: Sized {
     message = "`{Self}` cannot be taken from a request",
     label = "an argument of this handler is a `{Self}`",
     note = "for `Json<T>`, `Path<T>` and `Query<T>`, `T` implements `serde::Deserialize`: add `#[derive(serde::Deserialize)]` to it",
+    note = "for `Valid<E>`, the value in `E` also implements `Validate`: add `#[derive(garde::Validate)]` to it (feature `garde`)",
+    note = "for `Option<E>`, `E` implements `OptionalFromRequestParts`, or `OptionalFromRequest` if it reads the body; else take a `Result<E, E::Rejection>`",
     note = "for a type of your own, implement `FromRequestParts`, or `FromRequest` if it reads the body; take shared values as `State<T>`"
 )]
 pub trait FromRequest<Via = ViaRequest>: Sized {
@@ -165,7 +167,8 @@ impl<T: FromRequestParts> FromRequest<ViaParts> for T {
 ///
 /// The `Option` is `None` only if the value is absent. A wrong value is still refused: a typing error in a query does not
 /// make it a missing query. [`Query`] is absent without a `?`, [`Path`] on a route without parameters. To handle a wrong
-/// value in the handler, take a `Result<T, T::Rejection>`.
+/// value in the handler, take a `Result<T, T::Rejection>`. Take that as well if only the extractor itself can tell whether
+/// the value is there.
 ///
 /// ```
 /// use anywire_server::{Error, FromRequestParts, OptionalFromRequestParts, Parts, Router};
@@ -204,6 +207,11 @@ pub trait OptionalFromRequestParts: FromRequestParts {
 
 /// As [`OptionalFromRequestParts`], for an extractor of the body: [`Json`], `Bytes`, `String` and `Body` are absent if
 /// the request has no body.
+#[diagnostic::on_unimplemented(
+    message = "`Option<{Self}>` cannot be taken from a request",
+    label = "an argument of this handler is an `Option<{Self}>`",
+    note = "implement `OptionalFromRequest` for `{Self}`, or take a `Result<{Self}, _>` with its rejection"
+)]
 pub trait OptionalFromRequest: FromRequest {
     /// Whether the request has no such value.
     fn is_absent(request: &Request) -> bool;

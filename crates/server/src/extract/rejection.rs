@@ -78,6 +78,13 @@ pub enum Rejection {
         #[source]
         cause: serde_json::Error,
     },
+    /// 400, the peer's fault: as many arrays and objects of the JSON body stand in each other as
+    /// [`Limits::json_depth`](crate::Limits::json_depth) says.
+    #[error("the JSON body nests {limit} deep{help}", help = Advice("send it in more parts"))]
+    JsonDepth {
+        /// The limit.
+        limit: usize,
+    },
     /// 400, the peer's fault: the body is no such message of Protocol Buffers.
     #[cfg(feature = "protobuf")]
     #[error("the protobuf message does not fit")]
@@ -121,7 +128,7 @@ impl Rejection {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
             Self::Json { cause, .. } if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Json { .. } => StatusCode::BAD_REQUEST,
+            Self::Json { .. } | Self::JsonDepth { .. } => StatusCode::BAD_REQUEST,
             #[cfg(feature = "protobuf")]
             Self::Protobuf(_) => StatusCode::BAD_REQUEST,
             Self::Body(cause) => status_of(cause),

@@ -13,13 +13,14 @@ use super::{
     Form, FromRequest, FromRequestParts, Header, Json, Languages, Matrix, Needs, OptionalFromRequest,
     OptionalFromRequestParts, Path, Query, Rejection,
 };
+use crate::codec::Decoded;
 use crate::request::{Parts, Request};
 
 pub use self::invalid::{InvalidValue, ValidRejection};
 pub use self::rules::{Validate, ValidationMessages, Violation, Violations};
 
-/// An extractor whose value has passed the rules of its type: [`Validate`]. `Valid<Json<T>>`, and so on with [`Query`], [`Form`],
-/// [`Path`], [`Matrix`], [`Header`], and `Protobuf`.
+/// An extractor whose value has passed the rules of its type: [`Validate`]. `Valid<Json<T>>`, and so on with [`Decoded`], [`Query`],
+/// [`Form`], [`Path`], [`Matrix`], [`Header`], and `Protobuf`.
 ///
 /// What the extractor refuses has the response of the extractor. A value that breaks rules is a 422, whose problem document lists
 /// each violation with its field, its rule and a message: `{"errors": [{"field": "count", "rule": "range_min", ..}], ..}`. The
@@ -67,7 +68,7 @@ impl<E> Deref for Valid<E> {
 /// An extractor around one value, such as [`Json`]. Implement it for an extractor of your own to use it within [`Valid`].
 #[diagnostic::on_unimplemented(
     message = "`Valid` cannot look into `{Self}`",
-    note = "it looks into `Json`, `Query`, `Form`, `Path`, `Matrix`, `Header` and `Protobuf`; implement `InnerValue` for an extractor of your own"
+    note = "it looks into `Json`, `Decoded`, `Query`, `Form`, `Path`, `Matrix`, `Header` and `Protobuf`; implement `InnerValue` for an extractor of your own"
 )]
 pub trait InnerValue {
     /// The type that has rules.
@@ -89,7 +90,7 @@ macro_rules! inner {
     )*};
 }
 
-inner! { Form Header Json Matrix Path Query }
+inner! { Decoded Form Header Json Matrix Path Query }
 
 #[cfg(feature = "protobuf")]
 use super::Protobuf;

@@ -15,7 +15,7 @@ use crate::refusal::{Refusal, RefusalKind};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
-use crate::upgrade::Continuation;
+use crate::upgrade::{Continuation, unmark_tunnel};
 use crate::upload::Upload;
 
 /// What the response has to know of its request.
@@ -47,19 +47,14 @@ impl Session {
     /// Writes the head of a response, and its body if it is whole. Takes the body and leaves the rest to the caller,
     /// because moving a response here would cost eight words.
     pub(super) fn respond(&mut self, response: &mut Response, service: &Service) {
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(response, service);
+        }
         let request = self.request;
         let mut keep_alive = request.info.keep_alive
             && self.closing == Closing::No
             && (service.ending() == Ending::No || self.has_next());
         if self.upload.is_some() {
-            if response.status == StatusCode::SWITCHING_PROTOCOLS {
-                // Its bytes would be taken for the other protocol.
-                service.counters.refused.increment();
-                let text = "an upgrade takes a body only if the handler reads it; send none";
-                let refusal = Refusal::new(RefusalKind::UpgradeWithBody, StatusCode::BAD_REQUEST, text);
-                let refusal = service.dispatch.word(request.endpoint, &refusal);
-                service.dispatch.replace(request.endpoint, response, refusal);
-            }
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
                 && !response.body.is_empty()
@@ -85,9 +80,6 @@ impl Session {
         if self.exchange.is_some() {
             service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
             self.exchange.responds(response, !commitment.framing.is_empty());
-        }
-        if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(response);
         }
         // Framing of nothing: a body that may not be sent, or an empty one.
         if !commitment.framing.is_empty()
@@ -134,9 +126,37 @@ impl Session {
         left > 0 && left < std::mem::replace(&mut self.behind, left)
     }
 
-    /// The connection goes to the handler's continuation once its 101 has left.
+    /// Writes a 101, or the head that opens a tunnel. The connection goes to the handler's continuation once that has left.
     #[cold]
-    fn switch(&mut self, response: &Response) {
+    fn switch(&mut self, response: &mut Response, service: &Service) {
+        let request = self.request;
+        if self.upload.is_some() {
+            // Its bytes would be taken for the other protocol.
+            service.counters.refused.increment();
+            let text = "an upgrade takes a body only if the handler reads it; send none";
+            let refusal = Refusal::new(RefusalKind::UpgradeWithBody, StatusCode::BAD_REQUEST, text);
+            let refusal = service.dispatch.word(request.endpoint, &refusal);
+            service.dispatch.replace(request.endpoint, response, refusal);
+            return self.respond(response, service);
+        }
+        let opens_tunnel = unmark_tunnel(response);
+        let parts = encode::ResponseParts {
+            status: response.status,
+            headers: &response.headers,
+            framing: Framing::None,
+            stated_length: None,
+            version: request.version,
+            // What follows is no message, and a tunnel has neither length nor coding (RFC 9110 section 9.3.6).
+            keep_alive: true,
+            answers_head: opens_tunnel,
+            date: Some(self.date.rendered()),
+        };
+        encode::response_head(self.output.buffer(), &parts);
+        if self.exchange.is_some() {
+            service.dispatch.note_route(request.endpoint, &mut self.exchange);
+            self.exchange.responds(response, false);
+            self.exchange.ends(ExchangeEnd::Upgraded);
+        }
         if let Some(continuation) = Continuation::take_from(response) {
             self.stage = Stage::Switching(continuation);
         }

@@ -94,7 +94,7 @@ pub(crate) enum Centre {
 }
 
 /// The centre within these layers, the outermost first.
-pub(super) fn inside(
+pub(crate) fn inside(
     layers: impl DoubleEndedIterator<Item = Link>,
     centre: Centre,
     owner: &Owner,

@@ -177,14 +177,4 @@ macro_rules! functions {
 }
 
 // Fewer than two arguments are none of a layer; they are here so that `LayerArguments` says so.
-functions! {
-    ()
-    (A)
-    (A B)
-    (A B C)
-    (A B C D)
-    (A B C D E)
-    (A B C D E G)
-    (A B C D E G H)
-    (A B C D E G H I)
-}
+each_arity! { functions }

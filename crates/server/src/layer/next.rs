@@ -23,7 +23,7 @@ pub struct Next {
 
 impl Next {
     #[inline]
-    pub(super) fn into(inside: Rc<Inside>) -> Self {
+    pub(crate) fn into(inside: Rc<Inside>) -> Self {
         Self { inside }
     }
 

@@ -70,7 +70,8 @@ impl Document {
         name(&mut operations)?;
         let tags = tags(info, &operations);
         let schemes = schemes(info, &operations)?;
-        let mut paths = paths(&items);
+        let items = items.iter().map(|(path, item)| (path.replace("{*", "{"), item.to_value()));
+        let mut paths = Value::Object(items.collect());
         let mut components = json!({ "schemas": components::resolve(&schemas, &mut paths) });
         if !schemes.is_empty() {
             components["securitySchemes"] = Value::Object(schemes);
@@ -129,37 +130,6 @@ impl Item {
         }
         Value::Object(item)
     }
-}
-
-/// All paths. Two that differ in the names of variables alone are one to OpenAPI: of those only the first is a path, and the others, which
-/// take the rest, stand beside it.
-fn paths(items: &BTreeMap<String, Item>) -> Value {
-    let (mut paths, mut others) = (Map::new(), Map::new());
-    let mut seen: Vec<String> = Vec::new();
-    let takes_rest = |path: &str| path.contains("{*");
-    let (rest, plain): (Vec<_>, Vec<_>) = items.iter().partition(|(path, _)| takes_rest(path));
-    for (path, item) in plain.into_iter().chain(rest) {
-        let unnamed = unnamed(path);
-        match seen.contains(&unnamed) {
-            false => {
-                paths.insert(path.replace("{*", "{"), item.to_value());
-                seen.push(unnamed);
-            }
-            true => {
-                others.insert(path.clone(), item.to_value());
-            }
-        }
-    }
-    if !others.is_empty() {
-        paths.insert(OTHER_PATHS.to_owned(), Value::Object(others));
-    }
-    Value::Object(paths)
-}
-
-/// A path without the names of its variables.
-fn unnamed(path: &str) -> String {
-    let parts = path.split('{').map(|part| part.split_once('}').map_or(part, |(_, behind)| behind));
-    parts.collect::<Vec<_>>().join("{}")
 }
 
 /// Checks the names of all operations. One that a function gave goes if it is not the only one.
@@ -249,6 +219,3 @@ const KNOWN: [&str; 8] = ["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PA
 
 /// Where the operations of other methods stand in the item of a path.
 pub(super) const OTHER_METHODS: &str = "x-other-methods";
-
-/// Where paths stand that OpenAPI cannot tell from others.
-pub(super) const OTHER_PATHS: &str = "x-other-paths";

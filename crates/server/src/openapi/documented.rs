@@ -8,13 +8,12 @@ use std::sync::Arc;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::{DescribeRequest, DescribeResponse, RequestDoc, ResponseDoc, Schemas};
-use crate::conditions::{Chosen, Guarded};
 use crate::extract::Needs;
 use crate::handler::{Arguments, Function, Handler, HandlerParts};
-use crate::layer::{Layered, Within, name_of};
+use crate::layer::name_of;
 use crate::pooled::{BlockingFunction, OnPool, PoolArguments, PoolResult, Pooled};
 use crate::request::Request;
-use crate::route_limits::{Bounded, Limited};
+use crate::with::{Added, With};
 
 /// A handler whose route is described: what [`Handler::documented`] and [`Handler::hidden`] return.
 ///
@@ -99,17 +98,11 @@ where
     }
 }
 
-macro_rules! around {
-    ($($outer:ident $mark:ident)*) => {$(
-        impl<H: Describe<Args>, Args: 'static> Describe<$mark<Args>> for $outer<H, Args> {
-            fn types() -> HandlerTypes {
-                H::types()
-            }
-        }
-    )*};
+impl<H: Describe<Args>, Args: 'static> Describe<Added<Args>> for With<H, Args> {
+    fn types() -> HandlerTypes {
+        H::types()
+    }
 }
-
-around! { Layered Within  Limited Bounded  Guarded Chosen }
 
 fn of<F, Args: DescribeRequest, Output: DescribeResponse>() -> HandlerTypes {
     HandlerTypes { request: Args::describe, response: Output::describe, name: name_of::<F>() }

@@ -27,6 +27,8 @@ pub(super) struct Operation {
     pub(super) security: Vec<BTreeSet<String>>,
     /// What a request must meet beside method and path.
     pub(super) guards: Vec<String>,
+    /// Of several handlers: the description is that of all.
+    pub(super) is_joined: bool,
 }
 
 /// The name of an operation.
@@ -50,17 +52,15 @@ impl Operation {
 
     /// What this handler and another one of the same method and path do together.
     pub(super) fn join(&mut self, other: Self) {
-        let Self { route: _, id, summary, description, tags, is_deprecated, .. } = &other;
+        let Self { id, summary, tags, is_deprecated, .. } = &other;
         if self.id.as_ref().is_none_or(|known| known.place.is_none()) && id.is_some() {
             self.id =
                 self.id.take().filter(|_| id.as_ref().is_some_and(|id| id.place.is_none())).or(id.clone());
         }
-        self.description = joined(self.told(), other.told()).filter(|_| {
-            description.is_some()
-                || self.description.is_some()
-                || summary.is_some()
-                || !other.guards.is_empty()
-        });
+        // A paragraph each.
+        let told = [self.told(), other.told()].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        self.description = (!told.is_empty()).then_some(told);
+        self.is_joined = true;
         self.summary = self.summary.take().or(summary.clone());
         let more = tags.iter().filter(|tag| !self.tags.contains(tag)).cloned().collect::<Vec<_>>();
         self.tags.extend(more);
@@ -95,6 +95,9 @@ impl Operation {
 
     /// What the handler does, and for which requests.
     fn told(&self) -> Option<String> {
+        if self.is_joined {
+            return self.description.clone();
+        }
         let texts = [&self.summary, &self.description].into_iter().flatten();
         let text = texts.map(|text| text.trim_end_matches('.').to_owned()).collect::<Vec<_>>().join(". ");
         match (self.guards.join(", "), text) {

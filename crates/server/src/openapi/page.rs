@@ -12,11 +12,11 @@ use self::sample::Components;
 use self::text::{Escaped, anchor};
 use self::tree::Tree;
 use super::Document;
-use super::document::{OTHER_METHODS, OTHER_PATHS};
+use super::document::OTHER_METHODS;
 
 /// Nothing but the page's own style and script, which are these to the byte.
 pub(super) const POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-Oj/AFCObYjZ3g8+/lmkmWHyuR/f8LsmyFkSEkOv7vMY='; \
+     style-src 'sha256-kdtKxcy5QPqb9K7KdZ8OP1nBVH0kXi8x8FXXciVdL34='; \
      script-src 'sha256-fkzHGkXy5WKMfAzX9A/cAhX5F1tml85zXJ0J6mq8/Ow='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -86,10 +86,7 @@ fn header(value: &Value, href: Option<&str>) -> String {
 /// All operations in the order of their paths.
 fn operations(value: &Value) -> Vec<Shown<'_>> {
     let mut all = Vec::new();
-    let (others, paths): (Vec<_>, Vec<_>) =
-        members(&value["paths"]).partition(|(path, _)| path.as_str() == OTHER_PATHS);
-    let others = others.into_iter().flat_map(|(_, others)| members(others));
-    for (path, item) in paths.into_iter().chain(others) {
+    for (path, item) in members(&value["paths"]) {
         let known =
             METHODS.iter().filter_map(|method| Some((*method, item.get(method.to_ascii_lowercase())?)));
         let more = item.get(OTHER_METHODS).into_iter().flat_map(members);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 
-use anywire_http::{Body, Bytes, Headers, NoContent, Redirect, Response, SetCookie, StatusCode};
+use anywire_http::{Body, Bytes, Created, Headers, NoContent, Redirect, Response, SetCookie, StatusCode};
 use http::{Extensions, HeaderMap};
 use schemars::JsonSchema;
 
@@ -81,6 +81,13 @@ impl DescribeResponse for NoContent {
 impl DescribeResponse for Infallible {
     fn describe(_: &mut Schemas) -> ResponseDoc {
         ResponseDoc::none()
+    }
+}
+
+impl<R: DescribeResponse> DescribeResponse for Created<R> {
+    fn describe(schemas: &mut Schemas) -> ResponseDoc {
+        let doc = R::describe(schemas).with_status(Status::Is(201));
+        doc.header("location", "Where it is.")
     }
 }
 

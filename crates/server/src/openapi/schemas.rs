@@ -183,11 +183,13 @@ impl std::fmt::Debug for Schemas {
     }
 }
 
-/// A type whose schema stands within itself, by `schemars(inline)`, has no end. Nothing but its name can be told then: the
-/// message of a stack that overflows has the name of the thread.
+/// Makes a schema on a thread whose name says of which type it is. A type that is inlined within itself, by `schemars(inline)` or
+/// `serde(flatten)`, has a schema without an end, and overflows the stack: Rust then ends the process and tells the name of the thread.
 fn on_thread<T: ?Sized, R: Send>(make: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| {
-        let named = thread::Builder::new().name(format!("the schema of {}", type_name::<T>()));
+        let name =
+            format!("the schema of {}, which has no end if it is inlined within itself", type_name::<T>());
+        let named = thread::Builder::new().name(name);
         match named.spawn_scoped(scope, make).map(thread::ScopedJoinHandle::join) {
             Ok(Ok(made)) => made,
             Ok(Err(panic)) => resume_unwind(panic),

@@ -1,5 +1,6 @@
 //! How long a request may wait for a thread, and since when.
 
+use std::fmt;
 use std::time::Duration;
 
 use anywire_loops::PoolTask;
@@ -31,7 +32,7 @@ impl QueueDeadline {
         Self { longest, since: Since::Queueing }
     }
 
-    pub(super) fn counts_from_arrival(self) -> bool {
+    pub(crate) fn counts_from_arrival(self) -> bool {
         self.since == Since::Arrival
     }
 
@@ -41,6 +42,14 @@ impl QueueDeadline {
             Some(Arrived(at)) => task.queue_deadline_since(at, self.longest),
             None => task.queue_deadline(self.longest),
         }
+    }
+}
+
+/// For the table of routes.
+impl fmt::Display for QueueDeadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = if self.counts_from_arrival() { " from arrival" } else { "" };
+        write!(f, "{:?}{since}", self.longest)
     }
 }
 

@@ -60,14 +60,4 @@ macro_rules! functions {
     )*};
 }
 
-functions! {
-    ()
-    (A)
-    (A B)
-    (A B C)
-    (A B C D)
-    (A B C D E)
-    (A B C D E G)
-    (A B C D E G H)
-    (A B C D E G H I)
-}
+each_arity! { functions }

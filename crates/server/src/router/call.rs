@@ -13,6 +13,7 @@ use crate::context::Peer;
 use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 use crate::request::Ticket;
+use crate::upgrade::unmark_tunnel;
 
 impl Router {
     /// Answers one request, without server, thread or name: for tests of a service. `Request::get("/path")` and its like
@@ -74,7 +75,7 @@ pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl Fn
     let mut begins = Some((head, body, peer));
     let mut runs = None;
     let work = Work::here();
-    poll_fn(|cx| {
+    let mut response = poll_fn(|cx| {
         let outer = work.label();
         if let Some((head, body, peer)) = begins.take() {
             let mut answer = None;
@@ -93,5 +94,9 @@ pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl Fn
         work.begins(outer);
         polled
     })
-    .await
+    .await;
+    if response.status == StatusCode::SWITCHING_PROTOCOLS {
+        unmark_tunnel(&mut response);
+    }
+    response
 }

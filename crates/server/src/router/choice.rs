@@ -9,8 +9,7 @@ use anywire_http::{Method, Response};
 use super::EndpointId;
 use super::own::{self, Refused};
 use crate::conditions::{Conditions, GivenTypes};
-use crate::extract::{Produces, media};
-use crate::query;
+use crate::extract::{Produces, fields, media};
 use crate::request::{Parts, Request};
 use crate::takes;
 
@@ -182,12 +181,12 @@ enum Wanted<'r> {
 impl<'r> Wanted<'r> {
     fn of(request: &'r Request, format: Option<&str>) -> Self {
         let named = format.and_then(|format| {
-            let mut pairs = query::pairs(request.query().unwrap_or_default());
-            pairs.find_map(|(name, value)| (*name == *format.as_bytes()).then_some(value))
+            let mut fields = fields::each(request.query().unwrap_or_default());
+            fields.find_map(|(name, value)| (*name == *format).then_some(value))
         });
         match named {
-            Some(Cow::Borrowed(name)) => Self::Format(String::from_utf8_lossy(name)),
-            Some(Cow::Owned(name)) => Self::Format(String::from_utf8_lossy(&name).into_owned().into()),
+            // What is no text names no format.
+            Some(name) => Self::Format(name.unwrap_or_default()),
             None => Self::Accept(Accept::of(request.headers())),
         }
     }

@@ -50,7 +50,7 @@ impl Table {
                 }
             }
             if let Some(pool) = &served.pool {
-                line.push_str(&format!(" on the pool {}", pool.name));
+                line.push_str(&format!(" on the pool {pool}"));
             }
             let layers = served.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
             let layers: Vec<String> = layers.collect();

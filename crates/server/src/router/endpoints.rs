@@ -11,7 +11,6 @@ use super::{Entry, RouteError, Scope};
 use crate::extract::Needs;
 use crate::handler::{Endpoint, HandlerParts};
 use crate::layer::GivenLayer;
-use crate::pooled::PoolUse;
 use crate::route_limits::{Gate, RouteLimits};
 
 /// The handlers that have passed the checks so far.
@@ -145,8 +144,8 @@ pub(crate) struct Served {
     pub(crate) gate: Option<Arc<Gate>>,
     /// For the table of routes, such as its conditions.
     pub(super) note: String,
-    /// If its handler runs on one.
-    pub(crate) pool: Option<PoolUse>,
+    /// The name of that on which its handler runs.
+    pub(crate) pool: Option<Arc<str>>,
     /// Where the handler was given; `None` for one of the router itself.
     pub(super) place: Option<&'static Location<'static>>,
 }

@@ -113,19 +113,27 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
-    /// A fallback with media types: [`Handler::consumes`](crate::Handler::consumes) and [`produces`](crate::Handler::produces) choose
-    /// among the handlers of a path, and an unknown path has none.
+    /// A fallback, or a handler of `CONNECT`, with media types: [`Handler::consumes`](crate::Handler::consumes) and
+    /// [`produces`](crate::Handler::produces) choose among the handlers of a path, and there is none.
     #[error(
-        "the fallback of {whose}, given at {fallback}, has media types, given at {place}, and takes all requests{help}",
-        whose = owner(prefix),
-        help = Advice("remove them; give the fallback a guard to choose among several")
+        "the handler of {route}, given at {handler}, has media types, given at {place}, and no path for which they would \
+         hold{help}",
+        help = Advice("remove them; give it a guard to choose among several")
     )]
-    FallbackMediaTypes {
-        /// The prefix of the nested router; empty if it is the outermost one.
-        prefix: String,
-        /// Where the fallback was given.
-        fallback: &'static Location<'static>,
+    MediaTypesWithoutPath {
+        /// What it answers.
+        route: String,
+        /// Where the handler was given.
+        handler: &'static Location<'static>,
         /// Where the media types were given.
+        place: &'static Location<'static>,
+    },
+    /// A handler of `CONNECT` with a path, which no such request has (RFC 9110 section 9.3.6).
+    #[error("no request reaches CONNECT {path}, given at {place}: CONNECT has no path{help}", help = Advice("write .connect(handler)"))]
+    Connect {
+        /// The path as it was given, with its prefix.
+        path: String,
+        /// Where its handler was given.
         place: &'static Location<'static>,
     },
     /// A handler takes a state that its routers do not have.

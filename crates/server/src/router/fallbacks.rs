@@ -1,10 +1,12 @@
 //! The handlers of unknown paths.
 
+use anywire_http::Method;
+
 use super::choice::{Candidate, Choice, Otherwise};
 use super::endpoints::{EndpointId, Endpoints, RouteName};
 use super::layers::Layers;
 use super::tree::Tree;
-use super::{Fallback, RouteError, Scope, own, path};
+use super::{Entry, Fallback, RouteError, Scope, own, path};
 use crate::conditions::Conditions;
 
 /// The handlers of unknown paths.
@@ -65,7 +67,8 @@ impl Fallbacks {
             if !conditions.are_none() {
                 let outer = around(&prefixes, &normal).unwrap_or(outermost);
                 let candidate = Candidate { method: None, conditions, endpoint };
-                endpoint = add_choice(vec![candidate], outer, &scopes[scope].prefix, endpoints);
+                let name = RouteName::fallback(&scopes[scope].prefix);
+                endpoint = add_choice(vec![candidate], outer, name, endpoints);
             }
             for below in BELOW {
                 tree.insert(format!("{normal}{below}"), endpoint, &scopes[scope].prefix, place)?;
@@ -97,41 +100,60 @@ fn add(
     outer: Option<EndpointId>,
     endpoints: &mut Endpoints<'_>,
 ) -> Result<EndpointId, RouteError> {
-    let mut candidates: Vec<Candidate> = Vec::with_capacity(given.len());
-    for Fallback { prefix, entry } in given {
-        let own = &entry.parts.conditions;
-        // Those of a router are for its routes alone.
-        if let Some(types) = own.consumes.as_ref().or(own.produces.as_ref()) {
-            let (prefix, fallback) = (prefix.clone(), entry.place);
-            return Err(RouteError::FallbackMediaTypes { prefix, fallback, place: types.place });
+    let name = RouteName::fallback(&given[0].prefix);
+    let entries = given.iter().map(|fallback| &fallback.entry);
+    let candidates = candidates(entries, &name, endpoints).map_err(|error| match error {
+        RouteError::Twice { first, second, .. } => {
+            RouteError::FallbackTwice { prefix: given[0].prefix.clone(), first, second }
         }
-        let name = RouteName::fallback(prefix);
-        let conditions = endpoints.conditions(&name.to_string(), entry, &[])?.guards_alone();
-        if let Some(first) = candidates.iter().position(|other| other.conditions.are_same(&conditions)) {
-            let (prefix, first) = (prefix.clone(), given[first].entry.place);
-            return Err(RouteError::FallbackTwice { prefix, first, second: entry.place });
-        }
-        let endpoint = endpoints.add(name, entry, &[])?;
-        endpoints.note(endpoint, conditions.to_string());
-        candidates.push(Candidate { method: None, conditions, endpoint });
-    }
+        other => other,
+    })?;
     if let [Candidate { conditions, endpoint, .. }] = &candidates[..]
         && conditions.are_none()
     {
         return Ok(*endpoint);
     }
     let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
-    Ok(add_choice(candidates, outer, &given[0].prefix, endpoints))
+    Ok(add_choice(candidates, outer, name, endpoints))
 }
 
-fn add_choice(
+/// Handlers without a path, of which guards choose one.
+pub(super) fn candidates<'r>(
+    entries: impl Iterator<Item = &'r Entry>,
+    name: &RouteName,
+    endpoints: &mut Endpoints<'_>,
+) -> Result<Vec<Candidate>, RouteError> {
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut places = Vec::new();
+    for entry in entries {
+        let own = &entry.parts.conditions;
+        // Those of a router are for its routes alone.
+        if let Some(types) = own.consumes.as_ref().or(own.produces.as_ref()) {
+            let (route, handler, place) = (name.to_string(), entry.place, types.place);
+            return Err(RouteError::MediaTypesWithoutPath { route, handler, place });
+        }
+        let conditions = endpoints.conditions(&name.to_string(), entry, &[])?.guards_alone();
+        if let Some(first) = candidates.iter().position(|other| other.conditions.are_same(&conditions)) {
+            let (method, path) = (Method::from_bytes(name.method.as_bytes()).ok(), name.path.to_string());
+            let (first, second, other_path) = (places[first], entry.place, path.clone());
+            return Err(RouteError::Twice { method, path, first, other_path, second });
+        }
+        let endpoint = endpoints.add(name.clone(), entry, &[])?;
+        endpoints.note(endpoint, conditions.to_string());
+        candidates.push(Candidate { method: None, conditions, endpoint });
+        places.push(entry.place);
+    }
+    Ok(candidates)
+}
+
+pub(super) fn add_choice(
     candidates: Vec<Candidate>,
     outer: EndpointId,
-    prefix: &str,
+    name: RouteName,
     endpoints: &mut Endpoints<'_>,
 ) -> EndpointId {
     let choice = |fallback| Choice::new(candidates, Otherwise::Outer { fallback, outer });
-    endpoints.add_choice(RouteName::fallback(prefix), choice)
+    endpoints.add_choice(name, choice)
 }
 
 /// Adds what answers the unknown paths of a nested router that has layers and no fallback: the fallback of the router

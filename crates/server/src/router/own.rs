@@ -22,7 +22,7 @@ pub(super) fn unknown_path() -> Arc<dyn Endpoint> {
     })
 }
 
-/// To a `CONNECT`. Not even a fallback may answer: a 2xx would promise a tunnel (RFC 9110 section 9.3.6).
+/// To a `CONNECT` that no handler takes.
 pub(super) fn no_tunnel() -> Arc<dyn Endpoint> {
     endpoint(async || (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels"))
 }

@@ -15,7 +15,7 @@ use super::leaf::Leaf;
 use super::matrix::Bare;
 use super::pools::counts_from_arrival;
 use super::tree::Tree;
-use super::{Route, RouteError, Router, own, path};
+use super::{Route, RouteError, Router, path};
 use crate::contained::drop_each;
 use crate::extract::{StateFactories, States, StatesId};
 use crate::layer::GivenLayer;
@@ -59,7 +59,7 @@ impl Router {
         }
         #[cfg(feature = "openapi")]
         self.fill(&pages)?;
-        let no_tunnel = endpoints.add_own(own::no_tunnel(), 0);
+        let tunnel = self.tunnel(&mut endpoints)?;
         let around = endpoints.add_routes(around)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();
         let (endpoints, choices, layers) = endpoints.into_parts();
@@ -78,7 +78,7 @@ impl Router {
             choices,
             layers,
             fallbacks,
-            no_tunnel,
+            tunnel,
             around,
             states,
             is_stamped,
@@ -89,7 +89,8 @@ impl Router {
     /// Refuses layers of a router without routes that is a part of another one: they would wrap nothing.
     fn check_layers_wrap(&self) -> Result<(), RouteError> {
         let entries = self.routes.iter().map(|route| &route.entry);
-        let entries = entries.chain(self.fallbacks.iter().map(|fallback| &fallback.entry));
+        let entries =
+            entries.chain(self.fallbacks.iter().map(|fallback| &fallback.entry)).chain(&self.tunnels);
         let mut has_code = vec![false; self.scopes.len()];
         for entry in entries {
             let around = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
@@ -137,7 +138,8 @@ pub(crate) struct Table {
     /// Those of routes, routers and the server, by their number.
     layers: Vec<GivenLayer>,
     fallbacks: Fallbacks,
-    no_tunnel: EndpointId,
+    /// What answers `CONNECT`.
+    tunnel: EndpointId,
     /// All of it within layers of the server, if there are any.
     around: Option<EndpointId>,
     /// Of each router, and the router around it.
@@ -350,6 +352,7 @@ impl Table {
         if !self.leaves[*found.value].ignores_matrix {
             return None;
         }
+        params.clear();
         if !found.params.is_empty() {
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
             let ranges = bare.in_original(path::in_original(&bare.path, ranges));
@@ -374,7 +377,7 @@ impl Table {
     fn unknown_path(&self, head: &RequestHead, normal: &str, params: &mut Params) -> EndpointId {
         params.clear();
         let is_connect = *head.method() == Method::CONNECT;
-        if is_connect { self.no_tunnel } else { self.fallbacks.find(normal) }
+        if is_connect { self.tunnel } else { self.fallbacks.find(normal) }
     }
 
     /// Chooses among endpoints with conditions. Gives the request to the one that it returns.

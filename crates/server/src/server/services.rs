@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use anywire_loops::{self as loops, Loops, Pool, Task};
 use anywire_wire::{Connection, ConnectionLimit};
 
 use crate::connection::ConnectionTask;
+use crate::contained::{dispose, text};
 use crate::counters::{Counters, Live};
 use crate::layer::GivenLayer;
 use crate::limits::Limits;
@@ -74,7 +76,15 @@ impl Services {
 
     /// Serves a connection on the loop that it arrived on.
     pub(super) fn serve(&self, connection: Connection) {
-        drop(loops::spawn(ConnectionTask::new(connection, self.here())));
+        // The first connection of a loop clones the states of the router.
+        match catch_unwind(AssertUnwindSafe(|| self.here())) {
+            Ok(service) => drop(loops::spawn(ConnectionTask::new(connection, service))),
+            Err(panic) => {
+                self.live_here().panics.increment();
+                tracing::error!(panic = text(&*panic), "the state of a router cannot be cloned");
+                dispose(panic);
+            }
+        }
     }
 
     /// What all loops have counted so far.
@@ -106,13 +116,12 @@ impl Services {
 
     /// Puts the routes of now in the place of those of this loop. A loop without a service makes it with them.
     fn replace_here(&self) {
-        let services = all_here();
-        let Some(old) = services.borrow().get(&self.id).cloned() else { return };
+        let Some(old) = self.made_here() else { return };
         let table = self.table();
         // Another call may have been first.
         if old.generation() != table.generation() {
             let next = old.replace(table);
-            services.borrow_mut().insert(self.id, next);
+            all_here().borrow_mut().insert(self.id, next);
         }
     }
 
@@ -130,25 +139,35 @@ impl Services {
     pub(super) fn cut(self: &Arc<Self>, loops: &Loops) {
         for handle in loops.iter() {
             let services = Arc::clone(self);
-            drop(handle.spawn_always(move || async move { services.here().end(Ending::Cut) }));
+            let cut = move || async move { services.made_here().map(|service| service.end(Ending::Cut)) };
+            drop(handle.spawn_always(cut));
         }
     }
 
-    /// This loop's service.
+    /// This loop's service, made by its first connection.
     fn here(&self) -> Rc<Service> {
-        let services = all_here();
-        let mut services = services.borrow_mut();
-        let service = services.entry(self.id).or_insert_with(|| {
-            let index = loops::current().map_or(0, |handle| handle.id().index());
-            let (table, live) = (self.table(), Arc::clone(&self.live[index]));
-            let Hooks { observers, refusals } = &self.hooks;
-            Rc::new(Service::new(table, self.limits.clone(), live, observers, refusals.clone()))
-        });
-        Rc::clone(service)
+        if let Some(service) = self.made_here() {
+            return service;
+        }
+        // Not within the borrow: states are the code of others.
+        let Hooks { observers, refusals } = &self.hooks;
+        let (table, live) = (self.table(), Arc::clone(self.live_here()));
+        let service = Rc::new(Service::new(table, self.limits.clone(), live, observers, refusals.clone()));
+        all_here().borrow_mut().insert(self.id, Rc::clone(&service));
+        service
+    }
+
+    /// This loop's service, if it has one.
+    fn made_here(&self) -> Option<Rc<Service>> {
+        all_here().borrow().get(&self.id).cloned()
+    }
+
+    fn live_here(&self) -> &Arc<Live> {
+        &self.live[loops::current().map_or(0, |handle| handle.id().index())]
     }
 
     async fn end_here(&self, deadline: Duration) -> usize {
-        let service = self.here();
+        let Some(service) = self.made_here() else { return 0 };
         service.end(Ending::Draining);
         let grace = (deadline / 10).min(QUEUE_GRACE_MAX);
         if tokio::time::timeout(deadline - grace, service.emptied()).await.is_err() {

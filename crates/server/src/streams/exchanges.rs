@@ -84,8 +84,10 @@ impl<S: Streams> Exchanges<S> {
         };
         let mut reply = match *head.method() {
             Method::HEAD => Reply::Head,
-            Method::CONNECT if head.extensions().get::<Protocol>().is_some() => {
-                head.set_method(Method::GET);
+            Method::CONNECT => {
+                if head.extensions().get::<Protocol>().is_some() {
+                    head.set_method(Method::GET);
+                }
                 Reply::Tunnel(Box::new(body.take().unwrap_or_default()))
             }
             _ => Reply::Message,

@@ -14,7 +14,7 @@ use crate::observe::{ExchangeEnd, Tracked};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
-use crate::upgrade::Continuation;
+use crate::upgrade::{Continuation, unmark_tunnel};
 
 /// What is needed to respond.
 pub(super) struct Responder<'s, S> {
@@ -46,7 +46,7 @@ impl<S: Streams> Responder<'_, S> {
         exchange: &mut Tracked,
     ) -> Stage {
         self.service.dispatch.note_route(endpoint, exchange);
-        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+        if response.status == StatusCode::SWITCHING_PROTOCOLS && !unmark_tunnel(response) {
             let refusal = self.service.dispatch.refuse(endpoint, 101, "streams have no upgrade", None);
             self.service.dispatch.replace(endpoint, response, refusal);
         }

@@ -60,11 +60,11 @@ impl Codec for Plain {
             return Err(CodecError::new(StatusCode::UNPROCESSABLE_ENTITY, "an order is a count and an item"));
         };
         let order = Order { item: item.to_owned(), count: count.parse()? };
-        target.put(order).map_err(|_| CodecError::new(StatusCode::INTERNAL_SERVER_ERROR, "orders alone"))
+        target.put(order)
     }
 
     fn encode(&self, value: Source<'_>) -> Result<Bytes, CodecError> {
-        let order: &Order = value.downcast_ref().ok_or(std::fmt::Error)?;
+        let order: &Order = value.value()?;
         Ok(format!("{} {}", order.count, order.item).into())
     }
 }
@@ -350,8 +350,8 @@ impl Codec for Bad {
     }
 
     fn encode(&self, value: Source<'_>) -> Result<Bytes, CodecError> {
-        match value.downcast_ref::<Order>() {
-            Some(order) if order.count == 0 => Err(std::io::Error::other("a secret"))?,
+        match value.value::<Order>() {
+            Ok(order) if order.count == 0 => Err(std::io::Error::other("a secret"))?,
             _ => panic!("on purpose"),
         }
     }

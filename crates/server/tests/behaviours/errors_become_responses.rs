@@ -23,6 +23,8 @@ fn served() -> crate::support::Served {
     crate::support::serve(
         Router::new()
             .get("/io", async || -> Result<String, Error> { Ok(std::fs::read_to_string("/nowhere/at/all")?) })
+            .get("/boxed", async || -> Result<String, Error> { Ok(boxed()?) })
+            .get("/text", async || -> Result<String, Error> { Err("the stock is locked")? })
             .get("/gone", async || Err::<(), _>(Error::new(StatusCode::GONE, "it is gone")))
             .get("/page", async |Query(paging): Query<Paging>| paging.page.to_string())
             .post("/orders", async |Json(order): Json<Order>| (StatusCode::CREATED, Json(order))),
@@ -46,6 +48,23 @@ fn an_error_of_the_system_is_not_shown() {
     let answer = served().ask("GET /io HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(answer.status, 500);
     assert_eq!(answer.text(), "the server failed to answer this request");
+}
+
+/// As `anyhow::Error`, it is none itself.
+fn boxed() -> Result<String, Box<dyn std::error::Error>> {
+    Ok(std::fs::read_to_string("/nowhere/at/all")?)
+}
+
+#[test]
+fn what_can_become_an_error_is_one() {
+    for path in ["/boxed", "/text"] {
+        let reply = served().alike(&format!("GET {path}"), &[], "");
+        assert_eq!((reply.status, &*reply.text), (500, "the server failed to answer this request"));
+    }
+    let error = Error::from(boxed().expect_err("there is no such file"));
+    assert!(error.cause().expect("that of the box").is::<std::io::Error>());
+    let busy = Error::new(StatusCode::SERVICE_UNAVAILABLE, "busy").caused_by("the stock is locked");
+    assert_eq!(busy.cause().expect("a text").to_string(), "the stock is locked");
 }
 
 #[test]

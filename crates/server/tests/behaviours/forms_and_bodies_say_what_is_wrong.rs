@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use anywire_server::codec::Decoded;
 use anywire_server::{Cookies, Form, Json, Limits, Query, Router};
 
 use crate::support::{Scene, Served};
@@ -194,4 +195,24 @@ fn a_name_that_is_none_has_no_name() {
     ] {
         assert_eq!(post(&served, "/json", "application/json", body.as_bytes()), (400, expected.to_owned()));
     }
+}
+
+#[test]
+fn json_nests_as_deep_as_its_limit_says() {
+    let any = async |Json(any): Json<serde_json::Value>| any.to_string();
+    let decoded = async |Decoded(any): Decoded<serde_json::Value>| any.to_string();
+    let router = Router::new().post("/any", any).post("/decoded", decoded);
+    let served = Scene::tcp().serve_with(router, Limits { json_depth: 3, ..Limits::default() });
+    for path in ["/any", "/decoded"] {
+        let ask = |body: &str| post(&served, path, "application/json", body.as_bytes());
+        for body in [r#"{"a":[1,2]}"#, "[[],[],{}]", r#"["[[[[","\\\"[[[",{"{{{{":"\\\\"}]"#] {
+            assert_eq!(ask(body).0, 200, "{body}");
+        }
+        let refused = (400, "the JSON body nests 3 deep; send it in more parts".to_owned());
+        for body in ["[[[]]]", r#"{"a":[{}]}"#, "[[[", r#"["\\\\",[[1]]]"#] {
+            assert_eq!(ask(body), refused, "{body}");
+        }
+        assert_eq!(ask("]]]]").0, 400);
+    }
+    assert_eq!(served.running.counters().refused, 10);
 }

@@ -62,7 +62,7 @@ enum Asked {
 
 const ONE: PoolLimits = PoolLimits { threads: 1, queue: 2, order: PoolOrder::OldestFirst };
 
-/// Plays in both versions, alone and within layers. `/late` has a short queue deadline, and `/in-time` one that is never reached.
+/// Plays in both versions, alone and within layers. `/late` and others like it have a short queue deadline, and `/in-time` one that is never reached.
 fn in_each_way(limits: PoolLimits, of_server: &Limits, play: impl Fn(&mut Play)) {
     for version in [1, 2] {
         for has_layers in [false, true] {
@@ -78,7 +78,12 @@ fn in_each_way(limits: PoolLimits, of_server: &Limits, play: impl Fn(&mut Play))
                     "/late-from-arrival",
                     work.on_pool("cpu").queue_deadline(QueueDeadline::from_arrival(short)),
                 )
-                .post("/in-time", work.on_pool("cpu").queue_deadline(Duration::MAX))
+                .merge(
+                    Router::new()
+                        .post("/late-by-router", work.on_pool("cpu"))
+                        .post("/in-time", work.on_pool("cpu").queue_deadline(Duration::MAX))
+                        .limits(RouteLimits { queue_deadline: Some(short.into()), ..RouteLimits::default() }),
+                )
                 .post("/timeout", work.on_pool("cpu").layer(Timeout::new(Duration::from_millis(20))))
                 .get("/alive", async || "")
                 .state(Arc::new(cues));
@@ -209,8 +214,9 @@ fn a_late_request_is_never_run() {
             // It is told when its time has passed, though no thread is free.
             assert_refused(play.begin("/late", "late"), "too busy to answer in time");
             assert_refused(play.begin("/late-from-arrival", "late"), "too busy to answer in time");
-            assert_eq!(play.served.running.counters().queue_deadlines, 2);
-            assert_eq!((play.pool().counters().rejected_late, play.pool().counters().queued), (2, 0));
+            assert_refused(play.begin("/late-by-router", "late"), "too busy to answer in time");
+            assert_eq!(play.served.running.counters().queue_deadlines, 3);
+            assert_eq!((play.pool().counters().rejected_late, play.pool().counters().queued), (3, 0));
             play.goes_on.send(()).expect("it waits");
             assert_eq!(first.answer().0, 200);
             assert_eq!(play.ask("/in-time", "in time").0, 200);
@@ -233,6 +239,11 @@ fn a_deadline_counts_from_the_arrival_if_asked_for() {
         let router = Router::new()
             .get("/arrival", quick.on_pool("cpu").queue_deadline(QueueDeadline::from_arrival(hour)))
             .get("/queueing", quick.on_pool("cpu").queue_deadline(QueueDeadline::from_queueing(hour)));
+        let deadline = Some(QueueDeadline::from_arrival(hour));
+        let limits = RouteLimits { queue_deadline: deadline, ..RouteLimits::default() };
+        let router = router.merge(Router::new().get("/by-router", quick.on_pool("cpu")).limits(limits));
+        let described = router.describe().expect("the routes are right");
+        assert_eq!(described.matches("queue_deadline 3600s from arrival").count(), 2, "{described}");
         let never = Limits { handler_timeout: Duration::MAX, ..Limits::default() };
         let loops = Loops::start(1).expect("a loop starts");
         let (hold, held) = std::sync::mpsc::channel::<()>();
@@ -252,7 +263,8 @@ fn a_deadline_counts_from_the_arrival_if_asked_for() {
         let served = Served { running, address };
         let get = |path| served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
         assert_eq!((get("/arrival").status, get("/queueing").status), (503, 200));
-        assert_eq!(served.running.counters().queue_deadlines, 1);
+        assert_eq!(get("/by-router").status, 503);
+        assert_eq!(served.running.counters().queue_deadlines, 2);
         drop(hold);
     }
 }

@@ -54,6 +54,29 @@ fn a_layer_may_respond_itself() {
     }
 }
 
+/// As of any future: what is inside begins with the first poll.
+#[test]
+fn what_is_inside_and_never_polled_does_not_run() {
+    let ran = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&ran);
+    let handler = async move |body: String| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        body
+    };
+    let runs_one_of_two = async |request: Request, next: Next| {
+        let again = http::Request::<Body>::try_from(request)?;
+        let (head, _) = again.into_parts();
+        let one = Request::try_from(http::Request::from_parts(head.clone(), Body::from("one")))?;
+        let other = Request::try_from(http::Request::from_parts(head, Body::from("other")))?;
+        drop(next.clone().run(one));
+        Ok::<_, Error>(next.run(other).await)
+    };
+    let served = serve(Router::new().post("/", handler.layer(runs_one_of_two)));
+    assert_eq!(served.alike("POST /", &[], "").text, "other");
+    // Once for each version of HTTP.
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+}
+
 #[test]
 fn a_layer_may_replace_both_bodies() {
     let layer = async |request: Request, next: Next| {

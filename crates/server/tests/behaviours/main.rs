@@ -6,11 +6,12 @@ mod again;
 mod matrix_parameters_are_read;
 mod queries_have_content;
 mod routes_are_replaced_under_way;
-#[cfg(feature = "udp")]
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod slashes_lead_to_their_route;
 mod support;
+#[path = "../../../cli/tests/behaviours/common/tools.rs"]
+mod tools;
 
 mod a_blocked_loop_costs_no_other_request_its_time;
 mod a_close_is_said_before_it_comes;
@@ -55,6 +56,7 @@ mod forged_datagrams_are_not_answered;
 mod forms_and_bodies_say_what_is_wrong;
 mod functions_run_on_pools;
 mod guards_choose_among_handlers;
+mod handlers_make_tunnels;
 mod handlers_take_what_travels_with_a_request;
 mod head_and_body_leave_in_one_write;
 mod header_fields_are_values;
@@ -80,6 +82,9 @@ mod mistakes_of_guards_stop_the_start;
 mod mistakes_of_layers_stop_the_start;
 mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
+mod openapi_documents_are_valid;
+mod openapi_mistakes_stop_the_start;
+mod openapi_pages_need_nothing_else;
 mod protobuf_messages_go_both_ways;
 mod refusals_are_worded_in_one_place;
 mod results_become_responses;

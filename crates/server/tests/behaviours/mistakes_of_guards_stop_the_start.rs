@@ -101,15 +101,19 @@ fn media_types_that_are_none() {
 }
 
 #[test]
-fn media_types_of_a_fallback() {
+fn media_types_without_a_path() {
     for handler in [nothing.consumes("a/b"), nothing.produces("a/b")] {
         let fallback = line!() + 1;
         let error = refused(&Router::new().nest("/a", Router::new().fallback(handler)));
-        let RouteError::FallbackMediaTypes { prefix, fallback: given, place } = &error else {
-            panic!("{error}")
-        };
-        assert_eq!((prefix.as_str(), given.line(), place.line()), ("/a", fallback, fallback - 2));
+        let RouteError::MediaTypesWithoutPath { route, handler, place } = &error else { panic!("{error}") };
+        assert_eq!((route.as_str(), handler.line()), ("* /a/(the fallback)", fallback));
+        assert_eq!(place.line(), fallback - 2);
     }
+    let tunnel = refused(&Router::new().connect(nothing.consumes("a/b")));
+    assert!(
+        matches!(&tunnel, RouteError::MediaTypesWithoutPath { route, .. } if route == "CONNECT *"),
+        "{tunnel}"
+    );
     // Those of a router are for its routes.
     let router = Router::new().get("/a", nothing).fallback(nothing).produces("text/plain").consumes("a/b");
     assert!(router.describe().is_ok());

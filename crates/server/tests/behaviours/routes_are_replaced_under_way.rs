@@ -279,3 +279,29 @@ fn routes_may_be_replaced_before_the_start() {
     served.running.shutdown(Duration::from_secs(1)).wait();
     routes.replace(Router::new()).expect("right").wait().expect("no loop any more");
 }
+
+/// Counts its copies, and cannot be copied for the first time.
+struct Counted(Arc<AtomicUsize>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "not the first time");
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[test]
+fn a_state_that_panics_costs_the_connection_that_needed_it() {
+    let copies = Arc::new(AtomicUsize::new(0));
+    let routes =
+        || Router::new().state(Counted(Arc::clone(&copies))).get("/", async |_: State<Counted>| "ok");
+    // A loop that has served nothing needs no states at its end.
+    let served = Scene::tcp().serve_on(2, routes(), Limits::default());
+    served.running.shutdown(Duration::from_secs(1)).wait();
+    assert_eq!(copies.load(Ordering::Relaxed), 0);
+    let served = Scene::tcp().serve_on(1, routes(), Limits::default());
+    let mut peer = served.connect();
+    peer.assert_closed();
+    served.await_count("panics", |counters| counters.panics, 1);
+    assert_eq!(served.ask(&get("/")).text(), "ok");
+}

@@ -1,6 +1,6 @@
 //! The document of OpenAPI says what the types of handlers say.
 
-use anywire_http::{Bytes, NoContent, Redirect, SetCookie, StatusCode};
+use anywire_http::{Bytes, Created, NoContent, Redirect, SetCookie, StatusCode};
 use anywire_server::openapi::{Document, Info};
 use anywire_server::{
     Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid,
@@ -185,6 +185,9 @@ fn results_are_responses() {
     async fn created() -> Result<(StatusCode, SetCookie, Json<Order>), Error> {
         Err(Error::new(StatusCode::CONFLICT, "no"))
     }
+    async fn made() -> Created<Json<Order>> {
+        Created::at("/", Json(Order { id: 1, item: String::new() }))
+    }
     async fn perhaps() -> Option<Html<&'static str>> {
         None
     }
@@ -206,6 +209,7 @@ fn results_are_responses() {
                 .response(StatusCode::CONFLICT, "Not now."),
         )
         .get("/unsaid", created.documented())
+        .get("/made", made.documented())
         .get("/perhaps", perhaps.documented())
         .get("/gone", gone.documented())
         .get("/elsewhere", elsewhere.documented())
@@ -218,6 +222,10 @@ fn results_are_responses() {
     assert!(created["responses"]["409"]["content"]["application/problem+json"].is_object());
     let of = |path: &str| statuses(&operation(&router, path, "get"));
     assert_eq!(of("/unsaid"), ["2XX", "default"]);
+    let made = operation(&router, "/made", "get");
+    assert_eq!(statuses(&made), ["201"]);
+    assert_eq!(made["responses"]["201"]["content"]["application/json"]["schema"], order_ref());
+    assert!(made["responses"]["201"]["headers"]["location"].is_object());
     assert_eq!(of("/perhaps"), ["200", "404"]);
     assert_eq!(of("/gone"), ["204"]);
     assert_eq!(of("/elsewhere"), ["3XX"]);

@@ -68,10 +68,16 @@ const NEVER: RouteLimits = RouteLimits {
     body_bytes: Some(usize::MAX),
     body_timeout: Some(Duration::MAX),
     concurrency: Some(usize::MAX),
+    queue_deadline: None,
 };
 
-const NONE: RouteLimits =
-    RouteLimits { handler_timeout: None, body_bytes: None, body_timeout: None, concurrency: None };
+const NONE: RouteLimits = RouteLimits {
+    handler_timeout: None,
+    body_bytes: None,
+    body_timeout: None,
+    concurrency: None,
+    queue_deadline: None,
+};
 
 /// A server with a limited route.
 struct Play {

@@ -1,6 +1,7 @@
 //! `Valid<E>` answers 422 for a value that breaks rules, and names field, rule and reason.
 
 use anywire_http::Request;
+use anywire_server::codec::Decoded;
 use anywire_server::{
     Form, InnerValue, Json, Path, Query, RouteError, Router, Server, ServerError, Valid, ValidRejection,
     Validate, ValidationMessages, Violations,
@@ -68,6 +69,7 @@ impl Validate for Wanted {
 fn router() -> Router {
     Router::new()
         .post("/json", async |Valid(Json(order)): Valid<Json<Order>>| order.parts.len().to_string())
+        .post("/decoded", async |Valid(Decoded(order)): Valid<Decoded<Order>>| order.item)
         .post("/form", async |Valid(Form(order)): Valid<Form<Order>>| order.item)
         .get("/query", async |Valid(Query(order)): Valid<Query<Order>>| order.item)
         .get("/path/{id}", async |Valid(Path(id)): Valid<Path<Id>>| id.0.to_string())
@@ -123,6 +125,11 @@ fn each_violation_has_field_rule_and_message() {
 fn every_extractor_of_a_value_may_be_checked() {
     let router = router();
     let field = |(status, text): (u16, String)| (status, errors(&text)[0]["field"].clone());
+    assert_eq!(
+        field(call(&router, post("/decoded", JSON, r#"{"item":"x","count":1}"#))),
+        (422, json!("item"))
+    );
+    assert_eq!(call(&router, post("/decoded", JSON, r#"{"item":"tea","count":1}"#)), (200, "tea".into()));
     assert_eq!(field(call(&router, post("/form", FORM, "item=tea&count=0"))), (422, json!("count")));
     assert_eq!(call(&router, post("/form", FORM, "item=tea&count=1")), (200, "tea".into()));
     assert_eq!(field(call(&router, Request::get("/query?item=t&count=1"))), (422, json!("item")));

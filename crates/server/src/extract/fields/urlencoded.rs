@@ -24,6 +24,14 @@ pub(super) fn pairs(text: &str, fields_max: usize) -> Result<Vec<Pair<'_>>, Fiel
     Ok(pairs)
 }
 
+/// The fields, one after another, for what looks for some of them alone: what is not UTF-8 does not concern it. A name that is not is left
+/// out, and a value that is not is `None`.
+pub(crate) fn each(text: &str) -> impl Iterator<Item = (Cow<'_, str>, Option<Cow<'_, str>>)> {
+    let fields = text.split('&').filter(|field| !field.is_empty());
+    let parts = fields.map(|field| field.split_once('=').unwrap_or((field, "")));
+    parts.filter_map(|(name, value)| Some((decoded(name, Plus::IsSpace)?, decoded(value, Plus::IsSpace))))
+}
+
 /// The field that is being read.
 #[derive(Default)]
 struct Field {
@@ -66,13 +74,13 @@ impl Field {
 
 /// What a `+` stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::extract) enum Plus {
+pub(crate) enum Plus {
     IsPlus,
     IsSpace,
 }
 
 /// Percent-decodes; `None` if it is not UTF-8 then. A `%` without two digits behind it stands for itself, as the URL standard says.
-pub(in crate::extract) fn decoded(text: &str, plus: Plus) -> Option<Cow<'_, str>> {
+pub(crate) fn decoded(text: &str, plus: Plus) -> Option<Cow<'_, str>> {
     let is_plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == Plus::IsPlus);
     let mut rest = text.as_bytes();
     if rest.iter().all(is_plain) {
@@ -102,5 +110,21 @@ fn digit(byte: u8) -> Option<u8> {
         b'a'..=b'f' => Some(byte - b'a' + 10),
         b'A'..=b'F' => Some(byte - b'A' + 10),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_stays_alone() {
+        let all = each("a=1&&b&c+d=%31+%zz&=&%ff=x=y&e=%ff")
+            .map(|(name, value)| (name.into_owned(), value.map(Cow::into_owned)));
+        let expected =
+            [("a", Some("1")), ("b", Some("")), ("c d", Some("1 %zz")), ("", Some("")), ("e", None)];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.map(str::to_owned)));
+        assert_eq!(all.collect::<Vec<_>>(), expected);
+        assert_eq!(each("").count(), 0);
     }
 }

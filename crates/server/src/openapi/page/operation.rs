@@ -144,10 +144,11 @@ impl<'d> Shown<'d> {
     fn responses(&self, components: Components<'d>) -> String {
         let mut html = String::from("<h3>Responses</h3>\n");
         for (status, response) in members(&self.operation["responses"]) {
-            let (class, depth) = match status.as_bytes().first() {
-                Some(b'2') => ("good", DEPTH),
-                Some(b'4' | b'5') => ("bad", 0),
-                _ => ("else", 0),
+            let (class, form, depth) = match status.as_bytes().first() {
+                Some(b'2') => ("good", "", DEPTH),
+                // What is refused is mostly alike, and stands with the schemas.
+                Some(b'4' | b'5') => ("bad", " short", 0),
+                _ => ("else", " short", 0),
             };
             let fields = members(&response["headers"]).map(|(name, field)| {
                 let about = Escaped(text(field, "description"));
@@ -161,7 +162,7 @@ impl<'d> Shown<'d> {
                 if fields.is_empty() { fields } else { format!("<ul class=\"fields\">{fields}</ul>") };
             let name = if status == "default" { "other" } else { status };
             html.push_str(&format!(
-                "<div class=\"answer\"><span class=\"status {class}\">{}</span> {}{fields}{}</div>\n",
+                "<div class=\"answer{form}\"><span class=\"status {class}\">{}</span> {}{fields}<div>{}</div></div>\n",
                 Escaped(name),
                 Escaped(text(response, "description")),
                 content(&response["content"], components, depth)

@@ -99,6 +99,13 @@ impl<'d> Tree<'d> {
             let need = if is_required { " <span class=\"need\">required</span>" } else { "" };
             lines.push((format!("<code class=\"name\">{}</code>{need} ", Escaped(name)), schema));
         }
+        if let Some((_, variants)) = several(object)
+            && let [one, null] = &variants[..]
+            && null.get("type").is_some_and(|of| of == "null")
+        {
+            // An `Option`.
+            return self.inside(one);
+        }
         if let Some((words, variants)) = several(object)
             && variants.iter().any(|variant| self.has_inside(variant))
         {
@@ -130,7 +137,15 @@ impl<'d> Tree<'d> {
 
     fn with_about(&mut self, schema: &'d Value, about: &str) -> String {
         let type_of = self.type_html(schema);
-        format!("<span class=\"type\">{type_of}</span>{}{about}{}", rules(schema), self.inside(schema))
+        // Values and limits of a type that is a link are worth a line.
+        let named =
+            schema.get("$ref").and_then(Value::as_str).and_then(|reference| self.components.find(reference));
+        let of_named = named.map(|(_, schema)| rules(schema)).unwrap_or_default();
+        format!(
+            "<span class=\"type\">{type_of}</span>{of_named}{}{about}{}",
+            rules(schema),
+            self.inside(schema)
+        )
     }
 
     fn has_inside(&self, schema: &Value) -> bool {

@@ -156,6 +156,14 @@ impl H2 {
         opened
     }
 
+    /// A CONNECT to this host and port.
+    pub(crate) fn connect_to(&mut self, authority: &str) -> StreamId {
+        let head = RequestHead::new(Method::CONNECT, authority).expect("host and port");
+        let id = self.engine.open(&head, None, false, &mut self.out).expect("a slot");
+        self.flush();
+        id
+    }
+
     /// The rest of a request, as the windows allow it. What comes meanwhile is kept.
     pub(crate) fn body(&mut self, id: StreamId, mut bytes: &[u8], end: bool) {
         loop {

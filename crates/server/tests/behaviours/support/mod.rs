@@ -10,6 +10,7 @@ pub(crate) mod h2;
 pub(crate) mod log;
 mod peer;
 pub(crate) mod remote;
+pub(crate) mod shop;
 pub(crate) mod tower;
 /// A certificate for `localhost`.
 #[cfg(feature = "tls")]
@@ -218,6 +219,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         head,
         body_bytes,
         form_fields,
+        json_depth,
         drain_bytes,
         body_in_flight_bytes,
         connections,
@@ -238,6 +240,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         head,
         body_bytes,
         form_fields,
+        json_depth,
         drain_bytes,
         body_in_flight_bytes,
         connections,

@@ -1,0 +1,24 @@
+//! The handlers of `CONNECT`.
+
+use anywire_http::Method;
+
+use super::endpoints::{EndpointId, Endpoints, RouteName};
+use super::fallbacks::{add_choice, candidates};
+use super::{RouteError, Router, own};
+
+impl Router {
+    /// What answers `CONNECT`. Not even a fallback may: a 2xx would promise a tunnel (RFC 9110 section 9.3.6).
+    pub(super) fn tunnel(&self, endpoints: &mut Endpoints<'_>) -> Result<EndpointId, RouteError> {
+        if let Some(route) = self.routes.iter().find(|route| route.method == Some(Method::CONNECT)) {
+            return Err(RouteError::Connect { path: route.path.clone(), place: route.entry.place });
+        }
+        let none = endpoints.add_own(own::no_tunnel(), 0);
+        let name = RouteName { method: "CONNECT".into(), path: "*".into() };
+        let candidates = candidates(self.tunnels.iter(), &name, endpoints)?;
+        Ok(match &candidates[..] {
+            [] => none,
+            [only] if only.conditions.are_none() => only.endpoint,
+            _ => add_choice(candidates, none, name, endpoints),
+        })
+    }
+}
