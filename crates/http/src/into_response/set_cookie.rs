@@ -83,7 +83,7 @@ impl SetCookie {
         self
     }
 
-    /// Kept for so long, in whole seconds. Browsers keep none for longer than 400 days.
+    /// Kept for so long, in whole seconds, rounded up. Browsers keep none for longer than 400 days.
     pub fn max_age(mut self, age: Duration) -> Self {
         self.max_age = Some(age);
         self
@@ -121,7 +121,9 @@ impl SetCookie {
             let _ = write!(line, "; Domain={domain}");
         }
         if let Some(age) = self.max_age {
-            let _ = write!(line, "; Max-Age={}", age.as_secs());
+            // 0 would remove it at once.
+            let seconds = age.as_secs().saturating_add(u64::from(age.subsec_nanos() > 0));
+            let _ = write!(line, "; Max-Age={seconds}");
         }
         if self.is_secure {
             line.push_str("; Secure");
@@ -237,6 +239,17 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_second_is_no_removal() {
+        for (age, seconds) in [(0, "0"), (1, "1"), (1000, "1"), (1001, "2")] {
+            let line = line(SetCookie::new("a", "b").max_age(Duration::from_millis(age)));
+            assert!(line.contains(&format!("; Max-Age={seconds};")), "{line}");
+        }
+        assert!(
+            line(SetCookie::new("a", "b").max_age(Duration::MAX)).contains("; Max-Age=18446744073709551615;")
+        );
+    }
+
+    #[test]
     fn cookies_are_safe_unless_told_otherwise() {
         assert_eq!(line(SetCookie::new("a", "1")), "a=1; Path=/; Secure; HttpOnly; SameSite=Lax");
         let open = SetCookie::new("a", "\"1\"")
@@ -245,7 +258,7 @@ mod tests {
             .max_age(Duration::from_millis(1999))
             .in_clear_text()
             .for_scripts();
-        assert_eq!(line(open), "a=\"1\"; Path=/shop; Domain=shop.example; Max-Age=1; SameSite=Lax");
+        assert_eq!(line(open), "a=\"1\"; Path=/shop; Domain=shop.example; Max-Age=2; SameSite=Lax");
         let embedded = SetCookie::new("__Host-a", "1").same_site(SameSite::None).partitioned();
         assert_eq!(line(embedded), "__Host-a=1; Path=/; Secure; HttpOnly; SameSite=None; Partitioned");
         let removal = SetCookie::removal("a").path("/shop");

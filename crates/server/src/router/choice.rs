@@ -127,18 +127,20 @@ impl Candidate {
 
 /// The one of these whose media types fit. Those that ask most come first.
 fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
+    let has_content = request.has_body() || *request.method() == Method::QUERY;
     let sent = match media::content_type(request.headers()) {
         // A query of no type means nothing (RFC 10008 section 2).
         None if *request.method() == Method::QUERY => Some(""),
         // Content without a type is a sequence of octets (RFC 9110 section 8.3).
-        None => request.has_body().then_some("application/octet-stream"),
+        None => has_content.then_some("application/octet-stream"),
         sent => sent,
     };
-    // How precisely a candidate says that it takes this; `None` if it does not.
+    // How precisely a candidate says that it takes this; `None` if it does not. Some clients state a type without content.
     let precision = |candidate: &Candidate| {
         let (Some(consumes), Some(sent)) = (&candidate.conditions.consumes, sent) else { return Some(None) };
         let taking = consumes.types().filter(|of| of.includes_text(sent));
-        Some(Some(taking.map(|of| of.precision()).max()?))
+        let best = taking.map(|of| of.precision()).max();
+        (best.is_some() || !has_content).then_some(best)
     };
     let fitting = open.iter().filter_map(|candidate| Some((precision(candidate)?, *candidate)));
     let mut fitting: Vec<_> = fitting.collect();

@@ -207,3 +207,22 @@ fn the_type_that_says_most_of_the_content_comes_first() {
     assert_eq!(post("/offers", "text/plain", "text/css, text/html"), "one");
     assert_eq!(post("/offers", "text/plain", "text/css"), "many");
 }
+
+#[test]
+fn a_type_without_content_refuses_nobody() {
+    let router = Router::new()
+        .post("/", says("json").consumes("application/json"))
+        .post("/", says("text").consumes("text/plain"))
+        .get("/", says("get").consumes("text/plain"))
+        .query("/", says("query").consumes("text/plain"));
+    let send = |method: Method, of: &str| {
+        let answer = ask(&router, Request::new(method, "/").header("content-type", of));
+        (answer.status, answer.body)
+    };
+    assert_eq!(send(Method::GET, "application/json"), (200, "get".to_owned()));
+    assert_eq!(send(Method::POST, "image/png"), (200, "json".to_owned()));
+    // It still chooses.
+    assert_eq!(send(Method::POST, "text/plain"), (200, "text".to_owned()));
+    // A query has content, of no bytes if need be.
+    assert_eq!(send(Method::QUERY, "application/json").0, 415);
+}
