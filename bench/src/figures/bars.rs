@@ -6,8 +6,17 @@ use super::markdown::{figure, table};
 use super::{Results, items};
 
 /// The runs that set bars. Runs of earlier states set none for this one.
-const RUNS: [&str; 8] =
-    ["http-server", "http-client", "http-server-h2", "http-client-h2", "tls", "ipc", "udp", "pools"];
+const RUNS: [&str; 9] = [
+    "http-server",
+    "http-client",
+    "http-server-h2",
+    "http-client-h2",
+    "tls",
+    "ipc",
+    "udp",
+    "extractors",
+    "pools",
+];
 
 struct Bar {
     run: &'static str,

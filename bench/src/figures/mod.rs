@@ -5,6 +5,7 @@
 //! compiles this folder as well, which is why nothing here knows the rest of the bench.
 
 mod bars;
+mod handlers;
 mod http;
 mod ladder;
 mod local;
@@ -76,6 +77,8 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "http-on-wires" => local::http(results),
         "datagram-echo" => local::echo(results),
         "datagram-rate" => local::rate(results),
+        "extractors" => handlers::extractors(results),
+        "routes" => handlers::routes(results),
         "pool-hand-over" => pools::hand_over(results),
         "pool-overload" => pools::overload(results),
         "ladder" => ladder::rungs(results),

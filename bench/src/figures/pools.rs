@@ -15,8 +15,18 @@ pub(super) fn hand_over(results: &Results) -> String {
 /// Three times what can be stood.
 pub(super) fn overload(results: &Results) -> String {
     let rows = items(&results.of("pools")["overload"]).map(|row| {
-        let keys = ["capacity", "asked", "in_time", "refused", "late", "of_capacity"];
+        let keys = ["capacity", "asked", "in_time", "refused", "late", "loop_us", "of_capacity"];
         [code(&row["mode"])].into_iter().chain(keys.map(|key| spread(&row[key]))).collect()
     });
-    table(&["queue", "capacity/s", "asked/s", "in time/s", "refused/s", "given up/s", "of capacity"], rows)
+    let titles = [
+        "queue",
+        "capacity/s",
+        "asked/s",
+        "in time/s",
+        "refused/s",
+        "given up/s",
+        "loop, CPU us",
+        "of capacity",
+    ];
+    table(&titles, rows)
 }

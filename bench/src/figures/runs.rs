@@ -23,7 +23,11 @@ pub(super) fn all(results: &Results) -> String {
         let load = of("generator").and_then(Value::as_str).unwrap_or_default();
         vec![
             format!("[{name}](../bench/results/{name}.json)"),
-            format!("{}, {} cores", plain(&machine["cpu"]), plain(&machine["cores"])),
+            match machine {
+                // Instructions are counted, and no time.
+                Value::Null => "any".to_owned(),
+                machine => format!("{}, {} cores", plain(&machine["cpu"]), plain(&machine["cores"])),
+            },
             plain(&machine["kernel"]),
             count(of("rounds").unwrap_or(&NULL)),
             seconds,

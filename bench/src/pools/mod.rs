@@ -108,13 +108,12 @@ fn hand_overs(options: &Options, seed: u32, bars: &mut Vec<Bar>) -> Vec<HandOver
     rows
 }
 
-/// Each way to wait, at three times the capacity that was measured just before.
+/// Each way to wait, at three times the capacity.
 fn overloads(options: &Options, seed: u32, bars: &mut Vec<Bar>) -> Vec<Overload> {
     let duration = Duration::from_secs(options.seconds);
     let modes = &Mode::ALL[1..];
     let all = interleaved(modes, options.rounds as usize, seed, |mode, round| {
-        let capacity = overload::measure(Mode::Capacity, 0.0, duration)?.in_time;
-        let sample = overload::measure(*mode, capacity, duration)?;
+        let (capacity, sample) = overload::beside_capacity(*mode, duration)?;
         eprintln!(
             "overload, round {} {:<12} {:.0} of {:.0} a second in time, capacity {capacity:.0}",
             round + 1,
@@ -129,13 +128,22 @@ fn overloads(options: &Options, seed: u32, bars: &mut Vec<Bar>) -> Vec<Overload>
         let what = format!("3 x overload, queue deadline, {}: goodput / capacity", mode.name());
         bars.push(Bar::judge_ratio(what, Bound::AtLeast(0.9), row.of_capacity));
     }
-    let mut table =
-        Table::new(&["mode", "capacity/s", "asked/s", "in time/s", "refused/s", "late/s", "of capacity"]);
+    let mut table = Table::new(&[
+        "mode",
+        "capacity/s",
+        "asked/s",
+        "in time/s",
+        "refused/s",
+        "late/s",
+        "loop us",
+        "of capacity",
+    ]);
     for row in &rows {
         let figures = [row.capacity, row.asked, row.in_time, row.refused, row.late]
             .map(|figure| table::spread(figure, 0));
         let [capacity, asked, in_time, refused, late] = figures;
-        let cells = [capacity, asked, in_time, refused, late, table::spread(row.of_capacity, 2)];
+        let loop_us = table::spread(row.loop_us, 1);
+        let cells = [capacity, asked, in_time, refused, late, loop_us, table::spread(row.of_capacity, 2)];
         table.candidate(row.mode, row.failure.as_deref(), cells);
     }
     println!("\nThree times the capacity\n\n{}", table.text());
@@ -152,6 +160,7 @@ impl Overload {
             in_time: of(|sample| sample.in_time),
             refused: of(|sample| sample.refused),
             late: of(|sample| sample.late),
+            loop_us: of(|sample| sample.loop_us),
             of_capacity: rounds.spread(|(capacity, sample)| Some(sample.in_time / capacity)),
             failure: rounds.failure.clone(),
         }
@@ -180,6 +189,8 @@ struct Overload {
     in_time: Option<Spread>,
     refused: Option<Spread>,
     late: Option<Spread>,
+    /// CPU time of the server's loop for each request that was asked, in microseconds.
+    loop_us: Option<Spread>,
     of_capacity: Option<Spread>,
     failure: Option<String>,
 }

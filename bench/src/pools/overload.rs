@@ -48,10 +48,21 @@ pub(super) struct Sample {
     pub(super) refused: f64,
     /// Given up by who asked.
     pub(super) late: f64,
+    /// CPU time of the server's loop for each request, in microseconds.
+    pub(super) loop_us: f64,
 }
 
-/// Measures the capacity, then one mode beside it at three times that.
-pub(super) fn measure(mode: Mode, capacity: f64, duration: Duration) -> Result<Sample> {
+/// Measures the capacity, one mode at three times that, and the capacity again: the machine may have become faster or slower meanwhile.
+/// Returns the mean of both, and what came of the requests.
+pub(super) fn beside_capacity(mode: Mode, duration: Duration) -> Result<(f64, Sample)> {
+    let capacity = || Ok::<_, anyhow::Error>(measure(Mode::Capacity, 0.0, duration / 2)?.in_time);
+    let before = capacity()?;
+    let sample = measure(mode, before, duration)?;
+    Ok(((before + capacity()?) / 2.0, sample))
+}
+
+/// Measures one mode, at three times this capacity unless that is measured.
+fn measure(mode: Mode, capacity: f64, duration: Duration) -> Result<Sample> {
     let cores = cpu::available_cores();
     let (first, last) = (cores[0], cores[cores.len() - 1]);
     let on_first = || Loops::builder().count(1).pinning(Pinning::Cores(vec![first])).start();
@@ -59,6 +70,8 @@ pub(super) fn measure(mode: Mode, capacity: f64, duration: Duration) -> Result<S
     let server = serve(mode, &loops)?;
     let pool = server.pool(POOL).context("the pool was given")?;
     block_on(pool.run(move || cpu::pin_current_thread(last)))??;
+    let used = || cpu::thread_run_time(loops.get(0).thread_id());
+    let used_before = used()?;
     let address = server.addresses().next().context("it listens")?.clone();
     let run = callers.get(0).spawn(move || async move {
         let limits = Limits { connections_per_origin: 4096, dials_per_origin: 4096, ..Limits::default() };
@@ -69,7 +82,9 @@ pub(super) fn measure(mode: Mode, capacity: f64, duration: Duration) -> Result<S
             _ => at_a_rate(&client, &url, OVERLOAD * capacity, duration).await,
         }
     });
-    let sample = run.wait()?;
+    let mut sample = run.wait()?;
+    let used = (used()? - used_before).as_secs_f64();
+    sample.loop_us = used * 1e6 / (sample.asked * duration.as_secs_f64());
     ensure!(sample.in_time > 0.0 || mode != Mode::Capacity, "nothing was answered");
     server.shutdown(Duration::from_secs(1)).wait();
     Ok(sample)
@@ -169,6 +184,7 @@ impl Tally {
             in_time: rate(&self.in_time),
             refused: rate(&self.refused),
             late: rate(&self.late),
+            loop_us: 0.0,
         }
     }
 }

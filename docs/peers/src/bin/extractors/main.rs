@@ -1,8 +1,11 @@
-//! What an extractor costs: the instructions of a request to a route with it, less those to the same route without it.
+//! What an extractor costs: the instructions of a request to a route with it, less those to the same route without it. And what it
+//! costs a request that there are 1,000 routes in place of 10.
 //!
 //! ```sh
-//! cargo run --release --manifest-path docs/peers/Cargo.toml --bin extractors
+//! cargo run --release --manifest-path docs/peers/Cargo.toml --bin extractors -- --json bench/results/extractors.json
 //! ```
+//!
+//! Without the file it prints alone.
 //!
 //! axum decodes the parameters of a path before it knows whether the handler takes them, so that the route without the extractor of
 //! paths has no parameters either. Needs valgrind, whose callgrind counts. Client and server run in one process, over memory. A cost is a difference of two
@@ -11,6 +14,8 @@
 mod ours;
 mod peers;
 
+use std::fmt::Write;
+use std::fs;
 use std::process::{Command, ExitCode};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -34,6 +39,12 @@ const ROWS: [(&str, &str); 6] = [
         "cookies",
         "GET /cookies HTTP/1.1\r\nhost: x\r\ncookie: theme=dark; session=4711abcdef; lang=en\r\n\r\n",
     ),
+];
+
+/// A route among many: what it is, and the request. Their numbers are those of services, of which there are 10 or 1,000.
+const ROUTES: [(&str, &str); 2] = [
+    ("with a variable", "GET /service5/items/7 HTTP/1.1\r\nhost: x\r\n\r\n"),
+    ("literal", "GET /literal9/items HTTP/1.1\r\nhost: x\r\n\r\n"),
 ];
 
 /// The field that the extractors of headers take.
@@ -64,30 +75,75 @@ pub(crate) fn done(value: impl Copy) -> &'static str {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => table(),
+        [] => drop(table()),
+        ["--json", file] => return written(file),
         [library, row, route, count] => run(library, row, route, count),
         _ => return ExitCode::FAILURE,
     }
     ExitCode::SUCCESS
 }
 
-/// Prints the costs of all rows.
-fn table() {
+/// Prints the costs of all rows, and returns them as the result file has them.
+fn table() -> String {
+    let (mut extractors, mut routes, mut bars) = (Vec::new(), Vec::new(), Vec::new());
     println!("| extractor | anywire | axum | anywire / axum |\n| --- | --- | --- | --- |");
     for (row, _) in ROWS {
-        let [ours, peers] =
-            ["anywire", "axum"].map(|library| cost(library, row, "with") - cost(library, row, "plain"));
-        println!("| {row} | {ours:.0} | {peers:.0} | {:.2} |", ours / peers);
+        let [ours, peers] = ["anywire", "axum"]
+            .map(|library| cost(library, row, "with", 1000) - cost(library, row, "plain", 1000));
+        let ratio = ours / peers;
+        println!("| {row} | {ours:.0} | {peers:.0} | {ratio:.2} |");
+        extractors.push(format!(
+            r#"{{"extractor": "{row}", "anywire": {ours:.0}, "axum": {peers:.0}, "ratio": {ratio:.3}}}"#
+        ));
+        bars.push(bar(&format!("extractor, {row}: anywire / axum, instructions"), 1.0, ratio));
+    }
+    println!("\n| route | of 10 services | of 1,000 | 1,000 / 10 |\n| --- | --- | --- | --- |");
+    for (row, _) in ROUTES {
+        // More requests: the start with so many routes differs from run to run.
+        let [few, many] = ["10", "1000"].map(|services| cost("anywire", row, services, 10_000));
+        let ratio = many / few;
+        println!("| {row} | {few:.0} | {many:.0} | {ratio:.3} |");
+        routes.push(format!(
+            r#"{{"route": "{row}", "of_10": {few:.0}, "of_1000": {many:.0}, "ratio": {ratio:.3}}}"#
+        ));
+        bars.push(bar(&format!("route {row}, 1,000 services / 10, instructions"), 1.05, ratio));
+    }
+    let mut text = String::from("{\n  \"schema\": \"anywire.bench/1\",\n  \"bench\": \"extractors\"");
+    for (key, rows) in [("extractors", extractors), ("routes", routes), ("bars", bars)] {
+        let _ = write!(text, ",\n  \"{key}\": [\n    {}\n  ]", rows.join(",\n    "));
+    }
+    text + "\n}\n"
+}
+
+fn bar(what: &str, at_most: f64, value: f64) -> String {
+    let met = value <= at_most;
+    format!(r#"{{"what": "{what}", "bar": "<= {at_most:.2}", "value": {value:.3}, "met": {met}}}"#)
+}
+
+fn written(file: &str) -> ExitCode {
+    match fs::write(file, table()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{file}: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-/// Instructions of a request.
-fn cost(library: &str, row: &str, route: &str) -> f64 {
-    let [few, many] = [500, 1500].map(|count: u32| instructions(library, row, route, &count.to_string()));
-    (many - few) / 1000.0
+/// Instructions of a request, from so many.
+fn cost(library: &str, row: &str, route: &str, requests: u32) -> f64 {
+    let [few, many] =
+        [500, 500 + requests].map(|count| instructions(library, row, route, &count.to_string()));
+    (many - few) / f64::from(requests)
 }
 
+/// The fewest of three runs: on a machine that is busy, threads that watch others now and then have more to do.
 fn instructions(library: &str, row: &str, route: &str, count: &str) -> f64 {
+    let runs = (0..3).map(|_| instructions_once(library, row, route, count));
+    runs.fold(f64::INFINITY, f64::min)
+}
+
+fn instructions_once(library: &str, row: &str, route: &str, count: &str) -> f64 {
     let program = std::env::current_exe().expect("a program has a path");
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
@@ -102,8 +158,10 @@ fn instructions(library: &str, row: &str, route: &str, count: &str) -> f64 {
 
 fn run(library: &str, row: &str, route: &str, count: &str) {
     let count: u32 = count.parse().expect("a number");
-    let (_, request) = ROWS.iter().find(|(name, _)| *name == row).expect("a row");
+    let (_, request) = ROWS.iter().chain(&ROUTES).find(|(name, _)| *name == row).expect("a row");
     match (library, route) {
+        ("anywire", "10") => ours::run(ours::services(10), request, count),
+        ("anywire", "1000") => ours::run(ours::services(1000), request, count),
         ("anywire", "plain") => ours::run(ours::plain(), request, count),
         ("anywire", _) => ours::run(ours::extracting(), request, count),
         (_, "plain") => peers::run(peers::plain(), request, count),

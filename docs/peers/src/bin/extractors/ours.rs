@@ -44,6 +44,15 @@ pub(crate) fn extracting() -> Router {
         .get("/cookies", async |cookies: Cookies| done(cookies.get("session").map(str::len)))
 }
 
+/// Two routes of each service, so that there are twice as many.
+pub(crate) fn services(count: u32) -> Router {
+    (0..count).fold(Router::new(), |router, number| {
+        router
+            .get(&format!("/service{number}/items/{{id}}"), async |Path(id): Path<u64>| done(id))
+            .get(&format!("/literal{number}/items"), async || done(()))
+    })
+}
+
 pub(crate) fn run(router: Router, request: &'static str, count: u32) {
     let running =
         Server::new(router).listen("memory:extractors").loops(1).start().expect("the server starts");
