@@ -181,7 +181,7 @@ impl Parts {
         self.head.query()
     }
 
-    /// The host that is asked, with the port if one was given. In each version of HTTP: a client of HTTP/2 sends no `host`
+    /// The host that is asked, with the port if one was given, as the peer wrote it: compare it without regard to case. In each version of HTTP: a client of HTTP/2 sends no `host`
     /// among its fields.
     pub fn host(&self) -> Option<&str> {
         self.head.host()

@@ -20,7 +20,7 @@ pub struct Html<T>(pub T);
 /// An error that a handler returns: a status, what the peer may read, and the causes, which only the log shows.
 ///
 /// `?` converts any `std::error::Error` into a 500, and so it does `Box<dyn Error>`, `anyhow::Error` and a text. Its text goes to the log and
-/// not to the peer. The log names the route
+/// not to the peer. A `Box<dyn Error + Send + Sync>` is made one by `.map_err(|error| error as Box<dyn Error>)`. The log names the route
 /// and each cause once: at error level for a status of 500 or more, else at debug level.
 ///
 /// Three errors have a status of their own. A [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or 400), have

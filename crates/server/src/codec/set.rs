@@ -123,7 +123,7 @@ impl Set {
     }
 
     /// All types that are written.
-    pub(super) fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         self.written.iter().map(|written| written.as_str().to_owned()).collect()
     }
 }

@@ -27,13 +27,19 @@ impl GivenLayer {
         std::ptr::addr_eq(Arc::as_ptr(&self.layer), Arc::as_ptr(&other.layer)) && self.place == other.place
     }
 
-    /// Where it was given.
     /// Whether it is of this type.
     #[cfg(feature = "openapi")]
     pub(crate) fn is<L: 'static>(&self) -> bool {
-        self.layer.type_id_of_layer() == std::any::TypeId::of::<L>()
+        self.of_type::<L>().is_some()
     }
 
+    /// The layer itself, if it is of this type.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn of_type<L: 'static>(&self) -> Option<&L> {
+        self.layer.as_any().downcast_ref()
+    }
+
+    /// Where it was given.
     pub(crate) fn place(&self) -> &'static Location<'static> {
         self.place
     }
@@ -65,7 +71,7 @@ impl fmt::Debug for GivenLayer {
 /// A [`Layer`] without its types.
 trait AnyLayer: Send + Sync {
     #[cfg(feature = "openapi")]
-    fn type_id_of_layer(&self) -> std::any::TypeId;
+    fn as_any(&self) -> &dyn std::any::Any;
     fn name(&self) -> &'static str;
     fn needs(&self) -> Needs;
     fn fault(&self) -> Option<LayerFault>;
@@ -79,8 +85,8 @@ struct Typed<L, Args> {
 
 impl<L: Layer<Args>, Args: 'static> AnyLayer for Typed<L, Args> {
     #[cfg(feature = "openapi")]
-    fn type_id_of_layer(&self) -> std::any::TypeId {
-        std::any::TypeId::of::<L>()
+    fn as_any(&self) -> &dyn std::any::Any {
+        &self.layer
     }
 
     fn name(&self) -> &'static str {

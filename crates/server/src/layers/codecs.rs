@@ -55,6 +55,15 @@ impl Codecs {
     }
 }
 
+#[cfg(feature = "openapi")]
+impl Codecs {
+    /// The media types that they read and write, if it has codecs.
+    pub(crate) fn media_types(&self) -> Option<Vec<String>> {
+        let set = self.settings.within(Set::of_json()).ok()?;
+        self.settings.has_codecs().then(|| set.writes())
+    }
+}
+
 impl Default for Codecs {
     #[track_caller]
     fn default() -> Self {

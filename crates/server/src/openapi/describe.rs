@@ -14,7 +14,7 @@ use super::response::{Answer, ResponseDoc, Status};
 use super::schemas::{Field, Shape};
 use crate::conditions::Conditions;
 use crate::layer::GivenLayer;
-use crate::layers::{BasicAuth, BearerAuth, BodyLimit, ConcurrencyLimit, Csrf};
+use crate::layers::{BasicAuth, BearerAuth, BodyLimit, Codecs, ConcurrencyLimit, Csrf};
 use crate::route_limits::RouteLimits;
 
 /// A route, as far as it is described.
@@ -28,12 +28,16 @@ pub(crate) struct RouteFacts<'r> {
     pub(crate) conditions: Conditions,
     pub(crate) limits: RouteLimits,
     pub(crate) has_pool: bool,
+    /// The innermost first.
     pub(crate) layers: Vec<&'r GivenLayer>,
 }
 
 /// The names of the security schemes that layers of this crate ask for.
 pub(super) const BEARER: &str = "bearer";
 pub(super) const BASIC: &str = "basic";
+
+/// Stands for the media types of a route's codecs, which a type does not know.
+pub(super) const NEGOTIATED: &str = "(negotiated)";
 
 impl RouteFacts<'_> {
     pub(super) fn operation(&self, schemas: &mut Schemas) -> Operation {
@@ -55,6 +59,7 @@ impl RouteFacts<'_> {
             operation.answer(Answer::refusal(status, &reasons.join(" "), schemas));
         }
         self.refuse(&mut operation, schemas);
+        self.name_formats(&mut operation);
         if operation.answers.is_empty() {
             operation
                 .answer(Answer { description: Some("Not described.".to_owned()), ..answer(Status::Any) });
@@ -174,6 +179,19 @@ impl RouteFacts<'_> {
         let field = Field { name: format.to_string(), schema, is_required: false };
         let description = Some("The format of the response, before `Accept`.".to_owned());
         operation.parameters.push(Parameter { description, ..Parameter::of("query", field) });
+    }
+
+    /// Puts the media types of the codecs where a type has left that to them.
+    fn name_formats(&self, operation: &mut Operation) {
+        let codecs = self.layers.iter().find_map(|layer| layer.of_type::<Codecs>()?.media_types());
+        let types = codecs.unwrap_or_else(|| vec!["application/json".to_owned()]);
+        let answers = operation.answers.values_mut().map(|answer| &mut answer.content);
+        for content in answers.chain(operation.body.as_mut().map(|body| &mut body.content)) {
+            let Some(schema) = content.remove(NEGOTIATED) else { continue };
+            for of in &types {
+                content.entry(of.clone()).or_insert_with(|| schema.clone());
+            }
+        }
     }
 
     /// What stands around the handler, and refuses.

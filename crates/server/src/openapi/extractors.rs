@@ -6,6 +6,7 @@ use anywire_http::{Body, Bytes, Headers, Method, StatusCode};
 use anywire_wire::Credentials;
 use schemars::JsonSchema;
 
+use super::describe::NEGOTIATED;
 use super::{DescribeRequest, RequestDoc, Schemas};
 use crate::codec::{Decoded, Format};
 use crate::extract::{
@@ -67,7 +68,9 @@ impl<T: JsonSchema> DescribeRequest for Json<T> {
 
 impl<T: JsonSchema> DescribeRequest for Decoded<T> {
     fn describe(schemas: &mut Schemas) -> RequestDoc {
-        Json::<T>::describe(schemas)
+        let schema = schemas.request::<T>();
+        collected(RequestDoc::new().body(NEGOTIATED, schema), "well-formed")
+            .refuses(StatusCode::UNPROCESSABLE_ENTITY, "The body has another shape.")
     }
 }
 

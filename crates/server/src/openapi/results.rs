@@ -7,6 +7,7 @@ use anywire_http::{Body, Bytes, Created, Headers, NoContent, Redirect, Response,
 use http::{Extensions, HeaderMap};
 use schemars::JsonSchema;
 
+use super::describe::NEGOTIATED;
 use super::response::Status;
 use super::{DescribeResponse, ResponseDoc, Schemas};
 use crate::codec::{CodecRejection, Negotiated};
@@ -23,7 +24,8 @@ impl<T: JsonSchema> DescribeResponse for Json<T> {
 
 impl<T: JsonSchema> DescribeResponse for Negotiated<T> {
     fn describe(schemas: &mut Schemas) -> ResponseDoc {
-        Json::<T>::describe(schemas)
+        let schema = schemas.response::<T>();
+        ResponseDoc::of(StatusCode::OK).content(NEGOTIATED, schema)
     }
 }
 

@@ -126,7 +126,13 @@ impl Router {
             conditions: self.conditions(&entry.parts.conditions, entry.scope),
             limits,
             has_pool: entry.parts.pool.is_some(),
-            layers: around.flat_map(|scope| &scope.layers).chain(&entry.parts.layers).collect(),
+            layers: entry
+                .parts
+                .layers
+                .iter()
+                .rev()
+                .chain(around.flat_map(|scope| scope.layers.iter().rev()))
+                .collect(),
         })
     }
 

@@ -1,6 +1,8 @@
 //! The document of OpenAPI says what the types of handlers say.
 
 use anywire_http::{Bytes, Created, NoContent, Redirect, SetCookie, StatusCode};
+use anywire_server::codec::{Codec, CodecError, Decoded, Format, Negotiated, Source, Target};
+use anywire_server::layers::Codecs;
 use anywire_server::openapi::{Document, Info};
 use anywire_server::{
     Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid,
@@ -160,6 +162,56 @@ fn bodies_have_their_media_type_and_what_is_refused() {
     assert_eq!((parameters(&in_query).len(), in_query.get("requestBody")), (3, None));
     assert_eq!(of("/text")["requestBody"]["content"]["text/plain"]["schema"]["type"], "string");
     assert_eq!(of("/bytes")["requestBody"], json!({ "content": { "application/octet-stream": {} } }));
+}
+
+#[test]
+fn formats_are_those_of_the_innermost_codecs() {
+    struct Csv;
+
+    impl Codec for Csv {
+        fn media_types(&self) -> &[&str] {
+            &["text/csv"]
+        }
+
+        fn decode(&self, _: &Bytes, _: Target<'_>) -> Result<(), CodecError> {
+            Err("nothing is read")?
+        }
+
+        fn encode(&self, _: Source<'_>) -> Result<Bytes, CodecError> {
+            Err("nothing is written")?
+        }
+    }
+
+    async fn any(format: Format, Valid(Decoded(order)): Valid<Decoded<Order>>) -> Negotiated<Order> {
+        Negotiated(order, format)
+    }
+
+    let inner = Router::new()
+        .post("/inner", any.documented())
+        .post("/own", any.documented().layer(Codecs::new().with(Csv)))
+        .post("/json", (async |order: Json<Order>| order).documented())
+        .layer(Codecs::new())
+        .layer(Codecs::new().with(Csv).json());
+    let router = Router::new()
+        .merge(inner)
+        .post("/outer", any.documented())
+        .post("/consumes", any.documented().consumes("text/csv"))
+        .layer(Codecs::new().json());
+    let document = document(&router);
+    let types = |of: &Value| of.as_object().expect("content").keys().cloned().collect::<Vec<_>>();
+    for (path, read, written) in [
+        ("/inner", &["application/json", "text/csv"][..], &["application/json", "text/csv"][..]),
+        ("/own", &["text/csv"], &["text/csv"]),
+        ("/json", &["application/json"], &["application/json"]),
+        ("/outer", &["application/json"], &["application/json"]),
+        ("/consumes", &["text/csv"], &["application/json"]),
+    ] {
+        let operation = &document.as_value()["paths"][path]["post"];
+        assert_eq!(types(&operation["requestBody"]["content"]), read, "{path}");
+        assert_eq!(types(&operation["responses"]["200"]["content"]), written, "{path}");
+    }
+    let alone = operation(&Router::new().post("/", any.documented()), "/", "post");
+    assert_eq!(types(&alone["requestBody"]["content"]), ["application/json"]);
 }
 
 #[test]
