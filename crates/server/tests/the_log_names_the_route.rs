@@ -8,7 +8,10 @@ use std::io;
 use std::time::Duration;
 
 use anywire_http::{Body, BodyError, Response, StatusCode};
-use anywire_server::{Error, FromRequest, Handler, Json, Limits, Next, Path, Request, Router, Server};
+use anywire_server::{
+    Error, FromRequest, FromRequestParts, Handler, Json, Limits, Next, Parts, Path, Rejection, Request,
+    Router, Server,
+};
 use support::log;
 use tracing::Level;
 
@@ -178,12 +181,23 @@ struct Named {
     order: u32,
 }
 
+/// An extractor of a user's that does not say what it needs, so that the start cannot know whether it fits.
+struct Silent<T>(T);
+
+impl<T: serde::de::DeserializeOwned> FromRequestParts for Silent<T> {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
+        Path::from_request_parts(parts).await.map(|Path(value)| Self(value))
+    }
+}
+
 #[test]
 fn a_handler_that_does_not_fit_its_route_is_our_fault() {
     log::keep();
     let router = Router::new()
-        .get("/unnamed/{id}", async |Path(named): Path<Named>| named.order.to_string())
-        .get("/too-few/{id}", async |Path((a, b)): Path<(u32, u32)>| format!("{a} {b}"));
+        .get("/unnamed/{id}", async |Silent(named): Silent<Named>| named.order.to_string())
+        .get("/too-few/{id}", async |Silent((a, b)): Silent<(u32, u32)>| format!("{a} {b}"));
     let served = support::serve(router);
     for (path, route, cause) in [
         ("/unnamed/7", "/unnamed/{id}", "the route has no parameter \"order\""),
