@@ -529,7 +529,9 @@ mod scratch {
     pub(super) fn with<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
         // Taken out, so that a use within another one has memory of its own.
         let mut scratch = SCRATCH.take();
-        scratch.resize(SIZE_BYTES, 0);
+        if scratch.is_empty() {
+            scratch = vec![0; SIZE_BYTES];
+        }
         let result = use_it(&mut scratch);
         SCRATCH.set(scratch);
         result
