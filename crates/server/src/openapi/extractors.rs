@@ -188,17 +188,7 @@ macro_rules! arguments {
     )*};
 }
 
-arguments! {
-    ()
-    (A)
-    (A B)
-    (A B C)
-    (A B C D)
-    (A B C D E)
-    (A B C D E G)
-    (A B C D E G H)
-    (A B C D E G H I)
-}
+each_arity! { arguments }
 
 /// A body that is collected and read.
 fn collected(doc: RequestDoc, form: &str) -> RequestDoc {

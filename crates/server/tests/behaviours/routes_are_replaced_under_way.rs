@@ -100,20 +100,23 @@ fn idle_connections_hold_nothing_of_the_old_routes() {
     assert_eq!(told.recv_timeout(HANG), Ok("old"), "while the connection is open and silent");
 }
 
+/// A response whose body has begun, and ends when it may.
+fn streaming(go: Arc<Notify>) -> Response {
+    let (mut sender, body) = Body::channel(1024);
+    tokio::task::spawn_local(async move {
+        let _ = sender.send("begun ").await;
+        go.notified().await;
+        let _ = sender.send("ended").await;
+    });
+    Response::new(StatusCode::OK).body(body)
+}
+
 #[test]
 fn a_body_that_streams_goes_on() {
     let go = Arc::new(Notify::new());
     let streams = {
         let go = Arc::clone(&go);
-        async move || {
-            let (mut sender, body) = Body::channel(1024);
-            tokio::task::spawn_local(async move {
-                let _ = sender.send("begun ").await;
-                go.notified().await;
-                let _ = sender.send("ended").await;
-            });
-            Response::new(StatusCode::OK).body(body)
-        }
+        async move || streaming(go)
     };
     let limits = RouteLimits { handler_timeout: Some(Duration::MAX), ..Default::default() };
     let served = serve(Router::new().get("/", streams.limits(limits)));
@@ -218,15 +221,7 @@ fn a_stream_outlives_any_number_of_routes() {
     let go = Arc::new(Notify::new());
     let streams = {
         let go = Arc::clone(&go);
-        async move || {
-            let (mut sender, body) = Body::channel(1024);
-            tokio::task::spawn_local(async move {
-                let _ = sender.send("begun ").await;
-                go.notified().await;
-                let _ = sender.send("ended").await;
-            });
-            Response::new(StatusCode::OK).body(body)
-        }
+        async move || streaming(go)
     };
     // The last of several, so that fewer routes do not have its number.
     let many = (0..9).fold(Router::new(), |router, n| router.get(&format!("/{n}"), async || ""));

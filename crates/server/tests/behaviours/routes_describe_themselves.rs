@@ -5,12 +5,14 @@ use anywire_server::codec::{Codec, CodecError, Decoded, Format, Negotiated, Sour
 use anywire_server::layers::Codecs;
 use anywire_server::openapi::{Document, Info};
 use anywire_server::{
-    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid,
-    Validate, Violations,
+    Cookies, Error, Form, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid, Validate,
+    Violations,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::shop::Version;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Order {
@@ -33,20 +35,6 @@ struct Paging {
     page: u32,
     size: Option<u32>,
     sort: String,
-}
-
-struct Version;
-
-impl FromHeader for Version {
-    type Error = String;
-
-    fn name() -> &'static str {
-        "x-version"
-    }
-
-    fn from_header(_: &str) -> Result<Self, String> {
-        Ok(Self)
-    }
 }
 
 fn document(router: &Router) -> Document {

@@ -109,7 +109,8 @@ mod old {
     }
 }
 
-struct Version;
+/// `x-version`, whose value does not matter.
+pub(crate) struct Version;
 
 impl FromHeader for Version {
     type Error = String;
