@@ -1,5 +1,5 @@
-//! `bench pools`: what it costs to hand a function to a pool and its result back, beside the ladder, and what queue deadlines save when
-//! more is asked than can be stood.
+//! `bench pools` measures the way of a function to a pool and of its result back, beside the ladder, and how much is still answered in time
+//! under overload, with and without queue deadlines.
 
 mod hand_over;
 mod overload;
