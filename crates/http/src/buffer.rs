@@ -47,8 +47,18 @@ impl Buffer {
     /// The room to read into; empty only when the buffer is full and at its limit ([`Buffer::is_full`]).
     ///
     /// Moves the bytes to the front, or grows, when the room at the end is small.
+    #[inline]
     pub fn spare(&mut self) -> &mut [u8] {
-        if self.start > 0 && self.bytes.len() - self.end < self.bytes.len() / 2 {
+        let room = self.bytes.len() - self.end;
+        if room == 0 || self.start > 0 && room < self.bytes.len() / 2 {
+            self.make_room();
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
@@ -60,7 +70,6 @@ impl Buffer {
                 self.bytes[..self.end].copy_from_slice(&full);
             }
         }
-        &mut self.bytes[self.end..]
     }
 
     /// Says that `count` bytes were written to the front of [`Buffer::spare`].
