@@ -1,12 +1,12 @@
 //! Dialling: a connection to an address, with deadlines.
 
-use std::future::poll_fn;
-use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::address::{Address, ToAddress};
 use crate::connection::Connection;
 use crate::error::DialError;
+use crate::tcp;
 
 /// How to dial.
 #[derive(Debug, Clone)]
@@ -83,6 +83,19 @@ impl Dialer {
         Self { options }
     }
 
+    /// Its options.
+    pub fn options(&self) -> &DialOptions {
+        &self.options
+    }
+
+    /// The IP addresses of the host of an address, in the order in which they would be tried, with its port.
+    ///
+    /// # Errors
+    /// [`DialError::Resolve`], also for a wire without hosts.
+    pub async fn resolve(&self, address: impl ToAddress) -> Result<Vec<SocketAddr>, DialError> {
+        tcp::resolve(&address.to_address()?, self.options.resolve_timeout).await
+    }
+
     /// Connects to an [`Address`] or its text: to the first of its hosts that answers. Then makes the handshake if the wire has one.
     ///
     /// # Errors
@@ -90,18 +103,10 @@ impl Dialer {
     pub async fn dial(&self, address: impl ToAddress) -> Result<Connection, DialError> {
         let address = address.to_address()?;
         let mut connection = address.wire().dial(&address, &self.options).await?;
-        handshake(&mut connection, self.options.handshake_timeout)
+        connection
+            .handshake(self.options.handshake_timeout)
             .await
             .map_err(|cause| DialError::Handshake { address, cause })?;
         Ok(connection)
     }
-}
-
-/// Makes the handshake of a new connection, or fails with `TimedOut`.
-pub(crate) async fn handshake(connection: &mut Connection, timeout: Duration) -> io::Result<()> {
-    let handshake = poll_fn(|cx| connection.poll_handshake(cx));
-    let in_time = tokio::time::timeout(timeout, handshake).await;
-    in_time.unwrap_or_else(|_| {
-        Err(io::Error::new(io::ErrorKind::TimedOut, format!("it was not done within {timeout:?}")))
-    })
 }

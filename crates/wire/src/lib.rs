@@ -28,6 +28,7 @@ pub mod local;
 mod memory;
 mod output;
 mod place;
+mod preceded;
 #[cfg(feature = "shm")]
 pub mod shm;
 mod socket;

@@ -152,7 +152,7 @@ fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
 }
 
 /// All addresses of the name, IPv6 and IPv4 interleaved (RFC 8305 section 4).
-async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, DialError> {
+pub(crate) async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, DialError> {
     let literal = place::literal(address.location());
     if let Some(literal) = literal.map_err(|cause| DialError::from_io(address, cause))? {
         return Ok(vec![literal]);
