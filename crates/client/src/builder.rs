@@ -7,6 +7,7 @@ use anywire_loops::Loops;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
+use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
 use crate::{Client, Limits, Timeouts};
@@ -29,6 +30,7 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    pub(crate) network: Network,
     #[cfg(feature = "tls")]
     tls: Option<Result<ClientTls, Arc<TlsError>>>,
     #[cfg(feature = "tls")]
@@ -167,6 +169,7 @@ impl ClientBuilder {
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
+            network: self.network.built(),
             #[cfg(feature = "tls")]
             tls: self.tls,
             #[cfg(feature = "tls")]

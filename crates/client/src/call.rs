@@ -11,6 +11,7 @@ use crate::Error;
 use crate::handle::ClientRef;
 use crate::job::{CallRequest, Contained};
 use crate::pool::over_tls;
+use crate::proxy::ProxyOfCall;
 use crate::sending::Sending;
 
 /// A call that is not sent yet. It keeps its client, as a clone of the client does.
@@ -119,7 +120,7 @@ impl Call {
     ///
     /// If the scheme of the URL is `https`, TLS is spoken on that wire: `unix:/run/app.sock` is the same as
     /// `tls+unix:/run/app.sock` then. The peer has to prove the host of the URL. An `http` URL by way of a wire with TLS goes
-    /// over TLS, too.
+    /// over TLS, too. Such a call goes through no proxy.
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|request| {
             let address = address.to_address().map_err(|source| Error::Via { source })?;
@@ -176,10 +177,11 @@ impl Call {
         Sending::new(self.client, request)
     }
 
-    /// A proxy sends it on: a body of unknown length may rest.
+    /// A proxy sends it on: a body of unknown length may rest, and its upstream is reached directly.
     pub(crate) fn forwarded(self) -> Self {
         self.edit(|request| {
             request.is_forwarded = true;
+            request.proxy = ProxyOfCall::None;
             Ok(())
         })
     }
@@ -192,7 +194,7 @@ impl Call {
         })
     }
 
-    fn edit(mut self, change: impl FnOnce(&mut CallRequest) -> Result<(), Error>) -> Self {
+    pub(crate) fn edit(mut self, change: impl FnOnce(&mut CallRequest) -> Result<(), Error>) -> Self {
         self.request = self.request.and_then(|mut request| change(&mut request).map(|()| request));
         self
     }

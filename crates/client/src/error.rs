@@ -1,9 +1,9 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
+mod lost;
+
 use std::convert::Infallible;
-use std::fmt;
 use std::io;
-#[cfg(feature = "tls")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,9 @@ use anywire_loops::{StartError, TaskError};
 use anywire_wire::tls::{HandshakeError, TlsError};
 use anywire_wire::{Address, AddressError, DialError};
 
+use self::lost::{Cut, advice_when_lost};
 use crate::Phase;
+use crate::proxy::{ProxyError, ProxyUrlError};
 
 /// A failed call.
 ///
@@ -189,6 +191,23 @@ pub enum Error {
         source: DialError,
         /// Whether any byte of the request had been sent, on an earlier connection.
         sent: bool,
+    },
+    /// A proxy made no connection: its URL is in the message, user and password are not. Fault as
+    /// [`ProxyError::fault`] says. Nothing was sent, as with [`Connect`](Self::Connect).
+    #[error("cannot connect to {origin}")]
+    Proxy {
+        /// The origin of the URL.
+        origin: String,
+        /// Which proxy, and what it did.
+        source: ProxyError,
+        /// Whether any byte of the request had been sent, on an earlier connection.
+        sent: bool,
+    },
+    /// The URL of a proxy is none: of the client, of the call, or in the environment. Fault of the caller.
+    #[error("cannot call through the proxy that is set")]
+    ProxyUrl {
+        /// The part that is wrong.
+        source: Arc<ProxyUrlError>,
     },
     /// The peer closed the connection before the end of its response's head. Fault of the peer.
     #[error(
@@ -373,6 +392,7 @@ impl Error {
             Self::Loop { source: TaskError::Full, .. } => Fault::Limit,
             Self::Url { .. }
             | Self::Via { .. }
+            | Self::ProxyUrl { .. }
             | Self::Host { .. }
             | Self::Header(_)
             | Self::ReservedHeader { .. }
@@ -400,6 +420,7 @@ impl Error {
             {
                 Fault::Caller
             }
+            Self::Proxy { source, .. } => source.fault(),
             Self::Connect { source: DialError::Address(_), .. } => Fault::Caller,
             Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
@@ -423,14 +444,21 @@ impl Error {
     /// Whether no connection could be made: another origin, or another time, may do. If
     /// [its handshake](Self::is_handshake) failed, rather another origin.
     pub fn is_connect(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Timeout { phase: Phase::Connect, .. })
+        matches!(
+            self,
+            Self::Connect { .. } | Self::Proxy { .. } | Self::Timeout { phase: Phase::Connect, .. }
+        )
     }
 
     /// Whether the connection was made, and its handshake failed or took too long. No byte of the request was sent on it.
     /// Another try at the same place most likely ends alike, other than with plain connects: see
     /// [`handshake`](Self::handshake).
     pub fn is_handshake(&self) -> bool {
-        matches!(self, Self::Connect { source: DialError::Handshake { .. }, .. })
+        match self {
+            Self::Connect { source, .. } => matches!(source, DialError::Handshake { .. }),
+            Self::Proxy { source, .. } => source.is_handshake(),
+            _ => false,
+        }
     }
 
     /// What TLS found, if that is why the call failed: whether the peer's certificate is
@@ -443,6 +471,7 @@ impl Error {
     pub fn handshake(&self) -> Option<&HandshakeError> {
         match self {
             Self::Connect { source, .. } => source.handshake(),
+            Self::Proxy { source, .. } => source.handshake(),
             Self::Io { source, .. } => HandshakeError::of(source),
             _ => None,
         }
@@ -453,6 +482,7 @@ impl Error {
         match self {
             Self::Timeout { .. } => true,
             Self::Connect { source, .. } => source.is_timeout(),
+            Self::Proxy { source, .. } => source.is_timeout(),
             _ => false,
         }
     }
@@ -486,6 +516,7 @@ impl Error {
             | Self::RequestHead { sent, .. }
             | Self::Shutdown { sent }
             | Self::Connect { sent, .. }
+            | Self::Proxy { sent, .. }
             | Self::Loop { sent, .. }
             | Self::Timeout { sent, .. }
             | Self::ClosedByPeer { sent, .. }
@@ -516,7 +547,8 @@ impl Error {
             | Self::Io { phase, .. } => Some(*phase),
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
-            Self::Connect { .. } => Some(Phase::Connect),
+            Self::Proxy { source, .. } if source.is_handshake() => Some(Phase::Handshake),
+            Self::Connect { .. } | Self::Proxy { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
             Self::Response { source, .. } if source.is_in_body() => Some(Phase::Body),
             Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {
@@ -541,42 +573,9 @@ impl From<Infallible> for Error {
     }
 }
 
-/// Who ended a stream, and why.
-struct Cut {
-    code: Code,
-    phase: Phase,
-    why: Option<MessageError>,
-}
-
-impl fmt::Display for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { code, phase, why } = self;
-        match why {
-            None => write!(f, "was reset by the peer with {code} while {phase}"),
-            Some(why) => write!(f, "was ended with {code} while {phase}: {why}"),
-        }
-    }
-}
-
-fn advice_when_lost(sent: bool) -> &'static str {
-    match sent {
-        true => "it may have been processed, so send it again only if that does no harm",
-        false => "nothing was sent, so it can be sent again",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lost_request_says_whether_it_may_be_repeated() {
-        let lost = |sent| Error::ClosedByPeer { origin: "http://h".into(), phase: Phase::Read, sent };
-        assert!(lost(true).may_have_been_processed());
-        assert!(lost(true).to_string().contains("may have been processed"));
-        assert!(!lost(false).may_have_been_processed());
-        assert!(lost(false).to_string().contains("nothing was sent"));
-    }
 
     #[test]
     fn a_timeout_names_its_phase_and_limit() {

@@ -7,8 +7,9 @@ use anywire_http::{gateway, h2};
 use anywire_loops::{LoopHandle, LoopState, Loops};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
-use anywire_wire::{Address, Connection, DialOptions, Dialer};
+use anywire_wire::{Connection, DialOptions, Dialer};
 
+use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
 use crate::{Error, Limits, Timeouts};
 
@@ -18,6 +19,7 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
+    pub(crate) network: Network,
     /// None: as the platform has it.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Result<ClientTls, Arc<TlsError>>>,
@@ -53,8 +55,8 @@ impl Config {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
-    /// How connections for `host` are dialled at `address`.
-    pub(crate) fn dialer(&self, host: &str, address: &Address) -> Result<Dialer, Error> {
+    /// How connections for `host` are dialled. `needs_tls`: with it, or a proxy on the way is spoken to over TLS.
+    pub(crate) fn dialer(&self, host: &str, needs_tls: bool) -> Result<Dialer, Error> {
         let options = DialOptions {
             connect_timeout: self.timeouts.connect,
             handshake_timeout: self.timeouts.handshake,
@@ -63,11 +65,11 @@ impl Config {
             ..DialOptions::default()
         };
         #[cfg(feature = "tls")]
-        if address.has_tls() {
+        if needs_tls {
             let tls = self.tls.clone().transpose().map_err(|source| Error::Tls { source })?;
             return Ok(Dialer::new(DialOptions { tls, ..options }));
         }
-        let _ = address;
+        let _ = needs_tls;
         Ok(Dialer::new(options))
     }
 

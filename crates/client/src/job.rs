@@ -14,6 +14,7 @@ use anywire_wire::{Address, Negotiated};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use crate::proxy::{ProxyOfCall, Relay};
 use crate::{Error, Response, Timeouts};
 
 /// What the caller of a call gets.
@@ -28,6 +29,9 @@ pub(crate) struct CallRequest {
     pub(crate) body: Contained,
     /// Set if the call goes by another wire than the URL's.
     pub(crate) via: Option<Address>,
+    pub(crate) proxy: ProxyOfCall,
+    /// The proxy that reads the request, once it is with the pool whose connections lead there.
+    pub(crate) relay: Option<Arc<Relay>>,
     pub(crate) read_timeout: Duration,
     pub(crate) stream_timeout: Duration,
     pub(crate) total_timeout: Duration,
@@ -52,6 +56,8 @@ impl CallRequest {
             headers: Headers::new(),
             body: Contained::default(),
             via: None,
+            proxy: ProxyOfCall::OfClient,
+            relay: None,
             read_timeout: timeouts.read,
             stream_timeout: timeouts.stream,
             total_timeout: timeouts.total,

@@ -11,6 +11,7 @@
 //! | pass a request on, as a proxy | [`Client::forward`] |
 //! | speak another protocol | [`Call::upgrade`], then [`Response::upgrade`] |
 //! | go by another wire than the URL's | [`Call::via`] |
+//! | go through a proxy, or make connections in a way of your own | [`proxy`], [`Connector`] |
 //! | refuse an error status | [`Response::error_for_status`] |
 //! | read the response | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
 //! | bound connections, queues, bodies | [`Limits`] |
@@ -34,7 +35,7 @@
 //! over (feature `tls`, [`ClientBuilder::tls`]). Over HTTP/2 many calls share a connection, and what ends
 //! one of them does not touch the others. Nothing else is different.
 //!
-//! Not here: redirects, cookies, proxies and compression. A request is sent
+//! Not here: redirects, cookies and compression. A request is sent
 //! once more in two cases only: a connection died while it was idle, and the peer has not seen the request or repeating
 //! it does no harm; or an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a streamed
 //! body are kept.
@@ -44,6 +45,7 @@ mod builder;
 mod call;
 mod client;
 mod connection;
+mod connector;
 mod context;
 mod counters;
 mod download;
@@ -59,6 +61,7 @@ mod local;
 mod max_forwards;
 mod phase;
 mod pool;
+pub mod proxy;
 mod queue;
 mod response;
 mod sending;
@@ -73,6 +76,7 @@ pub use anywire_mux::Upgraded;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use client::Client;
+pub use connector::{ConnectError, Connecting, Connector, Direct, Target};
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;

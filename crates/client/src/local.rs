@@ -139,7 +139,7 @@ impl Local {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(&request.url, request.via.clone(), &self.context)?);
+                let pool = Rc::new(Pool::new(request, &self.context)?);
                 if self.retired.get() {
                     pool.retire();
                 }

@@ -7,34 +7,32 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::io;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use anywire_http::Url;
 use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
-use anywire_wire::{Address, Connection, DialError, Dialer};
+use anywire_wire::{Address, Connection};
 use slab::Slab;
 
+use crate::Error;
 use crate::connection::Conn;
+use crate::connector::{ConnectError, Route};
 use crate::context::LoopContext;
 use crate::inner::Versions;
 use crate::job::{CallRequest, Event, Job};
 use crate::queue::Queue;
-use crate::{Error, Phase};
 
-/// The connections of one loop to one origin by one wire address.
+/// The connections of one loop to one origin by one route.
 pub(crate) struct Pool {
     origin: Box<str>,
     /// The value of the `host` field of every request (RFC 9112 section 3.2).
     host: Box<str>,
-    via: Option<Address>,
-    address: Address,
-    dialer: Dialer,
+    route: Route,
     context: Rc<LoopContext>,
     connections: RefCell<Connections>,
     waiting: Queue,
@@ -54,30 +52,20 @@ struct Connections {
 }
 
 impl Pool {
-    pub(crate) fn new(url: &Url, via: Option<Address>, context: &Rc<LoopContext>) -> Result<Self, Error> {
-        let origin = url.origin();
-        let address = match &via {
-            Some(address) => address.clone(),
-            None => {
-                let plain = Address::from_host(url.host_with_zone(), url.port())
-                    .map_err(|source| Error::Host { origin: origin.to_owned(), source })?;
-                if url.is_https() { over_tls(&plain)? } else { plain }
-            }
-        };
+    /// The pool of a request, and of those that go the same way to the same origin.
+    pub(crate) fn new(request: &CallRequest, context: &Rc<LoopContext>) -> Result<Self, Error> {
         let config = context.config();
-        let dialer = config.dialer(url.host(), &address)?;
+        let route = Route::of(request, config)?;
         let calls_per_connection = match config.versions {
             // Clear text agrees on nothing.
-            Versions::Negotiated if address.has_tls() => None,
+            Versions::Negotiated if route.agrees_on_version() => None,
             Versions::Negotiated | Versions::Http1 => Some(1),
             Versions::Http2 => Some(config.limits.http2.streams),
         };
         Ok(Self {
-            origin: origin.into(),
-            host: url.authority().into(),
-            via,
-            address,
-            dialer,
+            origin: request.url.origin().into(),
+            host: request.url.authority().into(),
+            route,
             context: Rc::clone(context),
             connections: RefCell::default(),
             waiting: Queue::new(context),
@@ -89,7 +77,7 @@ impl Pool {
     }
 
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        *self.origin == *request.url.origin() && self.via == request.via
+        *self.origin == *request.url.origin() && self.route.serves(request)
     }
 
     pub(crate) fn last_used(&self) -> Instant {
@@ -103,7 +91,10 @@ impl Pool {
     }
 
     /// Takes a call: onto a connection with a slot, else into the queue.
-    pub(crate) fn submit(self: &Rc<Self>, job: Job) {
+    pub(crate) fn submit(self: &Rc<Self>, mut job: Job) {
+        if let Some(relay) = self.route.relay() {
+            job.request.relay = Some(Arc::clone(relay));
+        }
         let Some(job) = self.place(job) else { return };
         if self.is_full() {
             self.waiting.purge();
@@ -190,16 +181,7 @@ impl Pool {
         }
     }
 
-    async fn dial(&self) -> Result<Connection, DialError> {
-        let connection = self.dialer.dial(&self.address).await?;
-        if self.address.has_tls() && !self.context.config().agrees_with(&connection) {
-            let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");
-            return Err(DialError::Handshake { address: self.address.clone(), cause });
-        }
-        Ok(connection)
-    }
-
-    fn dialed(self: &Rc<Self>, dialed: Result<Connection, DialError>) {
+    fn dialed(self: &Rc<Self>, dialed: Result<Connection, ConnectError>) {
         let cells = &self.context.cells;
         match dialed {
             Ok(connection) => {
@@ -208,19 +190,18 @@ impl Pool {
             }
             Err(source) => {
                 cells.dial_failures.add(1);
-                if let DialError::Handshake { .. } = source {
+                if source.is_handshake() {
                     cells.handshake_failures.add(1);
                 }
+                if let ConnectError::Proxy(_) = source {
+                    cells.proxy_failures.add(1);
+                }
                 if let Some(job) = self.waiting.pop(true) {
-                    match &source {
-                        DialError::Timeout { .. } => cells.count_timeout(Phase::Connect),
-                        DialError::Handshake { .. } if source.is_timeout() => {
-                            cells.count_timeout(Phase::Handshake);
-                        }
-                        _ => {}
+                    if let Some(phase) = source.overdue() {
+                        cells.count_timeout(phase);
                     }
                     let sent = job.sent;
-                    job.fail(Error::Connect { origin: self.origin.to_string(), source, sent });
+                    job.fail(source.into_error(self.origin.to_string(), sent));
                 }
                 // Of the calls that would have shared the connection only one knows why. The others try on their own.
                 self.calls_per_connection.set(Some(1));
@@ -394,7 +375,7 @@ struct Dial {
 
 impl Dial {
     async fn run(self) {
-        let dialed = self.pool.dial().await;
+        let dialed = self.pool.route.connect(self.pool.context.config()).await;
         let pool = Rc::clone(&self.pool);
         drop(self);
         pool.dialed(dialed);

@@ -1,0 +1,13 @@
+//! What makes the connections of a client: bytes to a target, over whatever is on the way.
+
+mod contract;
+mod direct;
+mod network;
+mod route;
+mod target;
+
+pub use contract::{ConnectError, Connecting, Connector};
+pub use direct::Direct;
+pub(crate) use network::Network;
+pub(crate) use route::Route;
+pub use target::Target;
