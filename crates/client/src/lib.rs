@@ -40,12 +40,14 @@
 //! it does no harm; or an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a streamed
 //! body are kept.
 
+mod attempt;
 mod budget;
 mod builder;
 mod call;
+mod chain;
 mod client;
 mod connection;
-mod connector;
+pub mod connector;
 mod context;
 mod counters;
 mod download;
@@ -63,6 +65,7 @@ mod phase;
 mod pool;
 pub mod proxy;
 mod queue;
+mod request;
 mod response;
 mod sending;
 mod tunnel;
@@ -75,12 +78,14 @@ pub use anywire_http::url::UrlError;
 pub use anywire_mux::Upgraded;
 pub use builder::ClientBuilder;
 pub use call::Call;
+pub use chain::{Calling, Failure, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, Target};
 pub use client::Client;
-pub use connector::{ConnectError, Connecting, Connector, Direct, Target};
+pub use connector::Connector;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
 pub use phase::Phase;
+pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;

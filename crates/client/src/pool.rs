@@ -10,7 +10,6 @@ use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -20,12 +19,14 @@ use anywire_wire::{Address, Connection};
 use slab::Slab;
 
 use crate::Error;
+use crate::chain::Budget;
 use crate::connection::Conn;
 use crate::connector::{ConnectError, Route};
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{CallRequest, Event, Job};
+use crate::job::{Event, Job};
 use crate::queue::Queue;
+use crate::request::CallRequest;
 
 /// The connections of one loop to one origin by one route.
 pub(crate) struct Pool {
@@ -42,6 +43,7 @@ pub(crate) struct Pool {
     calls_per_connection: Cell<Option<usize>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
+    budget: Budget,
 }
 
 #[derive(Default)]
@@ -73,6 +75,7 @@ impl Pool {
             calls_per_connection: Cell::new(calls_per_connection),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
+            budget: Budget::default(),
         })
     }
 
@@ -92,8 +95,19 @@ impl Pool {
 
     /// Takes a call: onto a connection with a slot, else into the queue.
     pub(crate) fn submit(self: &Rc<Self>, mut job: Job) {
-        if let Some(relay) = self.route.relay() {
-            job.request.relay = Some(Arc::clone(relay));
+        let relay = self.route.relay();
+        // A redirect may have led here from a pool whose requests a proxy reads.
+        if relay.is_some() || job.request.relay.is_some() {
+            job.request.relay = relay.cloned();
+        }
+        self.budget.count();
+        if let Some(error) = job.request.retry_of.take() {
+            let percent = self.context.config().retries_of(&job.request).budget_percent;
+            if !self.budget.allows(percent, job.at) {
+                self.context.cells.retries_refused.add(1);
+                return job.give_up(*error);
+            }
+            self.context.cells.retried.add(1);
         }
         let Some(job) = self.place(job) else { return };
         if self.is_full() {

@@ -23,7 +23,8 @@ use crate::{Error, Phase};
 /// | speak TLS as the client is told to, where the URL says so | [`Target::secure`] |
 ///
 /// ```
-/// use anywire_client::{Client, Connecting, Connector, Target};
+/// use anywire_client::Client;
+/// use anywire_client::connector::{Connecting, Connector, Direct, Target};
 ///
 /// /// Reaches all that is internal by the socket of a tunnel.
 /// struct ByTunnel;
@@ -32,7 +33,7 @@ use crate::{Error, Phase};
 ///     fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
 ///         Box::pin(async move {
 ///             if !target.host().ends_with(".internal") {
-///                 return anywire_client::Direct.connect(target).await;
+///                 return Direct.connect(target).await;
 ///             }
 ///             let connection = target.dialer().dial("unix:/run/tunnel.sock").await?;
 ///             Ok(target.secure(connection).await?)

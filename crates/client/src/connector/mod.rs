@@ -1,4 +1,6 @@
 //! What makes the connections of a client: bytes to a target, over whatever is on the way.
+//!
+//! A client without a [`Connector`] of its own dials directly, or goes through its [proxies](crate::proxy).
 
 mod contract;
 mod direct;

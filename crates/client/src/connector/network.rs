@@ -80,7 +80,7 @@ impl Call {
     pub fn proxy(self, proxy: impl ToProxy) -> Self {
         self.edit(|request| {
             let proxy = proxy.to_proxy().map_err(|source| Error::ProxyUrl { source: Arc::new(source) })?;
-            request.proxy = ProxyOfCall::This(proxy);
+            request.options.proxy = ProxyOfCall::This(proxy);
             Ok(())
         })
     }
@@ -88,7 +88,7 @@ impl Call {
     /// No proxy for this call.
     pub fn no_proxy(self) -> Self {
         self.edit(|request| {
-            request.proxy = ProxyOfCall::None;
+            request.options.proxy = ProxyOfCall::None;
             Ok(())
         })
     }

@@ -7,9 +7,9 @@ use anywire_wire::{Address, Connection, DialError};
 use super::{ConnectError, Connector, Direct, Target};
 use crate::Error;
 use crate::inner::{Config, Versions};
-use crate::job::CallRequest;
 use crate::pool::over_tls;
 use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};
+use crate::request::CallRequest;
 
 /// How the connections of a pool are made.
 pub(crate) struct Route {
@@ -25,7 +25,7 @@ impl Route {
     /// The way of this request, and of those like it.
     pub(crate) fn of(request: &CallRequest, config: &Config) -> Result<Self, Error> {
         let url = &request.url;
-        let address = match &request.via {
+        let address = match &request.options.via {
             Some(address) => address.clone(),
             None => {
                 let plain = Address::from_host(url.host_with_zone(), url.port())
@@ -58,13 +58,15 @@ impl Route {
                 _ => Arc::new(Direct),
             },
         };
-        let (via, proxy) = (request.via.clone(), request.proxy.clone());
+        let (via, proxy) = (request.options.via.clone(), request.options.proxy.clone());
         Ok(Self { via, proxy, connector, target, relay })
     }
 
     /// Whether it is the way of a request to the same origin.
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        self.via == request.via && self.proxy == request.proxy && (self.relay.is_none() || !request.upgrade)
+        self.via == request.options.via
+            && self.proxy == request.options.proxy
+            && (self.relay.is_none() || !request.upgrade)
     }
 
     pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {
@@ -90,13 +92,13 @@ impl Route {
 
 /// A wire that a call names is taken as it is, and so is a proxy.
 fn takes_own(request: &CallRequest) -> bool {
-    request.via.is_none() && !matches!(request.proxy, ProxyOfCall::This(_))
+    request.options.via.is_none() && !matches!(request.options.proxy, ProxyOfCall::This(_))
 }
 
 /// The proxy for a request.
 fn proxy_of(request: &CallRequest, config: &Config) -> Result<Option<Proxy>, Error> {
-    match &request.proxy {
-        _ if request.via.is_some() => Ok(None),
+    match &request.options.proxy {
+        _ if request.options.via.is_some() => Ok(None),
         ProxyOfCall::None => Ok(None),
         ProxyOfCall::This(proxy) => Ok(Some(proxy.clone())),
         ProxyOfCall::OfClient if config.network.connector.is_some() => Ok(None),

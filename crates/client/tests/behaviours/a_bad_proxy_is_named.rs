@@ -17,7 +17,7 @@ fn error_of(
     let peer = Peer::start(wire("memory"), script);
     let proxy: Proxy = format!("{scheme}://me:secret@proxy.example:3128").parse().expect("a proxy");
     let proxy = proxy.via(peer.via()).expect("an address");
-    let (_loops, client) = client(1, |builder| builder.proxy(proxy).connect_timeout(limit));
+    let (_loops, client) = client(1, |builder| builder.proxy(proxy).connect_timeout(limit).retries(0));
     // HTTP/2 by prior knowledge, or an upgrade, takes a tunnel without TLS.
     let error =
         block_on(client.get("http://origin.example/").upgrade("other").send()).expect_err("no tunnel");
@@ -150,7 +150,7 @@ fn a_proxy_that_resets_or_is_not_there_is_named() {
     });
     let proxied = |peer: &Peer| -> (anywire_loops::Loops, Client) {
         let proxy = format!("http://{}", peer.via().location());
-        client(1, |builder| builder.proxy(proxy))
+        client(1, |builder| builder.proxy(proxy).retries(0))
     };
     let (_loops, client) = proxied(&peer);
     let call = || block_on(client.get("http://origin.example/").upgrade("other").send());
@@ -174,7 +174,7 @@ fn a_name_that_socks_cannot_carry_is_the_callers_fault() {
     let peer = Peer::start(wire("memory"), |talk| talk.wait_for_end());
     let proxy: Proxy = "socks5h://proxy.example:3128".parse().expect("a proxy");
     let proxy = proxy.basic_auth("x".repeat(256), "y").via(peer.via()).expect("an address");
-    let (_loops, client) = client(1, |builder| builder.proxy(proxy));
+    let (_loops, client) = client(1, |builder| builder.proxy(proxy).retries(0));
     let error = block_on(client.get("http://origin.example/").send()).expect_err("too long");
     check(&error, Fault::Caller, "cannot be told of that host");
 }

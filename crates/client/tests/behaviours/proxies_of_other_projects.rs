@@ -154,7 +154,7 @@ fn carries_calls(proxy: &Real, url: &str) {
 
 /// The reason why a tunnel is not made.
 fn refusal(url: &str, to: &str) -> ProxyReason {
-    let (_loops, client) = client(1, |builder| builder.proxy(url));
+    let (_loops, client) = client(1, |builder| builder.proxy(url).retries(0));
     let error = block_on(client.get(to).upgrade("other").send()).expect_err("no tunnel");
     assert!(!format!("{} {error:?}", anywire_advice::Chain(&error)).contains("secret"));
     match error {
