@@ -64,6 +64,8 @@ impl Config {
     /// How connections for `host` are dialled. `needs_tls`: with it, or a proxy on the way is spoken to over TLS.
     pub(crate) fn dialer(&self, host: &str, needs_tls: bool) -> Result<Dialer, Error> {
         let options = DialOptions {
+            local_address: self.network.local_address,
+            socket: self.network.socket.clone(),
             connect_timeout: self.timeouts.connect,
             handshake_timeout: self.timeouts.handshake,
             server_name: Some(self.server_name(host)),

@@ -1,11 +1,12 @@
 //! Dialling: a connection to an address, with deadlines.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::address::{Address, ToAddress};
 use crate::connection::Connection;
 use crate::error::DialError;
+use crate::socket_options::SocketOptions;
 use crate::tcp;
 
 /// How to dial.
@@ -20,6 +21,11 @@ pub struct DialOptions {
     pub resolve_timeout: Duration,
     /// For the handshake of a wire that has one, after the connection is there (5 s).
     pub handshake_timeout: Duration,
+    /// The address of this machine that TCP connections come from (`None`: the one that the system's routes choose). Only peers of its
+    /// family can be reached then.
+    pub local_address: Option<IpAddr>,
+    /// What is set on a TCP socket before it connects (nothing).
+    pub socket: SocketOptions,
     /// The name that the peer must prove in the handshake (SNI). `None`: the host of the address. Wires without a
     /// handshake do not read it.
     pub server_name: Option<String>,
@@ -39,6 +45,8 @@ impl Default for DialOptions {
             attempt_delay: Duration::from_millis(250),
             resolve_timeout: Duration::from_secs(2),
             handshake_timeout: Duration::from_secs(5),
+            local_address: None,
+            socket: SocketOptions::default(),
             server_name: None,
             protocols: Vec::new(),
             #[cfg(feature = "tls")]

@@ -33,6 +33,7 @@ mod preceded;
 pub mod shm;
 mod socket;
 mod socket_file;
+mod socket_options;
 #[cfg(feature = "stack")]
 mod stack;
 mod tcp;
@@ -50,4 +51,5 @@ pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::{Output, Position};
+pub use socket_options::{KeepAlive, SocketHook, SocketOptions};
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

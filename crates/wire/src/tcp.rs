@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncWrite, Interest};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::address::Address;
 use crate::claim::Claim;
@@ -70,7 +70,7 @@ impl Wire for Tcp {
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
             let targets = resolve(address, options.resolve_timeout).await?;
-            let racing = race(address, &targets, options.attempt_delay);
+            let racing = race(address, &targets, options);
             let transport = options.connect_in_time(address, racing).await?;
             // A socket that refuses this is dead, which the first write will say better.
             let _ = transport.stream.set_nodelay(true);
@@ -137,6 +137,7 @@ fn listen(address: SocketAddr, options: &ListenOptions, sharing: Sharing) -> io:
     }
     // Accepted connections inherit it, which saves a system call on each.
     socket.set_tcp_nodelay(true)?;
+    options.socket.prepare_listener(&socket, options.backlog)?;
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
     Ok(socket)
@@ -174,16 +175,20 @@ fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 /// Happy eyeballs (RFC 8305 section 5): each address gets a head start, and the first one that answers wins; a refusal
 /// brings the next one at once.
-async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Result<TcpTransport, DialError> {
+async fn race(
+    address: &Address,
+    targets: &[SocketAddr],
+    options: &DialOptions,
+) -> Result<TcpTransport, DialError> {
     let mut waiting = targets.iter();
-    let mut running: Vec<Pin<Box<dyn Future<Output = io::Result<TcpTransport>>>>> = Vec::new();
+    let mut running: Vec<Pin<Box<dyn Future<Output = io::Result<TcpTransport>> + '_>>> = Vec::new();
     let mut failure = io::Error::from(io::ErrorKind::HostUnreachable);
     loop {
-        let more = waiting.next().map(|target| running.push(Box::pin(connect(*target)))).is_some();
+        let more = waiting.next().map(|target| running.push(Box::pin(connect(*target, options)))).is_some();
         if running.is_empty() {
             return Err(DialError::from_io(address, failure));
         }
-        let mut head_start = pin!(tokio::time::sleep(delay));
+        let mut head_start = pin!(tokio::time::sleep(options.attempt_delay));
         // Ready with a stream, or with `None` when the next attempt is due.
         let outcome = poll_fn(|cx| {
             let mut at = 0;
@@ -209,8 +214,11 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
     }
 }
 
-async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
-    let connected = TcpStream::connect(target).await;
+async fn connect(target: SocketAddr, options: &DialOptions) -> io::Result<TcpTransport> {
+    let connected = match options.socket.dialling_socket(options.local_address, target)? {
+        None => TcpStream::connect(target).await,
+        Some(socket) => TcpSocket::from_std_stream(socket.into()).connect(target).await,
+    };
     let stream = connected.map_err(|cause| match cause.kind() {
         io::ErrorKind::AddrNotAvailable if !can_be_sent_to(target) => {
             io::Error::new(io::ErrorKind::NetworkUnreachable, "this machine has no address on the way")
@@ -359,7 +367,8 @@ mod tests {
         let loops = Loops::start(1).expect("a thread");
         let raced = loops.get(0).spawn(move || async move {
             let address = Address::from_wire(&Tcp, "a.name:80");
-            race(&address, &targets, delay)
+            let options = DialOptions { attempt_delay: delay, ..DialOptions::default() };
+            race(&address, &targets, &options)
                 .await
                 .map(|transport| transport.stream.peer_addr().expect("it is connected"))
         });
@@ -451,7 +460,7 @@ mod tests {
         let loops = Loops::start(1).expect("a thread");
         let met = loops.get(0).spawn(move || async move {
             for _ in ports[0]..ports[1] {
-                if connect(target).await.is_ok() {
+                if connect(target, &DialOptions::default()).await.is_ok() {
                     return true;
                 }
             }

@@ -1,7 +1,10 @@
 //! How a client reaches its origins: its connector or its proxies.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use anywire_wire::SocketOptions;
 
 use super::Connector;
 use crate::Error;
@@ -15,6 +18,8 @@ pub(crate) struct Network {
     pub(crate) connector: Option<Arc<dyn Connector>>,
     /// None: those of the environment, once the client is built.
     pub(crate) proxies: Option<Result<Proxies, Arc<ProxyUrlError>>>,
+    pub(crate) socket: SocketOptions,
+    pub(crate) local_address: Option<IpAddr>,
 }
 
 impl Network {
@@ -28,7 +33,12 @@ impl Network {
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let connector = self.connector.as_ref().map(|_| "..");
-        f.debug_struct("Network").field("connector", &connector).field("proxies", &self.proxies).finish()
+        f.debug_struct("Network")
+            .field("connector", &connector)
+            .field("proxies", &self.proxies)
+            .field("socket", &self.socket)
+            .field("local_address", &self.local_address)
+            .finish()
     }
 }
 
@@ -61,6 +71,28 @@ impl ClientBuilder {
 
     fn choose(mut self, proxies: Result<Proxies, ProxyUrlError>) -> Self {
         self.network.proxies = Some(proxies.map_err(Arc::new));
+        self
+    }
+
+    /// What is set on each TCP socket before it connects: probes, buffers, an interface, and what a function of your own does
+    /// ([`SocketOptions`]; nothing by default). A [`Connector`] can have other options for some origins, by a dialler of its own.
+    ///
+    /// ```
+    /// use anywire_client::Client;
+    /// use anywire_wire::{KeepAlive, SocketOptions};
+    ///
+    /// let socket = SocketOptions { keep_alive: Some(KeepAlive::default()), ..SocketOptions::default() };
+    /// let client = Client::builder().socket(socket).build();
+    /// ```
+    pub fn socket(mut self, options: SocketOptions) -> Self {
+        self.network.socket = options;
+        self
+    }
+
+    /// The address of this machine that TCP connections come from, instead of the one that its routes choose. Only peers of its family can
+    /// be reached then.
+    pub fn local_address(mut self, address: IpAddr) -> Self {
+        self.network.local_address = Some(address);
         self
     }
 

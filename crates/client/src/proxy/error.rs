@@ -241,6 +241,6 @@ pub enum ProxyUrlError {
         /// Its name.
         variable: &'static str,
         /// What is wrong with it.
-        source: Box<ProxyUrlError>,
+        source: Box<Self>,
     },
 }

@@ -10,6 +10,7 @@ mod a_body_that_trickles;
 mod a_burst_of_calls_waits;
 mod a_call_keeps_its_client;
 mod a_cause_stands_once;
+mod a_client_sets_options_of_its_sockets;
 mod a_dead_idle_connection_is_never_used;
 mod a_dropped_call_frees_its_place;
 mod a_head_keeps_its_length_when_it_is_handed_on;

@@ -11,10 +11,7 @@ use anywire_client::proxy::ProxyReason;
 use anywire_client::{Client, Error};
 use tempfile::TempDir;
 
-use crate::support::{HANG, OK, Peer, all, block_on, client, wire};
-
-#[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
-mod skipped;
+use crate::support::{HANG, OK, Peer, all, block_on, client, skipped, wire};
 
 /// A proxy, until it is dropped.
 struct Real {

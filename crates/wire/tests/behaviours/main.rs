@@ -71,6 +71,7 @@ mod shm_wakes_a_task_that_has_tried_twice;
 mod shm_wakes_each_end_each_time;
 mod socket_file_goes_with_its_listener;
 mod socket_file_has_its_mode_before_anyone_connects;
+mod sockets_have_their_options;
 mod stale_socket_file_is_replaced_only_if_nobody_answers;
 mod stopping_frees_the_address;
 mod tcp_sends_small_writes_at_once;
