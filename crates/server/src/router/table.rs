@@ -400,8 +400,11 @@ impl Table {
                 refused
             }
             (Outcome::Nobody, Otherwise::Unknown { leaf, .. }) => {
-                let leaf = &self.leaves[leaf];
-                return request.find_route(|head, params| self.beside_leaf(head, leaf, params));
+                let endpoint = self.beside_leaf(request, &self.leaves[leaf]);
+                return request.find_route(|_, params| {
+                    params.clear();
+                    endpoint
+                });
             }
             (_, Otherwise::Outer { fallback, outer }) => {
                 return request
@@ -413,12 +416,21 @@ impl Table {
     }
 
     /// Finds who answers a path whose leaf lets a request not in. The fallbacks before which the leaf stands back have not either.
-    fn beside_leaf(&self, head: &RequestHead, leaf: &Leaf, params: &mut Params) -> EndpointId {
-        let mut endpoint = self.unknown_path(head, &path::of_request(head.path()), params);
+    fn beside_leaf(&self, request: &Request, leaf: &Leaf) -> EndpointId {
+        if *request.method() == Method::CONNECT {
+            return self.tunnel;
+        }
+        let mut endpoint = self.fallbacks.find(&path::of_request(request.path()));
         while leaf.yields_to.contains(&endpoint)
-            && let Some(outer) = self.outer(endpoint)
+            && let Serves::Choice(choice) = self.endpoints[endpoint.index()].serves
         {
-            endpoint = outer;
+            let choice = &self.choices[choice];
+            endpoint = match (choice.choose(request), choice.otherwise) {
+                // To whom a nested router is there, it has fallbacks of others within its layers.
+                (Outcome::Endpoint(inside), _) => inside,
+                (_, Otherwise::Outer { outer, .. }) => outer,
+                (_, Otherwise::Unknown { .. }) => break,
+            };
         }
         endpoint
     }
@@ -444,17 +456,6 @@ impl Table {
         }
         params.clear();
         outer
-    }
-
-    /// The fallback around one with conditions.
-    fn outer(&self, fallback: EndpointId) -> Option<EndpointId> {
-        match self.endpoints[fallback.index()].serves {
-            Serves::Choice(choice) => match self.choices[choice].otherwise {
-                Otherwise::Outer { outer, .. } => Some(outer),
-                Otherwise::Unknown { .. } => None,
-            },
-            _ => None,
-        }
     }
 
     /// Says to caches on what a choice has looked at.
