@@ -40,10 +40,10 @@ impl Router {
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
         let mut endpoints = Endpoints::new(&self.scopes, generation)?;
         let mut literals = Vec::new();
-        #[cfg_attr(not(feature = "openapi"), expect(unused_mut, reason = "pages are added"))]
-        let mut more = self.redirects();
+        let mut more = Vec::new();
         #[cfg(feature = "openapi")]
         let pages = self.add_pages(&mut more);
+        more.extend(self.redirects(&more));
         for (normal, routes) in by_path(self.routes.iter().chain(&more))? {
             let leaf = Leaf::new(&normal, leaves.len(), &routes, &mut endpoints)?;
             if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
