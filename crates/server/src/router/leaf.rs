@@ -14,8 +14,8 @@ pub(super) struct Leaf {
     pub(super) get: EndpointId,
     /// What answers the methods that are not among these.
     other: EndpointId,
-    /// What chooses among handlers with conditions.
-    choice: Option<EndpointId>,
+    /// What chooses among handlers with conditions, and what words the refusal of all of them.
+    choice: Option<[EndpointId; 2]>,
     /// Of all handlers.
     endpoints: Box<[EndpointId]>,
     pub(super) params: Vec<Box<str>>,
@@ -87,17 +87,18 @@ impl Leaf {
         let choice = has_conditions.then(|| {
             let refused = endpoints.add_own(own::refused(), scope);
             let name = RouteName { method: "*".into(), path: routes[0].path.as_str().into() };
-            endpoints
-                .add_choice(name, |_| Choice::new(candidates, Otherwise::Unknown { leaf: index, refused }))
+            let choice = Choice::new(candidates, Otherwise::Unknown { leaf: index, refused });
+            [endpoints.add_choice(name, |_| choice), refused]
         });
+        let chosen = choice.map(|[choice, _]| choice);
         let any =
             direct.iter().find_map(|(method, endpoint)| method.is_none().then_some(*endpoint)).flatten();
         // What a choice says of other methods depends on whose conditions hold.
         let other = any
-            .or(choice)
+            .or(chosen)
             .unwrap_or_else(|| endpoints.add_own(own::other_method(allow.unwrap_or_default()), scope));
         let of_method =
-            |(method, endpoint): (Option<Method>, Option<EndpointId>)| Some((method?, endpoint.or(choice)?));
+            |(method, endpoint): (Option<Method>, Option<EndpointId>)| Some((method?, endpoint.or(chosen)?));
         let methods = direct.into_iter().filter_map(of_method).collect();
         let mut leaf = Self {
             methods,
@@ -116,7 +117,7 @@ impl Leaf {
 
     /// All that answer this path.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
-        self.endpoints.iter().copied().chain([self.other]).chain(self.choice)
+        self.endpoints.iter().copied().chain([self.other]).chain(self.choice.into_iter().flatten())
     }
 
     #[inline]

@@ -216,14 +216,19 @@ impl Table {
         States::new(&self.states, self.endpoints.iter().map(|served| served.scope))
     }
 
-    /// The path of each handler's route, for one loop. Fallbacks and the router's own have
-    /// none.
+    /// The path of each handler's route, for one loop. What the router itself answers to other methods of a path has that path; fallbacks
+    /// have none.
     pub(crate) fn paths(&self) -> Vec<Option<Rc<str>>> {
         let mut paths = vec![None; self.endpoints.len()];
-        for endpoint in self.leaves.iter().flat_map(Leaf::endpoints) {
-            let path = &self.name(endpoint).path;
-            // That of a route, not the name of what the router itself answers.
-            paths[endpoint.index()] = path.starts_with('/').then(|| (**path).into());
+        for leaf in &self.leaves {
+            let mut first = None;
+            // Handlers come first, each with the path as it was given to it.
+            for endpoint in leaf.endpoints() {
+                let path = Some(&self.name(endpoint).path).filter(|path| path.starts_with('/'));
+                let own = path.map(|path| Rc::from(&**path));
+                first = first.or_else(|| own.clone());
+                paths[endpoint.index()] = own.or_else(|| first.clone());
+            }
         }
         paths
     }
