@@ -133,7 +133,7 @@ pub(super) fn candidates<'r>(
         let within = endpoints.layers.around_both(nested.unwrap_or(entry.scope), entry.scope);
         let endpoint = endpoints.add_within(within, name.clone(), entry, &[])?;
         endpoints.note(endpoint, conditions.to_string());
-        candidates.push(Candidate { method: None, conditions, endpoint });
+        candidates.push(Candidate { method: None, conditions, endpoint, within: Box::default() });
         places.push(entry.place);
     }
     Ok(candidates)
@@ -179,7 +179,7 @@ fn add_layered(
     if conditions.are_none() {
         return Ok(endpoint);
     }
-    let candidates = vec![Candidate { method: None, conditions, endpoint }];
+    let candidates = vec![Candidate { method: None, conditions, endpoint, within: Box::default() }];
     let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
     let name = RouteName::fallback(&endpoints.scopes[scope].prefix);
     let choice = add_choice(candidates, outer, name, endpoints);

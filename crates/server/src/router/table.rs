@@ -394,24 +394,26 @@ impl Table {
         names: &[Rc<[Box<str>]>],
     ) -> EndpointId {
         let choice = &self.choices[choice];
-        let same = match (choice.choose(request), choice.otherwise) {
+        let same = match (choice.choose(request), &choice.otherwise) {
             (Outcome::Endpoint(endpoint), _) => endpoint,
             (Outcome::Producing(endpoint, produces), _) => {
                 request.extensions_mut().insert(produces);
                 endpoint
             }
-            (Outcome::Refused(why), Otherwise::Unknown { refused, .. }) => {
+            (Outcome::Refused(why, scope), Otherwise::Unknown { refused, .. }) => {
                 request.extensions_mut().insert(why);
-                refused
+                let within = refused.iter().find(|(of, _)| *of == scope);
+                debug_assert!(within.is_some(), "there is one for each router around some of them");
+                within.map_or_else(|| self.fallbacks.find(""), |(_, endpoint)| *endpoint)
             }
             (Outcome::Nobody, Otherwise::Unknown { leaf, .. }) => {
-                let endpoint = self.beside_leaf(request, &self.leaves[leaf]);
+                let endpoint = self.beside_leaf(request, &self.leaves[*leaf]);
                 return request.find_route(|_, params| {
                     params.clear();
                     endpoint
                 });
             }
-            (_, Otherwise::Outer { fallback, outer }) => {
+            (_, &Otherwise::Outer { fallback, outer }) => {
                 return request
                     .find_route(|head, params| self.beside_fallback(head, fallback, outer, names, params));
             }
@@ -430,10 +432,10 @@ impl Table {
             && let Serves::Choice(choice) = self.endpoints[endpoint.index()].serves
         {
             let choice = &self.choices[choice];
-            endpoint = match (choice.choose(request), choice.otherwise) {
+            endpoint = match (choice.choose(request), &choice.otherwise) {
                 // To whom a nested router is there, it has fallbacks of others within its layers.
                 (Outcome::Endpoint(inside), _) => inside,
-                (_, Otherwise::Outer { outer, .. }) => outer,
+                (_, Otherwise::Outer { outer, .. }) => *outer,
                 (_, Otherwise::Unknown { .. }) => break,
             };
         }
