@@ -4,6 +4,7 @@ use anywire_http::{Method, Request, Response, StatusCode};
 use anywire_loops::block_on;
 use anywire_server::codec::{Format, Negotiated};
 use anywire_server::guards::{header, host, of, param_matches, query};
+use anywire_server::layers::Cors;
 use anywire_server::{Handler, IntoResponse, MatchedPath, Next, Parts, Path, Router, Server};
 
 fn ask(router: &Router, request: Request) -> (u16, String) {
@@ -213,6 +214,49 @@ fn layers_are_around_what_is_refused_and_those_of_a_router_that_is_not_there_are
     assert_eq!(ask(Request::get("/hidden/y").header("x-see", "1")), (404, true));
     assert_eq!(ask(Request::get("/hidden/y")), (404, false));
     assert_eq!(ask(Request::get("/hidden/x")), (404, false));
+}
+
+/// As of two hosts: what the one refuses is within its layers and not within those of the other, although they share a path.
+#[test]
+fn layers_are_around_what_their_own_router_refuses() {
+    let cors = |origin: &'static str| Cors::new().origins([origin]);
+    let of = |name: &'static str, layer: Cors| {
+        Router::new()
+            .post("/", says(name).consumes("text/plain"))
+            .get("/", says(name).produces("text/html"))
+            .layer(layer)
+            .when(host(&format!("{name}.test")))
+    };
+    let router = Router::new()
+        .merge(of("shop", cors("https://shop.test")))
+        .merge(of("blog", cors("https://blog.test")))
+        .put("/", says("anybody").when(header("x-any")));
+    let allowed = |method: Method, fields: &[(&str, &str)]| {
+        let request = fields
+            .iter()
+            .fold(Request::new(method.clone(), "/"), |request, (name, value)| request.header(name, *value));
+        let body = if method == Method::POST { "x" } else { "" };
+        let response = block_on(router.call(request.body(body)));
+        (response.status.as_u16(), response.headers.get("access-control-allow-origin").map(str::to_owned))
+    };
+    for name in ["shop", "blog"] {
+        let (host, origin) =
+            (("host", &*format!("{name}.test")), ("origin", &*format!("https://{name}.test")));
+        let within = |status: u16| (status, Some(format!("https://{name}.test")));
+        let preflight = ("access-control-request-method", "POST");
+        assert_eq!(allowed(Method::OPTIONS, &[host, origin, preflight]), within(204), "{name}");
+        assert_eq!(allowed(Method::DELETE, &[host, origin]), within(405), "{name}");
+        assert_eq!(allowed(Method::GET, &[host, origin, ("accept", "image/png")]), within(406), "{name}");
+        assert_eq!(
+            allowed(Method::POST, &[host, origin, ("content-type", "text/css")]),
+            within(415),
+            "{name}"
+        );
+        let other = ("host", if name == "shop" { "blog.test" } else { "shop.test" });
+        assert_eq!(allowed(Method::OPTIONS, &[other, origin, preflight]), (204, None), "{name}");
+        // What is of both is within none of the two.
+        assert_eq!(allowed(Method::DELETE, &[host, origin, ("x-any", "1")]), (405, None), "{name}");
+    }
 }
 
 #[test]

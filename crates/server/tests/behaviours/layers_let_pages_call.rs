@@ -85,6 +85,16 @@ fn what_is_named_is_allowed() {
 }
 
 #[test]
+fn all_fields_that_a_page_asks_for_may_be_allowed() {
+    let served = serve(Router::new().get("/", async || "ok").layer(Cors::new().any_origin().any_headers()));
+    let asked = "access-control-request-headers";
+    let preflight =
+        [("origin", SHOP), ("access-control-request-method", "PUT"), (asked, "x-a, x-b"), (asked, "x-c")];
+    let expected = ["allow-headers: x-a, x-b, x-c", "allow-origin: *", PREFLIGHT_VARY];
+    assert_eq!(allowed(&served, "OPTIONS /", &preflight), expected);
+}
+
+#[test]
 fn any_origin_may_be_allowed_without_credentials() {
     let router =
         Router::new().get("/", async || ([("vary", "Accept, Origin")], "ok")).get("/same", async || "ok");

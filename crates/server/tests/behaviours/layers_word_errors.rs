@@ -27,6 +27,8 @@ fn router() -> Router {
         .get("/page", async || (StatusCode::NOT_FOUND, Html("<p>lost</p>")))
         .get("/bare", async || StatusCode::GONE)
         .get("/encoded", async || (StatusCode::GONE, [("content-encoding", "x-rot13")], "ybfg"))
+        .get("/shouts", async || (StatusCode::GONE, [("content-type", "TEXT/PLAIN ; charset=utf-8")], "gone"))
+        .get("/plainly", async || (StatusCode::GONE, [("content-type", "text/plain-as-day")], "gone"))
         .get("/panics", panics)
         .get("/own", async || {
             Problem::new(StatusCode::FORBIDDEN).kind("https://a/b").title("No").member("balance", 30)
@@ -57,6 +59,7 @@ fn as_problem_documents() {
     );
     assert_eq!(refused.field("allow"), Some("POST, OPTIONS"), "fields stay");
     problem("GET /bare", 410, "Gone", "");
+    problem("GET /shouts", 410, "Gone", "gone");
     problem("GET /panics", 500, "Internal Server Error", "the server failed to answer this request");
     assert!(
         served.alike("GET /seven", &[], "").text.contains(r#""status":400,"detail":"the path does not fit"#)
@@ -69,6 +72,7 @@ fn as_problem_documents() {
     // What has a type of its own stays, and so does what is no error.
     assert_eq!(served.get("/json").text, "\"a document of its own\"");
     assert_eq!(served.get("/page").field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(served.get("/plainly").text, "gone", "of another type");
     assert_eq!(served.get("/encoded").text, "ybfg", "its words are not known");
     assert_eq!(served.get("/").text, "fine");
     assert_eq!(served.get("/own").text, r#"{"type":"https://a/b","title":"No","status":403,"balance":30}"#);

@@ -1,8 +1,10 @@
 //! A path with a `/` at its end differs from one without. A router may lead from one to the other, and nowhere else.
 
+use std::collections::HashMap;
+
 use anywire_http::{Method, Request};
 use anywire_loops::block_on;
-use anywire_server::{Handler, Path, Router, guards};
+use anywire_server::{Handler, Matrix, Path, Router, guards};
 
 fn routes() -> Router {
     let page = async |Path(name): Path<String>| name;
@@ -87,4 +89,31 @@ fn only_its_own_routes_are_led_to() {
     let router = Router::new().nest("/in", inner).get("/out", async || "out");
     assert_eq!(ask(&router, Method::GET, "/in/x/").0, 308);
     assert_eq!(ask(&router, Method::GET, "/out/").0, 404);
+}
+
+#[test]
+fn matrix_parameters_stay_on_the_way() {
+    let car = async |Path(id): Path<u32>, _: Matrix<HashMap<String, String>>| id.to_string();
+    let list = async |_: Matrix<HashMap<String, String>>| "cars";
+    let router = Router::new().get("/cars/{id}", car).get("/cars/", list).redirect_slashes();
+    for (from, expected) in [
+        ("/cars;colour=red/7;year=2012/", "/cars;colour=red/7;year=2012"),
+        ("/cars/7;year=2012/?a", "/cars/7;year=2012?a"),
+        ("/cars;colour=red", "/cars;colour=red/"),
+    ] {
+        assert_eq!(ask(&router, Method::GET, from), (308, Some(expected.to_owned())), "{from}");
+        assert_eq!(ask(&router, Method::GET, expected), (200, None), "{expected}");
+    }
+}
+
+#[cfg(feature = "openapi")]
+#[test]
+fn the_page_of_a_description_is_a_route_as_any_other() {
+    let info = || anywire_server::openapi::Info::new("Pages", "1.0.0");
+    let router = Router::new().get("/x", async || "x").redirect_slashes().openapi("/docs", info());
+    assert_eq!(ask(&router, Method::GET, "/docs/"), (308, Some("/docs".to_owned())));
+    let both = Router::new().get("/docs/", async || "other docs").redirect_slashes().openapi("/docs", info());
+    for path in ["/docs", "/docs/"] {
+        assert_eq!(ask(&both, Method::GET, path), (200, None), "{path}");
+    }
 }
