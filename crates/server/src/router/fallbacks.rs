@@ -13,7 +13,7 @@ use crate::conditions::Conditions;
 pub(super) struct Fallbacks {
     /// By the prefix of a nested router.
     nested: matchit::Router<EndpointId>,
-    /// Those of nested routers with their prefix in normal form.
+    /// Those of nested routers with their prefix in normal form, also as they answer within the layers of a router that has none.
     prefixes: Vec<(String, EndpointId)>,
     outermost: EndpointId,
 }
@@ -57,12 +57,13 @@ impl Fallbacks {
             }
         }
         let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
+        let mut layered = Vec::new();
         for (normal, scope) in layered_only(scopes, &endpoints.layers) {
             if groups.iter().any(|group| group.normal == normal) {
                 continue;
             }
             let Some(place) = scopes[scope].place else { continue };
-            let mut endpoint = add_layered(&normal, scope, &groups, endpoints)?;
+            let (answers, mut endpoint) = add_layered(&normal, scope, &groups, endpoints)?;
             let conditions = endpoints.within_routers(&Conditions::default(), scope).guards_alone();
             if !conditions.are_none() {
                 let outer = around(&prefixes, &normal).unwrap_or(outermost);
@@ -73,7 +74,10 @@ impl Fallbacks {
             for below in BELOW {
                 tree.insert(format!("{normal}{below}"), endpoint, &scopes[scope].prefix, place)?;
             }
+            layered.push((answers, endpoint));
         }
+        // A layer around a fallback does not change before which routes it comes.
+        prefixes.extend(layered);
         Ok(Self { nested: tree.build(), prefixes, outermost })
     }
 
@@ -157,13 +161,13 @@ pub(super) fn add_choice(
 }
 
 /// Adds what answers the unknown paths of a nested router that has layers and no fallback: the fallback of the router
-/// around it, within the layers of both.
+/// around it, within the layers of both. Gives the prefix of that fallback, too.
 fn add_layered(
     normal: &str,
     scope: usize,
     given: &[Group<'_>],
     endpoints: &mut Endpoints<'_>,
-) -> Result<EndpointId, RouteError> {
+) -> Result<(String, EndpointId), RouteError> {
     let around = given.iter().filter(|group| path::is_below(normal, &group.normal));
     // One with guards may let the request not in.
     let is_open = |fallback: &&&Fallback| {
@@ -171,11 +175,12 @@ fn add_layered(
         endpoints.within_routers(&entry.parts.conditions, entry.scope).guards.is_empty()
     };
     let open = around.filter_map(|group| Some((&group.normal, group.given.iter().find(is_open)?)));
-    let Some((_, fallback)) = open.max_by_key(|(prefix, _)| prefix.len()) else {
-        return Ok(endpoints.add_own(own::unknown_path(), scope));
+    let Some((prefix, fallback)) = open.max_by_key(|(prefix, _)| prefix.len()) else {
+        return Ok((String::new(), endpoints.add_own(own::unknown_path(), scope)));
     };
     let within = endpoints.layers.around_both(scope, fallback.entry.scope);
-    endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, &[])
+    let name = RouteName::fallback(&fallback.prefix);
+    Ok((prefix.clone(), endpoints.add_within(within, name, &fallback.entry, &[])?))
 }
 
 /// The fallback of the innermost of these prefixes around another one.
