@@ -48,11 +48,11 @@ where
             None => names.given(host, port),
         },
     };
-    let now = precise();
-    let mut race = Race::new(address, options, port, now);
+    let (now, records) = (precise(), if given.is_some() { &[Records::Any] } else { names.records() });
+    let mut race = Race::new(address, options, port, records, now);
     match given {
         Some(given) => race.take(Records::Any, Ok(given), now),
-        None => race.ask(host, now),
+        None => race.ask(host, records, now),
     }
     race.run(connect).await
 }
@@ -92,12 +92,18 @@ struct Attempted<T> {
 }
 
 impl<'a, F> Race<'a, F> {
-    fn new(address: &'a Address, options: &'a DialOptions, port: u16, now: Instant) -> Self {
+    fn new(
+        address: &'a Address,
+        options: &'a DialOptions,
+        port: u16,
+        records: &[Records],
+        now: Instant,
+    ) -> Self {
         Self {
             address,
             options,
             port,
-            machine: HappyEyeballs::new(options.attempt_delay, options.names.records()),
+            machine: HappyEyeballs::new(options.attempt_delay, records),
             queries: Vec::new(),
             attempts: Vec::new(),
             resolve_until: clock::after(now, options.resolve_timeout),
@@ -112,9 +118,9 @@ impl<'a, F> Race<'a, F> {
     }
 
     /// Looks the name up, and asks for what is not known.
-    fn ask(&mut self, host: &str, now: Instant) {
+    fn ask(&mut self, host: &str, records: &[Records], now: Instant) {
         let names = self.names();
-        for &records in names.records() {
+        for &records in records {
             match names.look_up(host, records) {
                 Looked::Known(found) => self.answered(records, found, now),
                 looked => self.queries.push((records, Box::pin(looked.found(names)))),

@@ -157,6 +157,37 @@ fn a_name_that_does_not_exist_is_not_asked_for_again_at_once() {
 }
 
 #[test]
+fn families_that_are_asked_for_apart_make_one_name() {
+    let (_listening, good, _loops) = echo();
+    let dead = SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], crate::support::unused_tcp_address().port()));
+    let book = Book::new().split();
+    book.set("both.test", &[good, dead]);
+    book.set("v4.test", &[good]);
+    book.set("v6.test", &[dead]);
+    let names = Names::new(book.clone());
+    let dial = |name: &str| {
+        // Nothing but answers and refusals is waited for.
+        let never = Duration::from_secs(3600);
+        let options = DialOptions {
+            names: names.clone(),
+            attempt_delay: never,
+            connect_timeout: never,
+            resolve_timeout: never,
+            ..DialOptions::default()
+        };
+        let address = format!("tcp:{name}:80");
+        crate::support::on_a_loop(move || async move { Dialer::new(options).dial(address).await.map(drop) })
+    };
+    dial("both.test").expect("the other family answers");
+    dial("v4.test").expect("it answers");
+    assert!(!matches!(dial("v6.test"), Ok(()) | Err(DialError::Resolve { .. })), "nobody listens there");
+    assert!(matches!(dial("no.test"), Err(DialError::Resolve { .. })));
+    // Nobody is asked for this one, in no family.
+    assert!(!matches!(dial("localhost"), Err(DialError::Resolve { .. })));
+    assert_eq!(book.asked().len(), 8);
+}
+
+#[test]
 fn an_address_that_failed_is_tried_last() {
     let (_listening, good, _loops) = echo();
     let dead = crate::support::unused_tcp_address();

@@ -15,17 +15,29 @@ pub struct Book {
     asked: Arc<Mutex<Vec<String>>>,
     is_open: Arc<watch::Sender<bool>>,
     ttl: Option<Duration>,
+    is_split: bool,
 }
 
 impl Book {
     pub fn new() -> Self {
         let (is_open, _) = watch::channel(true);
-        Self { names: Arc::default(), asked: Arc::default(), is_open: Arc::new(is_open), ttl: None }
+        Self {
+            names: Arc::default(),
+            asked: Arc::default(),
+            is_open: Arc::new(is_open),
+            ttl: None,
+            is_split: false,
+        }
     }
 
     /// Its answers hold for so long.
     pub fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl), ..self }
+    }
+
+    /// It is asked for IPv6 and IPv4 addresses apart.
+    pub fn split(self) -> Self {
+        Self { is_split: true, ..self }
     }
 
     pub fn set(&self, name: &str, addresses: &[SocketAddr]) {
@@ -44,12 +56,21 @@ impl Book {
 }
 
 impl Resolver for Book {
-    fn resolve<'a>(&'a self, name: &'a str, _: Records) -> Resolving<'a> {
+    fn records(&self) -> &'static [Records] {
+        if self.is_split { &[Records::V6, Records::V4] } else { &[Records::Any] }
+    }
+
+    fn resolve<'a>(&'a self, name: &'a str, records: Records) -> Resolving<'a> {
         self.asked.lock().expect("no panic").push(name.to_owned());
         Box::pin(async move {
             self.is_open.subscribe().wait_for(|is_open| *is_open).await.expect("the sender is its own");
             let addresses = self.names.lock().expect("no panic").get(name).cloned();
-            let addresses = addresses.ok_or(ResolveError::NotFound)?;
+            let mut addresses = addresses.ok_or(ResolveError::NotFound)?;
+            addresses.retain(|address| match records {
+                Records::V6 => address.is_ipv6(),
+                Records::V4 => address.is_ipv4(),
+                _ => true,
+            });
             Ok(Answer { addresses, ttl: self.ttl })
         })
     }
