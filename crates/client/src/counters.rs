@@ -58,6 +58,10 @@ counters! {
     moved,
     /// How often an address of a [`Balance`](crate::Balance) was out because of its failures.
     ejected,
+    /// Attempts beyond the first one of a call, by its [`Retries`](crate::Retries).
+    retried,
+    /// Calls that ended because the budget of their origin's retries was spent.
+    retries_refused,
     /// Idle connections that were closed because the peer closed them, or sent unexpected bytes.
     evicted,
     /// Calls that were refused because the queue was full.

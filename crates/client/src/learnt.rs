@@ -12,8 +12,8 @@ use anywire_loops::clock::precise;
 use anywire_wire::Address;
 
 use crate::inner::{ClientLoops, Config, Inner, Versions};
-use crate::job::CallRequest;
 use crate::local::Local;
+use crate::request::CallRequest;
 
 /// What the handshakes of an origin agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub(crate) fn gather(
     index: usize,
 ) -> usize {
     let config = inner.config();
-    if loops.list.len() < 2 || !learns(&request.url, request.via.as_ref(), config) {
+    if loops.list.len() < 2 || !learns(&request.url, request.options.via.as_ref(), config) {
         return index;
     }
     // Without a look at what is shared: most calls have their pool on their loop.

@@ -43,11 +43,13 @@
 //! body are kept.
 
 mod ahead;
+mod attempt;
 mod balance;
 mod balancer;
 mod budget;
 mod builder;
 mod call;
+mod chain;
 mod client;
 mod connection;
 mod context;
@@ -67,6 +69,7 @@ mod max_forwards;
 mod phase;
 mod pool;
 mod queue;
+mod request;
 mod response;
 mod sending;
 mod tunnel;
@@ -80,11 +83,13 @@ pub use anywire_mux::Upgraded;
 pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
+pub use chain::{Calling, Failure, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, Target};
 pub use client::Client;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
 pub use phase::Phase;
+pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;

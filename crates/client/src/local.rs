@@ -18,8 +18,9 @@ use tokio::sync::Notify;
 use crate::balancer::{Balancer, Target};
 use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
-use crate::job::{CallRequest, Job};
+use crate::job::Job;
 use crate::pool::Pool;
+use crate::request::CallRequest;
 use crate::{Error, Phase};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
@@ -117,10 +118,10 @@ impl Local {
             // From the destructor of a task: a connection that is idle still would never get to it.
             return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
         }
-        // As a loop of retries asks whose time is over: nothing is sent whose response cannot be awaited.
-        if job.request.total_timeout.is_zero() {
+        // As another attempt, or a loop of the caller's, asks whose time is over: nothing is sent whose response cannot be awaited.
+        if job.total_until <= job.at {
             self.context.cells.count_timeout(Phase::Total);
-            let (origin, limit) = (job.request.origin(), Duration::ZERO);
+            let (origin, limit) = (job.request.origin(), job.request.options.total_timeout);
             return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent: false });
         }
         let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.request)).cloned();
@@ -137,11 +138,11 @@ impl Local {
     /// Whether it has a pool for this call.
     pub(crate) fn has_pool(&self, request: &CallRequest) -> bool {
         let is_recent = || self.recent.borrow().as_ref().is_some_and(|pool| pool.serves(request));
-        is_recent() || self.find_pool(&request.url, request.via.as_ref()).is_some()
+        is_recent() || self.find_pool(&request.url, request.options.via.as_ref()).is_some()
     }
 
     fn pool_for(self: &Rc<Self>, request: &CallRequest) -> Result<Rc<Pool>, Error> {
-        if request.via.is_none()
+        if request.options.via.is_none()
             && let Some(balancer) = self.balancer_of(&request.url)?
         {
             // It is not the recent one: the next call may go to another address.
@@ -150,7 +151,7 @@ impl Local {
                 None => self.pool_at(&request.url, None),
             };
         }
-        let pool = self.pool_at(&request.url, request.via.as_ref())?;
+        let pool = self.pool_at(&request.url, request.options.via.as_ref())?;
         self.recent.replace(Some(Rc::clone(&pool)));
         Ok(pool)
     }

@@ -24,12 +24,14 @@ use anywire_wire::{Address, Connection, DialError, Dialer};
 use slab::Slab;
 
 use crate::balancer::Member;
+use crate::chain::Budget;
 use crate::connection::Conn;
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{CallRequest, Event, Job};
+use crate::job::{Event, Job};
 use crate::learnt::{Learnt, learns};
 use crate::queue::Queue;
+use crate::request::CallRequest;
 use crate::{Error, Phase};
 
 /// The connections of one loop to one origin by one wire address.
@@ -53,6 +55,7 @@ pub(crate) struct Pool {
     member: OnceCell<Rc<Member>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
+    budget: Budget,
 }
 
 #[derive(Default)]
@@ -102,11 +105,12 @@ impl Pool {
             member: OnceCell::new(),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
+            budget: Budget::default(),
         })
     }
 
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        self.is_at(request.url.origin(), request.via.as_ref())
+        self.is_at(request.url.origin(), request.options.via.as_ref())
     }
 
     pub(crate) fn is_at(&self, origin: &str, via: Option<&Address>) -> bool {
@@ -132,7 +136,16 @@ impl Pool {
     }
 
     /// Takes a call: onto a connection with a slot, else into the queue.
-    pub(crate) fn submit(self: &Rc<Self>, job: Job) {
+    pub(crate) fn submit(self: &Rc<Self>, mut job: Job) {
+        self.budget.count();
+        if let Some(error) = job.request.retry_of.take() {
+            let percent = self.context.config().retries_of(&job.request).budget_percent;
+            if !self.budget.allows(percent, job.at) {
+                self.context.cells.retries_refused.add(1);
+                return job.give_up(*error);
+            }
+            self.context.cells.retried.add(1);
+        }
         let Some(job) = self.place(job) else { return };
         if self.is_full() {
             self.waiting.purge();

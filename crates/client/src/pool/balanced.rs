@@ -64,7 +64,9 @@ impl Pool {
     pub(super) fn note(&self, delivery: &Delivery) {
         if let Some(member) = self.member.get() {
             match delivery {
-                Delivery::Reply(_, Err(error)) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
+                Delivery::Reply(_, Err(unanswered))
+                    if matches!(unanswered.error.fault(), Fault::Peer | Fault::Wire) =>
+                {
                     self.count_failure(member);
                 }
                 Delivery::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {

@@ -13,7 +13,7 @@ fn a_resolver_that_is_silent_is_named() {
     let book = Book::new();
     book.open(false);
     let timeouts = Timeouts { resolve: Duration::from_millis(50), ..Timeouts::default() };
-    let (_loops, client) = client(1, |builder| builder.timeouts(timeouts).resolver(book));
+    let (_loops, client) = client(1, |builder| builder.timeouts(timeouts).resolver(book).retries(0));
     let error = block_on(client.get("http://shop.example/").send()).expect_err("nobody answers");
     assert!(matches!(error, Error::Connect { sent: false, .. }), "{error:?}");
     assert_eq!((error.phase(), error.fault()), (Some(Phase::Resolve), Fault::Wire));
@@ -25,7 +25,7 @@ fn a_resolver_that_is_silent_is_named() {
 
 #[test]
 fn a_name_that_does_not_exist_is_no_timeout() {
-    let (_loops, client) = client(1, |builder| builder.resolver(Book::new()));
+    let (_loops, client) = client(1, |builder| builder.resolver(Book::new()).retries(0));
     let error = block_on(client.get("http://no.example/").send()).expect_err("it does not exist");
     assert_eq!(error.phase(), Some(Phase::Resolve));
     assert!(!error.is_timeout(), "{error:?}");

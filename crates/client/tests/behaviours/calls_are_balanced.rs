@@ -118,7 +118,8 @@ fn the_second_choice_serves_while_the_first_is_dead() {
 
 #[test]
 fn if_all_are_dead_that_is_said() {
-    let (_loops, client) = client(1, |builder| builder.balance("http://shop.example", [DEAD, DEAD]));
+    let (_loops, client) =
+        client(1, |builder| builder.balance("http://shop.example", [DEAD, DEAD]).retries(0));
     for _ in 0..10 {
         let error = call(&client).expect_err("nobody is there");
         assert!(error.is_connect() && !error.may_have_been_processed(), "{error:?}");

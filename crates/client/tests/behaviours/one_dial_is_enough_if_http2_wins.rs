@@ -75,7 +75,7 @@ fn if_http1_wins_the_calls_have_connections_of_their_own() {
 #[test]
 fn a_dial_that_fails_holds_nobody_up() {
     let book = Book::new();
-    let (_loops, client) = client(4, |builder| builder.resolver(book));
+    let (_loops, client) = client(4, |builder| builder.resolver(book).retries(0));
     for _ in 0..8 {
         let error = block_on(client.get("https://one.example/").send()).expect_err("no such name");
         assert!(error.is_connect(), "{error:?}");
