@@ -189,7 +189,7 @@ impl Local {
         Ok(pool)
     }
 
-    fn find_pool(&self, url: &Url, via: Option<&Address>) -> Option<Rc<Pool>> {
+    pub(crate) fn find_pool(&self, url: &Url, via: Option<&Address>) -> Option<Rc<Pool>> {
         let pools = self.pools.borrow();
         pools.get(url.origin())?.iter().find(|pool| pool.is_at(url.origin(), via)).cloned()
     }

@@ -119,7 +119,7 @@ mod tests {
     fn it_comes_back_slowly() {
         let (health, now) = health();
         assert_eq!(health.weight(now), FULL);
-        (0..3).for_each(|_| drop(health.failed(now)));
+        assert_eq!([health.failed(now), health.failed(now), health.failed(now)], [false, false, true]);
         let back = now + 5 * SECOND;
         let weights = [0, 2, 5, 10].map(|seconds| health.weight(back + seconds * SECOND));
         assert_eq!(weights, [10, 20, 50, FULL]);

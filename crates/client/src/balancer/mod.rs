@@ -123,6 +123,10 @@ impl Balancer {
         // Its idle connections are closed, and the others after their calls.
         if let Some(local) = self.local.upgrade() {
             gone.iter().filter_map(|target| target.pool()).for_each(|pool| local.remove(&pool));
+            // So is the pool that served before the first addresses were known.
+            if let Some(pool) = local.find_pool(&self.url, None) {
+                local.remove(&pool);
+            }
         }
     }
 }

@@ -405,6 +405,7 @@ fn scaled() -> Timeouts {
     // A handshake has work to do, which takes its time on a busy machine.
     let Timeouts {
         acquire,
+        resolve,
         connect,
         handshake,
         write,
@@ -419,6 +420,7 @@ fn scaled() -> Timeouts {
     let by = |timeout: Duration| timeout / FACTOR;
     Timeouts {
         acquire: by(acquire),
+        resolve: by(resolve),
         connect: by(connect),
         handshake,
         write: by(write),

@@ -63,7 +63,7 @@ struct Race<'a, F> {
     options: &'a DialOptions,
     port: u16,
     machine: HappyEyeballs,
-    queries: Vec<(Records, Pin<Box<dyn Future<Output = Found> + 'a>>)>,
+    queries: Vec<(Records, Asking<'a>)>,
     attempts: Vec<Attempt<F>>,
     resolve_until: Instant,
     /// Set by the first attempt.
@@ -71,6 +71,9 @@ struct Race<'a, F> {
     unresolved: Option<ResolveError>,
     failure: Option<io::Error>,
 }
+
+/// A query under way.
+type Asking<'a> = Pin<Box<dyn Future<Output = Found> + 'a>>;
 
 struct Attempt<F> {
     address: SocketAddr,
