@@ -13,6 +13,9 @@ mod coat;
 mod fed;
 mod frames;
 mod gate;
+/// A resolver for tests.
+#[path = "../../../../wire/tests/behaviours/support/names.rs"]
+pub mod names;
 mod real;
 mod talk;
 /// A certificate for the peers.
