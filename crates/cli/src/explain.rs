@@ -48,7 +48,8 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
                 .help(format_args!("see what the server does, or raise {option}"))
         }
         Error::ClosedByPeer { phase, .. } => {
-            calling(Code::Answer, &format!("the server closed the connection while {phase}"))
+            let code = if *phase == Phase::Body { Code::Partial } else { Code::Empty };
+            calling(code, &format!("the server closed the connection while {phase}"))
                 .help(format_args!("the server is at fault, and its log may say why; {}", repeat(error)))
         }
         Error::SpeaksTls { .. } => calling(Code::Answer, "the server speaks TLS on this port")
@@ -75,23 +76,23 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             failure.help(limit_help(is_head.then_some("--max-head")))
         }
         Error::Http2 { phase, source, .. } => {
-            calling(Code::Answer, &format!("the connection broke while {phase}: {}", found(source)))
+            calling(Code::Http2, &format!("the connection broke while {phase}: {}", found(source)))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
         }
         Error::GoAway { phase, said, .. } => {
-            calling(Code::Answer, &format!("the server ended the connection by GOAWAY while {phase}: {said}"))
+            calling(Code::Http2, &format!("the server ended the connection by GOAWAY while {phase}: {said}"))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
         }
         Error::Stream { code, why: None, .. } if *code == h2::Code::HTTP_1_1_REQUIRED => {
-            calling(Code::Answer, "the server wants this request over HTTP/1.1 (HTTP_1_1_REQUIRED)")
+            calling(Code::Stream, "the server wants this request over HTTP/1.1 (HTTP_1_1_REQUIRED)")
                 .help("ask with --http1")
         }
         Error::Stream { code, phase, why: None, .. } => {
-            calling(Code::Answer, &format!("the server reset the stream while {phase}: {code}"))
+            calling(Code::Stream, &format!("the server reset the stream while {phase}: {code}"))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
         }
         Error::Stream { why: Some(why), .. } => {
-            calling(Code::Answer, &format!("the answer breaks the rules of HTTP/2: {}", found(why)))
+            calling(Code::Stream, &format!("the answer breaks the rules of HTTP/2: {}", found(why)))
                 .help("the server is at fault: it must send what HTTP/2 allows")
         }
         Error::Interim { count, .. } => {
@@ -187,11 +188,9 @@ fn answer(url: &str, error: &DecodeError) -> Failure {
         _ if error.is_cut_short() => "the server is at fault: it closed too early, and its log may say why",
         _ => "the server is at fault: it must send what HTTP/1.1 allows",
     };
-    Failure::new(
-        Code::Answer,
-        format_args!("calling {url}: the answer breaks the rules of HTTP/1.1: {found}"),
-    )
-    .help(help)
+    let code = if error.is_cut_short() { Code::Partial } else { Code::Answer };
+    Failure::new(code, format_args!("calling {url}: the answer breaks the rules of HTTP/1.1: {found}"))
+        .help(help)
 }
 
 /// What helps if an answer is over a limit, by the option that sets it.
@@ -229,6 +228,9 @@ pub(crate) fn plan(error: &LoadError) -> Failure {
             }
         }
         LoadError::Request { .. } => wrong.help("correct the Host field of --header: HOST, or HOST:PORT"),
+        LoadError::Url { source: UrlError::UserInfo, .. } => {
+            wrong.help("leave the user out of it, and send -H 'Authorization: Basic ...' instead")
+        }
         LoadError::Url { source, .. } => wrong.help(url_help(source)),
         LoadError::Address { .. } => wrong.help(WRITE_URL),
         LoadError::Method { .. } => wrong.help("choose another --method"),
@@ -252,7 +254,7 @@ const OPTION_OF: &[(&str, &str)] = &[
 fn url_help(error: &UrlError) -> &'static str {
     match error {
         UrlError::Tls => "use http://, if the server takes it",
-        UrlError::UserInfo => "leave the user out of it, and send -H 'Authorization: Basic ...' instead",
+        UrlError::UserInfo => "leave the user out of it, and write --user USER:PASSWORD beside it",
         _ => WRITE_URL,
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Failure {
     help: Option<String>,
 }
 
-/// The exit codes, the same for all commands. `get` and `post` use curl's.
+/// The exit codes, the same for all commands. Calls use curl's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Code {
@@ -31,7 +31,9 @@ pub(crate) enum Code {
     Resolve = 6,
     /// No connection could be made.
     Connect = 7,
-    /// A load fell short of its plan. The figures so far were printed.
+    /// The connection of HTTP/2 ended by an error.
+    Http2 = 16,
+    /// The response was cut short, or a load fell short of its plan. What has come was printed.
     Partial = 18,
     /// The answer's status is 400 or more, and `--fail` was given.
     Status = 22,
@@ -41,9 +43,13 @@ pub(crate) enum Code {
     Read = 26,
     /// It took too long.
     Timeout = 28,
+    /// A download cannot go on where it ended.
+    Range = 33,
     /// The handshake of TLS failed.
     Handshake = 35,
-    /// The connection ended before the answer did, or the answer is not HTTP.
+    /// The server closed the connection without a response.
+    Empty = 52,
+    /// The connection broke, or the response is no good: not HTTP, or over a limit.
     Answer = 56,
     /// The own certificate, or its key, cannot be used.
     OwnCertificate = 58,
@@ -53,6 +59,8 @@ pub(crate) enum Code {
     Roots = 77,
     /// The server's key is none of those that are pinned.
     Pinned = 90,
+    /// The stream of HTTP/2 ended by an error.
+    Stream = 92,
     /// Interrupted (SIGINT). The result so far was printed.
     Interrupted = 130,
     /// Terminated (SIGTERM). The result so far was printed.
@@ -68,6 +76,20 @@ impl Failure {
     /// A failure without a message: the user knows already, or the reader of stdout has gone.
     pub(crate) fn silent(code: Code) -> Self {
         Self::new(code, "")
+    }
+
+    /// The same without a message.
+    pub(crate) fn silenced(self) -> Self {
+        Self::silent(self.code)
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What was tried and found, in a line.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// An error of one of the crates. What would help becomes the second line.
