@@ -2,10 +2,10 @@
 //! fault, and come with curl's exit codes.
 
 use anywire::Chain;
-use anywire::client::{Error, Fault, Phase, UrlError};
-use anywire::http::BodyError;
+use anywire::client::{Error, Fault, Phase, RedirectFault, UrlError};
 use anywire::http::h1::DecodeError;
 use anywire::http::h2::{self, Abuse};
+use anywire::http::{BodyError, StatusCode};
 use anywire::load::LoadError;
 use anywire::wire::DialError;
 
@@ -99,6 +99,10 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
                 .help("the server is at fault: it must end them with a final answer")
         }
+        Error::Redirect { url: from, status, location, fault } => redirect(from, *status, location, fault),
+        Error::Retried { attempts, source, .. } => {
+            call(url, source).after(format_args!("; this was attempt {attempts}, the last one"))
+        }
         Error::Body(cause) => {
             calling(Code::Answer, &found(cause)).help("see the server's log and the network")
         }
@@ -136,6 +140,28 @@ fn code(error: &Error) -> Code {
         Fault::Peer => Code::Answer,
         _ => Code::Failed,
     }
+}
+
+/// A redirect that is not followed.
+fn redirect(from: &str, status: StatusCode, location: &str, fault: &RedirectFault) -> Failure {
+    let (code, help) = match fault {
+        RedirectFault::TooMany(_) => (Code::Redirects, "raise --max-redirs, or see with -v where they lead"),
+        RedirectFault::Circle => (Code::Redirects, "the server is at fault; -v shows the way"),
+        RedirectFault::ClearText => (Code::Failed, "call that URL itself, if it may be read on its way"),
+        RedirectFault::BodyIsGone => {
+            (Code::Rewind, "call that URL itself: the data are too large to be kept")
+        }
+        RedirectFault::LeavesWire => {
+            (Code::Failed, "call that URL itself, with a --via of its own or without one")
+        }
+        _ => (Code::Answer, "the server is at fault: it must name a URL of http or https"),
+    };
+    let fault = found(fault);
+    Failure::new(
+        code,
+        format_args!("calling {from}: the redirect ({status}) to {location:?} is not followed: {fault}"),
+    )
+    .help(help)
 }
 
 /// No connection: the wire's words name the address, and what would help.

@@ -47,6 +47,8 @@ pub(crate) enum Code {
     Range = 33,
     /// The handshake of TLS failed.
     Handshake = 35,
+    /// There are too many redirects.
+    Redirects = 47,
     /// The server closed the connection without a response.
     Empty = 52,
     /// The connection broke, or the response is no good: not HTTP, or over a limit.
@@ -57,6 +59,8 @@ pub(crate) enum Code {
     Certificate = 60,
     /// The file of roots cannot be used.
     Roots = 77,
+    /// The data would have to be sent again, and cannot be.
+    Rewind = 65,
     /// The server's key is none of those that are pinned.
     Pinned = 90,
     /// The stream of HTTP/2 ended by an error.
@@ -100,6 +104,12 @@ impl Failure {
     /// A message of one of the crates.
     pub(crate) fn of_message(code: Code, message: Message) -> Self {
         Self { code, message: message.found, help: message.help }
+    }
+
+    /// Adds to what was found.
+    pub(crate) fn after(mut self, more: impl Display) -> Self {
+        self.message.push_str(&more.to_string());
+        self
     }
 
     /// Says what would help, unless that has been said.

@@ -131,7 +131,11 @@ const OF_CALLS: &[Tip] = &[
     (&["--basic"], "leave it out; -u logs in by basic authentication"),
     (&["--digest", "--ntlm", "--negotiate", "--anyauth"], "-u logs in by basic authentication alone"),
     (&["-n", "--netrc"], "no file of passwords is read; -u USER asks for the password"),
-    (&["-L", "--location"], "redirects are not followed; -i shows where one leads"),
+    (&["--location-trusted"], "credentials go to the host of the URL alone, also with -L"),
+    (
+        &["--post301", "--post302", "--post303"],
+        "after such a redirect -L sends GET; call the URL that -i shows",
+    ),
     (&["-T", "--upload-file"], "a file is sent by 'anywire put URL -d @FILE'"),
     (&["--http2-prior-knowledge"], "HTTP/2 without TLS is --http2 with an http URL"),
     (&["--http1.1"], "HTTP/1.1 alone is --http1"),
@@ -166,8 +170,8 @@ const OF_CALLS: &[Tip] = &[
         "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
     ),
     (
-        &["--retry", "--retry-delay", "--retry-all-errors"],
-        "a failed call is not repeated; repeat the command while its exit code is 7 or 28",
+        &["--retry-delay", "--retry-max-time", "--retry-all-errors", "--retry-connrefused"],
+        "--retry N pauses longer each time, as Retry-After says; connects that were refused are repeated, too",
     ),
 ];
 

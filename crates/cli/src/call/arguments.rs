@@ -10,6 +10,7 @@ use super::connection::ConnectionOptions;
 use super::data::Data;
 use super::request::RequestOptions;
 use super::response::ResponseOptions;
+use super::watch;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::trust::Trust;
@@ -52,7 +53,7 @@ impl Call {
     }
 
     /// The client that makes all calls, so that connections are kept between them.
-    pub(super) fn client(&self, loops: &Loops) -> Result<Client, Failure> {
+    pub(super) fn client(&self, loops: &Loops, verbose: bool) -> Result<Client, Failure> {
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let mut client = Client::builder().on(loops).limits(limits).timeouts(self.timeouts());
         if let Some(tls) = self.trust.client_tls()? {
@@ -60,6 +61,10 @@ impl Call {
         }
         if let Some(name) = self.trust.server_name() {
             client = client.server_name(name);
+        }
+        // What nobody looks at is not intercepted.
+        if verbose || (self.response.include && self.connection.location) {
+            client = client.intercept_attempts(watch::attempt);
         }
         Ok(self.connection.versions.apply(client).build())
     }

@@ -96,10 +96,17 @@ impl Data {
         })
     }
 
-    /// Reads what can be read only once, so that each of several calls has it.
-    pub(super) fn keep_stdin(&mut self) -> Result<(), Failure> {
+    /// Reads what can be read only once, so that each of several calls has it; and files that memory has room for, if so,
+    /// because a redirect and another attempt need a body that is there as a whole.
+    pub(super) fn keep(&mut self, files_too: bool) -> Result<(), Failure> {
         for part in &mut self.parts {
-            if part.source == Source::Stdin {
+            let has_room = |name: &String| fs::metadata(name).is_ok_and(|file| file.len() <= HELD_BYTES_MAX);
+            let is_kept = match &part.source {
+                Source::Held(_) => false,
+                Source::File(name) => files_too && has_room(name),
+                Source::Stdin => true,
+            };
+            if is_kept {
                 part.source = Source::Held(part.read()?.into());
             }
         }

@@ -5,20 +5,19 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use anywire::client::{Client, Response};
-use anywire::http::{Headers, Method, Version};
+use anywire::http::{Headers, Method};
 use anywire::loops::Loops;
-use anywire::wire::Address;
 
 use super::arguments::Call;
 use super::deadline::{SoFar, Stage};
 use super::place::Place;
 use super::resume::{Resume, Verdict};
 use super::shown;
+use super::watch::Watch;
 use super::writer::Writer;
 use crate::explain;
 use crate::failure::{Code, Failure};
 use crate::output;
-use crate::trust;
 use crate::values;
 
 /// What all calls of a command line share, checked before the first of them.
@@ -41,11 +40,11 @@ impl Plan {
         let places = Place::all(&call.response, &urls)?;
         places.iter().try_for_each(|place| place.check(&call.data))?;
         let headers = call.request.headers(call.data.fields())?;
-        if urls.len() > 1 {
-            call.data.keep_stdin()?;
+        if urls.len() > 1 || call.connection.may_repeat() {
+            call.data.keep(call.connection.may_repeat())?;
         }
         let loops = Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))?;
-        let client = call.client(&loops)?;
+        let client = call.client(&loops, verbose)?;
         let targets = urls.into_iter().zip(places).collect();
         Ok(Self { call, method, verbose, headers, targets, client, _loops: loops })
     }
@@ -82,35 +81,19 @@ impl Plan {
             headers.to_mut().insert(name, value).map_err(|invalid| Failure::of(Code::Usage, &invalid))?;
         }
         so_far.reaches(Stage::Call);
-        let via = self.call.connection.via.as_ref();
-        let sent = shown::request_head(&self.method, url, &headers, &body).filter(|_| self.verbose);
-        let show_sent = |version: &str| {
-            sent.iter().try_for_each(|sent| shown::show(b"> ", &shown::in_version(sent, version)))
-        };
-        // The handshake of TLS has to agree on the version first.
-        let is_agreed_on = url.starts_with("https:") || via.is_some_and(Address::has_tls);
+        let connection = &self.call.connection;
         let mut call = self.client.request(self.method.clone(), url);
         for (name, value) in headers.iter() {
             call = call.header(name, value);
         }
         call = call.body(body);
-        if let Some(via) = via {
+        if let Some(via) = &connection.via {
             call = call.via(via);
         }
-        if !is_agreed_on {
-            show_sent(self.call.connection.versions.name())?;
-        }
+        let watch = Watch::new(self.verbose, connection.versions.name());
+        call = call.redirects(connection.redirects()).retries(connection.retries()).extension(watch.clone());
         let response = call.send().await.map_err(|error| explain::call(url, &error))?;
         so_far.reaches(Stage::Answer);
-        if self.verbose {
-            if let Some(tls) = response.tls() {
-                shown::show(b"* ", trust::lines(tls).as_bytes())?;
-            }
-            if is_agreed_on {
-                show_sent(if response.version() == Version::HTTP_2 { "HTTP/2" } else { "HTTP/1.1" })?;
-            }
-            shown::show(b"< ", &shown::head(&response))?;
-        }
         so_far.facts().answered(&response);
         let options = &self.call.response;
         let status = response.status();
@@ -132,7 +115,7 @@ impl Plan {
         if wants_body || options.include {
             so_far.reaches(Stage::Output);
             let writer = Writer::open(place, from, &response, options)?;
-            self.write(url, writer, response, wants_body, so_far).await?;
+            self.write(url, writer, &watch.heads(), response, wants_body, so_far).await?;
         }
         if is_failure {
             let found = format!("calling {url}: the status of the answer is {status}");
@@ -150,11 +133,13 @@ impl Plan {
         &self,
         url: &str,
         mut writer: Writer,
+        redirects: &[u8],
         mut response: Response,
         wants_body: bool,
         so_far: &SoFar,
     ) -> Result<(), Failure> {
         if self.call.response.include {
+            writer.head(redirects)?;
             writer.head(&shown::head(&response))?;
         }
         so_far.reaches(Stage::Answer);

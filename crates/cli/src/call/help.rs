@@ -16,11 +16,12 @@ pub(super) fn long(examples: &str) -> String {
 }
 
 /// How many examples a screen has room for.
-const EXAMPLES_IN_SHORT: usize = 4;
+const EXAMPLES_IN_SHORT: usize = 5;
 
 pub(super) const GET: &str = "  \
   anywire get localhost:8080/json
   anywire get -v localhost:8080             both heads on stderr; -I the head alone
+  anywire get -L --retry 3 -O https://example.com/file.tar.gz
   anywire get -i /json --via unix:/run/app.sock
   anywire get -f -m 5 -o page.html http://127.0.0.1:8080/ -H 'Accept: text/html'
   anywire get localhost:8080/a localhost:8080/b -o a -o b
@@ -65,7 +66,8 @@ pub(super) const REQUEST: &str = "  \
 const CODES_IN_SHORT: &str = "\
 Exit codes are curl's: 0 done, 2 bad arguments, 6 host not resolved, 7 not connected, 18 cut short,
 22 a status of 400 or more with --fail, 23 not written, 26 data not read, 28 too late, 35 TLS
-failed, 52 no response, 56 the connection broke or the response is no good, 60 certificate.";
+failed, 47 too many redirects, 52 no response, 56 the connection broke or the response is no good,
+60 certificate.";
 
 const CODES: &str = "\
 Exit codes, which are curl's where it has one:
@@ -82,11 +84,13 @@ Exit codes, which are curl's where it has one:
   28  too late (--timeout, --connect-timeout)
   33  a download cannot go on where it ended (--continue-at)
   35  the TLS handshake failed
+  47  too many redirects, or redirects in a circle
   52  the server closed without a response
   56  the connection broke, or the response is no good: not HTTP, over a limit on heads, or interim
       responses (1xx) and no final one
   58  --cert or --key is no good
   60  the server's certificate is not acceptable
+  65  the data would have to be sent again, and are too large to be kept
   77  --cacert is no good
   90  the server's key is not pinned
   92  the stream of HTTP/2 ended by an error

@@ -18,6 +18,7 @@ mod resume;
 mod sequence;
 mod shown;
 mod verbs;
+mod watch;
 mod write_out;
 mod writer;
 

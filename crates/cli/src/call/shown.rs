@@ -8,13 +8,11 @@ use anywire::http::h1::{Framing, encode};
 use anywire::http::{Body, Headers, Method, Url, Version};
 use clap::builder::styling::{AnsiColor, Style};
 
-use crate::failure::Failure;
 use crate::output;
 
 /// The head of the request as the client's encoder writes it; `None` where the URL or a field is wrong, which the call
 /// itself then says.
-pub(super) fn request_head(method: &Method, url: &str, headers: &Headers, body: &Body) -> Option<Vec<u8>> {
-    let url = Url::parse(url).ok()?;
+pub(super) fn request_head(method: &Method, url: &Url, headers: &Headers, body: &Body) -> Option<Vec<u8>> {
     let framing = Framing::of_request(method, body);
     let mut head = Vec::new();
     encode::request_head(&mut head, method, url.path_and_query(), url.authority(), headers, framing).ok()?;
@@ -41,7 +39,7 @@ pub(super) fn head(answer: &Response) -> Vec<u8> {
 }
 
 /// Shows a head on stderr, each line behind `mark`, as curl does.
-pub(super) fn show(mark: &[u8], head: &[u8]) -> Result<(), Failure> {
+pub(super) fn show(mark: &[u8], head: &[u8]) {
     let head = match io::stderr().is_terminal() {
         true => at_terminal(head, output::is_coloured(&io::stderr())).into(),
         false => Cow::Borrowed(head),
@@ -52,7 +50,8 @@ pub(super) fn show(mark: &[u8], head: &[u8]) -> Result<(), Failure> {
         shown.extend_from_slice(line.trim_ascii_end());
         shown.push(b'\n');
     }
-    io::stderr().write_all(&shown).map_err(|cause| output::unwritten("stderr", &cause))
+    // Where that cannot be written the result matters more.
+    let _ = io::stderr().write_all(&shown);
 }
 
 /// A head as a terminal shows it: the status by its class, names of fields apart from their values.

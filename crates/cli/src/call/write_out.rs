@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use anywire::client::Response;
-use anywire::http::{Headers, Version};
+use anywire::http::{Headers, Url, Version};
 use serde_json::{Map, Value};
 
 use super::deadline::SoFar;
@@ -21,6 +21,9 @@ pub(super) struct Facts {
     version: Option<Version>,
     headers: Headers,
     url: String,
+    /// Where it would lead on.
+    location: Option<String>,
+    redirects: usize,
     /// When its head had come.
     answered_after: Option<Duration>,
     bytes: u64,
@@ -35,6 +38,8 @@ impl Default for Facts {
             version: None,
             headers: Headers::new(),
             url: String::new(),
+            location: None,
+            redirects: 0,
             answered_after: None,
             bytes: 0,
             file: None,
@@ -50,6 +55,10 @@ impl Facts {
         self.version = Some(response.version());
         self.headers = response.headers().clone();
         self.url = response.url().to_owned();
+        self.redirects = response.history().len();
+        let location = response.headers().get("location").filter(|_| response.status().is_redirection());
+        let to = location.and_then(|location| Url::parse(&self.url).ok()?.resolve(location).ok());
+        self.location = to.map(|url| url.as_str().to_owned());
     }
 
     /// More of the body has come.
@@ -131,6 +140,8 @@ const WORDS: &[(&str, Telling)] = &[
     }),
     ("method", |over| Told::Text(over.method.to_owned())),
     ("num_headers", |over| Told::Number(over.facts.headers.len() as u64)),
+    ("num_redirects", |over| Told::Number(over.facts.redirects as u64)),
+    ("redirect_url", |over| Told::Text(over.facts.location.clone().unwrap_or_default())),
     ("response_code", |over| Told::Status(over.facts.status)),
     ("scheme", |over| Told::Text(over.effective().split(':').next().unwrap_or_default().to_owned())),
     ("size_download", |over| Told::Number(over.facts.bytes)),

@@ -32,8 +32,12 @@ impl Recorder {
                 let (mut stream, noted) = (stream.expect("a connection"), noted.clone());
                 std::thread::spawn(move || {
                     while let Some(request) = read(&mut stream) {
-                        let response = response(&request);
-                        noted.lock().expect("no panic").push(Request { connection, ..request });
+                        let mut noted = noted.lock().expect("no panic");
+                        let before =
+                            noted.iter().filter(|before: &&Request| before.line == request.line).count();
+                        let response = response(&request, before);
+                        noted.push(Request { connection, ..request });
+                        drop(noted);
                         // The other end may have seen enough.
                         if stream.write_all(response.as_bytes()).is_err()
                             || response.contains("close")
@@ -125,7 +129,8 @@ fn unchunked(mut chunks: &[u8]) -> Vec<u8> {
 /// What `/file.txt` has.
 pub(crate) const FILE: &str = "0123456789";
 
-fn response(request: &Request) -> String {
+/// The response to a request that has come so often before.
+fn response(request: &Request, before: usize) -> String {
     let (method, target) = request.line.split_once(' ').expect("a request line");
     let path = target.split([' ', '?']).next().unwrap_or_default();
     let range = request.fields.iter().find_map(|field| field.strip_prefix("range: bytes="));
@@ -154,6 +159,15 @@ fn response(request: &Request) -> String {
         ("/cut.txt", _) => {
             return "HTTP/1.1 200 OK\r\netag: \"old\"\r\ncontent-length: 9\r\nconnection: close\r\n\r\ncut"
                 .to_owned();
+        }
+        ("/old", _) => ("302 Found", "location: /json\r\n".to_owned(), "old"),
+        ("/moved", _) => ("307 Temporary Redirect", "location: json\r\n".to_owned(), ""),
+        ("/away", _) => ("302 Found", "location: http://127.0.0.1:1/\r\n".to_owned(), ""),
+        ("/circle", _) => ("302 Found", "location: /circle\r\n".to_owned(), ""),
+        ("/busy", _) if before == 0 => ("503 Service Unavailable", "retry-after: 0\r\n".to_owned(), "busy"),
+        (path, _) if let Some(number) = path.strip_prefix("/next/") => {
+            let number: u32 = number.parse().expect("a number");
+            ("302 Found", format!("location: /next/{}\r\n", number + 1), "")
         }
         ("/missing", _) => ("404 Not Found", String::new(), "nothing here"),
         ("/empty", _) => return String::new(),
