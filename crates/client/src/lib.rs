@@ -45,6 +45,8 @@ mod call;
 mod client;
 mod connection;
 mod context;
+#[cfg(feature = "cookies")]
+pub mod cookies;
 mod counters;
 mod download;
 mod error;

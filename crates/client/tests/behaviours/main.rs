@@ -23,6 +23,7 @@ mod bodies_go_up_as_streams;
 mod calls_share_a_connection;
 mod calls_work_from_anywhere;
 mod connections_end_in_time;
+mod cookies_follow_their_rules;
 mod datagrams_find_their_requests;
 mod each_phase_has_its_own_deadline;
 mod errors_name_what_was_called;
