@@ -7,6 +7,7 @@ use anywire_loops::Loops;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
+use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
 use crate::{Client, Limits, Timeouts};
@@ -29,6 +30,10 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    interceptors: Links,
+    attempt_interceptors: Links,
+    redirects: Arc<Redirects>,
+    retries: Arc<Retries>,
     #[cfg(feature = "tls")]
     tls: Option<Result<ClientTls, Arc<TlsError>>>,
     #[cfg(feature = "tls")]
@@ -126,6 +131,33 @@ impl ClientBuilder {
         self
     }
 
+    /// Adds an [interceptor](Interceptor) around each call: around its redirects and retries. The first one that is added is the
+    /// outermost.
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(interceptor);
+        self
+    }
+
+    /// Adds an [interceptor](Interceptor) around each attempt of a call, inside of redirects and retries. The first one that is
+    /// added is the outermost.
+    pub fn intercept_attempts(mut self, interceptor: impl Interceptor) -> Self {
+        self.attempt_interceptors.push(interceptor);
+        self
+    }
+
+    /// How redirects are followed, or how many: [`Redirects`]. Default: 5, and none of a call that
+    /// [forwards](Client::forward).
+    pub fn redirects(mut self, redirects: impl Into<Redirects>) -> Self {
+        self.redirects = Arc::new(redirects.into());
+        self
+    }
+
+    /// How attempts are repeated, or how often: [`Retries`]. Default: 2.
+    pub fn retries(mut self, retries: impl Into<Retries>) -> Self {
+        self.retries = Arc::new(retries.into());
+        self
+    }
+
     /// How TLS is spoken: whom the client trusts, what it shows as its own certificate, which versions it takes. Takes
     /// [`ClientTlsOptions`](anywire_wire::tls::ClientTlsOptions), or a [`ClientTls`](anywire_wire::tls::ClientTls) that
     /// clients may share. Without this the client trusts what the platform trusts. A fault in the options is
@@ -167,6 +199,10 @@ impl ClientBuilder {
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
+            interceptors: self.interceptors,
+            attempt_interceptors: self.attempt_interceptors,
+            redirects: self.redirects,
+            retries: self.retries,
             #[cfg(feature = "tls")]
             tls: self.tls,
             #[cfg(feature = "tls")]

@@ -1,5 +1,6 @@
 //! A call while it is put together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::url::{UrlError, is_bare};
@@ -8,9 +9,10 @@ use anywire_wire::ToAddress;
 use serde::Serialize;
 
 use crate::Error;
+use crate::chain::{Redirects, Retries};
 use crate::handle::ClientRef;
-use crate::job::{CallRequest, Contained};
 use crate::pool::over_tls;
+use crate::request::{CallRequest, Contained};
 use crate::sending::Sending;
 
 /// A call that is not sent yet. It keeps its client, as a clone of the client does.
@@ -34,9 +36,9 @@ pub struct Call {
 
 impl Call {
     pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
-        let timeouts = &client.inner().config().timeouts;
+        let config = client.inner().config();
         let of_server = method == Method::OPTIONS && is_bare(url);
-        let request = parse_url(url).map(|url| CallRequest::new(method, url, timeouts));
+        let request = parse_url(url).map(|url| CallRequest::new(method, url, config));
         Self { request: request.map(|request| Box::new(CallRequest { of_server, ..request })), client }
     }
 
@@ -51,8 +53,7 @@ impl Call {
                 return Err(fault.clone().into());
             }
             let url = url(&mut request.head)?;
-            let mut made =
-                CallRequest::new(request.head.method().clone(), url, &client.inner().config().timeouts);
+            let mut made = CallRequest::new(request.head.method().clone(), url, client.inner().config());
             // Behind the path of an upstream, a path stands in its place.
             made.of_server = request.head.path_and_query() == "*" && made.url.path_and_query() == "/";
             made.headers = request.head.into_headers();
@@ -71,18 +72,7 @@ impl Call {
     /// CR or LF. It reports [`ReservedHeader`](Error::ReservedHeader) for `content-length` and `transfer-encoding`:
     /// the client writes them from the body.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
-        let (name, value) = (name.as_ref(), value.as_ref());
-        self.edit(|request| {
-            if let Some(name) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name)) {
-                return Err(Error::ReservedHeader { name });
-            }
-            request.headers.append(name, value)?;
-            if name.eq_ignore_ascii_case("host") {
-                request.check_host()?;
-            }
-            request.last_on_connection |= name.eq_ignore_ascii_case("connection");
-            Ok(())
-        })
+        self.edit(|request| request.append_header(name, value))
     }
 
     /// Adds pairs to the URL's query, encoded once: a struct, a map or a list of pairs.
@@ -123,7 +113,7 @@ impl Call {
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|request| {
             let address = address.to_address().map_err(|source| Error::Via { source })?;
-            request.via = Some(if request.url.is_https() { over_tls(&address)? } else { address });
+            request.options.via = Some(if request.url.is_https() { over_tls(&address)? } else { address });
             Ok(())
         })
     }
@@ -143,7 +133,7 @@ impl Call {
     /// [`Timeouts::read`](crate::Timeouts::read) of this call.
     pub fn read_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
-            request.read_timeout = limit;
+            request.options.read_timeout = limit;
             Ok(())
         })
     }
@@ -151,7 +141,7 @@ impl Call {
     /// [`Timeouts::stream`](crate::Timeouts::stream) of this call.
     pub fn stream_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
-            request.stream_timeout = limit;
+            request.options.stream_timeout = limit;
             Ok(())
         })
     }
@@ -160,8 +150,41 @@ impl Call {
     /// of it, up to the last byte of its body, collected or not.
     pub fn total_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
-            request.total_timeout = limit;
-            request.stream_total_timeout = limit;
+            request.options.total_timeout = limit;
+            request.options.stream_total_timeout = limit;
+            Ok(())
+        })
+    }
+
+    /// How redirects of this call are followed, or how many: see [`Redirects`].
+    pub fn redirects(self, redirects: impl Into<Redirects>) -> Self {
+        self.edit(|request| {
+            request.options.redirects = Some(Arc::new(redirects.into()));
+            Ok(())
+        })
+    }
+
+    /// How attempts of this call are repeated, or how often: see [`Retries`].
+    pub fn retries(self, retries: impl Into<Retries>) -> Self {
+        self.edit(|request| {
+            request.options.retries = Some(Arc::new(retries.into()));
+            Ok(())
+        })
+    }
+
+    /// Says that doing twice what this call asks for does no harm, whatever its method is: so it may be
+    /// [sent again](Retries) though the peer may have seen it.
+    pub fn idempotent(self) -> Self {
+        self.edit(|request| {
+            request.options.is_idempotent = true;
+            Ok(())
+        })
+    }
+
+    /// A value for the interceptors of this call: [`CallRequest::extensions`].
+    pub fn extension<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
+        self.edit(|request| {
+            request.extensions.insert(value);
             Ok(())
         })
     }
@@ -179,7 +202,7 @@ impl Call {
     /// A proxy sends it on: a body of unknown length may rest.
     pub(crate) fn forwarded(self) -> Self {
         self.edit(|request| {
-            request.is_forwarded = true;
+            request.options.is_forwarded = true;
             Ok(())
         })
     }
@@ -206,6 +229,3 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, Error> {
         parsed => parsed.map_err(wrong),
     }
 }
-
-/// Fields that decide where a message ends. Two writers of one of them is how requests are smuggled.
-const RESERVED: [&str; 2] = ["content-length", "transfer-encoding"];

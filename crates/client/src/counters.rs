@@ -52,6 +52,10 @@ counters! {
     reused,
     /// Requests that were sent again after their reused connection turned out dead.
     resent,
+    /// Attempts beyond the first one of a call, by its [`Retries`](crate::Retries).
+    retried,
+    /// Calls that ended because the budget of their origin's retries was spent.
+    retries_refused,
     /// Idle connections that were closed because the peer closed them, or sent unexpected bytes.
     evicted,
     /// Calls that were refused because the queue was full.

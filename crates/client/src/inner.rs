@@ -9,7 +9,9 @@ use anywire_loops::{LoopHandle, LoopState, Loops};
 use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Address, Connection, DialOptions, Dialer};
 
+use crate::chain::{Links, Redirects, Retries};
 use crate::counters::{Cells, ClientCounters};
+use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
 /// The settings of a client.
@@ -18,6 +20,10 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
+    pub(crate) interceptors: Links,
+    pub(crate) attempt_interceptors: Links,
+    pub(crate) redirects: Arc<Redirects>,
+    pub(crate) retries: Arc<Retries>,
     /// None: as the platform has it.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Result<ClientTls, Arc<TlsError>>>,
@@ -82,6 +88,20 @@ impl Config {
     /// Whether the handshake of TLS has agreed on a version that the client speaks.
     pub(crate) fn agrees_with(&self, connection: &Connection) -> bool {
         self.versions != Versions::Http2 || agreed_on_http2(connection)
+    }
+
+    pub(crate) fn has_interceptors(&self) -> bool {
+        !self.interceptors.is_empty() || !self.attempt_interceptors.is_empty()
+    }
+
+    /// How a call follows redirects.
+    pub(crate) fn redirects_of(&self, request: &CallRequest) -> Arc<Redirects> {
+        Arc::clone(request.options.redirects.as_ref().unwrap_or(&self.redirects))
+    }
+
+    /// How a call is repeated.
+    pub(crate) fn retries_of<'a>(&'a self, request: &'a CallRequest) -> &'a Retries {
+        request.options.retries.as_ref().unwrap_or(&self.retries)
     }
 
     /// Whether a new connection speaks HTTP/2.

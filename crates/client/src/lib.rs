@@ -39,9 +39,11 @@
 //! it does no harm; or an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a streamed
 //! body are kept.
 
+mod attempt;
 mod budget;
 mod builder;
 mod call;
+mod chain;
 mod client;
 mod connection;
 mod context;
@@ -62,6 +64,7 @@ mod max_forwards;
 mod phase;
 mod pool;
 mod queue;
+mod request;
 mod response;
 mod sending;
 mod tunnel;
@@ -74,11 +77,13 @@ pub use anywire_http::url::UrlError;
 pub use anywire_mux::Upgraded;
 pub use builder::ClientBuilder;
 pub use call::Call;
+pub use chain::{Calling, Failure, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, Target};
 pub use client::Client;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
 pub use phase::Phase;
+pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;

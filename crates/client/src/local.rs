@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 
 use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
-use crate::job::{CallRequest, Job};
+use crate::job::Job;
 use crate::pool::Pool;
+use crate::request::CallRequest;
 use crate::{Error, Phase};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
@@ -111,10 +112,10 @@ impl Local {
             // From the destructor of a task: a connection that is idle still would never get to it.
             return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
         }
-        // As a loop of retries asks whose time is over: nothing is sent whose response cannot be awaited.
-        if job.request.total_timeout.is_zero() {
+        // As another attempt, or a loop of the caller's, asks whose time is over: nothing is sent whose response cannot be awaited.
+        if job.total_until <= job.at {
             self.context.cells.count_timeout(Phase::Total);
-            let (origin, limit) = (job.request.origin(), Duration::ZERO);
+            let (origin, limit) = (job.request.origin(), job.request.options.total_timeout);
             return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent: false });
         }
         let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.request)).cloned();
@@ -139,7 +140,7 @@ impl Local {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(&request.url, request.via.clone(), &self.context)?);
+                let pool = Rc::new(Pool::new(&request.url, request.options.via.clone(), &self.context)?);
                 if self.retired.get() {
                     pool.retire();
                 }

@@ -20,11 +20,13 @@ use anywire_loops::clock::{self, precise};
 use anywire_wire::{Address, Connection, DialError, Dialer};
 use slab::Slab;
 
+use crate::chain::Budget;
 use crate::connection::Conn;
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{CallRequest, Event, Job};
+use crate::job::{Event, Job};
 use crate::queue::Queue;
+use crate::request::CallRequest;
 use crate::{Error, Phase};
 
 /// The connections of one loop to one origin by one wire address.
@@ -44,6 +46,7 @@ pub(crate) struct Pool {
     calls_per_connection: Cell<Option<usize>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
+    budget: Budget,
 }
 
 #[derive(Default)]
@@ -85,11 +88,12 @@ impl Pool {
             calls_per_connection: Cell::new(calls_per_connection),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
+            budget: Budget::default(),
         })
     }
 
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        *self.origin == *request.url.origin() && self.via == request.via
+        *self.origin == *request.url.origin() && self.via == request.options.via
     }
 
     pub(crate) fn last_used(&self) -> Instant {
@@ -103,7 +107,16 @@ impl Pool {
     }
 
     /// Takes a call: onto a connection with a slot, else into the queue.
-    pub(crate) fn submit(self: &Rc<Self>, job: Job) {
+    pub(crate) fn submit(self: &Rc<Self>, mut job: Job) {
+        self.budget.count();
+        if let Some(error) = job.request.retry_of.take() {
+            let percent = self.context.config().retries_of(&job.request).budget_percent;
+            if !self.budget.allows(percent, job.at) {
+                self.context.cells.retries_refused.add(1);
+                return job.give_up(*error);
+            }
+            self.context.cells.retried.add(1);
+        }
         let Some(job) = self.place(job) else { return };
         if self.is_full() {
             self.waiting.purge();

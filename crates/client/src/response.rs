@@ -14,7 +14,8 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
 
-use crate::job::CallRequest;
+use crate::chain::Hop;
+use crate::request::{CallOptions, CallRequest};
 use crate::{Error, Phase};
 
 /// A response whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
@@ -36,19 +37,23 @@ pub struct Response {
     source: Source,
     collect_bytes: usize,
     negotiated: Option<Arc<Negotiated>>,
+    /// The request, if the body is here or the call may go on with another one.
+    request: Option<Box<CallRequest>>,
+    history: Vec<Hop>,
 }
 
 /// The call that a response belongs to.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// The whole body is here.
-    Whole(Url),
+    /// The whole body is here, and so is the request.
+    Whole,
     /// There is none: the connection speaks another protocol.
     Upgraded(Url, Box<Upgraded<DuplexStream>>),
     Stream(Arc<StreamState>),
 }
 
 impl Response {
+    /// One whose body comes by `source`, or none.
     pub(crate) fn new(
         head: ResponseHead,
         body: Body,
@@ -56,7 +61,50 @@ impl Response {
         collect_bytes: usize,
         negotiated: Option<Arc<Negotiated>>,
     ) -> Self {
-        Self { head, body, source, collect_bytes, negotiated }
+        Self { head, body, source, collect_bytes, negotiated, request: None, history: Vec::new() }
+    }
+
+    /// One whose body is here.
+    pub(crate) fn whole(
+        request: Box<CallRequest>,
+        head: ResponseHead,
+        body: Body,
+        negotiated: Option<Arc<Negotiated>>,
+    ) -> Self {
+        let collect_bytes = request.options.collect_bytes;
+        Self::new(head, body, Source::Whole, collect_bytes, negotiated).with_request(request)
+    }
+
+    /// Whether no link of the chain goes on from a response with this status.
+    pub(crate) fn is_final(&self) -> bool {
+        self.status().is_success()
+    }
+
+    pub(crate) fn request(&self) -> Option<&CallRequest> {
+        self.request.as_deref()
+    }
+
+    pub(crate) fn take_request(&mut self) -> Option<Box<CallRequest>> {
+        self.request.take()
+    }
+
+    pub(crate) fn with_request(self, request: Box<CallRequest>) -> Self {
+        Self { request: Some(request), ..self }
+    }
+
+    /// Gives it the request, if an interceptor has left none.
+    pub(crate) fn or_request(self, request: Option<Box<CallRequest>>) -> Self {
+        Self { request: self.request.or(request), ..self }
+    }
+
+    pub(crate) fn with_history(self, history: Vec<Hop>) -> Self {
+        Self { history, ..self }
+    }
+
+    /// Reads a small body to its end, so that its connection is free. A longer one is left, and its connection with it.
+    pub(crate) async fn drain(mut self) {
+        // An error ends the connection in any case.
+        let _ = self.body.bytes(DRAIN_BYTES).await;
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
@@ -86,12 +134,18 @@ impl Response {
         &self.head
     }
 
-    /// The URL that was called, with the query that was added to it.
+    /// The URL that answered, with the query that was added to it.
     pub fn url(&self) -> &str {
         match &self.source {
-            Source::Whole(url) | Source::Upgraded(url, _) => url.as_str(),
+            Source::Whole => self.request.as_ref().map_or("", |request| request.url.as_str()),
+            Source::Upgraded(url, _) => url.as_str(),
             Source::Stream(state) => state.url.as_str(),
         }
+    }
+
+    /// The URLs that have led to this one, the first one first: empty without [redirects](crate::Redirects).
+    pub fn history(&self) -> &[Hop] {
+        &self.history
     }
 
     /// The response, unless its status is one of an error: 400 and above.
@@ -230,7 +284,7 @@ impl Response {
 
     fn explain(&self, error: BodyError) -> Error {
         match &self.source {
-            Source::Whole(_) | Source::Upgraded(..) => explain_size(error),
+            Source::Whole | Source::Upgraded(..) => explain_size(error),
             Source::Stream(state) => state.explain(error),
         }
     }
@@ -274,12 +328,11 @@ pub(crate) struct StreamState {
 impl StreamState {
     /// `may_pause`: the body says nothing for long, as an event stream does.
     pub(crate) fn new(request: &CallRequest, may_pause: bool) -> Self {
-        let CallRequest {
-            ref url, read_timeout, stream_timeout, total_timeout, stream_total_timeout, ..
-        } = *request;
+        let CallOptions { read_timeout, stream_timeout, total_timeout, stream_total_timeout, .. } =
+            request.options;
         let silence_max = if may_pause { read_timeout.max(stream_timeout) } else { read_timeout };
         let total = AtomicU8::new(STREAMED);
-        Self { url: url.clone(), silence_max, total_timeout, stream_total_timeout, total }
+        Self { url: request.url.clone(), silence_max, total_timeout, stream_total_timeout, total }
     }
 
     pub(crate) fn silence_max(&self) -> Duration {
@@ -366,6 +419,9 @@ const COLLECTED: u8 = 1;
 const PASSED: u8 = 2;
 const OVERDUE: u8 = 3;
 const ENDED: u8 = 4;
+
+/// Bytes of a body that are read to keep its connection: as many as come without asking.
+const DRAIN_BYTES: usize = 64 << 10;
 
 /// Bytes of a response that an error shows: enough to see that it is HTML.
 const JSON_START_BYTES: usize = 64;
