@@ -77,7 +77,7 @@ impl<'a> ReceivedCookie<'a> {
             return None;
         }
         let mut parts = line.split(|byte| *byte == b';');
-        let (name, value) = split_pair(parts.next()?).map_or_else(|value| (&[][..], value), |pair| pair);
+        let (name, value) = split_pair(parts.next()?).unwrap_or_else(|value| (&[][..], value));
         if name.len() + value.len() > COOKIE_BYTES_MAX || (name.is_empty() && value.is_empty()) {
             return None;
         }

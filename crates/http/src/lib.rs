@@ -43,6 +43,7 @@
 pub mod accept;
 pub mod body;
 pub mod buffer;
+pub mod codec;
 pub mod convert;
 pub mod cookie;
 pub mod date;
