@@ -5,6 +5,7 @@
 mod cookie;
 mod error;
 mod json;
+mod link;
 mod matching;
 mod netscape;
 mod store;

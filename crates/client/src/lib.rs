@@ -11,6 +11,11 @@
 //! | pass a request on, as a proxy | [`Client::forward`] |
 //! | speak another protocol | [`Call::upgrade`], then [`Response::upgrade`] |
 //! | go by another wire than the URL's | [`Call::via`] |
+//! | say who calls | [`Call::basic`], [`Call::bearer`], `Call::sign` (feature `signatures`) |
+//! | keep cookies | `ClientBuilder::cookies` (feature `cookies`) |
+//! | send and read values in other formats than JSON | [`codec`] |
+//! | call without `async` | [`blocking`] |
+//! | record calls, and test without a server | [`har`], [`CallRequest::respond`] |
 //! | refuse an error status | [`Response::error_for_status`] |
 //! | read the response | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
 //! | bound connections, queues, bodies | [`Limits`] |
@@ -34,17 +39,20 @@
 //! over (feature `tls`, [`ClientBuilder::tls`]). Over HTTP/2 many calls share a connection, and what ends
 //! one of them does not touch the others. Nothing else is different.
 //!
-//! Not here: redirects, cookies, proxies and compression. A request is sent
+//! Not here: proxies and compression. A request is sent
 //! once more in two cases only: a connection died while it was idle, and the peer has not seen the request or repeating
 //! it does no harm; or an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a streamed
 //! body are kept.
 
 mod attempt;
+mod auth;
+pub mod blocking;
 mod budget;
 mod builder;
 mod call;
 mod chain;
 mod client;
+pub mod codec;
 mod connection;
 mod context;
 #[cfg(feature = "cookies")]
@@ -56,6 +64,7 @@ mod gateway;
 mod h1;
 mod h2;
 mod handle;
+pub mod har;
 mod inner;
 mod job;
 mod limits;
@@ -75,6 +84,8 @@ mod watchdog;
 pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;
 pub use anywire_mux::Upgraded;
+#[cfg(feature = "signatures")]
+pub use auth::SignatureFault;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use chain::{Calling, Failure, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, Target};

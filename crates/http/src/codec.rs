@@ -173,17 +173,25 @@ pub struct CodecError {
     /// `None` for that of the party at fault.
     status: Option<StatusCode>,
     cause: Box<dyn StdError + Send + Sync>,
+    is_of_another_type: bool,
 }
 
 impl CodecError {
     /// With a status of its own, such as 422 for a value of another shape.
     pub fn new(status: StatusCode, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { status: Some(status), cause: cause.into() }
+        Self { status: Some(status), cause: cause.into(), is_of_another_type: false }
     }
 
     /// That of a codec for this type, which has met another one.
     fn of_another_type<T>() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("this codec is for {} alone", type_name::<T>()))
+        let cause = format!("this codec is for {} alone", type_name::<T>());
+        let error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, cause);
+        Self { is_of_another_type: true, ..error }
+    }
+
+    /// Whether the codec is not for the type of this value, by [`Source::value`] or [`Target::put`]: another one may be.
+    pub fn is_of_another_type(&self) -> bool {
+        self.is_of_another_type
     }
 
     /// The status that a server is to answer with, and the cause. `None`: that of the party at fault.
@@ -194,7 +202,7 @@ impl CodecError {
 
 impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for CodecError {
     fn from(cause: E) -> Self {
-        Self { status: None, cause: cause.into() }
+        Self { status: None, cause: cause.into(), is_of_another_type: false }
     }
 }
 
