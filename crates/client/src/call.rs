@@ -39,6 +39,9 @@ impl Call {
     pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
         let config = client.inner().config();
         let of_server = method == Method::OPTIONS && is_bare(url);
+        if let Some((without, credential)) = crate::auth::of_url(url) {
+            return Self::new(client, method, &without).authorization(credential);
+        }
         let request = parse_url(url).map(|url| CallRequest::new(method, url, config));
         Self { request: request.map(|request| Box::new(CallRequest { of_server, ..request })), client }
     }
@@ -193,9 +196,9 @@ impl Call {
     /// The call's future. Nothing happens before it is polled. Dropping it cancels the call: over HTTP/1 the connection that
     /// carried it is closed, over HTTP/2 its stream is reset and the other calls go on.
     pub fn send(self) -> Sending {
-        let request = self.request.and_then(|request| match request.method {
+        let request = self.request.and_then(|mut request| match request.method {
             Method::CONNECT => Err(Error::Tunnel),
-            _ => Ok(request),
+            _ => request.accept_by_codecs().map(|()| request),
         });
         Sending::new(self.client, request)
     }

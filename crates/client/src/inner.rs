@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anywire_http::{gateway, h2};
 use anywire_loops::{LoopHandle, LoopState, Loops};
+use anywire_wire::names::Names;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Connection, DialOptions, Dialer};
 
+use crate::balance::Balances;
 use crate::chain::{Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
+use crate::learnt::LearntOrigins;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
@@ -22,8 +25,18 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
     pub(crate) network: Network,
+    /// Several addresses for some origins.
+    pub(crate) balances: Balances,
+    /// Where addresses come from.
+    pub(crate) names: Names,
     pub(crate) interceptors: Links,
+    /// None: the usual ones.
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    /// Cookies and credentials, in this order.
+    pub(crate) hop_links: Links,
     pub(crate) attempt_interceptors: Links,
+    #[cfg(feature = "signatures")]
+    pub(crate) signatures: crate::auth::Signatures,
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) retries: Arc<Retries>,
     /// None: as the platform has it.
@@ -66,6 +79,8 @@ impl Config {
         let options = DialOptions {
             local_address: self.network.local_address,
             socket: self.network.socket.clone(),
+            names: self.names.clone(),
+            resolve_timeout: self.timeouts.resolve,
             connect_timeout: self.timeouts.connect,
             handshake_timeout: self.timeouts.handshake,
             server_name: Some(self.server_name(host)),
@@ -94,8 +109,14 @@ impl Config {
         self.versions != Versions::Http2 || agreed_on_http2(connection)
     }
 
-    pub(crate) fn has_interceptors(&self) -> bool {
-        !self.interceptors.is_empty() || !self.attempt_interceptors.is_empty()
+    /// Whether a call goes through the chain from its start.
+    pub(crate) fn has_links(&self, request: &CallRequest) -> bool {
+        #[cfg(feature = "signatures")]
+        if self.signatures.is_set() || request.options.signer.is_some() {
+            return true;
+        }
+        let _ = request;
+        !self.interceptors.is_empty() || !self.hop_links.is_empty() || !self.attempt_interceptors.is_empty()
     }
 
     /// How a call follows redirects.
@@ -137,6 +158,8 @@ pub(crate) struct Inner {
     /// It keeps no idle connection from now on.
     retired: AtomicBool,
     closed: AtomicBool,
+    /// Which version each origin speaks.
+    learnt: LearntOrigins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
@@ -158,6 +181,7 @@ impl Inner {
             turn: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            learnt: LearntOrigins::default(),
             abandoned: AtomicU64::new(0),
         }
     }
@@ -168,6 +192,10 @@ impl Inner {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn learnt(&self) -> &LearntOrigins {
+        &self.learnt
     }
 
     pub(crate) fn set_retired(&self) {

@@ -5,7 +5,10 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
-use std::cell::{Cell, RefCell};
+mod ahead;
+mod balanced;
+
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -19,12 +22,14 @@ use anywire_wire::{Address, Connection};
 use slab::Slab;
 
 use crate::Error;
+use crate::balancer::Member;
 use crate::chain::Budget;
 use crate::connection::Conn;
-use crate::connector::{ConnectError, Route};
+use crate::connector::{ConnectError, Route, Way};
 use crate::context::LoopContext;
 use crate::inner::Versions;
 use crate::job::{Event, Job};
+use crate::learnt::{Learnt, learns};
 use crate::queue::Queue;
 use crate::request::CallRequest;
 
@@ -41,6 +46,10 @@ pub(crate) struct Pool {
     dialing: Cell<usize>,
     /// Calls that a new connection is likely to take. None: that depends on its protocol, which is not known yet.
     calls_per_connection: Cell<Option<usize>>,
+    /// What the handshake agrees on is told to the client's other loops.
+    teaches: bool,
+    /// Set if its address is one of several.
+    member: OnceCell<Rc<Member>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
     budget: Budget,
@@ -54,25 +63,33 @@ struct Connections {
 }
 
 impl Pool {
-    /// The pool of a request, and of those that go the same way to the same origin.
-    pub(crate) fn new(request: &CallRequest, context: &Rc<LoopContext>) -> Result<Self, Error> {
+    /// The pool of the calls that go this way.
+    pub(crate) fn new(way: Way<'_>, context: &Rc<LoopContext>) -> Result<Self, Error> {
         let config = context.config();
-        let route = Route::of(request, config)?;
+        let route = Route::of(way, config)?;
+        let teaches = learns(way.url, way.via, config);
         let calls_per_connection = match config.versions {
             // Clear text agrees on nothing.
+            Versions::Negotiated if teaches => match context.inner().learnt().version_of(way.url.origin()) {
+                Some(Learnt::Http1) => Some(1),
+                Some(Learnt::Http2) => Some(config.limits.http2.streams),
+                None => None,
+            },
             Versions::Negotiated if route.agrees_on_version() => None,
             Versions::Negotiated | Versions::Http1 => Some(1),
             Versions::Http2 => Some(config.limits.http2.streams),
         };
         Ok(Self {
-            origin: request.url.origin().into(),
-            host: request.url.authority().into(),
+            origin: way.url.origin().into(),
+            host: way.url.authority().into(),
             route,
             context: Rc::clone(context),
             connections: RefCell::default(),
             waiting: Queue::new(context),
             dialing: Cell::new(0),
             calls_per_connection: Cell::new(calls_per_connection),
+            teaches,
+            member: OnceCell::new(),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
             budget: Budget::default(),
@@ -80,7 +97,19 @@ impl Pool {
     }
 
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        *self.origin == *request.url.origin() && self.route.serves(request)
+        self.is_at(Way::of(request))
+    }
+
+    pub(crate) fn is_at(&self, way: Way<'_>) -> bool {
+        *self.origin == *way.url.origin() && self.route.serves(way)
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        self.route.address()
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.get()
     }
 
     pub(crate) fn last_used(&self) -> Instant {
@@ -207,10 +236,16 @@ impl Pool {
                 if source.is_handshake() {
                     cells.handshake_failures.add(1);
                 }
+                if source.is_resolve() {
+                    cells.resolve_failures.add(1);
+                }
                 if let ConnectError::Proxy(_) = source {
                     cells.proxy_failures.add(1);
                 }
-                if let Some(job) = self.waiting.pop(true) {
+                if self.teaches {
+                    self.context.inner().learnt().forget(&self.origin);
+                }
+                if let Some(job) = self.waiting.pop(true).and_then(|job| self.move_on(job)) {
                     if let Some(phase) = source.overdue() {
                         cells.count_timeout(phase);
                     }
@@ -228,6 +263,11 @@ impl Pool {
     }
 
     fn adopt(self: &Rc<Self>, connection: Connection) {
+        if self.teaches {
+            let is_http2 = self.context.config().speaks_http2(&connection);
+            let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
+            self.context.inner().learnt().learn(&self.origin, learnt);
+        }
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();
@@ -416,6 +456,7 @@ impl Future for Drive {
         loop {
             match ready!(conn.poll(cx, &pool.host)) {
                 Event::SlotFree(delivery) => {
+                    pool.note(&delivery);
                     let refilled = pool.refill(conn);
                     delivery.make();
                     if refilled.is_break() {
@@ -424,6 +465,7 @@ impl Future for Drive {
                 }
                 Event::Upgraded(delivery) => delivery.make(),
                 Event::Over(delivery) => {
+                    pool.note(&delivery);
                     pool.close(conn);
                     delivery.make();
                     break;

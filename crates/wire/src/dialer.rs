@@ -6,18 +6,20 @@ use std::time::Duration;
 use crate::address::{Address, ToAddress};
 use crate::connection::Connection;
 use crate::error::DialError;
+use crate::names::{self, Names};
 use crate::socket_options::SocketOptions;
-use crate::tcp;
 
 /// How to dial.
 #[derive(Debug, Clone)]
 pub struct DialOptions {
+    /// Where the addresses of names come from. Default: the system, with a cache that the process shares.
+    pub names: Names,
     /// From the first attempt to the connection, all addresses of a name together (3 s: a lost SYN is sent again after
     /// one second, and again after two more).
     pub connect_timeout: Duration,
     /// Head start of an attempt before the next address is tried beside it (250 ms, RFC 8305 section 5).
     pub attempt_delay: Duration,
-    /// For a name to resolve, before the first attempt (2 s).
+    /// For a name to resolve: from the question to the first address (2 s). An address needs none of it.
     pub resolve_timeout: Duration,
     /// For the handshake of a wire that has one, after the connection is there (5 s).
     pub handshake_timeout: Duration,
@@ -41,6 +43,7 @@ pub struct DialOptions {
 impl Default for DialOptions {
     fn default() -> Self {
         Self {
+            names: Names::default(),
             connect_timeout: Duration::from_secs(3),
             attempt_delay: Duration::from_millis(250),
             resolve_timeout: Duration::from_secs(2),
@@ -101,7 +104,7 @@ impl Dialer {
     /// # Errors
     /// [`DialError::Resolve`], also for a wire without hosts.
     pub async fn resolve(&self, address: impl ToAddress) -> Result<Vec<SocketAddr>, DialError> {
-        tcp::resolve(&address.to_address()?, self.options.resolve_timeout).await
+        names::resolve(&address.to_address()?, &self.options).await
     }
 
     /// Connects to an [`Address`] or its text: to the first of its hosts that answers. Then makes the handshake if the wire has one.

@@ -171,8 +171,9 @@ impl SocketOptions {
         self.set(&socket)?;
         if let Some(from) = from {
             if from.is_ipv4() != to.is_ipv4() {
+                // Of no kind that tells something of the peer.
                 let message = format!("the local address {from} is of another family");
-                return Err(io::Error::new(io::ErrorKind::NetworkUnreachable, message));
+                return Err(io::Error::other(message));
             }
             // The port is chosen when it connects, so that one port serves connections to several peers.
             named("local_address", tcp_options::choose_port_late(&socket))?;

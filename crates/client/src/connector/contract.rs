@@ -79,13 +79,23 @@ impl ConnectError {
         }
     }
 
+    /// Whether a name has no address, or none in time.
+    pub(crate) fn is_resolve(&self) -> bool {
+        match self {
+            Self::Dial(cause) => matches!(cause, DialError::Resolve { .. }),
+            Self::Proxy(cause) => cause.is_resolve(),
+        }
+    }
+
     /// The phase whose deadline passed, if that is why.
     pub(crate) fn overdue(&self) -> Option<Phase> {
         match self {
             Self::Dial(DialError::Timeout { .. }) => Some(Phase::Connect),
             Self::Dial(cause @ DialError::Handshake { .. }) => cause.is_timeout().then_some(Phase::Handshake),
+            Self::Dial(cause @ DialError::Resolve { .. }) => cause.is_timeout().then_some(Phase::Resolve),
             Self::Dial(_) => None,
             Self::Proxy(cause) if !cause.is_timeout() => None,
+            Self::Proxy(cause) if cause.is_resolve() => Some(Phase::Resolve),
             Self::Proxy(cause) if cause.is_handshake() => Some(Phase::Handshake),
             Self::Proxy(_) => Some(Phase::Connect),
         }

@@ -29,6 +29,8 @@ impl Error {
             | Self::Request(_)
             | Self::Convert(_)
             | Self::JsonBody(_)
+            | Self::Unwritable(_)
+            | Self::OnLoop
             | Self::Query(_)
             | Self::RequestBody { .. }
             | Self::RequestHead { .. }
@@ -52,6 +54,7 @@ impl Error {
             Self::Proxy { source, .. } => source.fault(),
             Self::Connect { source: DialError::Address(_), .. } => Fault::Caller,
             Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
+            Self::Connect { source, .. } if source.is_limit() => Fault::Limit,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
             Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
             Self::Response { source, .. } if source.fault() == Fault::Limit => Fault::Limit,
@@ -66,7 +69,16 @@ impl Error {
             | Self::GoAway { .. }
             | Self::Response { .. }
             | Self::Coded { .. }
+            | Self::Unreadable { .. }
             | Self::JsonResponse { .. } => Fault::Peer,
+            #[cfg(feature = "signatures")]
+            Self::Signature { sent, .. } => {
+                if *sent {
+                    Fault::Peer
+                } else {
+                    Fault::Caller
+                }
+            }
         }
     }
 
@@ -150,6 +162,7 @@ impl Error {
         match self.last() {
             Self::Redirect { status, .. }
             | Self::Status { status, .. }
+            | Self::Unreadable { status, .. }
             | Self::JsonResponse { status, .. } => Some(*status),
             _ => None,
         }
@@ -179,7 +192,10 @@ impl Error {
             | Self::Switched { .. }
             | Self::Status { .. }
             | Self::Coded { .. }
+            | Self::Unreadable { .. }
             | Self::JsonResponse { .. } => true,
+            #[cfg(feature = "signatures")]
+            Self::Signature { sent, .. } => *sent,
             _ => false,
         }
     }
@@ -196,6 +212,8 @@ impl Error {
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
             Self::Proxy { source, .. } if source.is_handshake() => Some(Phase::Handshake),
+            Self::Proxy { source, .. } if source.is_resolve() => Some(Phase::Resolve),
+            Self::Connect { source: DialError::Resolve { .. }, .. } => Some(Phase::Resolve),
             Self::Connect { .. } | Self::Proxy { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
             Self::Response { source, .. } if source.is_in_body() => Some(Phase::Body),

@@ -47,6 +47,7 @@ impl ProxyError {
             }
             ProxyReason::Dial(DialError::Handshake { .. }) => Fault::Peer,
             ProxyReason::Dial(DialError::Address(_)) => Fault::Caller,
+            ProxyReason::Dial(cause) if cause.is_limit() => Fault::Limit,
             ProxyReason::Dial(_) | ProxyReason::Broken(_) => Fault::Wire,
             ProxyReason::Malformed(cause) => cause.fault(),
             _ => Fault::Peer,
@@ -60,6 +61,11 @@ impl ProxyError {
             ProxyReason::Dial(cause) => cause.is_timeout(),
             _ => false,
         }
+    }
+
+    /// Whether its name has no address, or none in time.
+    pub(crate) fn is_resolve(&self) -> bool {
+        matches!(&self.reason, ProxyReason::Dial(DialError::Resolve { .. }))
     }
 
     /// Whether the proxy was reached, and its TLS handshake failed or took too long.
