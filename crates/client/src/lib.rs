@@ -99,7 +99,9 @@ pub use auth::SignatureFault;
 pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
-pub use chain::{Calling, Failure, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, Target};
+pub use chain::{
+    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook, Target,
+};
 pub use client::Client;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
