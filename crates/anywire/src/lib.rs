@@ -45,7 +45,7 @@
 //! | `client::cookies` | `cookies` | a jar of cookies for clients |
 //! | `http::signatures` | `signatures` | signatures of messages, made and checked; clients that sign |
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
-//! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
+//! | `server::tower` | `tower` | services and layers of the tower crates, both ways; a `Client` is a service |
 //! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
 //! | `openapi` | `openapi` | a description of the routes by OpenAPI, as a document and as a page |
 //! | `server::Protobuf`, `http::codec::ProtobufCodec` | `protobuf` | messages of Protocol Buffers in requests and responses |

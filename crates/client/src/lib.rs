@@ -86,6 +86,8 @@ mod queue;
 mod request;
 mod response;
 mod sending;
+#[cfg(feature = "tower")]
+mod tower;
 mod tunnel;
 #[cfg(feature = "udp")]
 pub mod udp;
@@ -100,7 +102,8 @@ pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use chain::{
-    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook, Target,
+    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook,
+    Target,
 };
 pub use client::Client;
 pub use counters::{ClientCounters, Counters};
