@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_loops::Loops;
+use anywire_wire::names::{Hosts, Names, Resolver};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
+use crate::balance::{Balance, Balances};
+use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
 use crate::{Client, Limits, Timeouts};
@@ -29,6 +32,18 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    names: Names,
+    balances: Balances,
+    interceptors: Links,
+    pub(crate) credentials: crate::auth::Credentials,
+    #[cfg(feature = "cookies")]
+    pub(crate) cookies: Option<crate::cookies::CookieJar>,
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    attempt_interceptors: Links,
+    #[cfg(feature = "signatures")]
+    pub(crate) signatures: crate::auth::Signatures,
+    redirects: Arc<Redirects>,
+    retries: Arc<Retries>,
     #[cfg(feature = "tls")]
     tls: Option<Result<ClientTls, Arc<TlsError>>>,
     #[cfg(feature = "tls")]
@@ -59,6 +74,12 @@ impl ClientBuilder {
     /// [`Timeouts::acquire`].
     pub fn acquire_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.acquire = limit;
+        self
+    }
+
+    /// [`Timeouts::resolve`].
+    pub fn resolve_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.resolve = limit;
         self
     }
 
@@ -105,6 +126,49 @@ impl ClientBuilder {
         self
     }
 
+    /// Where the addresses of names come from, with a cache of this client's own. Without this the client asks the system, by a
+    /// cache that the process shares. Forgets [`hosts`](Self::hosts) that were given before.
+    pub fn resolver(self, resolver: impl Resolver) -> Self {
+        self.names(Names::new(resolver))
+    }
+
+    /// The same with other limits, or a cache that clients share.
+    pub fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// Addresses for some names, and other places for some places. The `host` of a request and the name that the peer has to prove
+    /// stay the URL's.
+    ///
+    /// ```
+    /// use anywire_client::Client;
+    /// use anywire_wire::names::Hosts;
+    ///
+    /// let hosts = Hosts::default().add("shop.internal", ["10.0.0.1:0".parse().unwrap()]);
+    /// let client = Client::builder().hosts(hosts).build();
+    /// ```
+    pub fn hosts(mut self, hosts: Hosts) -> Self {
+        self.names = self.names.with_hosts(hosts);
+        self
+    }
+
+    /// The addresses of an origin, such as `http://shop.internal`, or that its host's are to share its calls: see [`Balance`]. Calls
+    /// that name their wire ([`via`](crate::Call::via)) go there. A fault in an argument is the error of each call to an origin that is
+    /// balanced, and of any call if the origin is none.
+    ///
+    /// ```
+    /// # use anywire_client::{Balance, Client};
+    /// let client = Client::builder()
+    ///     .balance("http://shop.internal", ["tcp:10.0.0.1:80", "unix:/run/shop.sock"])
+    ///     .balance("https://api.example.com", Balance::over_name().round_robin())
+    ///     .build();
+    /// ```
+    pub fn balance(mut self, origin: impl AsRef<str>, balance: impl Into<Balance>) -> Self {
+        self.balances.add(origin.as_ref(), balance.into());
+        self
+    }
+
     /// After this time without a byte from the peer, an HTTP/2 connection is asked by a ping whether the peer is there:
     /// [`ping_interval`](anywire_http::h2::Limits::ping_interval) of [`Limits::http2`]. Without this it never is.
     pub fn ping_interval(mut self, interval: Duration) -> Self {
@@ -123,6 +187,33 @@ impl ClientBuilder {
     /// nothing is sent to one that does not agree.
     pub fn http2_prior_knowledge(mut self) -> Self {
         self.versions = Versions::Http2;
+        self
+    }
+
+    /// Adds an [interceptor](Interceptor) around each call: around its redirects and retries. The first one that is added is the
+    /// outermost.
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(interceptor);
+        self
+    }
+
+    /// Adds an [interceptor](Interceptor) around each attempt of a call, inside of redirects and retries. The first one that is
+    /// added is the outermost.
+    pub fn intercept_attempts(mut self, interceptor: impl Interceptor) -> Self {
+        self.attempt_interceptors.push(interceptor);
+        self
+    }
+
+    /// How redirects are followed, or how many: [`Redirects`]. Default: 5, and none of a call that
+    /// [forwards](Client::forward).
+    pub fn redirects(mut self, redirects: impl Into<Redirects>) -> Self {
+        self.redirects = Arc::new(redirects.into());
+        self
+    }
+
+    /// How attempts are repeated, or how often: [`Retries`]. Default: 2.
+    pub fn retries(mut self, retries: impl Into<Retries>) -> Self {
+        self.retries = Arc::new(retries.into());
         self
     }
 
@@ -163,10 +254,24 @@ impl ClientBuilder {
         limits.dials_per_origin = limits.dials_per_origin.max(1);
         limits.origins = limits.origins.max(1);
         limits.http2.streams = limits.http2.streams.max(1);
+        let mut hop_links = Links::default();
+        #[cfg(feature = "cookies")]
+        self.cookies.into_iter().for_each(|jar| hop_links.push(jar.into_link()));
+        self.credentials.link(&mut hop_links);
         let config = Config {
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
+            names: self.names,
+            balances: self.balances,
+            interceptors: self.interceptors,
+            hop_links,
+            codecs: self.codecs,
+            attempt_interceptors: self.attempt_interceptors,
+            #[cfg(feature = "signatures")]
+            signatures: self.signatures,
+            redirects: self.redirects,
+            retries: self.retries,
             #[cfg(feature = "tls")]
             tls: self.tls,
             #[cfg(feature = "tls")]

@@ -100,7 +100,7 @@ impl Client {
     /// 7.6.3). The body streams with back-pressure. A `max-forwards` of `OPTIONS` and `TRACE` is counted down, and at 0 the call
     /// is answered here and sent nowhere (RFC 9110 section 7.6.2).
     ///
-    /// The call has no total deadline, because a body may be as long as it likes: silence ends the call. A response whose length
+    /// A redirect is the caller's, as any other response. The call has no total deadline, because a body may be as long as it likes: silence ends the call. A response whose length
     /// is not known, such as an event stream, may be silent for [`Timeouts::stream`](crate::Timeouts::stream).
     ///
     /// ```no_run
@@ -131,8 +131,10 @@ impl Client {
             // `OPTIONS *` asks about the server itself, for which the upstream may have its own path.
             Ok(base.join(head.path_and_query()).unwrap_or(base))
         };
-        let call =
-            Call::of(ClientRef::new(&self.handle), request, url).forwarded().total_timeout(Duration::MAX);
+        let call = Call::of(ClientRef::new(&self.handle), request, url)
+            .forwarded()
+            .redirects(0)
+            .total_timeout(Duration::MAX);
         match answer {
             Some((head, body)) => call.answered(head, body),
             None => call,
@@ -142,6 +144,12 @@ impl Client {
     /// What the client counted so far, per loop. Empty before the first call of a client with its own loops.
     pub fn counters(&self) -> ClientCounters {
         self.handle.counters()
+    }
+
+    /// Where its addresses come from: to find some without a call, and for [`counters`](anywire_wire::names::Names::counters) of
+    /// queries and the cache.
+    pub fn names(&self) -> &anywire_wire::names::Names {
+        &self.handle.config().names
     }
 
     /// Ends the client: new calls are [`Shutdown`](Error::Shutdown) from now on, calls that are under way have

@@ -400,9 +400,14 @@ impl Core {
 
 /// `lifetime` give or take 10 %, so that connections which were made together do not all end together.
 fn jittered(lifetime: Duration) -> Duration {
-    // Keys of a hasher are the standard library's randomness, and good enough for this.
-    let thousandth = (RandomState::new().hash_one(()) % 200) as u32;
+    let thousandth = (random() * 200.0) as u32;
     lifetime.saturating_mul(900 + thousandth) / 1000
+}
+
+/// A number from 0 to below 1.
+pub(crate) fn random() -> f64 {
+    // Keys of a hasher are the standard library's randomness, and good enough for this.
+    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

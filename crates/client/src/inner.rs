@@ -5,11 +5,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anywire_http::{gateway, h2};
 use anywire_loops::{LoopHandle, LoopState, Loops};
+use anywire_wire::names::Names;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Address, Connection, DialOptions, Dialer};
 
+use crate::balance::Balances;
+use crate::chain::{Links, Redirects, Retries};
 use crate::counters::{Cells, ClientCounters};
+use crate::learnt::LearntOrigins;
+use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
 /// The settings of a client.
@@ -18,6 +23,20 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
+    /// Several addresses for some origins.
+    pub(crate) balances: Balances,
+    /// Where addresses come from.
+    pub(crate) names: Names,
+    pub(crate) interceptors: Links,
+    /// None: the usual ones.
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    /// Cookies and credentials, in this order.
+    pub(crate) hop_links: Links,
+    pub(crate) attempt_interceptors: Links,
+    #[cfg(feature = "signatures")]
+    pub(crate) signatures: crate::auth::Signatures,
+    pub(crate) redirects: Arc<Redirects>,
+    pub(crate) retries: Arc<Retries>,
     /// None: as the platform has it.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Result<ClientTls, Arc<TlsError>>>,
@@ -56,6 +75,8 @@ impl Config {
     /// How connections for `host` are dialled at `address`.
     pub(crate) fn dialer(&self, host: &str, address: &Address) -> Result<Dialer, Error> {
         let options = DialOptions {
+            names: self.names.clone(),
+            resolve_timeout: self.timeouts.resolve,
             connect_timeout: self.timeouts.connect,
             handshake_timeout: self.timeouts.handshake,
             server_name: Some(self.server_name(host)),
@@ -82,6 +103,26 @@ impl Config {
     /// Whether the handshake of TLS has agreed on a version that the client speaks.
     pub(crate) fn agrees_with(&self, connection: &Connection) -> bool {
         self.versions != Versions::Http2 || agreed_on_http2(connection)
+    }
+
+    /// Whether a call goes through the chain from its start.
+    pub(crate) fn has_links(&self, request: &CallRequest) -> bool {
+        #[cfg(feature = "signatures")]
+        if self.signatures.is_set() || request.options.signer.is_some() {
+            return true;
+        }
+        let _ = request;
+        !self.interceptors.is_empty() || !self.hop_links.is_empty() || !self.attempt_interceptors.is_empty()
+    }
+
+    /// How a call follows redirects.
+    pub(crate) fn redirects_of(&self, request: &CallRequest) -> Arc<Redirects> {
+        Arc::clone(request.options.redirects.as_ref().unwrap_or(&self.redirects))
+    }
+
+    /// How a call is repeated.
+    pub(crate) fn retries_of<'a>(&'a self, request: &'a CallRequest) -> &'a Retries {
+        request.options.retries.as_ref().unwrap_or(&self.retries)
     }
 
     /// Whether a new connection speaks HTTP/2.
@@ -113,6 +154,8 @@ pub(crate) struct Inner {
     /// It keeps no idle connection from now on.
     retired: AtomicBool,
     closed: AtomicBool,
+    /// Which version each origin speaks.
+    learnt: LearntOrigins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
@@ -134,6 +177,7 @@ impl Inner {
             turn: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            learnt: LearntOrigins::default(),
             abandoned: AtomicU64::new(0),
         }
     }
@@ -144,6 +188,10 @@ impl Inner {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn learnt(&self) -> &LearntOrigins {
+        &self.learnt
     }
 
     pub(crate) fn set_retired(&self) {

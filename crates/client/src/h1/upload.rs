@@ -1,7 +1,6 @@
 //! The sending half of an exchange: a request's head and body into an output.
 
 use std::io;
-use std::mem;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::BodyError;
@@ -9,7 +8,7 @@ use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
 use anywire_wire::{Connection, Output};
 
-use crate::job::{CallRequest, Contained};
+use crate::request::{CallRequest, Contained};
 
 /// The part of a request that is still to be sent.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ impl Upload {
             }
             return Self::Done;
         }
-        Self::Body { framing, body: mem::take(&mut request.body) }
+        Self::Body { framing, body: request.body.take() }
     }
 
     pub(super) fn is_done(&self) -> bool {

@@ -267,7 +267,7 @@ impl Session {
                     Refused::ExtendedConnect => Error::NoUpgrade { origin },
                     source => Error::RequestHead { origin, source, sent: job.sent },
                 };
-                return self.events.push_back(Event::SlotFree(Delivery::Reply(job.reply, Err(error))));
+                return self.events.push_back(Event::SlotFree(job.into_failure(error)));
             }
         };
         let is_streaming = upload.is_streaming();

@@ -149,7 +149,7 @@ impl Stream {
         if demand == Demand::Gone {
             match mem::replace(&mut self.tunnel, Tunnel::Left) {
                 Tunnel::Open => {
-                    self.job.stream_until = Some(after(precise(), self.job.request.read_timeout));
+                    self.job.stream_until = Some(after(precise(), self.job.request.options.read_timeout));
                 }
                 Tunnel::Left => {}
                 Tunnel::No | Tunnel::Asked(_) => return Err(Left),

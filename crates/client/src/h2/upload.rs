@@ -8,7 +8,7 @@ use anywire_http::{Body, Headers, body};
 use anywire_mux::{Next, Outgoing};
 use bytes::Bytes;
 
-use crate::job::{CallRequest, Contained};
+use crate::request::{CallRequest, Contained};
 
 /// The part of a request that is still to be given to the engine.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Upload {
             // A reference: the caller's body stays whole, to be sent once more.
             Some(bytes) => Self::Body(Outgoing::whole(bytes.clone()), Some(Vec::new())),
             // Though it be of no bytes: trailers may follow.
-            None => Self::Body(Outgoing::streamed(mem::take(&mut request.body)), Some(Vec::new())),
+            None => Self::Body(Outgoing::streamed(request.body.take()), Some(Vec::new())),
         };
         (upload, length)
     }

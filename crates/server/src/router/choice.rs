@@ -15,7 +15,6 @@ use crate::takes;
 
 /// The handlers of a path, or the fallbacks of a prefix, of which at least one has conditions.
 pub(super) struct Choice {
-    /// Those that ask most come first.
     candidates: Vec<Candidate>,
     /// What answers if each refuses.
     pub(super) otherwise: Otherwise,
@@ -53,9 +52,7 @@ pub(super) enum Outcome {
 }
 
 impl Choice {
-    pub(super) fn new(mut candidates: Vec<Candidate>, otherwise: Otherwise) -> Self {
-        // Stable: of two that ask as much, the first one stays first.
-        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.conditions.rank()));
+    pub(super) fn new(candidates: Vec<Candidate>, otherwise: Otherwise) -> Self {
         let mut fields: Vec<&str> = Vec::new();
         for Candidate { conditions, .. } in &candidates {
             fields.extend(conditions.guards.iter().filter_map(|given| given.guard.field()));
@@ -148,7 +145,7 @@ fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
     };
     let fitting = open.iter().filter_map(|candidate| Some((precision(candidate)?, *candidate)));
     let mut fitting: Vec<_> = fitting.collect();
-    // Stable, and a type comes before a range that includes it.
+    // Those that ask most come first, and a type before a range that includes it. Stable: of two alike, the first one stays first.
     let order = |(precision, of): &(_, &Candidate)| std::cmp::Reverse((of.conditions.rank(), *precision));
     fitting.sort_by_key(order);
     let Some((_, first)) = fitting.first() else {

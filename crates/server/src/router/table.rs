@@ -360,7 +360,6 @@ impl Table {
         if !self.leaves[*found.value].ignores_matrix {
             return None;
         }
-        params.clear();
         if !found.params.is_empty() {
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
             let ranges = bare.in_original(path::in_original(&bare.path, ranges));
@@ -464,7 +463,6 @@ impl Table {
             set_in_original(params, head.path(), &normal, &found, names);
             return leaf.endpoint(head.method());
         }
-        params.clear();
         outer
     }
 

@@ -61,7 +61,11 @@ const FORM: &str = "application/x-www-form-urlencoded";
 fn a_form_is_in_the_query_or_in_the_body() {
     let served = served();
     assert_eq!(get(&served, "/form?item=a+b&count=1&count=2", ""), (200, "a b [1, 2]".into()));
-    for kind in [FORM, "Application/X-WWW-Form-Urlencoded; charset=UTF-8"] {
+    for kind in [
+        FORM,
+        "Application/X-WWW-Form-Urlencoded; charset=UTF-8",
+        "application/x-www-form-urlencoded; charset=\"utf-8\"",
+    ] {
         assert_eq!(post(&served, "/form", kind, b"count=3&item=%C3%A4"), (200, "ä [3]".into()));
     }
     assert_eq!(get(&served, "/maybe", ""), (200, "false".into()));

@@ -41,6 +41,7 @@ fn the_host_decides() {
         .get("/", says("tenant").when(host("*.example.com")))
         .get("/", says("admin").when(host("admin.test:8443")))
         .get("/", says("plain").when(host("plain.test:80")))
+        .get("/", says("secure").when(host("secure.test:443")))
         .get("/", says("six").when(host("[::1]")));
     for (host, expected) in [
         ("api.example.com", "api"),
@@ -50,15 +51,19 @@ fn the_host_decides() {
         ("admin.test:8443", "admin"),
         ("plain.test", "plain"),
         ("plain.test:80", "plain"),
+        ("plain.test:", "plain"),
+        ("secure.test:443", "secure"),
         ("[::1]:9", "six"),
     ] {
         assert_eq!(ask(&router, at(host, "/")), found(expected), "{host}");
     }
-    for host in ["example.com", "admin.test", "admin.test:84430", "plain.test:443", "xexample.com", "[::2]"] {
+    let others = ["example.com", "admin.test", "admin.test:84430", "plain.test:443", "xexample.com", "[::2]"];
+    for host in others.into_iter().chain([".example.com", "[::1].example.com", "secure.test"]) {
         assert_eq!(ask(&router, at(host, "/")), unknown(), "{host}");
     }
     let target = Request::get("http://api.example.com/").header("host", "other");
     assert_eq!(ask(&router, target), found("api"), "the authority of the target comes before the field");
+    assert_eq!(get(&router, "https://secure.test/"), found("secure"), "443 is the port of https");
 }
 
 #[test]
@@ -288,6 +293,11 @@ fn each_field_is_said_once() {
     let router = Router::new().get("/", negotiated.produces("application/json"));
     let response = block_on(router.call(Request::get("/")));
     assert_eq!(response.headers.get_all("vary").collect::<Vec<_>>(), [b"accept"]);
+    let router = Router::new()
+        .get("/", says("second").produces("text/css").when(header("x-version").equals("2")))
+        .get("/", says("third").produces("text/css").when(header("x-version").equals("3")));
+    let response = block_on(router.call(Request::get("/").header("x-version", "3")));
+    assert_eq!(response.headers.get("vary"), Some("accept, x-version"), "of several handlers, too");
 }
 
 #[test]

@@ -12,6 +12,7 @@ fn routes() -> Router {
         .get("/orders", async || "orders")
         .post("/orders", async || "ordered")
         .get("/both", async || "without")
+        .post("/both", async || "without")
         .get("/both/", async || "with")
         .get("/pages/", async || "pages")
         .get("/of/{name}", page)
@@ -60,6 +61,7 @@ fn a_router_leads_to_the_other_path() {
     assert_eq!(ask(&router, Method::HEAD, "/orders/"), to("/orders"));
     assert_eq!(ask(&router, Method::PUT, "/typed/"), to("/typed"));
     assert_eq!(ask(&router, Method::PUT, "/orders/"), (405, None));
+    assert_eq!(ask(&router, Method::POST, "/both/"), (405, None), "the path has routes of its own");
     for path in ["/orders", "/both", "/both/", "/pages/", "/", "/files/a/", "/in"] {
         assert_eq!(ask(&router, Method::GET, path).0, 200, "{path}");
     }
@@ -81,6 +83,14 @@ fn it_leads_to_no_other_host() {
         let location = location.unwrap_or_default();
         assert!(status == 404 || status == 308 && location.starts_with("/%"), "{path}: {status} {location}");
     }
+}
+
+#[test]
+fn the_type_of_the_content_decides_only_where_it_is_taken() {
+    let router = Router::new().put("/x", async || "x").consumes("application/json").redirect_slashes();
+    let put = |target: &str| Request::new(Method::PUT, target).header("content-type", "text/plain").body("1");
+    assert_eq!(block_on(router.call(put("/x"))).status, 415);
+    assert_eq!(block_on(router.call(put("/x/"))).status, 308);
 }
 
 #[test]
