@@ -95,7 +95,7 @@ pub struct Hop {
 #[non_exhaustive]
 pub enum RedirectFault {
     /// There were as many as [`Redirects::hops`] before. A limit.
-    #[error("it is the {}th one", _0 + 1)]
+    #[error("{0} have been followed before")]
     TooMany(usize),
     /// The same request was redirected before. Fault of the peer.
     #[error("it leads in a circle")]

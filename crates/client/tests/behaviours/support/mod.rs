@@ -196,9 +196,9 @@ pub fn listening() -> ListenOptions {
     }
 }
 
-/// A client that trusts the peers.
+/// A client that trusts the peers, and makes one attempt: most tests are about that one.
 pub fn builder() -> ClientBuilder {
-    let builder = Client::builder();
+    let builder = Client::builder().retries(0);
     #[cfg(feature = "tls")]
     let builder = builder.tls(trial::client());
     builder
