@@ -35,6 +35,8 @@
 //! | `client` | `client` (default) | calls, connection pools, deadlines |
 //! | [`http`] | | messages, headers, bodies, and the engines for HTTP/1.1 and HTTP/2 as bytes in, bytes out |
 //! | [`wire`] | | addresses, listeners, dialers, connections: how bytes travel |
+//! | [`wire::names`] | | where addresses of names come from: resolvers, their cache, static hosts |
+//! | `wire::names::DnsResolver` | `dns` | name servers that clients ask themselves |
 //! | `wire::tls` | `tls` | certificates, keys, whom a client trusts; the wires `tls:`, `tls+unix:` and so on; `https` URLs |
 //! | [`local`] | | whole messages over a connection, for programs that want no HTTP |
 //! | [`advice`] | | what would help against an error, apart from what was found |
