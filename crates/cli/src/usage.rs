@@ -160,6 +160,7 @@ const OF_CALLS: &[Tip] = &[
         &["--compressed"],
         "an answer is printed as it came; a coding is asked for by -H 'Accept-Encoding: gzip'",
     ),
+    (&["--trace-ascii", "--trace-time"], "-v shows both heads, and --trace where the time went"),
     (&["-#", "--progress-bar"], "leave it out; a bar is shown at a terminal while a file is written"),
     (&["-g", "--globoff"], "leave it out; nothing in a URL is expanded"),
     (&["--url"], "write the URL by itself"),
