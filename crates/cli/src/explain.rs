@@ -42,7 +42,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
                 .help("see that what --data names can be read to its end")
         }
         Error::Timeout { phase, limit, .. } => {
-            let is_before = matches!(phase, Phase::Connect | Phase::Handshake);
+            let is_before = matches!(phase, Phase::Resolve | Phase::Connect | Phase::Handshake);
             let option = if is_before { "--connect-timeout" } else { "--timeout" };
             calling(Code::Timeout, &format!("{phase} lasted over {limit:?}"))
                 .help(format_args!("see what the server does, or raise {option}"))

@@ -13,6 +13,9 @@
 //! | go by another wire than the URL's | [`Call::via`] |
 //! | refuse an error status | [`Response::error_for_status`] |
 //! | read the response | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
+//! | say where names are resolved, and give some addresses | [`ClientBuilder::resolver`], [`ClientBuilder::hosts`] |
+//! | connect before the first call | [`Client::connect_ahead`] |
+//! | spread calls over several addresses | [`ClientBuilder::balance`] |
 //! | bound connections, queues, bodies | [`Limits`] |
 //! | bound time | [`Timeouts`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
@@ -39,7 +42,10 @@
 //! it does no harm; or an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a streamed
 //! body are kept.
 
+mod ahead;
 mod attempt;
+mod balance;
+mod balancer;
 mod budget;
 mod builder;
 mod call;
@@ -56,6 +62,7 @@ mod h2;
 mod handle;
 mod inner;
 mod job;
+mod learnt;
 mod limits;
 mod local;
 mod max_forwards;
@@ -73,6 +80,7 @@ mod watchdog;
 pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;
 pub use anywire_mux::Upgraded;
+pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use chain::{Calling, Failure, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, Target};
