@@ -167,7 +167,7 @@ const OF_CALLS: &[Tip] = &[
     (&["--fail-early"], "each URL is called; the exit code is that of the first that failed"),
     (&["-Z", "--parallel"], "URLs are called in order; 'anywire load' calls one URL many times at once"),
     (
-        &["-x", "--proxy", "--resolve", "--connect-to", "-4", "--ipv4", "-6", "--ipv6", "--interface"],
+        &["-x", "--proxy", "-4", "--ipv4", "-6", "--ipv6", "--interface"],
         "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
     ),
     (
