@@ -42,11 +42,13 @@
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
+//! | `client::cookies` | `cookies` | a jar of cookies for clients |
+//! | `http::signatures` | `signatures` | signatures of messages, made and checked; clients that sign |
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
 //! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
 //! | `openapi` | `openapi` | a description of the routes by OpenAPI, as a document and as a page |
-//! | `server::Protobuf` | `protobuf` | messages of Protocol Buffers in requests and responses |
+//! | `server::Protobuf`, `http::codec::ProtobufCodec` | `protobuf` | messages of Protocol Buffers in requests and responses |
 //! | `server::Valid` of `garde::Validate` | `garde` | values that have passed the rules of the crate `garde` |
 //! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
 //! | `test` | `test` | a server within a test, on a clock that the test moves |

@@ -35,7 +35,13 @@ pub struct ClientBuilder {
     names: Names,
     balances: Balances,
     interceptors: Links,
+    pub(crate) credentials: crate::auth::Credentials,
+    #[cfg(feature = "cookies")]
+    pub(crate) cookies: Option<crate::cookies::CookieJar>,
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     attempt_interceptors: Links,
+    #[cfg(feature = "signatures")]
+    pub(crate) signatures: crate::auth::Signatures,
     redirects: Arc<Redirects>,
     retries: Arc<Retries>,
     #[cfg(feature = "tls")]
@@ -248,6 +254,10 @@ impl ClientBuilder {
         limits.dials_per_origin = limits.dials_per_origin.max(1);
         limits.origins = limits.origins.max(1);
         limits.http2.streams = limits.http2.streams.max(1);
+        let mut hop_links = Links::default();
+        #[cfg(feature = "cookies")]
+        self.cookies.into_iter().for_each(|jar| hop_links.push(jar.into_link()));
+        self.credentials.link(&mut hop_links);
         let config = Config {
             limits,
             timeouts: self.timeouts,
@@ -255,7 +265,11 @@ impl ClientBuilder {
             names: self.names,
             balances: self.balances,
             interceptors: self.interceptors,
+            hop_links,
+            codecs: self.codecs,
             attempt_interceptors: self.attempt_interceptors,
+            #[cfg(feature = "signatures")]
+            signatures: self.signatures,
             redirects: self.redirects,
             retries: self.retries,
             #[cfg(feature = "tls")]

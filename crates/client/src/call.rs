@@ -38,6 +38,9 @@ impl Call {
     pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
         let config = client.inner().config();
         let of_server = method == Method::OPTIONS && is_bare(url);
+        if let Some((without, credential)) = crate::auth::of_url(url) {
+            return Self::new(client, method, &without).authorization(credential);
+        }
         let request = parse_url(url).map(|url| CallRequest::new(method, url, config));
         Self { request: request.map(|request| Box::new(CallRequest { of_server, ..request })), client }
     }
@@ -192,9 +195,9 @@ impl Call {
     /// The call's future. Nothing happens before it is polled. Dropping it cancels the call: over HTTP/1 the connection that
     /// carried it is closed, over HTTP/2 its stream is reset and the other calls go on.
     pub fn send(self) -> Sending {
-        let request = self.request.and_then(|request| match request.method {
+        let request = self.request.and_then(|mut request| match request.method {
             Method::CONNECT => Err(Error::Tunnel),
-            _ => Ok(request),
+            _ => request.accept_by_codecs().map(|()| request),
         });
         Sending::new(self.client, request)
     }
@@ -215,7 +218,7 @@ impl Call {
         })
     }
 
-    fn edit(mut self, change: impl FnOnce(&mut CallRequest) -> Result<(), Error>) -> Self {
+    pub(crate) fn edit(mut self, change: impl FnOnce(&mut CallRequest) -> Result<(), Error>) -> Self {
         self.request = self.request.and_then(|mut request| change(&mut request).map(|()| request));
         self
     }

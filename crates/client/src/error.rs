@@ -22,6 +22,8 @@ use anywire_wire::tls::TlsError;
 use anywire_wire::{Address, AddressError, DialError};
 
 use crate::Phase;
+#[cfg(feature = "signatures")]
+use crate::SignatureFault;
 use crate::chain::RedirectFault;
 
 /// A failed call.
@@ -347,6 +349,40 @@ pub enum Error {
         /// The error of the last one.
         source: Box<Self>,
     },
+    /// The request cannot be signed, which is the fault of the caller, or the signature or digest of its response does not count,
+    /// which is the fault of the peer.
+    #[cfg(feature = "signatures")]
+    #[error("the signatures of the call to {origin} do not count")]
+    Signature {
+        /// The origin of the URL.
+        origin: String,
+        /// What is wrong.
+        source: SignatureFault,
+        /// Whether it is the response's, so that the request was sent.
+        sent: bool,
+    },
+    /// No codec of the call can write the value given to [`encode`](crate::Call::encode). Fault of the caller.
+    #[error("cannot write the value as a body")]
+    Unwritable(#[source] BoxError),
+    /// No codec of the call can read the response, or it is not what the caller wants. Fault of the peer, or of the type.
+    #[error(
+        "cannot read the response of {url}: its status is {status}, its type {content_type:?}, and it starts with {start:?}"
+    )]
+    Unreadable {
+        /// The URL that was called.
+        url: String,
+        /// The status of the response. One of an error often explains why the body is another one.
+        status: StatusCode,
+        /// Its `content-type`.
+        content_type: String,
+        /// The first bytes, as text.
+        start: String,
+        /// What the codec says.
+        source: BoxError,
+    },
+    /// A call of [`blocking`](crate::blocking) was made on the thread of a loop, where all other tasks would wait. Fault of the caller.
+    #[error("cannot block on a loop: all its other tasks would wait{help}", help = Advice("await the call there"))]
+    OnLoop,
     /// An error of an [interceptor](crate::Interceptor). Fault of the caller.
     #[error("an interceptor failed")]
     Custom(#[source] BoxError),

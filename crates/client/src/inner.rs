@@ -28,7 +28,13 @@ pub(crate) struct Config {
     /// Where addresses come from.
     pub(crate) names: Names,
     pub(crate) interceptors: Links,
+    /// None: the usual ones.
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    /// Cookies and credentials, in this order.
+    pub(crate) hop_links: Links,
     pub(crate) attempt_interceptors: Links,
+    #[cfg(feature = "signatures")]
+    pub(crate) signatures: crate::auth::Signatures,
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) retries: Arc<Retries>,
     /// None: as the platform has it.
@@ -99,8 +105,14 @@ impl Config {
         self.versions != Versions::Http2 || agreed_on_http2(connection)
     }
 
-    pub(crate) fn has_interceptors(&self) -> bool {
-        !self.interceptors.is_empty() || !self.attempt_interceptors.is_empty()
+    /// Whether a call goes through the chain from its start.
+    pub(crate) fn has_links(&self, request: &CallRequest) -> bool {
+        #[cfg(feature = "signatures")]
+        if self.signatures.is_set() || request.options.signer.is_some() {
+            return true;
+        }
+        let _ = request;
+        !self.interceptors.is_empty() || !self.hop_links.is_empty() || !self.attempt_interceptors.is_empty()
     }
 
     /// How a call follows redirects.

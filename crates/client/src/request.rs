@@ -72,6 +72,14 @@ pub(crate) struct CallOptions {
     pub(crate) redirects: Option<Arc<Redirects>>,
     /// None: as the client has it.
     pub(crate) retries: Option<Arc<Retries>>,
+    /// None: the usual ones.
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    /// The jar of the client is left alone.
+    #[cfg(feature = "cookies")]
+    pub(crate) without_cookies: bool,
+    /// None: as the client has it.
+    #[cfg(feature = "signatures")]
+    pub(crate) signer: Option<Arc<anywire_http::signatures::Signer>>,
 }
 
 impl CallRequest {
@@ -88,6 +96,11 @@ impl CallRequest {
             collect_bytes: limits.body_bytes,
             redirects: None,
             retries: None,
+            codecs: config.codecs.clone(),
+            #[cfg(feature = "cookies")]
+            without_cookies: false,
+            #[cfg(feature = "signatures")]
+            signer: None,
         };
         Self {
             method,

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
 
 use crate::chain::Hop;
+use crate::codec::{CodecError, Codecs, to_utf8};
 use crate::request::{CallOptions, CallRequest};
 use crate::{Error, Phase};
 
@@ -95,6 +96,22 @@ impl Response {
     /// Gives it the request, if an interceptor has left none.
     pub(crate) fn or_request(self, request: Option<Box<CallRequest>>) -> Self {
         Self { request: self.request.or(request), ..self }
+    }
+
+    /// Puts the request in the place of the one that links have added to, if the call may go on from it.
+    pub(crate) fn with_request_before_links(mut self, before: Box<CallRequest>) -> Self {
+        if let Some(sent) = &mut self.request {
+            let started = sent.started;
+            **sent = CallRequest { started, ..*before };
+        }
+        self
+    }
+
+    /// Reads the body to its end, and keeps it: for links that look at it.
+    pub(crate) async fn hold(&mut self) -> Result<Bytes, Error> {
+        let bytes = self.collect().await?;
+        self.body = Body::from(bytes.clone());
+        Ok(bytes)
     }
 
     pub(crate) fn with_history(self, history: Vec<Hop>) -> Self {
@@ -223,14 +240,17 @@ impl Response {
         self.collect().await
     }
 
-    /// The rest of the body as UTF-8, as [`bytes`](Self::bytes).
+    /// The rest of the body as text, as [`bytes`](Self::bytes). Its `charset` may be UTF-8, which it is without one, ISO-8859-1 or
+    /// Windows-1252.
     ///
     /// # Errors
-    /// [`Coded`](Error::Coded) if it is coded, such as by gzip, [`Body`](Error::Body) if it is not UTF-8, and the errors of
-    /// [`bytes`](Self::bytes).
+    /// [`Coded`](Error::Coded) if it is coded, such as by gzip, [`Body`](Error::Body) if it is not UTF-8,
+    /// [`Unreadable`](Error::Unreadable) if it has another charset, and the errors of [`bytes`](Self::bytes).
     pub async fn text(mut self) -> Result<String, Error> {
         let bytes = self.collect().await?;
         self.check_coding(&bytes)?;
+        let content_type = self.headers().get("content-type").unwrap_or_default();
+        let bytes = to_utf8(content_type, bytes.clone()).map_err(|error| self.unreadable(&bytes, error))?;
         String::from_utf8(bytes.into()).map_err(|invalid| Error::Body(BodyError::Text(invalid.utf8_error())))
     }
 
@@ -246,9 +266,8 @@ impl Response {
             if let Err(coded) = self.check_coding(&bytes) {
                 return coded;
             }
-            let start = bytes.get(..JSON_START_BYTES).unwrap_or(&bytes);
             let (url, status) = (self.url().to_owned(), self.status());
-            Error::JsonResponse { url, status, source, start: String::from_utf8_lossy(start).into_owned() }
+            Error::JsonResponse { url, status, source, start: Self::start_of(&bytes) }
         })
     }
 
@@ -261,14 +280,39 @@ impl Response {
         (self.head, self.body)
     }
 
-    async fn collect(&mut self) -> Result<Bytes, Error> {
+    /// The codecs of the call. None: the usual ones.
+    pub(crate) fn codecs(&self) -> Option<Arc<Codecs>> {
+        match &self.source {
+            Source::Stream(state) => state.codecs.clone(),
+            _ => self.request.as_ref().and_then(|request| request.options.codecs.clone()),
+        }
+    }
+
+    /// Why a codec cannot read this response.
+    pub(crate) fn unreadable(&self, bytes: &Bytes, error: CodecError) -> Error {
+        Error::Unreadable {
+            url: self.url().to_owned(),
+            status: self.status(),
+            content_type: self.headers().get("content-type").unwrap_or_default().to_owned(),
+            start: Self::start_of(bytes),
+            source: error.into_parts().1,
+        }
+    }
+
+    /// The first bytes of a body, for an error.
+    fn start_of(bytes: &Bytes) -> String {
+        let start = bytes.get(..JSON_START_BYTES).unwrap_or(bytes);
+        String::from_utf8_lossy(start).into_owned()
+    }
+
+    pub(crate) async fn collect(&mut self) -> Result<Bytes, Error> {
         self.begin_collecting()?;
         let bytes = self.body.bytes(self.collect_bytes).await;
         bytes.map_err(|error| self.explain(error))
     }
 
     /// Whether these bytes of the body are what the peer means, and not a coding of it.
-    fn check_coding(&self, bytes: &Bytes) -> Result<(), Error> {
+    pub(crate) fn check_coding(&self, bytes: &Bytes) -> Result<(), Error> {
         match self.headers().content_coding() {
             Some(coding) if !bytes.is_empty() => Err(Error::Coded { url: self.url().to_owned(), coding }),
             _ => Ok(()),
@@ -323,6 +367,7 @@ pub(crate) struct StreamState {
     total_timeout: Duration,
     stream_total_timeout: Duration,
     total: AtomicU8,
+    codecs: Option<Arc<Codecs>>,
 }
 
 impl StreamState {
@@ -332,7 +377,8 @@ impl StreamState {
             request.options;
         let silence_max = if may_pause { read_timeout.max(stream_timeout) } else { read_timeout };
         let total = AtomicU8::new(STREAMED);
-        Self { url: request.url.clone(), silence_max, total_timeout, stream_total_timeout, total }
+        let (url, codecs) = (request.url.clone(), request.options.codecs.clone());
+        Self { url, silence_max, total_timeout, stream_total_timeout, total, codecs }
     }
 
     pub(crate) fn silence_max(&self) -> Duration {

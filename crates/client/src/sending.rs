@@ -39,7 +39,7 @@ impl Sending {
                     let (head, body) = *known;
                     State::Known(Box::new(Ok(Response::whole(request, head, body, None))))
                 }
-                None if client.inner().config().has_interceptors() => {
+                None if client.inner().config().has_links(&request) => {
                     State::Chain(chain::call(client, request))
                 }
                 None => State::First(client.clone(), Attempt::new(client, request)),
@@ -67,7 +67,7 @@ impl Future for Sending {
                             self.state = State::Chain(calling);
                             continue;
                         }
-                        Err(reply) => Poll::Ready(reply.map_err(|unanswered| unanswered.error)),
+                        Err(reply) => Poll::Ready((*reply).map_err(|unanswered| unanswered.error)),
                     },
                 },
                 State::Chain(calling) => calling.as_mut().poll(cx),

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Calling, Hopping, follow};
-use crate::attempt::Attempt;
+use super::{Calling, Hopping, follow, repeat, send};
 use crate::handle::ClientRef;
 use crate::request::CallRequest;
 use crate::{Error, Response};
@@ -56,6 +55,7 @@ pub struct Next {
 #[derive(Debug, Clone, Copy)]
 enum Level {
     Call,
+    Hop,
     Attempt,
 }
 
@@ -63,6 +63,10 @@ impl Next {
     /// What is outermost.
     pub(super) fn of_call(client: ClientRef) -> Self {
         Self { client, level: Level::Call, passed: 0 }
+    }
+
+    pub(super) fn of_hop(client: ClientRef) -> Self {
+        Self { client, level: Level::Hop, passed: 0 }
     }
 
     pub(super) fn of_attempt(client: ClientRef) -> Self {
@@ -77,6 +81,7 @@ impl Next {
         let config = self.client.inner().config();
         let links = match self.level {
             Level::Call => &config.interceptors,
+            Level::Hop => &config.hop_links,
             Level::Attempt => &config.attempt_interceptors,
         };
         if let Some(link) = links.get(self.passed).cloned() {
@@ -85,8 +90,9 @@ impl Next {
         let request = Box::new(request);
         match self.level {
             Level::Call => Box::pin(follow(self.client, Hopping::Request(request))),
+            Level::Hop => Box::pin(async move { repeat(&self.client, Hopping::Request(request)).await }),
             Level::Attempt => {
-                let attempt = Attempt::new(self.client, request);
+                let attempt = send(self.client, request);
                 Box::pin(async move { attempt.await.map_err(|unanswered| unanswered.error) })
             }
         }

@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | interceptors of calls ([`intercept`](crate::ClientBuilder::intercept)), in the order of adding | once a call |
 //! | [`Redirects`] | follows from one URL to the next, each a *hop* |
+//! | cookies ([`cookies`](crate::ClientBuilder::cookies)), then credentials ([`basic`](crate::ClientBuilder::basic), [`bearer`](crate::ClientBuilder::bearer)) | for each hop |
 //! | [`Retries`] | repeats an attempt within one hop |
 //! | interceptors of attempts ([`intercept_attempts`](crate::ClientBuilder::intercept_attempts)) | for each attempt |
+//! | signatures ([`sign`](crate::ClientBuilder::sign)) | for each attempt |
 //! | the pool | queue, connection, request, response |
 //!
 //! A call of a client without interceptors goes straight to the pool. Redirects and retries are looked at when there is a
@@ -14,12 +16,14 @@
 mod interceptor;
 mod redirect;
 mod retry;
+#[cfg(feature = "signatures")]
+mod sign;
 
 use std::pin::Pin;
 
 pub use interceptor::{Interceptor, Next};
-pub use redirect::{Hop, RedirectFault, Redirects, Target};
-pub use retry::{Failure, Retries};
+pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
+pub use retry::{Failure, Retries, RetryHook};
 
 pub(crate) use interceptor::Links;
 pub(crate) use retry::Budget;
@@ -39,7 +43,7 @@ pub(crate) fn call(client: ClientRef, request: Box<CallRequest>) -> Calling {
 
 /// Goes on from the outcome of a first attempt, which had no interceptor around it; gives it back if it is final.
 #[cold]
-pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Reply> {
+pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Box<Reply>> {
     let config = client.inner().config();
     let goes_on = match &reply {
         Ok(response) => response.request().is_some_and(|request| {
@@ -53,7 +57,7 @@ pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Repl
     };
     match goes_on {
         true => Ok(Box::pin(follow(client.clone(), Hopping::Answered(Box::new(reply))))),
-        false => Err(reply),
+        false => Err(Box::new(reply)),
     }
 }
 
@@ -68,7 +72,7 @@ enum Hopping {
 async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> {
     let mut history = Vec::new();
     loop {
-        let mut response = repeat(&client, hop).await?;
+        let mut response = carry_hop(&client, hop).await?;
         let Some(request) = response.take_request() else { return Ok(response.with_history(history)) };
         let redirects = client.inner().config().redirects_of(&request);
         if !redirect::applies(&redirects, &response) {
@@ -86,6 +90,17 @@ async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> 
             }
         }
     }
+}
+
+/// Sends the request of a hop through the links that add to each of them. What they add is not for the next hop.
+async fn carry_hop(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
+    let request = match hop {
+        Hopping::Request(request) if !client.inner().config().hop_links.is_empty() => request,
+        hop => return repeat(client, hop).await,
+    };
+    let kept = Box::new(request.again());
+    let response = Next::of_hop(client.clone()).call(*request).await?;
+    Ok(response.with_request_before_links(kept))
 }
 
 /// Makes attempts until one is final.
@@ -128,10 +143,19 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
     }
 }
 
+/// Gives a request to the pool, signed if it is to be.
+async fn send(client: ClientRef, request: Box<CallRequest>) -> Reply {
+    #[cfg(feature = "signatures")]
+    if let Some(signing) = sign::Signing::of(&client, &request) {
+        return signing.send(client, request).await;
+    }
+    Attempt::new(client, request).await
+}
+
 /// Sends a request once, through the interceptors of attempts.
 async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
     if client.inner().config().attempt_interceptors.is_empty() {
-        return Attempt::new(client.clone(), request).await;
+        return send(client.clone(), request).await;
     }
     let kept = request.try_clone().map(Box::new);
     let replied = Next::of_attempt(client.clone()).call(*request).await;

@@ -28,6 +28,8 @@ impl Error {
             | Self::Request(_)
             | Self::Convert(_)
             | Self::JsonBody(_)
+            | Self::Unwritable(_)
+            | Self::OnLoop
             | Self::Query(_)
             | Self::RequestBody { .. }
             | Self::RequestHead { .. }
@@ -65,7 +67,16 @@ impl Error {
             | Self::GoAway { .. }
             | Self::Response { .. }
             | Self::Coded { .. }
+            | Self::Unreadable { .. }
             | Self::JsonResponse { .. } => Fault::Peer,
+            #[cfg(feature = "signatures")]
+            Self::Signature { sent, .. } => {
+                if *sent {
+                    Fault::Peer
+                } else {
+                    Fault::Caller
+                }
+            }
         }
     }
 
@@ -140,6 +151,7 @@ impl Error {
         match self.last() {
             Self::Redirect { status, .. }
             | Self::Status { status, .. }
+            | Self::Unreadable { status, .. }
             | Self::JsonResponse { status, .. } => Some(*status),
             _ => None,
         }
@@ -168,7 +180,10 @@ impl Error {
             | Self::Switched { .. }
             | Self::Status { .. }
             | Self::Coded { .. }
+            | Self::Unreadable { .. }
             | Self::JsonResponse { .. } => true,
+            #[cfg(feature = "signatures")]
+            Self::Signature { sent, .. } => *sent,
             _ => false,
         }
     }

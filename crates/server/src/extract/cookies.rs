@@ -42,19 +42,7 @@ impl Cookies {
 
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut rest = &*self.text;
-        std::iter::from_fn(move || {
-            while !rest.is_empty() {
-                let (pair, behind) = split(rest, b';').unwrap_or((rest, ""));
-                rest = behind;
-                let Some((name, value)) = split(pair, b'=') else { continue };
-                let name = name.trim_ascii();
-                if !name.is_empty() {
-                    return Some((name, value.trim_ascii()));
-                }
-            }
-            None
-        })
+        anywire_http::cookie::pairs(&self.text)
     }
 
     /// Reads the values of all fields `cookie` of a request. HTTP/2 allows several.
@@ -76,12 +64,6 @@ impl Cookies {
         }
         Ok(Self { text })
     }
-}
-
-/// What stands before and behind a byte. Cookies are short: a search by `str::split` costs more than a look at each byte.
-fn split(text: &str, byte: u8) -> Option<(&str, &str)> {
-    let at = text.bytes().position(|found| found == byte)?;
-    Some((&text[..at], &text[at + 1..]))
 }
 
 /// Those of the field that are UTF-8.
