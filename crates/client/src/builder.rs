@@ -34,6 +34,7 @@ pub struct ClientBuilder {
     pub(crate) credentials: crate::auth::Credentials,
     #[cfg(feature = "cookies")]
     pub(crate) cookies: Option<crate::cookies::CookieJar>,
+    expect_continue: Option<u64>,
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     attempt_interceptors: Links,
     #[cfg(feature = "signatures")]
@@ -120,6 +121,14 @@ impl ClientBuilder {
     /// [`ping_interval`](anywire_http::h2::Limits::ping_interval) of [`Limits::http2`]. Without this it never is.
     pub fn ping_interval(mut self, interval: Duration) -> Self {
         self.limits.http2.ping_interval = Some(interval);
+        self
+    }
+
+    /// Bodies of so many bytes, and those of unknown length, wait until the peer asks for them by a 100 (RFC 9110 section 10.1.1), for
+    /// [`Timeouts::expect`] at most. A final status before that spares the body: over HTTP/1 the connection is closed then, over HTTP/2
+    /// the stream is reset. After a 417 the call is sent once more, without this. Default: no body waits, as that costs a round trip.
+    pub fn expect_continue(mut self, min_bytes: u64) -> Self {
+        self.expect_continue = Some(min_bytes);
         self
     }
 
@@ -211,6 +220,7 @@ impl ClientBuilder {
             versions: self.versions,
             interceptors: self.interceptors,
             hop_links,
+            expect_continue: self.expect_continue,
             codecs: self.codecs,
             attempt_interceptors: self.attempt_interceptors,
             #[cfg(feature = "signatures")]
