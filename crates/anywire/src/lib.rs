@@ -145,6 +145,8 @@ mod guide {
     mod embedding {}
     #[doc = include_str!("../../../docs/guide/calls.md")]
     mod calls {}
+    #[doc = include_str!("../../../docs/guide/balancing.md")]
+    mod balancing {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
     mod reverse_proxy {}
     #[doc = include_str!("../../../docs/guide/events.md")]

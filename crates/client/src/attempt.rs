@@ -2,6 +2,7 @@
 
 use std::future::{Future, ready};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::handle::ClientRef;
 use crate::inner::Inner;
 use crate::job::Job;
+use crate::learnt::gather;
 use crate::local::Local;
 use crate::request::CallRequest;
 use crate::{Error, Response};
@@ -104,6 +106,7 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
         Some(local) => inner.owner_of(local.index(), loops.list.len()),
         None => inner.next_loop(loops),
     };
+    let index = gather(inner, local.as_deref(), loops, &request, index);
     if let Some(local) = local
         && local.index() == index
     {
@@ -123,7 +126,7 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     Ok(Placed { response, hand_over: Some(hand_over) })
 }
 
-fn submit(local: &Local, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>) {
+fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
     let started = *request.started.get_or_insert(now);

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_loops::Loops;
+use anywire_wire::names::{Hosts, Names, Resolver};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
+use crate::balance::{Balance, Balances};
 use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
@@ -30,6 +32,8 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    names: Names,
+    balances: Balances,
     interceptors: Links,
     pub(crate) credentials: crate::auth::Credentials,
     #[cfg(feature = "cookies")]
@@ -74,6 +78,12 @@ impl ClientBuilder {
         self
     }
 
+    /// [`Timeouts::resolve`].
+    pub fn resolve_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.resolve = limit;
+        self
+    }
+
     /// [`Timeouts::connect`].
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.connect = limit;
@@ -114,6 +124,49 @@ impl ClientBuilder {
     /// [`Timeouts::idle`].
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.idle = limit;
+        self
+    }
+
+    /// Where the addresses of names come from, with a cache of this client's own. Without this the client asks the system, by a
+    /// cache that the process shares. Forgets [`hosts`](Self::hosts) that were given before.
+    pub fn resolver(self, resolver: impl Resolver) -> Self {
+        self.names(Names::new(resolver))
+    }
+
+    /// The same with other limits, or a cache that clients share.
+    pub fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// Addresses for some names, and other places for some places. The `host` of a request and the name that the peer has to prove
+    /// stay the URL's.
+    ///
+    /// ```
+    /// use anywire_client::Client;
+    /// use anywire_wire::names::Hosts;
+    ///
+    /// let hosts = Hosts::default().add("shop.internal", ["10.0.0.1:0".parse().unwrap()]);
+    /// let client = Client::builder().hosts(hosts).build();
+    /// ```
+    pub fn hosts(mut self, hosts: Hosts) -> Self {
+        self.names = self.names.with_hosts(hosts);
+        self
+    }
+
+    /// The addresses of an origin, such as `http://shop.internal`, or that its host's are to share its calls: see [`Balance`]. Calls
+    /// that name their wire ([`via`](crate::Call::via)) go there. A fault in an argument is the error of each call to an origin that is
+    /// balanced, and of any call if the origin is none.
+    ///
+    /// ```
+    /// # use anywire_client::{Balance, Client};
+    /// let client = Client::builder()
+    ///     .balance("http://shop.internal", ["tcp:10.0.0.1:80", "unix:/run/shop.sock"])
+    ///     .balance("https://api.example.com", Balance::over_name().round_robin())
+    ///     .build();
+    /// ```
+    pub fn balance(mut self, origin: impl AsRef<str>, balance: impl Into<Balance>) -> Self {
+        self.balances.add(origin.as_ref(), balance.into());
         self
     }
 
@@ -218,6 +271,8 @@ impl ClientBuilder {
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
+            names: self.names,
+            balances: self.balances,
             interceptors: self.interceptors,
             hop_links,
             expect_continue: self.expect_continue,

@@ -146,6 +146,12 @@ impl Client {
         self.handle.counters()
     }
 
+    /// Where its addresses come from: to find some without a call, and for [`counters`](anywire_wire::names::Names::counters) of
+    /// queries and the cache.
+    pub fn names(&self) -> &anywire_wire::names::Names {
+        &self.handle.config().names
+    }
+
     /// Ends the client: new calls are [`Shutdown`](Error::Shutdown) from now on, calls that are under way have
     /// `deadline` to finish and are then cut. Returns how many were cut.
     pub async fn shutdown(&self, deadline: Duration) -> Shutdown {

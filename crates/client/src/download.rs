@@ -204,14 +204,15 @@ impl Download {
         )
     }
 
-    /// The call ends with an error.
-    pub(crate) fn fail(&mut self, job: &mut Job, error: Error) -> Delivery {
+    /// The call ends with an error. If nothing of a response has come, `has_begun` is not set, and its caller may send the
+    /// request again.
+    pub(crate) fn fail(&mut self, job: &mut Job, error: Error, has_begun: bool) -> Delivery {
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
             (None, Self::Streams { sender, .. }) => {
                 Delivery::BodyBreaks(sender, StreamState::body_error(error))
             }
             (reply, _) => {
-                let request = Some(Box::new(job.request.again()));
+                let request = (!has_begun).then(|| Box::new(job.request.again()));
                 Delivery::Reply(reply, Err(Box::new(Unanswered { error, request })))
             }
         }

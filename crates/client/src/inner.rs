@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anywire_http::{gateway, h2};
 use anywire_loops::{LoopHandle, LoopState, Loops};
+use anywire_wire::names::Names;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Address, Connection, DialOptions, Dialer};
 
+use crate::balance::Balances;
 use crate::chain::{Links, Redirects, Retries};
 use crate::counters::{Cells, ClientCounters};
+use crate::learnt::LearntOrigins;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
@@ -20,6 +23,10 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
+    /// Several addresses for some origins.
+    pub(crate) balances: Balances,
+    /// Where addresses come from.
+    pub(crate) names: Names,
     pub(crate) interceptors: Links,
     /// From which size on a body waits for a 100. None: none does.
     pub(crate) expect_continue: Option<u64>,
@@ -70,6 +77,8 @@ impl Config {
     /// How connections for `host` are dialled at `address`.
     pub(crate) fn dialer(&self, host: &str, address: &Address) -> Result<Dialer, Error> {
         let options = DialOptions {
+            names: self.names.clone(),
+            resolve_timeout: self.timeouts.resolve,
             connect_timeout: self.timeouts.connect,
             handshake_timeout: self.timeouts.handshake,
             server_name: Some(self.server_name(host)),
@@ -147,6 +156,8 @@ pub(crate) struct Inner {
     /// It keeps no idle connection from now on.
     retired: AtomicBool,
     closed: AtomicBool,
+    /// Which version each origin speaks.
+    learnt: LearntOrigins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
@@ -168,6 +179,7 @@ impl Inner {
             turn: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            learnt: LearntOrigins::default(),
             abandoned: AtomicU64::new(0),
         }
     }
@@ -178,6 +190,10 @@ impl Inner {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn learnt(&self) -> &LearntOrigins {
+        &self.learnt
     }
 
     pub(crate) fn set_retired(&self) {

@@ -101,7 +101,9 @@ impl Limits {
 pub struct Timeouts {
     /// Asked for a connection .. granted one, or allowed to dial. Default 5 s: a burst has that long to drain.
     pub acquire: Duration,
-    /// All addresses of the origin together. Default 3 s.
+    /// The name of the origin to its first address. Default 2 s: a name server that is asked a second time has answered by then.
+    pub resolve: Duration,
+    /// All addresses of the origin together, from the first attempt on. Default 3 s.
     pub connect: Duration,
     /// The handshake of TLS, after the connection is there. Default 5 s: a few round trips of a bad line, and some work of
     /// a busy peer.
@@ -139,6 +141,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             acquire: Duration::from_secs(5),
+            resolve: Duration::from_secs(2),
             connect: Duration::from_secs(3),
             handshake: Duration::from_secs(5),
             expect: Duration::from_secs(1),

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anywire_http::Url;
 use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
+use anywire_wire::Address;
 use tokio::sync::Notify;
 
+use crate::balancer::{Balancer, Target};
 use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
 use crate::job::Job;
@@ -26,6 +29,8 @@ pub(crate) struct Local {
     pools: RefCell<HashMap<Box<str>, Vec<Rc<Pool>>>>,
     /// The pool of the latest call: most programs call one origin many times in a row.
     recent: RefCell<Option<Rc<Pool>>>,
+    /// Of origins with several addresses.
+    balancers: RefCell<HashMap<Box<str>, Rc<Balancer>>>,
     retired: Cell<bool>,
     /// Its task has ended: a late call gets pools of its own.
     over: Cell<bool>,
@@ -76,6 +81,7 @@ impl Local {
             context: Rc::new(LoopContext::new(inner, index)),
             pools: RefCell::default(),
             recent: RefCell::default(),
+            balancers: RefCell::default(),
             retired: Cell::new(inner.is_retired()),
             over: Cell::new(false),
             empty: Notify::new(),
@@ -106,7 +112,7 @@ impl Local {
     }
 
     /// Takes a call: it is on a connection, in a queue, or failed when this returns.
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn submit(self: &Rc<Self>, job: Job) {
         self.context.cells.requests.add(1);
         if !self.inner().runs(self.index()) {
             // From the destructor of a task: a connection that is idle still would never get to it.
@@ -129,18 +135,72 @@ impl Local {
         }
     }
 
-    fn pool_for(&self, request: &CallRequest) -> Result<Rc<Pool>, Error> {
-        let origin = request.url.origin();
-        let known = self
-            .pools
-            .borrow()
-            .get(origin)
-            .and_then(|pools| pools.iter().find(|pool| pool.serves(request)).cloned());
-        let pool = match known {
+    /// Whether it has a pool for this call.
+    pub(crate) fn has_pool(&self, request: &CallRequest) -> bool {
+        let is_recent = || self.recent.borrow().as_ref().is_some_and(|pool| pool.serves(request));
+        is_recent() || self.find_pool(&request.url, request.options.via.as_ref()).is_some()
+    }
+
+    fn pool_for(self: &Rc<Self>, request: &CallRequest) -> Result<Rc<Pool>, Error> {
+        if request.options.via.is_none()
+            && let Some(balancer) = self.balancer_of(&request.url)?
+        {
+            // It is not the recent one: the next call may go to another address.
+            return match balancer.choose(precise()) {
+                Some(target) => self.pool_of(&target, &request.url),
+                None => self.pool_at(&request.url, None),
+            };
+        }
+        let pool = self.pool_at(&request.url, request.options.via.as_ref())?;
+        self.recent.replace(Some(Rc::clone(&pool)));
+        Ok(pool)
+    }
+
+    /// All pools of an origin: one for each of its addresses that are known.
+    pub(crate) fn pools_of(self: &Rc<Self>, url: &Url) -> Result<Vec<Rc<Pool>>, Error> {
+        let targets = match self.balancer_of(url)? {
+            Some(balancer) => balancer.targets(),
+            None => Vec::new(),
+        };
+        if targets.is_empty() {
+            return Ok(vec![self.pool_at(url, None)?]);
+        }
+        targets.iter().map(|target| self.pool_of(target, url)).collect()
+    }
+
+    fn balancer_of(self: &Rc<Self>, url: &Url) -> Result<Option<Rc<Balancer>>, Error> {
+        let Some(balance) = self.inner().config().balances.of(url.origin())? else { return Ok(None) };
+        if let Some(balancer) = self.balancers.borrow().get(url.origin()) {
+            return Ok(Some(Rc::clone(balancer)));
+        }
+        let balancer = Balancer::new(balance, url, Rc::downgrade(self), precise())?;
+        self.balancers.borrow_mut().insert(url.origin().into(), Rc::clone(&balancer));
+        Ok(Some(balancer))
+    }
+
+    /// The pool of one of several addresses.
+    pub(crate) fn pool_of(&self, target: &Target, url: &Url) -> Result<Rc<Pool>, Error> {
+        if let Some(pool) = target.pool() {
+            return Ok(pool);
+        }
+        let pool = self.pool_at(url, Some(target.address()))?;
+        pool.join(target.member());
+        target.set_pool(&pool);
+        Ok(pool)
+    }
+
+    pub(crate) fn find_pool(&self, url: &Url, via: Option<&Address>) -> Option<Rc<Pool>> {
+        let pools = self.pools.borrow();
+        pools.get(url.origin())?.iter().find(|pool| pool.is_at(url.origin(), via)).cloned()
+    }
+
+    fn pool_at(&self, url: &Url, via: Option<&Address>) -> Result<Rc<Pool>, Error> {
+        let origin = url.origin();
+        let pool = match self.find_pool(url, via) {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(&request.url, request.options.via.clone(), &self.context)?);
+                let pool = Rc::new(Pool::new(url, via.cloned(), &self.context)?);
                 if self.retired.get() {
                     pool.retire();
                 }
@@ -149,7 +209,6 @@ impl Local {
                 pool
             }
         };
-        self.recent.replace(Some(Rc::clone(&pool)));
         Ok(pool)
     }
 
@@ -169,7 +228,7 @@ impl Local {
         Ok(())
     }
 
-    fn remove(&self, pool: &Rc<Pool>) {
+    pub(crate) fn remove(&self, pool: &Rc<Pool>) {
         pool.retire();
         self.recent.borrow_mut().take_if(|recent| Rc::ptr_eq(recent, pool));
         self.pools.borrow_mut().retain(|_, pools| {

@@ -5,7 +5,10 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
-use std::cell::{Cell, RefCell};
+mod ahead;
+mod balanced;
+
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::io;
 use std::ops::ControlFlow;
@@ -20,11 +23,13 @@ use anywire_loops::clock::{self, precise};
 use anywire_wire::{Address, Connection, DialError, Dialer};
 use slab::Slab;
 
+use crate::balancer::Member;
 use crate::chain::Budget;
 use crate::connection::Conn;
 use crate::context::LoopContext;
 use crate::inner::Versions;
 use crate::job::{Event, Job};
+use crate::learnt::{Learnt, learns};
 use crate::queue::Queue;
 use crate::request::CallRequest;
 use crate::{Error, Phase};
@@ -44,6 +49,10 @@ pub(crate) struct Pool {
     dialing: Cell<usize>,
     /// Calls that a new connection is likely to take. None: that depends on its protocol, which is not known yet.
     calls_per_connection: Cell<Option<usize>>,
+    /// What the handshake agrees on is told to the client's other loops.
+    teaches: bool,
+    /// Set if its address is one of several.
+    member: OnceCell<Rc<Member>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
     budget: Budget,
@@ -69,8 +78,14 @@ impl Pool {
         };
         let config = context.config();
         let dialer = config.dialer(url.host(), &address)?;
+        let teaches = learns(url, via.as_ref(), config);
         let calls_per_connection = match config.versions {
             // Clear text agrees on nothing.
+            Versions::Negotiated if teaches => match context.inner().learnt().version_of(origin) {
+                Some(Learnt::Http1) => Some(1),
+                Some(Learnt::Http2) => Some(config.limits.http2.streams),
+                None => None,
+            },
             Versions::Negotiated if address.has_tls() => None,
             Versions::Negotiated | Versions::Http1 => Some(1),
             Versions::Http2 => Some(config.limits.http2.streams),
@@ -86,6 +101,8 @@ impl Pool {
             waiting: Queue::new(context),
             dialing: Cell::new(0),
             calls_per_connection: Cell::new(calls_per_connection),
+            teaches,
+            member: OnceCell::new(),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
             budget: Budget::default(),
@@ -93,7 +110,19 @@ impl Pool {
     }
 
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        *self.origin == *request.url.origin() && self.via == request.options.via
+        self.is_at(request.url.origin(), request.options.via.as_ref())
+    }
+
+    pub(crate) fn is_at(&self, origin: &str, via: Option<&Address>) -> bool {
+        *self.origin == *origin && self.via.as_ref() == via
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.get()
     }
 
     pub(crate) fn last_used(&self) -> Instant {
@@ -221,12 +250,20 @@ impl Pool {
             }
             Err(source) => {
                 cells.dial_failures.add(1);
-                if let DialError::Handshake { .. } = source {
-                    cells.handshake_failures.add(1);
+                match source {
+                    DialError::Handshake { .. } => cells.handshake_failures.add(1),
+                    DialError::Resolve { .. } => cells.resolve_failures.add(1),
+                    _ => {}
                 }
-                if let Some(job) = self.waiting.pop(true) {
+                if self.teaches {
+                    self.context.inner().learnt().forget(&self.origin);
+                }
+                if let Some(job) = self.waiting.pop(true).and_then(|job| self.move_on(job)) {
                     match &source {
                         DialError::Timeout { .. } => cells.count_timeout(Phase::Connect),
+                        DialError::Resolve { .. } if source.is_timeout() => {
+                            cells.count_timeout(Phase::Resolve)
+                        }
                         DialError::Handshake { .. } if source.is_timeout() => {
                             cells.count_timeout(Phase::Handshake);
                         }
@@ -246,6 +283,11 @@ impl Pool {
     }
 
     fn adopt(self: &Rc<Self>, connection: Connection) {
+        if self.teaches {
+            let is_http2 = self.context.config().speaks_http2(&connection);
+            let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
+            self.context.inner().learnt().learn(&self.origin, learnt);
+        }
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();
@@ -434,6 +476,7 @@ impl Future for Drive {
         loop {
             match ready!(conn.poll(cx, &pool.host)) {
                 Event::SlotFree(delivery) => {
+                    pool.note(&delivery);
                     let refilled = pool.refill(conn);
                     delivery.make();
                     if refilled.is_break() {
@@ -442,6 +485,7 @@ impl Future for Drive {
                 }
                 Event::Upgraded(delivery) => delivery.make(),
                 Event::Over(delivery) => {
+                    pool.note(&delivery);
                     pool.close(conn);
                     delivery.make();
                     break;

@@ -23,6 +23,7 @@
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
 //! | [`waker`] | how a future that keeps its waker is found out |
+//! | [`names`] | which addresses a host name has, and why it has none |
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
 //! | [`datagrams`] | how datagrams are spread over sockets, and how many of them a socket has dropped |
@@ -40,6 +41,7 @@ pub mod descriptors;
 pub mod lent;
 pub mod martian;
 pub mod memory;
+pub mod names;
 pub mod prefetch;
 pub mod ring;
 pub mod select;

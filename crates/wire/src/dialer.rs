@@ -7,16 +7,19 @@ use std::time::Duration;
 use crate::address::{Address, ToAddress};
 use crate::connection::Connection;
 use crate::error::DialError;
+use crate::names::Names;
 
 /// How to dial.
 #[derive(Debug, Clone)]
 pub struct DialOptions {
+    /// Where the addresses of names come from. Default: the system, with a cache that the process shares.
+    pub names: Names,
     /// From the first attempt to the connection, all addresses of a name together (3 s: a lost SYN is sent again after
     /// one second, and again after two more).
     pub connect_timeout: Duration,
     /// Head start of an attempt before the next address is tried beside it (250 ms, RFC 8305 section 5).
     pub attempt_delay: Duration,
-    /// For a name to resolve, before the first attempt (2 s).
+    /// For a name to resolve: from the question to the first address (2 s). An address needs none of it.
     pub resolve_timeout: Duration,
     /// For the handshake of a wire that has one, after the connection is there (5 s).
     pub handshake_timeout: Duration,
@@ -35,6 +38,7 @@ pub struct DialOptions {
 impl Default for DialOptions {
     fn default() -> Self {
         Self {
+            names: Names::default(),
             connect_timeout: Duration::from_secs(3),
             attempt_delay: Duration::from_millis(250),
             resolve_timeout: Duration::from_secs(2),

@@ -52,6 +52,7 @@ impl Error {
             }
             Self::Connect { source: DialError::Address(_), .. } => Fault::Caller,
             Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
+            Self::Connect { source, .. } if source.is_limit() => Fault::Limit,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
             Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
             Self::Response { source, .. } if source.fault() == Fault::Limit => Fault::Limit,
@@ -198,6 +199,7 @@ impl Error {
             | Self::Io { phase, .. } => Some(*phase),
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
+            Self::Connect { source: DialError::Resolve { .. }, .. } => Some(Phase::Resolve),
             Self::Connect { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
             Self::Response { source, .. } if source.is_in_body() => Some(Phase::Body),

@@ -191,7 +191,8 @@ impl Exchange {
     }
 
     fn fail(&mut self, error: Error) -> Outcome {
-        Outcome::Over(self.download.fail(&mut self.job, error))
+        let has_begun = self.stage == Stage::Received;
+        Outcome::Over(self.download.fail(&mut self.job, error, has_begun))
     }
 
     fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {

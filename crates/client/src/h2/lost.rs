@@ -187,7 +187,8 @@ impl Session {
         self.events.push_back(Event::SlotFree(if stream.give_all(limits) {
             stream.download.finish(stream.job, limits)
         } else {
-            stream.download.fail(&mut stream.job, error)
+            let has_begun = stream.has_response();
+            stream.download.fail(&mut stream.job, error, has_begun)
         }));
     }
 }

@@ -144,6 +144,7 @@ fn endless() -> Timeouts {
     let max = Duration::MAX;
     Timeouts {
         acquire: max,
+        resolve: max,
         connect: max,
         handshake: max,
         write: max,

@@ -109,7 +109,7 @@ impl Operation {
     }
 
     fn join_parameters(&mut self, others: Vec<Parameter>) {
-        let is_same = |one: &Parameter, other: &Parameter| one.place == other.place && one.name == other.name;
+        let is_same = |one: &Parameter, other: &Parameter| one.is_called(other.place, &other.name);
         for parameter in &mut self.parameters {
             let is_shared = others.iter().any(|other| is_same(parameter, other) && other.is_required);
             parameter.is_required &= is_shared || parameter.place == "path";

@@ -188,6 +188,13 @@ impl Parameter {
         Self { place, name, description, schema, is_required, takes_rest: false }
     }
 
+    /// Whether it is the one of this name. Header fields have no case.
+    pub(super) fn is_called(&self, place: &str, name: &str) -> bool {
+        let is_name =
+            if place == "header" { self.name.eq_ignore_ascii_case(name) } else { self.name == name };
+        is_name && self.place == place
+    }
+
     pub(super) fn to_value(&self) -> Value {
         let Self { place, name, description, schema, is_required, takes_rest } = self;
         let mut parameter = json!({ "in": place, "name": name, "schema": schema });

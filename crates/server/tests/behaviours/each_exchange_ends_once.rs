@@ -134,6 +134,7 @@ fn router() -> Router {
         .get("/whole", async || "Hello, World!")
         .post("/echo", async |body: Body| body)
         .post("/length", async |bytes: Bytes| bytes.len().to_string())
+        .query("/asked", async |bytes: Bytes| bytes.len().to_string())
         .get("/held/{end}", async |Path(end): Path<String>, State(cues): State<Cues>| {
             let (mut sender, body) = Body::channel(1024);
             drop(anywire_loops::spawn(async move {
@@ -171,7 +172,9 @@ const PLAIN: &[Plain] = &[
     ("POST", "/length", "12345", 200, Some("/length"), 5, 1),
     ("POST", "/echo", "12345", 200, Some("/echo"), 5, 5),
     ("GET", "/nowhere", "", 404, None, 0, 15),
-    ("OPTIONS", "/whole", "", 204, None, 0, 0),
+    ("OPTIONS", "/whole", "", 204, Some("/whole"), 0, 0),
+    ("PUT", "/held/well", "", 405, Some("/held/{end}"), 0, 60),
+    ("QUERY", "/asked", "", 415, Some("/asked"), 0, 53),
     ("GET", "/panics", "", 500, Some("/panics"), 0, 40),
 ];
 

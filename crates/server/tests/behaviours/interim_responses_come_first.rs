@@ -234,6 +234,18 @@ fn a_handle_that_is_kept_too_long_fails() {
     }
 }
 
+/// A handler that asks for its handle late has one all the same.
+#[test]
+fn a_handle_may_be_taken_behind_a_wait() {
+    async fn waits(request: Request, next: Next) -> Response {
+        tokio::task::yield_now().await;
+        next.run(request).await
+    }
+    let served = Scene::tcp().serve(Router::new().get("/", hinted).layer(waits));
+    assert_hinted(&served, "/");
+    assert_eq!(served.running.counters().interim_responses, 3 * 2);
+}
+
 /// A task of the handler's sends while the handler waits for something else.
 #[test]
 fn another_task_may_send() {

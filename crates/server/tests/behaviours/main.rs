@@ -57,6 +57,7 @@ mod forged_datagrams_are_not_answered;
 mod forms_and_bodies_say_what_is_wrong;
 mod functions_run_on_pools;
 mod guards_choose_among_handlers;
+mod handlers_and_pools_share_a_state;
 mod handlers_make_tunnels;
 mod handlers_take_what_travels_with_a_request;
 mod head_and_body_leave_in_one_write;

@@ -1,12 +1,15 @@
 //! The document of OpenAPI says what the types of handlers say.
 
+use std::convert::Infallible;
+
 use anywire_http::{Bytes, Created, NoContent, Redirect, SetCookie, StatusCode};
 use anywire_server::codec::{Codec, CodecError, Decoded, Format, Negotiated, Source, Target};
+use anywire_server::guards::{header, query};
 use anywire_server::layers::Codecs;
 use anywire_server::openapi::{Document, Info};
 use anywire_server::{
-    Cookies, Error, Form, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid, Validate,
-    Violations,
+    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid,
+    Validate, Violations,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -270,4 +273,32 @@ fn results_are_responses() {
     assert_eq!(of("/gone"), ["204"]);
     assert_eq!(of("/elsewhere"), ["3XX"]);
     assert_eq!(of("/status"), ["202"]);
+}
+
+/// A field of which the name is not in lower case.
+struct Shop;
+
+impl FromHeader for Shop {
+    type Error = Infallible;
+
+    fn name() -> &'static str {
+        "X-Shop"
+    }
+
+    fn from_header(_: &str) -> Result<Self, Infallible> {
+        Ok(Self)
+    }
+}
+
+#[test]
+fn a_header_field_is_one_parameter_whatever_its_case() {
+    let two = async |_: Header<Shop>, _: Option<Header<Shop>>| "two";
+    let router = Router::new()
+        .get("/one", two.documented().when(header("x-SHOP")))
+        .get("/two", two.documented().when(query("a")))
+        .get("/two", (async || "none").documented().when(header("x-shop").equals("1")));
+    let one = operation(&router, "/one", "get");
+    assert_eq!(parameters(&one), [("header", "X-Shop", true)]);
+    let joined = operation(&router, "/two", "get");
+    assert_eq!(parameters(&joined), [("header", "X-Shop", true), ("query", "a", false)]);
 }

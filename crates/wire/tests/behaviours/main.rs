@@ -46,6 +46,8 @@ mod idle_connections_wait_without_a_buffer;
 mod local_ports_that_run_out_are_said;
 mod low_ports_are_the_systems;
 mod messages_arrive_whole;
+mod names_are_asked_for_once;
+mod names_of_this_machine_need_no_resolver;
 mod not_permitted_is_said;
 mod one_end_costs_the_others_of_its_wire_nothing;
 mod one_of_two_servers_gets_the_address;

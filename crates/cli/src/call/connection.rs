@@ -1,0 +1,66 @@
+//! The options that say by which way a call goes, and how long it may take.
+
+use std::time::Duration;
+
+use anywire::client::{Redirects, Retries};
+use anywire::http::StatusCode;
+use anywire::load::text;
+use anywire::wire::Address;
+use clap::Args;
+
+use crate::values;
+use crate::versions::Versions;
+
+/// The way of a call.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(super) struct ConnectionOptions {
+    /// Follow redirects; to another host go no credentials
+    #[arg(short = 'L', long)]
+    pub(super) location: bool,
+    /// How many redirects are followed
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::up_to(1, 1000), requires = "location", hide_short_help = true)]
+    max_redirs: usize,
+    /// Call again up to N times after what may pass, where that does no harm: no POST is sent twice
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    retry: u32,
+    /// The wire to go by instead of the URL's host and port, WIRE:WHERE
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
+    pub(super) via: Option<Address>,
+    /// How long each call may take, such as 5 (seconds) or 300ms
+    #[arg(short = 'm', long, visible_alias = "max-time", value_name = "TIME", value_parser = text::positive_duration)]
+    pub(super) timeout: Option<Duration>,
+    /// How long connecting may take, and as long again the handshake of TLS
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration, hide_short_help = true)]
+    pub(super) connect_timeout: Duration,
+    #[command(flatten)]
+    pub(super) versions: Versions,
+}
+
+impl ConnectionOptions {
+    /// Which redirects are followed.
+    pub(super) fn redirects(&self) -> Redirects {
+        Redirects { hops: if self.location { self.max_redirs } else { 0 }, ..Redirects::default() }
+    }
+
+    /// Which attempts are repeated: at what curl calls transient.
+    pub(super) fn retries(&self) -> Retries {
+        Retries {
+            max: self.retry,
+            first_pause: Duration::from_millis(500),
+            pause_max: Duration::from_secs(60),
+            retry_after_max: Duration::from_secs(10 * 60),
+            statuses: TRANSIENT.into_iter().filter_map(|status| StatusCode::from_u16(status).ok()).collect(),
+            // A person has said how often.
+            budget_percent: u32::MAX,
+            ..Retries::default()
+        }
+    }
+
+    /// Whether a request may be sent more than once.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.location || self.retry > 0
+    }
+}
+
+const TRANSIENT: [u16; 6] = [408, 429, 500, 502, 503, 504];

@@ -1,0 +1,174 @@
+//! One call of a plan: its request, and its response on the way to its place.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::time::Duration;
+
+use anywire::client::{Client, Response};
+use anywire::http::{Headers, Method};
+use anywire::loops::Loops;
+
+use super::arguments::Call;
+use super::deadline::{SoFar, Stage};
+use super::place::Place;
+use super::resume::{Resume, Verdict};
+use super::shown;
+use super::watch::Watch;
+use super::writer::Writer;
+use crate::explain;
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::values;
+
+/// What all calls of a command line share, checked before the first of them.
+pub(super) struct Plan {
+    call: Call,
+    method: Method,
+    verbose: bool,
+    headers: Headers,
+    targets: Vec<(String, Place)>,
+    client: Client,
+    /// They carry the calls for as long as there are any.
+    _loops: Loops,
+}
+
+impl Plan {
+    /// Checks all that can be known before a call.
+    pub(super) fn of(mut call: Call, method: Method, verbose: bool) -> Result<Self, Failure> {
+        let url = |text: &String| call.data.url(values::url(text, call.connection.via.as_ref())?);
+        let urls = call.urls.iter().map(url).collect::<Result<Vec<_>, _>>()?;
+        let places = Place::all(&call.response, &urls)?;
+        places.iter().try_for_each(|place| place.check(&call.data))?;
+        let headers = call.request.headers(call.data.fields())?;
+        if urls.len() > 1 || call.connection.may_repeat() {
+            call.data.keep(call.connection.may_repeat())?;
+        }
+        let loops = Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))?;
+        let client = call.client(&loops, verbose)?;
+        let targets = urls.into_iter().zip(places).collect();
+        Ok(Self { call, method, verbose, headers, targets, client, _loops: loops })
+    }
+
+    /// How many calls there are.
+    pub(super) fn count(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// How long each may take.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.call.connection.timeout
+    }
+
+    pub(super) fn url(&self, at: usize) -> &str {
+        &self.targets[at].0
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Calls, and writes the response.
+    pub(super) async fn exchange(&self, at: usize, so_far: &SoFar) -> Result<(), Failure> {
+        let (url, place) = &self.targets[at];
+        let body = self.call.data.body(so_far)?;
+        let file = place.file();
+        if let Some(file) = file {
+            so_far.facts().written_to(file.display().to_string());
+        }
+        let resume = file.filter(|_| self.call.response.continue_at.is_some()).and_then(Resume::of);
+        let mut headers = Cow::Borrowed(&self.headers);
+        for (name, value) in resume.iter().flat_map(Resume::fields) {
+            headers.to_mut().insert(name, value).map_err(|invalid| Failure::of(Code::Usage, &invalid))?;
+        }
+        so_far.reaches(Stage::Call);
+        let connection = &self.call.connection;
+        let mut call = self.client.request(self.method.clone(), url);
+        for (name, value) in headers.iter() {
+            call = call.header(name, value);
+        }
+        call = call.body(body);
+        if let Some(via) = &connection.via {
+            call = call.via(via);
+        }
+        let watch = Watch::new(self.verbose, connection.versions.name());
+        call = call.redirects(connection.redirects()).retries(connection.retries()).extension(watch.clone());
+        let response = call.send().await.map_err(|error| explain::call(url, &error))?;
+        so_far.reaches(Stage::Answer);
+        so_far.facts().answered(&response);
+        let options = &self.call.response;
+        let status = response.status();
+        let is_failure = (options.fail || options.fail_with_body) && status.as_u16() >= 400;
+        let wants_body = !is_failure || options.fail_with_body;
+        let from = match resume {
+            Some(resume) if wants_body => {
+                match resume.judge(status, response.headers(), response.length())? {
+                    Verdict::Complete => return Ok(()),
+                    Verdict::Append => Some(resume.from()),
+                    Verdict::Anew => {
+                        self.say(format_args!("it has changed there: {} is written anew", place.name()));
+                        None
+                    }
+                }
+            }
+            _ => None,
+        };
+        if wants_body || options.include {
+            so_far.reaches(Stage::Output);
+            let writer = Writer::open(place, from, &response, options)?;
+            self.write(url, writer, &watch.heads(), response, wants_body, so_far).await?;
+        }
+        if is_failure {
+            let found = format!("calling {url}: the status of the answer is {status}");
+            let failure = Failure::new(Code::Status, found);
+            return Err(match wants_body {
+                true => failure.help("its body says more"),
+                false => failure.help("leave out --fail to see what the server says"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes the response while it comes, its body only if that is wanted.
+    async fn write(
+        &self,
+        url: &str,
+        mut writer: Writer,
+        redirects: &[u8],
+        mut response: Response,
+        wants_body: bool,
+        so_far: &SoFar,
+    ) -> Result<(), Failure> {
+        if self.call.response.include {
+            writer.head(redirects)?;
+            writer.head(&shown::head(&response))?;
+        }
+        so_far.reaches(Stage::Answer);
+        while wants_body
+            && let Some(chunk) = response.chunk().await.map_err(|error| explain::call(url, &error))?
+        {
+            so_far.facts().received(chunk.len());
+            so_far.reaches(Stage::Output);
+            writer.body(&chunk)?;
+            so_far.reaches(Stage::Answer);
+        }
+        writer.end()
+    }
+
+    /// Prints what `--write-out` asks for.
+    pub(super) fn write_out(
+        &self,
+        at: usize,
+        so_far: &SoFar,
+        failure: Option<&Failure>,
+    ) -> Result<(), Failure> {
+        let Some(format) = &self.call.response.write_out else { return Ok(()) };
+        format.print(so_far, (at, self.url(at), self.method.as_str()), failure)
+    }
+
+    /// Says something beside the result.
+    fn say(&self, text: impl Display) {
+        if !self.call.response.silent {
+            output::say(text);
+        }
+    }
+}
