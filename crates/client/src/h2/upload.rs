@@ -39,6 +39,19 @@ impl Upload {
         (upload, length)
     }
 
+    /// Whether the body waits until the peer asks for it by a 100: see [`CallRequest::expects_continue`]. The body is here now.
+    pub(super) fn expects_continue(&self, request: &CallRequest) -> bool {
+        match self {
+            // It has the body as before.
+            Self::Body(body, _) if !body.is_streamed() => request.expects_continue(),
+            Self::Body(body, _) => {
+                let length = body.source().and_then(|body| body.get().length());
+                request.expects_continue_of(length)
+            }
+            _ => false,
+        }
+    }
+
     /// What the caller sends in another protocol, and where it comes from. A peer that refuses gets none of it.
     pub(super) fn tunnel(ahead_bytes: usize) -> (Self, body::Sender) {
         let (sender, body) = Body::channel(ahead_bytes);
