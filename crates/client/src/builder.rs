@@ -40,6 +40,7 @@ pub struct ClientBuilder {
     pub(crate) credentials: crate::auth::Credentials,
     #[cfg(feature = "cookies")]
     pub(crate) cookies: Option<crate::cookies::CookieJar>,
+    expect_continue: Option<u64>,
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     attempt_interceptors: Links,
     #[cfg(feature = "signatures")]
@@ -178,6 +179,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Bodies of so many bytes, and those of unknown length, wait until the peer asks for them by a 100 (RFC 9110 section 10.1.1), for
+    /// [`Timeouts::expect`] at most. A final status before that spares the body: over HTTP/1 the connection is closed then, over HTTP/2
+    /// the stream is reset. After a 417 the call is sent once more, without this. Default: no body waits, as that costs a round trip.
+    pub fn expect_continue(mut self, min_bytes: u64) -> Self {
+        self.expect_continue = Some(min_bytes);
+        self
+    }
+
     /// HTTP/1 only, whatever the peer offers.
     pub fn http1_only(mut self) -> Self {
         self.versions = Versions::Http1;
@@ -269,6 +278,7 @@ impl ClientBuilder {
             balances: self.balances,
             interceptors: self.interceptors,
             hop_links,
+            expect_continue: self.expect_continue,
             codecs: self.codecs,
             attempt_interceptors: self.attempt_interceptors,
             #[cfg(feature = "signatures")]

@@ -185,6 +185,14 @@ impl Call {
         })
     }
 
+    /// [`ClientBuilder::expect_continue`](crate::ClientBuilder::expect_continue) of this call. With `u64::MAX` its body does not wait.
+    pub fn expect_continue(self, min_bytes: u64) -> Self {
+        self.edit(|request| {
+            request.options.expect_continue = Some(min_bytes);
+            Ok(())
+        })
+    }
+
     /// A value for the interceptors of this call: [`CallRequest::extensions`].
     pub fn extension<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.edit(|request| {

@@ -30,6 +30,8 @@ pub(crate) struct Config {
     /// Where addresses come from.
     pub(crate) names: Names,
     pub(crate) interceptors: Links,
+    /// From which size on a body waits for a 100. None: none does.
+    pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     /// Cookies and credentials, in this order.

@@ -89,6 +89,8 @@ mod queue;
 mod request;
 mod response;
 mod sending;
+#[cfg(feature = "tower")]
+mod tower;
 mod tunnel;
 #[cfg(feature = "udp")]
 pub mod udp;
@@ -102,7 +104,10 @@ pub use auth::SignatureFault;
 pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
-pub use chain::{Calling, Failure, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, Target};
+pub use chain::{
+    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook,
+    Target,
+};
 pub use client::Client;
 pub use connector::Connector;
 pub use counters::{ClientCounters, Counters};

@@ -76,6 +76,8 @@ pub(crate) struct CallOptions {
     pub(crate) redirects: Option<Arc<Redirects>>,
     /// None: as the client has it.
     pub(crate) retries: Option<Arc<Retries>>,
+    /// From which size on a body waits for a 100. None: none does.
+    pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     /// The jar of the client is left alone.
@@ -101,6 +103,7 @@ impl CallRequest {
             collect_bytes: limits.body_bytes,
             redirects: None,
             retries: None,
+            expect_continue: config.expect_continue,
             codecs: config.codecs.clone(),
             #[cfg(feature = "cookies")]
             without_cookies: false,
@@ -268,6 +271,19 @@ impl CallRequest {
             }
             false => Ok(()),
         }
+    }
+
+    /// Whether its body waits until the peer asks for it by a 100 (RFC 9110 section 10.1.1).
+    #[inline]
+    pub(crate) fn expects_continue(&self) -> bool {
+        let body = self.body.get();
+        self.options.expect_continue.is_some() && !body.is_empty() && self.expects_continue_of(body.length())
+    }
+
+    /// The same for a body of this length, which is not empty.
+    pub(crate) fn expects_continue_of(&self, length: Option<u64>) -> bool {
+        let is_long = |min_bytes| length.map_or(min_bytes < u64::MAX, |length| length >= min_bytes);
+        self.options.expect_continue.is_some_and(is_long) && !self.upgrade && !self.headers.contains("expect")
     }
 
     pub(crate) fn origin(&self) -> String {

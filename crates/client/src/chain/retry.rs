@@ -55,8 +55,11 @@ pub struct Retries {
     /// besides. More than that is [`Error::Retried`]: an origin in trouble gets no load on top.
     pub budget_percent: u32,
     /// Decides what is repeated instead of the table, within what is harmless, if it is set.
-    pub when: Option<Arc<dyn Fn(&Failure<'_>) -> bool + Send + Sync>>,
+    pub when: Option<RetryHook>,
 }
+
+/// Decides about another attempt: [`Retries::when`].
+pub type RetryHook = Arc<dyn Fn(&Failure<'_>) -> bool + Send + Sync>;
 
 impl Default for Retries {
     fn default() -> Self {

@@ -47,6 +47,8 @@ mod idle_connections_wait_without_a_buffer;
 mod local_ports_that_run_out_are_said;
 mod low_ports_are_the_systems;
 mod messages_arrive_whole;
+#[cfg(feature = "dns")]
+mod name_servers_are_not_trusted;
 mod names_are_asked_for_once;
 mod names_of_this_machine_need_no_resolver;
 mod not_permitted_is_said;

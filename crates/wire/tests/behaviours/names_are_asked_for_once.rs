@@ -76,7 +76,7 @@ fn a_resolver_that_is_silent_costs_only_those_who_ask_it() {
     book.open(false);
     let names = Names::new(book.clone());
     let after = Duration::from_millis(50);
-    let options = DialOptions { resolve_timeout: after, names: names.clone(), ..DialOptions::default() };
+    let options = DialOptions { resolve_timeout: after, names, ..DialOptions::default() };
     let dialer = Dialer::new(options);
     let again = dialer.clone();
     let error = crate::support::on_a_loop(move || async move {
