@@ -54,9 +54,9 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The loops that carry the calls, such as the loops of a server in the same process. The client does not end
-    /// them. Once they have ended, calls are [`Error::Loop`](crate::Error::Loop). Without this the client starts its
-    /// own at its first call, one per core.
+    /// The loops that carry the calls, such as the loops of a server in the same process, or a set for a test. The client does
+    /// not end them. Once they have ended, calls are [`Error::Loop`](crate::Error::Loop). Without this all clients of the
+    /// process share one set, one loop per core: it starts at the first call, and ends with the last of these clients.
     pub fn on(mut self, loops: &Loops) -> Self {
         self.loops = Some(loops.clone());
         self
@@ -295,7 +295,7 @@ impl ClientBuilder {
 }
 
 impl Client {
-    /// A client with default limits and deadlines. It starts one loop per core at its first call.
+    /// A client with default limits and deadlines, on the loops that clients [share](ClientBuilder::on).
     pub fn new() -> Self {
         Self::builder().build()
     }
