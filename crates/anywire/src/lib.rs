@@ -47,7 +47,7 @@
 //! | `client::cookies` | `cookies` | a jar of cookies for clients |
 //! | `http::signatures` | `signatures` | signatures of messages, made and checked; clients that sign |
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
-//! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
+//! | `server::tower` | `tower` | services and layers of the tower crates, both ways; a `Client` is a service |
 //! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
 //! | `openapi` | `openapi` | a description of the routes by OpenAPI, as a document and as a page |
 //! | `server::Protobuf`, `http::codec::ProtobufCodec` | `protobuf` | messages of Protocol Buffers in requests and responses |
@@ -147,6 +147,8 @@ mod guide {
     mod embedding {}
     #[doc = include_str!("../../../docs/guide/calls.md")]
     mod calls {}
+    #[doc = include_str!("../../../docs/guide/proxies.md")]
+    mod proxies {}
     #[doc = include_str!("../../../docs/guide/balancing.md")]
     mod balancing {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]

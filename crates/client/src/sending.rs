@@ -67,7 +67,7 @@ impl Future for Sending {
                             self.state = State::Chain(calling);
                             continue;
                         }
-                        Err(reply) => Poll::Ready(reply.map_err(|unanswered| unanswered.error)),
+                        Err(reply) => Poll::Ready((*reply).map_err(|unanswered| unanswered.error)),
                     },
                 },
                 State::Chain(calling) => calling.as_mut().poll(cx),

@@ -22,8 +22,8 @@ mod sign;
 use std::pin::Pin;
 
 pub use interceptor::{Interceptor, Next};
-pub use redirect::{Hop, RedirectFault, Redirects, Target};
-pub use retry::{Failure, Retries};
+pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
+pub use retry::{Failure, Retries, RetryHook};
 
 pub(crate) use interceptor::Links;
 pub(crate) use retry::Budget;
@@ -43,7 +43,7 @@ pub(crate) fn call(client: ClientRef, request: Box<CallRequest>) -> Calling {
 
 /// Goes on from the outcome of a first attempt, which had no interceptor around it; gives it back if it is final.
 #[cold]
-pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Reply> {
+pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Box<Reply>> {
     let config = client.inner().config();
     let goes_on = match &reply {
         Ok(response) => response.request().is_some_and(|request| {
@@ -57,7 +57,7 @@ pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Repl
     };
     match goes_on {
         true => Ok(Box::pin(follow(client.clone(), Hopping::Answered(Box::new(reply))))),
-        false => Err(reply),
+        false => Err(Box::new(reply)),
     }
 }
 

@@ -36,8 +36,11 @@ pub struct Redirects {
     /// Names of further fields that stay with their origin, such as `x-api-key`. Default: none.
     pub sensitive: Vec<String>,
     /// Asked before each hop, if it is set: `false` leaves the response to the caller.
-    pub follow: Option<Arc<dyn Fn(&Target<'_>) -> bool + Send + Sync>>,
+    pub follow: Option<FollowHook>,
 }
+
+/// Decides about a redirect: [`Redirects::follow`].
+pub type FollowHook = Arc<dyn Fn(&Target<'_>) -> bool + Send + Sync>;
 
 impl Default for Redirects {
     fn default() -> Self {

@@ -60,7 +60,7 @@ impl Codec for FormCodec {
     }
 
     fn encode(&self, value: Source<'_>) -> Result<Bytes, CodecError> {
-        Ok(serde_urlencoded::to_string(&value)?.into())
+        Ok(serde_urlencoded::to_string(value)?.into())
     }
 }
 

@@ -32,4 +32,4 @@ pub use names::{NameCounters, Names};
 pub use resolver::{Answer, Records, ResolveError, Resolver, Resolving};
 pub use system::SystemResolver;
 
-pub(crate) use dial::dial;
+pub(crate) use dial::{dial, resolve};
