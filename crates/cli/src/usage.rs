@@ -126,7 +126,6 @@ const OF_LOADS: &[Tip] = &[
 const OF_CALLS: &[Tip] = &[
     (&["--data-ascii"], "a body is -d TEXT, or -d @FILE, which is sent as it is"),
     (&["-e", "--referer"], "a header field is -H, such as -H 'Referer: http://localhost/'"),
-    (&["-b", "--cookie", "-c", "--cookie-jar"], "cookies are not kept; send one by -H 'Cookie: a=b'"),
     (&["--oauth2-bearer"], "give the field itself, such as -H 'Authorization: Bearer TOKEN'"),
     (&["--basic"], "leave it out; -u logs in by basic authentication"),
     (&["--digest", "--ntlm", "--negotiate", "--anyauth"], "-u logs in by basic authentication alone"),

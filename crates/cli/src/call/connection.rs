@@ -22,7 +22,7 @@ pub(super) struct ConnectionOptions {
     /// How many redirects are followed
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::up_to(1, 1000), requires = "location", hide_short_help = true)]
     max_redirs: usize,
-    /// Call again up to N times after what may pass, where that does no harm: no POST is sent twice
+    /// Call again up to N times where that does no harm: no POST twice
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     retry: u32,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
@@ -34,7 +34,7 @@ pub(super) struct ConnectionOptions {
     /// Connect to another place instead, HOST1:PORT1:HOST2:PORT2; what is empty is any, or the same
     #[arg(long, value_name = "PLACES", value_parser = connect_to, hide_short_help = true)]
     connect_to: Vec<String>,
-    /// How long each call may take, such as 5 (seconds) or 300ms
+    /// Longest time of a call, such as 5 (seconds), 300ms
     #[arg(short = 'm', long, visible_alias = "max-time", value_name = "TIME", value_parser = text::positive_duration)]
     pub(super) timeout: Option<Duration>,
     /// How long connecting may take, and as long again the handshake of TLS

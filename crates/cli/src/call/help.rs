@@ -66,8 +66,7 @@ pub(super) const REQUEST: &str = "  \
 const CODES_IN_SHORT: &str = "\
 Exit codes are curl's: 0 done, 2 bad arguments, 6 host not resolved, 7 not connected, 18 cut short,
 22 a status of 400 or more with --fail, 23 not written, 26 data not read, 28 too late, 35 TLS
-failed, 47 too many redirects, 52 no response, 56 the connection broke or the response is no good,
-60 certificate.";
+failed, 47 too many redirects, 52 no response, 56 broken off or no good, 60 certificate.";
 
 const CODES: &str = "\
 Exit codes, which are curl's where it has one:

@@ -160,6 +160,7 @@ fn response(request: &Request, before: usize) -> String {
             return "HTTP/1.1 200 OK\r\netag: \"old\"\r\ncontent-length: 9\r\nconnection: close\r\n\r\ncut"
                 .to_owned();
         }
+        ("/login", _) => ("200 OK", "set-cookie: id=7; Path=/; Max-Age=1000\r\n".to_owned(), "welcome"),
         ("/old", _) => ("302 Found", "location: /json\r\n".to_owned(), "old"),
         ("/moved", _) => ("307 Temporary Redirect", "location: json\r\n".to_owned(), ""),
         ("/away", _) => ("302 Found", "location: http://127.0.0.1:1/\r\n".to_owned(), ""),
