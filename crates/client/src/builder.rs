@@ -10,6 +10,7 @@ use anywire_wire::tls::{ClientTls, TlsError};
 
 use crate::balance::{Balance, Balances};
 use crate::chain::{Interceptor, Links, Redirects, Retries};
+use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
 use crate::{Client, Limits, Timeouts};
@@ -32,12 +33,14 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    pub(crate) network: Network,
     names: Names,
     balances: Balances,
     interceptors: Links,
     pub(crate) credentials: crate::auth::Credentials,
     #[cfg(feature = "cookies")]
     pub(crate) cookies: Option<crate::cookies::CookieJar>,
+    expect_continue: Option<u64>,
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     attempt_interceptors: Links,
     #[cfg(feature = "signatures")]
@@ -176,6 +179,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Bodies of so many bytes, and those of unknown length, wait until the peer asks for them by a 100 (RFC 9110 section 10.1.1), for
+    /// [`Timeouts::expect`] at most. A final status before that spares the body: over HTTP/1 the connection is closed then, over HTTP/2
+    /// the stream is reset. After a 417 the call is sent once more, without this. Default: no body waits, as that costs a round trip.
+    pub fn expect_continue(mut self, min_bytes: u64) -> Self {
+        self.expect_continue = Some(min_bytes);
+        self
+    }
+
     /// HTTP/1 only, whatever the peer offers.
     pub fn http1_only(mut self) -> Self {
         self.versions = Versions::Http1;
@@ -262,10 +273,12 @@ impl ClientBuilder {
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
+            network: self.network.built(),
             names: self.names,
             balances: self.balances,
             interceptors: self.interceptors,
             hop_links,
+            expect_continue: self.expect_continue,
             codecs: self.codecs,
             attempt_interceptors: self.attempt_interceptors,
             #[cfg(feature = "signatures")]

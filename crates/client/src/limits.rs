@@ -108,6 +108,9 @@ pub struct Timeouts {
     /// The handshake of TLS, after the connection is there. Default 5 s: a few round trips of a bad line, and some work of
     /// a busy peer.
     pub handshake: Duration,
+    /// How long a body waits for the 100 that it [expects](crate::ClientBuilder::expect_continue), before it is sent without one. Default 1 s, as
+    /// in curl: many servers do not know that.
+    pub expect: Duration,
     /// Longest time without progress in sending. Default 10 s.
     pub write: Duration,
     /// Longest silence: last request byte .. first response byte, then between response bytes, not counting the time
@@ -141,6 +144,7 @@ impl Default for Timeouts {
             resolve: Duration::from_secs(2),
             connect: Duration::from_secs(3),
             handshake: Duration::from_secs(5),
+            expect: Duration::from_secs(1),
             write: Duration::from_secs(10),
             read: Duration::from_secs(6),
             stream: Duration::from_secs(300),

@@ -17,6 +17,7 @@ use http::Extensions;
 use crate::chain::{Redirects, Retries};
 use crate::inner::Config;
 use crate::job::drop_caught;
+use crate::proxy::{ProxyOfCall, Relay};
 use crate::{Error, Response};
 
 /// A request on its way, as [interceptors](crate::Interceptor) see it.
@@ -49,6 +50,8 @@ pub struct CallRequest {
     pub(crate) started: Option<Instant>,
     /// The reason why it goes out once more, which is the call's error if it may not.
     pub(crate) retry_of: Option<Box<Error>>,
+    /// The proxy that reads the request, once it is with the pool whose connections lead there.
+    pub(crate) relay: Option<Arc<Relay>>,
     /// The response, if it is known without a server.
     pub(crate) known_response: Option<Box<(ResponseHead, Body)>>,
 }
@@ -58,6 +61,7 @@ pub struct CallRequest {
 pub(crate) struct CallOptions {
     /// Set if the call goes by another wire than the URL's.
     pub(crate) via: Option<Address>,
+    pub(crate) proxy: ProxyOfCall,
     pub(crate) read_timeout: Duration,
     pub(crate) stream_timeout: Duration,
     pub(crate) total_timeout: Duration,
@@ -72,6 +76,8 @@ pub(crate) struct CallOptions {
     pub(crate) redirects: Option<Arc<Redirects>>,
     /// None: as the client has it.
     pub(crate) retries: Option<Arc<Retries>>,
+    /// From which size on a body waits for a 100. None: none does.
+    pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     /// The jar of the client is left alone.
@@ -87,6 +93,7 @@ impl CallRequest {
         let Config { limits, timeouts, .. } = config;
         let options = CallOptions {
             via: None,
+            proxy: ProxyOfCall::OfClient,
             read_timeout: timeouts.read,
             stream_timeout: timeouts.stream,
             total_timeout: timeouts.total,
@@ -96,6 +103,7 @@ impl CallRequest {
             collect_bytes: limits.body_bytes,
             redirects: None,
             retries: None,
+            expect_continue: config.expect_continue,
             codecs: config.codecs.clone(),
             #[cfg(feature = "cookies")]
             without_cookies: false,
@@ -114,6 +122,7 @@ impl CallRequest {
             upgrade: false,
             started: None,
             retry_of: None,
+            relay: None,
             known_response: None,
         }
     }
@@ -226,6 +235,7 @@ impl CallRequest {
             upgrade: self.upgrade,
             started: self.started,
             retry_of: None,
+            relay: None,
             known_response: None,
         }
     }
@@ -261,6 +271,19 @@ impl CallRequest {
             }
             false => Ok(()),
         }
+    }
+
+    /// Whether its body waits until the peer asks for it by a 100 (RFC 9110 section 10.1.1).
+    #[inline]
+    pub(crate) fn expects_continue(&self) -> bool {
+        let body = self.body.get();
+        self.options.expect_continue.is_some() && !body.is_empty() && self.expects_continue_of(body.length())
+    }
+
+    /// The same for a body of this length, which is not empty.
+    pub(crate) fn expects_continue_of(&self, length: Option<u64>) -> bool {
+        let is_long = |min_bytes| length.map_or(min_bytes < u64::MAX, |length| length >= min_bytes);
+        self.options.expect_continue.is_some_and(is_long) && !self.upgrade && !self.headers.contains("expect")
     }
 
     pub(crate) fn origin(&self) -> String {

@@ -63,16 +63,33 @@ pub(crate) struct Watchdog {
     silent_until: Option<(Instant, Phase)>,
     /// When the whole call will have, if that counts.
     total_until: Option<Instant>,
+    /// When the body is sent, though the peer has not asked for it.
+    held_until: Option<Instant>,
 }
 
 impl Watchdog {
     pub(crate) fn new() -> Self {
-        Self { waits_for: None, silent_until: None, total_until: None }
+        Self { waits_for: None, silent_until: None, total_until: None, held_until: None }
     }
 
-    /// When the call is over time.
+    /// When the call is over time, or its body is held back no longer.
     pub(crate) fn until(&self) -> Option<Instant> {
-        self.first().map(|(until, _)| until)
+        self.first().map(|(until, _)| until).into_iter().chain(self.held_until).min()
+    }
+
+    /// The body of the request waits for the peer to ask for it, until then.
+    pub(crate) fn hold(&mut self, until: Instant) {
+        self.held_until = Some(until);
+    }
+
+    /// The peer has asked for the body, or wants none.
+    pub(crate) fn let_go(&mut self) {
+        self.held_until = None;
+    }
+
+    /// Whether the body was held back for long enough.
+    pub(crate) fn is_held_too_long(&self, now: Instant) -> bool {
+        self.held_until.is_some_and(|until| until <= now)
     }
 
     /// The deadline that comes first. A wait that has progressed is not over time, though it is yet to be counted anew.

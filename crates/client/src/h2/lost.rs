@@ -29,6 +29,7 @@ impl Session {
         {
             return self.break_off(error, context);
         }
+        self.let_go_of_late(now);
         if self.streams.is_empty() {
             if self.idle_until.is_some_and(|until| until <= now) {
                 self.life = Life::Over;

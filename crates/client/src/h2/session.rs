@@ -6,12 +6,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, StreamMap};
-use anywire_http::{BodyError, Buffer, Method};
-use anywire_loops::clock::precise;
+use anywire_http::{BodyError, Buffer, Method, StatusCode};
+use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
-use anywire_mux::{Http2, Next, Schedule, Sent, Streams, send};
+use anywire_mux::{Http2, Next, Piece, Schedule, Sent, Streams, send};
 use anywire_wire::Connection;
-use bytes::Bytes;
 use slab::Slab;
 
 use super::stream::{Stream, Tunnel};
@@ -242,6 +241,13 @@ impl Session {
             let (upload, length) = Upload::start(&mut job.request);
             (upload, length, Tunnel::No, None)
         };
+        let is_held =
+            protocol.is_none() && !upload.is_done() && job.request.options.expect_continue.is_some();
+        let is_held = is_held && upload.expects_continue(&job.request);
+        if is_held {
+            // Name and value are well-formed.
+            let _ = job.request.headers.append("expect", "100-continue");
+        }
         let request = &*job.request;
         let parts = RequestParts {
             method: if protocol.is_some() { &Method::CONNECT } else { &request.method },
@@ -253,7 +259,12 @@ impl Session {
             length,
         };
         let begins_at = self.link.position();
-        let id = match self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer()) {
+        let opened = self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer());
+        if is_held {
+            // If it is sent again, that is asked anew.
+            job.request.headers.remove("expect");
+        }
+        let id = match opened {
             Ok(id) => id,
             Err(Refused::Slots) => {
                 if protocol.is_none() {
@@ -262,7 +273,7 @@ impl Session {
                 return self.events.push_back(Event::Again(job));
             }
             Err(source) => {
-                let origin = request.origin();
+                let origin = job.request.origin();
                 let error = match source {
                     Refused::ExtendedConnect => Error::NoUpgrade { origin },
                     source => Error::RequestHead { origin, source, sent: job.sent },
@@ -270,8 +281,8 @@ impl Session {
                 return self.events.push_back(Event::SlotFree(job.into_failure(error)));
             }
         };
-        let is_streaming = upload.is_streaming();
-        if !is_streaming && !upload.is_done() {
+        let is_streaming = upload.is_streaming() && !is_held;
+        if !upload.is_streaming() && !upload.is_done() && !is_held {
             self.link.wants_to_send(id, true);
         }
         if self.used {
@@ -279,6 +290,10 @@ impl Session {
         }
         let mut stream = Stream::new(id, job, upload, self.used, begins_at);
         stream.tunnel = tunnel;
+        stream.is_held = is_held;
+        if is_held {
+            stream.watchdog.hold(clock::after(precise(), context.config().timeouts.expect));
+        }
         stream.ends_at = self.link.position();
         let place = self.streams.vacant_key();
         if place == self.wakers.len() {
@@ -314,6 +329,14 @@ impl Session {
                 Ok(None) => return true,
                 Ok(Some(h2::Event::Response { id, head, length, end })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
+                    if self.streams[place].is_held {
+                        if head.status() == StatusCode::EXPECTATION_FAILED {
+                            self.send_without_expectation(place);
+                            continue;
+                        }
+                        // The peer wants no body any more.
+                        self.streams[place].watchdog.let_go();
+                    }
                     if self.streams[place].answered(head, length, end, &context.config().limits).is_err() {
                         self.cancel(place);
                         continue;
@@ -346,9 +369,12 @@ impl Session {
                     stream.ended_by(fields);
                     self.schedule.poll_soon(place);
                 }
-                Ok(Some(h2::Event::Informational { id, .. })) => {
+                Ok(Some(h2::Event::Informational { id, head })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].informed();
+                    if head.status() == StatusCode::CONTINUE {
+                        self.let_go(place);
+                    }
                     self.schedule.dirty.push(place);
                     if self.streams[place].interim > context.config().limits.interim_responses {
                         self.too_many_interim(place, context);
@@ -390,9 +416,9 @@ impl Session {
         if stream.is_complete() && !stream.goes_up() {
             return self.complete(place, context);
         }
-        if stream.upload.is_streaming() {
+        if stream.upload.is_streaming() && !stream.is_held {
             let next = stream.upload.next(context.config().limits.replay_bytes, cx);
-            self.send(place, Bytes::new(), next, context);
+            self.send(place, Piece::default(), next, context);
         }
     }
 
@@ -410,7 +436,7 @@ impl Session {
     }
 
     /// Sends a piece of a request's body, which is empty without a turn, and the end if that is next.
-    fn send(&mut self, place: usize, piece: Bytes, next: Next, context: &LoopContext) {
+    fn send(&mut self, place: usize, piece: Piece, next: Next, context: &LoopContext) {
         let stream = &mut self.streams[place];
         let (id, before) = (stream.id, self.link.position());
         if let Sent::Broken(source) = send(&mut self.link, id, piece, next) {
@@ -440,7 +466,7 @@ impl Session {
             return;
         }
         let (before, unsent) = (self.link.output.taken(), self.link.output.unsent());
-        let polled = self.link.output.poll_flush(cx, wire);
+        let polled = self.link.poll_flush(cx, wire);
         let taken = self.link.output.taken();
         if taken > before || self.link.output.unsent() < unsent {
             let Self { streams, schedule, .. } = self;

@@ -23,6 +23,8 @@ pub(crate) struct Stream {
     pub(super) upload: Upload,
     pub(super) download: Download,
     pub(super) tunnel: Tunnel,
+    /// Its body waits until the peer asks for it.
+    pub(super) is_held: bool,
     incoming: Incoming,
     /// Interim responses so far.
     pub(super) interim: usize,
@@ -56,6 +58,7 @@ impl Stream {
             upload,
             download: Download::Awaited,
             tunnel: Tunnel::No,
+            is_held: false,
             incoming: Incoming::default(),
             interim: 0,
             reused,

@@ -5,8 +5,7 @@ use std::task::{Context, Poll};
 
 use anywire_http::h1::Framing;
 use anywire_http::{Body, Headers, body};
-use anywire_mux::{Next, Outgoing};
-use bytes::Bytes;
+use anywire_mux::{Next, Outgoing, Piece};
 
 use crate::request::{CallRequest, Contained};
 
@@ -38,6 +37,19 @@ impl Upload {
             None => Self::Body(Outgoing::streamed(request.body.take()), Some(Vec::new())),
         };
         (upload, length)
+    }
+
+    /// Whether the body waits until the peer asks for it by a 100: see [`CallRequest::expects_continue`]. The body is here now.
+    pub(super) fn expects_continue(&self, request: &CallRequest) -> bool {
+        match self {
+            // It has the body as before.
+            Self::Body(body, _) if !body.is_streamed() => request.expects_continue(),
+            Self::Body(body, _) => {
+                let length = body.source().and_then(|body| body.get().length());
+                request.expects_continue_of(length)
+            }
+            _ => false,
+        }
     }
 
     /// What the caller sends in another protocol, and where it comes from. A peer that refuses gets none of it.
@@ -98,9 +110,9 @@ impl Upload {
     }
 
     /// Takes at most `room` bytes.
-    pub(super) fn take(&mut self, room: usize) -> Bytes {
+    pub(super) fn take(&mut self, room: usize) -> Piece {
         match self {
-            Self::Done | Self::Given(..) => Bytes::new(),
+            Self::Done | Self::Given(..) => Piece::default(),
             Self::Body(body, _) => body.take(room),
         }
     }
