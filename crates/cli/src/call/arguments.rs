@@ -56,7 +56,7 @@ impl Call {
     pub(super) fn client(&self, loops: &Loops, verbose: bool) -> Result<ClientBuilder, Failure> {
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let client = Client::builder().on(loops).limits(limits).timeouts(self.timeouts());
-        let mut client = client.hosts(self.connection.hosts());
+        let mut client = client.hosts(self.connection.hosts()).proxies(self.connection.proxies()?);
         if let Some(tls) = self.trust.client_tls()? {
             client = client.tls(tls);
         }

@@ -73,6 +73,7 @@ Exit codes, which are curl's where it has one:
   0   done
   1   the call could not be made
   2   bad arguments
+  5   the host of the proxy was not resolved
   6   the host was not resolved
   7   not connected
   16  the connection of HTTP/2 ended by an error
@@ -93,4 +94,5 @@ Exit codes, which are curl's where it has one:
   77  --cacert is no good
   90  the server's key is not pinned
   92  the stream of HTTP/2 ended by an error
+  97  a proxy of SOCKS made no connection
 With several URLs it is the code of the first that failed; the others are called all the same.";
