@@ -100,7 +100,8 @@ pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use chain::{
-    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook, Target,
+    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook,
+    Target,
 };
 pub use client::Client;
 pub use counters::{ClientCounters, Counters};
