@@ -160,13 +160,14 @@ const OF_CALLS: &[Tip] = &[
         &["--compressed"],
         "an answer is printed as it came; a coding is asked for by -H 'Accept-Encoding: gzip'",
     ),
+    (&["--trace-ascii", "--trace-time"], "-v shows both heads, and --trace where the time went"),
     (&["-#", "--progress-bar"], "leave it out; a bar is shown at a terminal while a file is written"),
     (&["-g", "--globoff"], "leave it out; nothing in a URL is expanded"),
     (&["--url"], "write the URL by itself"),
     (&["--fail-early"], "each URL is called; the exit code is that of the first that failed"),
     (&["-Z", "--parallel"], "URLs are called in order; 'anywire load' calls one URL many times at once"),
     (
-        &["-x", "--proxy", "--resolve", "--connect-to", "-4", "--ipv4", "-6", "--ipv6", "--interface"],
+        &["-x", "--proxy", "-4", "--ipv4", "-6", "--ipv6", "--interface"],
         "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
     ),
     (

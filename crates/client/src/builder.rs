@@ -10,6 +10,7 @@ use anywire_wire::tls::{ClientTls, TlsError};
 
 use crate::balance::{Balance, Balances};
 use crate::chain::{Interceptor, Links, Redirects, Retries};
+use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
 use crate::{Client, Limits, Timeouts};
@@ -32,6 +33,7 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    pub(crate) network: Network,
     names: Names,
     balances: Balances,
     interceptors: Links,
@@ -276,6 +278,7 @@ impl ClientBuilder {
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
+            network: self.network.built(),
             names: self.names,
             balances: self.balances,
             interceptors: self.interceptors,

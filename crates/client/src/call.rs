@@ -12,6 +12,7 @@ use crate::Error;
 use crate::chain::{Redirects, Retries};
 use crate::handle::ClientRef;
 use crate::pool::over_tls;
+use crate::proxy::ProxyOfCall;
 use crate::request::{CallRequest, Contained};
 use crate::sending::Sending;
 
@@ -124,7 +125,7 @@ impl Call {
     ///
     /// If the scheme of the URL is `https`, TLS is spoken on that wire: `unix:/run/app.sock` is the same as
     /// `tls+unix:/run/app.sock` then. The peer has to prove the host of the URL. An `http` URL by way of a wire with TLS goes
-    /// over TLS, too.
+    /// over TLS, too. Such a call goes through no proxy.
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|request| {
             let address = address.to_address().map_err(|source| Error::Via { source })?;
@@ -222,10 +223,11 @@ impl Call {
         Sending::new(self.client, request)
     }
 
-    /// A proxy sends it on: a body of unknown length may rest.
+    /// A proxy sends it on: a body of unknown length may rest, and its upstream is reached directly.
     pub(crate) fn forwarded(self) -> Self {
         self.edit(|request| {
             request.options.is_forwarded = true;
+            request.options.proxy = ProxyOfCall::None;
             Ok(())
         })
     }

@@ -100,6 +100,8 @@ impl Client {
     /// 7.6.3). The body streams with back-pressure. A `max-forwards` of `OPTIONS` and `TRACE` is counted down, and at 0 the call
     /// is answered here and sent nowhere (RFC 9110 section 7.6.2).
     ///
+    /// The upstream is reached without the client's proxies, unless the call is given [one](Call::proxy).
+    ///
     /// A redirect is the caller's, as any other response. The call has no total deadline, because a body may be as long as it likes: silence ends the call. A response whose length
     /// is not known, such as an event stream, may be silent for [`Timeouts::stream`](crate::Timeouts::stream).
     ///

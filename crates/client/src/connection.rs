@@ -200,7 +200,8 @@ impl Conn {
 
     /// Puts a call on a connection that has a slot, and sends what the wire takes at once.
     pub(crate) fn start(&self, mut job: Job, host: &str) {
-        if self.negotiated.is_some() {
+        // TLS with a proxy that reads the request is none with the origin.
+        if self.negotiated.is_some() && job.request.relay.is_none() {
             job.negotiated.clone_from(&self.negotiated);
         }
         self.calls.update(|calls| calls + 1);

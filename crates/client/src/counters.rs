@@ -48,6 +48,8 @@ counters! {
     dial_failures,
     /// Those of them whose connection was made, and whose handshake (TLS) failed or was too slow.
     handshake_failures,
+    /// Dials that failed because of a proxy: it could not be reached, or made no connection.
+    proxy_failures,
     /// Those of them whose name had no address, or none in time.
     resolve_failures,
     /// Requests that went out on a connection that had already served one.

@@ -5,7 +5,6 @@ mod questions;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
-#[cfg(feature = "tls")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use crate::Phase;
 #[cfg(feature = "signatures")]
 use crate::SignatureFault;
 use crate::chain::RedirectFault;
+use crate::proxy::{ProxyError, ProxyUrlError};
 
 /// A failed call.
 ///
@@ -194,6 +194,23 @@ pub enum Error {
         source: DialError,
         /// Whether any byte of the request had been sent, on an earlier connection.
         sent: bool,
+    },
+    /// A proxy made no connection: its URL is in the message, user and password are not. Fault as
+    /// [`ProxyError::fault`] says. Nothing was sent, as with [`Connect`](Self::Connect).
+    #[error("cannot connect to {origin}")]
+    Proxy {
+        /// The origin of the URL.
+        origin: String,
+        /// Which proxy, and what it did.
+        source: ProxyError,
+        /// Whether any byte of the request had been sent, on an earlier connection.
+        sent: bool,
+    },
+    /// The URL of a proxy is none: of the client, of the call, or in the environment. Fault of the caller.
+    #[error("cannot call through the proxy that is set")]
+    ProxyUrl {
+        /// The part that is wrong.
+        source: Arc<ProxyUrlError>,
     },
     /// The peer closed the connection before the end of its response's head. Fault of the peer.
     #[error(

@@ -8,10 +8,11 @@ use anywire_loops::{LoopHandle, LoopState, Loops};
 use anywire_wire::names::Names;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
-use anywire_wire::{Address, Connection, DialOptions, Dialer};
+use anywire_wire::{Connection, DialOptions, Dialer};
 
 use crate::balance::Balances;
 use crate::chain::{Links, Redirects, Retries};
+use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
 use crate::learnt::LearntOrigins;
 use crate::request::CallRequest;
@@ -23,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
+    pub(crate) network: Network,
     /// Several addresses for some origins.
     pub(crate) balances: Balances,
     /// Where addresses come from.
@@ -76,9 +78,11 @@ impl Config {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
-    /// How connections for `host` are dialled at `address`.
-    pub(crate) fn dialer(&self, host: &str, address: &Address) -> Result<Dialer, Error> {
+    /// How connections for `host` are dialled. `needs_tls`: with it, or a proxy on the way is spoken to over TLS.
+    pub(crate) fn dialer(&self, host: &str, needs_tls: bool) -> Result<Dialer, Error> {
         let options = DialOptions {
+            local_address: self.network.local_address,
+            socket: self.network.socket.clone(),
             names: self.names.clone(),
             resolve_timeout: self.timeouts.resolve,
             connect_timeout: self.timeouts.connect,
@@ -88,11 +92,11 @@ impl Config {
             ..DialOptions::default()
         };
         #[cfg(feature = "tls")]
-        if address.has_tls() {
+        if needs_tls {
             let tls = self.tls.clone().transpose().map_err(|source| Error::Tls { source })?;
             return Ok(Dialer::new(DialOptions { tls, ..options }));
         }
-        let _ = address;
+        let _ = needs_tls;
         Ok(Dialer::new(options))
     }
 

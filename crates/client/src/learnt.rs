@@ -112,6 +112,7 @@ pub(crate) fn learns(url: &anywire_http::Url, via: Option<&Address>, config: &Co
 }
 
 /// The loop for a call that would go to loop `index`: the one that dials already, if it is not known what that will find.
+#[inline]
 pub(crate) fn gather(
     inner: &Inner,
     local: Option<&Local>,
@@ -119,8 +120,16 @@ pub(crate) fn gather(
     request: &CallRequest,
     index: usize,
 ) -> usize {
+    // Looked at for each call.
+    match request.url.is_https() && loops.list.len() > 1 {
+        true => gather_by_origin(inner, local, request, index),
+        false => index,
+    }
+}
+
+fn gather_by_origin(inner: &Inner, local: Option<&Local>, request: &CallRequest, index: usize) -> usize {
     let config = inner.config();
-    if loops.list.len() < 2 || !learns(&request.url, request.options.via.as_ref(), config) {
+    if !learns(&request.url, request.options.via.as_ref(), config) {
         return index;
     }
     // Without a look at what is shared: most calls have their pool on their loop.

@@ -14,6 +14,7 @@
 //! | repeat what has failed, or not | [`Retries`], by [`ClientBuilder::retries`] or [`Call::retries`] |
 //! | look at each call, or change it | [`Interceptor`] |
 //! | go by another wire than the URL's | [`Call::via`] |
+//! | go through a proxy, or make connections in a way of your own | [`proxy`], [`Connector`] |
 //! | say who calls | [`Call::basic`], [`Call::bearer`], `Call::sign` (feature `signatures`) |
 //! | keep cookies | `ClientBuilder::cookies` (feature `cookies`) |
 //! | send and read values in other formats than JSON | [`codec`] |
@@ -63,6 +64,7 @@ mod chain;
 mod client;
 pub mod codec;
 mod connection;
+pub mod connector;
 mod context;
 #[cfg(feature = "cookies")]
 pub mod cookies;
@@ -82,10 +84,13 @@ mod local;
 mod max_forwards;
 mod phase;
 mod pool;
+pub mod proxy;
 mod queue;
 mod request;
 mod response;
 mod sending;
+#[cfg(feature = "tower")]
+mod tower;
 mod tunnel;
 #[cfg(feature = "udp")]
 pub mod udp;
@@ -104,6 +109,7 @@ pub use chain::{
     Target,
 };
 pub use client::Client;
+pub use connector::Connector;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;

@@ -12,10 +12,10 @@ use std::time::Duration;
 use anywire_http::Url;
 use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
-use anywire_wire::Address;
 use tokio::sync::Notify;
 
 use crate::balancer::{Balancer, Target};
+use crate::connector::Way;
 use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
 use crate::job::Job;
@@ -138,20 +138,23 @@ impl Local {
     /// Whether it has a pool for this call.
     pub(crate) fn has_pool(&self, request: &CallRequest) -> bool {
         let is_recent = || self.recent.borrow().as_ref().is_some_and(|pool| pool.serves(request));
-        is_recent() || self.find_pool(&request.url, request.options.via.as_ref()).is_some()
+        is_recent() || self.find_pool(Way::of(request)).is_some()
     }
 
     fn pool_for(self: &Rc<Self>, request: &CallRequest) -> Result<Rc<Pool>, Error> {
+        let way = Way::of(request);
+        // A proxy finds the address itself.
         if request.options.via.is_none()
             && let Some(balancer) = self.balancer_of(&request.url)?
+            && way.is_direct(self.inner().config())
         {
             // It is not the recent one: the next call may go to another address.
             return match balancer.choose(precise()) {
                 Some(target) => self.pool_of(&target, &request.url),
-                None => self.pool_at(&request.url, None),
+                None => self.pool_at(way),
             };
         }
-        let pool = self.pool_at(&request.url, request.options.via.as_ref())?;
+        let pool = self.pool_at(way)?;
         self.recent.replace(Some(Rc::clone(&pool)));
         Ok(pool)
     }
@@ -163,7 +166,7 @@ impl Local {
             None => Vec::new(),
         };
         if targets.is_empty() {
-            return Ok(vec![self.pool_at(url, None)?]);
+            return Ok(vec![self.pool_at(Way::to(url, None))?]);
         }
         targets.iter().map(|target| self.pool_of(target, url)).collect()
     }
@@ -183,24 +186,24 @@ impl Local {
         if let Some(pool) = target.pool() {
             return Ok(pool);
         }
-        let pool = self.pool_at(url, Some(target.address()))?;
+        let pool = self.pool_at(Way::to(url, Some(target.address())))?;
         pool.join(target.member());
         target.set_pool(&pool);
         Ok(pool)
     }
 
-    pub(crate) fn find_pool(&self, url: &Url, via: Option<&Address>) -> Option<Rc<Pool>> {
+    pub(crate) fn find_pool(&self, way: Way<'_>) -> Option<Rc<Pool>> {
         let pools = self.pools.borrow();
-        pools.get(url.origin())?.iter().find(|pool| pool.is_at(url.origin(), via)).cloned()
+        pools.get(way.url.origin())?.iter().find(|pool| pool.is_at(way)).cloned()
     }
 
-    fn pool_at(&self, url: &Url, via: Option<&Address>) -> Result<Rc<Pool>, Error> {
-        let origin = url.origin();
-        let pool = match self.find_pool(url, via) {
+    fn pool_at(&self, way: Way<'_>) -> Result<Rc<Pool>, Error> {
+        let origin = way.url.origin();
+        let pool = match self.find_pool(way) {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(url, via.cloned(), &self.context)?);
+                let pool = Rc::new(Pool::new(way, &self.context)?);
                 if self.retired.get() {
                     pool.retire();
                 }

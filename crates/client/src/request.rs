@@ -17,6 +17,7 @@ use http::Extensions;
 use crate::chain::{Redirects, Retries};
 use crate::inner::Config;
 use crate::job::drop_caught;
+use crate::proxy::{ProxyOfCall, Relay};
 use crate::{Error, Response};
 
 /// A request on its way, as [interceptors](crate::Interceptor) see it.
@@ -49,6 +50,8 @@ pub struct CallRequest {
     pub(crate) started: Option<Instant>,
     /// The reason why it goes out once more, which is the call's error if it may not.
     pub(crate) retry_of: Option<Box<Error>>,
+    /// The proxy that reads the request, once it is with the pool whose connections lead there.
+    pub(crate) relay: Option<Arc<Relay>>,
     /// The response, if it is known without a server.
     pub(crate) known_response: Option<Box<(ResponseHead, Body)>>,
 }
@@ -58,6 +61,7 @@ pub struct CallRequest {
 pub(crate) struct CallOptions {
     /// Set if the call goes by another wire than the URL's.
     pub(crate) via: Option<Address>,
+    pub(crate) proxy: ProxyOfCall,
     pub(crate) read_timeout: Duration,
     pub(crate) stream_timeout: Duration,
     pub(crate) total_timeout: Duration,
@@ -89,6 +93,7 @@ impl CallRequest {
         let Config { limits, timeouts, .. } = config;
         let options = CallOptions {
             via: None,
+            proxy: ProxyOfCall::OfClient,
             read_timeout: timeouts.read,
             stream_timeout: timeouts.stream,
             total_timeout: timeouts.total,
@@ -117,6 +122,7 @@ impl CallRequest {
             upgrade: false,
             started: None,
             retry_of: None,
+            relay: None,
             known_response: None,
         }
     }
@@ -229,6 +235,7 @@ impl CallRequest {
             upgrade: self.upgrade,
             started: self.started,
             retry_of: None,
+            relay: None,
             known_response: None,
         }
     }

@@ -9,7 +9,7 @@ use anywire_http::{Buffer, Headers, StatusCode, Version};
 use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
-use crate::Streams;
+use crate::{Piece, Streams};
 
 /// An HTTP/2 connection without its wire: the received bytes, the engine, and the output that leaves in one write.
 ///
@@ -23,19 +23,28 @@ pub struct Http2 {
     pub input: Option<Buffer>,
     /// Bytes to send.
     pub output: Output,
+    /// Bytes of the output that leave before more of a body is produced.
+    offer: usize,
+    /// Bytes of the output that are references to whole bodies, or some of them. What is in memory only because it waits to leave is at
+    /// most the rest.
+    shared: usize,
 }
 
 impl Http2 {
     /// A server's connection, whose first bytes are in `input`.
     pub fn server(limits: Limits, now: Instant, input: Buffer, mut output: Output) -> Self {
         let engine = Engine::server(limits, now, output.buffer());
-        Self { engine, input: Some(input), output }
+        Self::new(engine, Some(input), output)
     }
 
     /// A client's connection.
     pub fn client(limits: Limits, now: Instant, mut output: Output) -> Self {
         let engine = Engine::client(limits, now, output.buffer());
-        Self { engine, input: None, output }
+        Self::new(engine, None, output)
+    }
+
+    fn new(engine: Engine, input: Option<Buffer>, output: Output) -> Self {
+        Self { engine, input, output, offer: OFFER_MIN_BYTES, shared: 0 }
     }
 
     /// Takes the next event out of the input; `None` means that more input is needed.
@@ -75,13 +84,30 @@ impl Http2 {
     /// Whether reading must wait until output leaves: a peer that reads does not let so many acknowledgements pile up.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.output.len() >= OUTPUT_LIMIT_BYTES
+        self.output.len() >= OUTPUT_LIMIT_BYTES + self.shared
     }
 
     /// Whether more may be produced before the output leaves.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.output.len() < OUTPUT_HIGH_WATER_BYTES
+        let waiting = self.output.len();
+        waiting < self.offer && waiting < OFFER_MIN_BYTES + self.shared
+    }
+
+    /// Writes as much of the output as the wire takes. Ready once all of it has left.
+    ///
+    /// The next output may be twice as long as what the wire has taken now. So a peer that reads fast costs few calls of the
+    /// system, and one that does not has little waiting for it.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<io::Result<()>> {
+        let waiting = self.output.len();
+        let flushed = self.output.poll_flush(cx, connection);
+        let taken = waiting - self.output.len();
+        if waiting >= OFFER_MIN_BYTES {
+            self.offer = (2 * taken).clamp(OFFER_MIN_BYTES, OFFER_MAX_BYTES);
+        }
+        // Which bytes were taken is not known. Shared ones, so that no more are said to be left than there are.
+        self.shared = self.shared.saturating_sub(taken);
+        flushed
     }
 
     /// Tells the peer that the connection ends (RFC 9113 section 6.8).
@@ -135,9 +161,13 @@ impl Streams for Http2 {
     }
 
     #[inline]
-    fn data(&mut self, id: StreamId, piece: Bytes, end: bool) {
-        self.engine.data_head(id, piece.len(), end, self.output.buffer());
-        self.output.push_bytes(piece);
+    fn data(&mut self, id: StreamId, piece: Piece, end: bool) {
+        let length = piece.bytes.len();
+        self.engine.data_head(id, length, end, self.output.buffer());
+        if !self.output.push_small(&piece.bytes) {
+            self.shared += if piece.is_streamed { 0 } else { length };
+            self.output.push_bytes(piece.bytes);
+        }
     }
 
     #[inline]
@@ -147,6 +177,7 @@ impl Streams for Http2 {
             self.engine.data_head(id, whole.len(), true, self.output.buffer());
             if !self.output.push_small(whole) {
                 self.output.push_bytes(whole.clone());
+                self.shared += whole.len();
             }
         }
         may_be_sent
@@ -178,8 +209,204 @@ impl Streams for Http2 {
     }
 }
 
-/// Output beyond this leaves before more of a body is produced.
-const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
+/// The least that is offered to the wire, and the most of it that is in memory only because it waits to leave.
+const OFFER_MIN_BYTES: usize = 64 << 10;
 
-/// Output beyond this leaves before more is read.
-const OUTPUT_LIMIT_BYTES: usize = 4 * OUTPUT_HIGH_WATER_BYTES;
+/// The most that is offered. A MiB cost a peer's CPU time no less.
+const OFFER_MAX_BYTES: usize = 512 << 10;
+
+/// Beyond this, what is in memory only because it waits to leave does so before more is read.
+const OUTPUT_LIMIT_BYTES: usize = 4 * OFFER_MIN_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::IoSlice;
+    use std::rc::Rc;
+    use std::task::Waker;
+
+    use anywire_http::{Body, BodyError, Method, RequestHead};
+    use anywire_wire::{Address, Transport};
+
+    use super::*;
+    use crate::{Next, Outgoing, send};
+
+    /// A wire that takes as many bytes as there is room for.
+    struct Narrow(Rc<Cell<usize>>);
+
+    impl Transport for Narrow {
+        fn poll_readable(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_read(&mut self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+        }
+
+        fn poll_write_vectored(
+            &mut self,
+            _: &mut Context<'_>,
+            slices: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            let taken = self.0.get().min(slices.iter().map(|slice| slice.len()).sum());
+            self.0.set(self.0.get() - taken);
+            if taken == 0 { Poll::Pending } else { Poll::Ready(Ok(taken)) }
+        }
+
+        fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn abort(&mut self) {}
+
+        fn local(&self) -> Address {
+            "memory:narrow".parse().expect("an address")
+        }
+
+        fn peer(&self) -> Address {
+            self.local()
+        }
+    }
+
+    /// A server's connection to a peer with wide windows, which asks for some responses.
+    struct Scene {
+        link: Http2,
+        wire: Connection,
+        room: Rc<Cell<usize>>,
+        bodies: Vec<(StreamId, Outgoing<Body>)>,
+    }
+
+    impl Scene {
+        fn new(bodies: Vec<Outgoing<Body>>) -> Self {
+            let now = Instant::now();
+            let window = u32::MAX >> 1;
+            let limits =
+                Limits { stream_window_bytes: window, connection_window_bytes: window, ..Limits::default() };
+            let mut requests = Vec::new();
+            let mut peer = Engine::client(limits, now, &mut requests);
+            let mut head = RequestHead::new(Method::GET, "/").expect("a target");
+            head.set_origin("http", "a").expect("an origin");
+            for _ in &bodies {
+                peer.open(&head, None, true, &mut requests).expect("a slot");
+            }
+            let mut input = Buffer::new();
+            assert_eq!(input.fill_from(&requests), requests.len());
+            let mut link = Http2::server(Limits::default(), now, input, Output::new());
+            let mut ids = Vec::new();
+            while let Some(event) = link.receive(now).expect("no fault") {
+                if let Event::Request { id, .. } = event {
+                    ids.push(id);
+                }
+            }
+            let room = Rc::new(Cell::new(0));
+            let wire = Connection::new(Narrow(Rc::clone(&room)));
+            let mut scene = Self { link, wire, room, bodies: ids.into_iter().zip(bodies).collect() };
+            scene.flush(usize::MAX);
+            for (id, _) in &scene.bodies {
+                respond(&mut scene.link, *id);
+                scene.link.wants_to_send(*id, true);
+            }
+            scene
+        }
+
+        /// Produces as much as may wait.
+        fn produce(&mut self) -> usize {
+            while let Some((id, room)) = self.link.next_to_send() {
+                let (_, body) = self.bodies.iter_mut().find(|(of, _)| *of == id).expect("a stream");
+                let piece = body.take(room);
+                let next: Next =
+                    body.next(|_| Poll::Ready(Ok::<_, BodyError>(Some(vec![b'x'; FRAME].into()))));
+                send(&mut self.link, id, piece, next);
+            }
+            self.link.output.len()
+        }
+
+        /// The peer takes so many bytes.
+        fn flush(&mut self, room: usize) {
+            self.room.set(room);
+            let _ = self.link.poll_flush(&mut Context::from_waker(Waker::noop()), &mut self.wire);
+        }
+    }
+
+    fn respond(link: &mut Http2, id: StreamId) {
+        let headers = Headers::new();
+        let parts = ResponseParts { status: StatusCode::OK, headers: &headers, length: None, date: None };
+        link.respond(id, &parts, false).expect("it fits");
+    }
+
+    fn whole() -> Outgoing<Body> {
+        Outgoing::whole(vec![b'x'; 32 << 20].into())
+    }
+
+    fn streamed() -> Outgoing<Body> {
+        Outgoing::streamed(Body::empty())
+    }
+
+    const FRAME: usize = 16 << 10;
+
+    /// That many bytes, and up to a quarter more, since the last frame goes beyond them.
+    #[track_caller]
+    fn assert_offers(waiting: usize, kib: usize) {
+        let least = kib << 10;
+        assert!(
+            (least..=least + least / 4 + 100).contains(&waiting),
+            "{waiting} bytes wait instead of {kib} KiB"
+        );
+    }
+
+    #[test]
+    fn the_offer_follows_what_the_peer_takes() {
+        let mut scene = Scene::new(vec![whole()]);
+        for kib in [64, 128, 256, 512, 512] {
+            assert_offers(scene.produce(), kib);
+            scene.flush(usize::MAX);
+        }
+        for (taken_kib, kib) in [(100, 200), (50, 100), (10, 64), (200, 400)] {
+            for _ in 0..50 {
+                scene.produce();
+                scene.flush(taken_kib << 10);
+            }
+            assert_offers(scene.produce(), kib);
+        }
+    }
+
+    #[test]
+    fn a_stalled_peer_holds_little_beside_references() {
+        for (bodies, waiting_kib) in
+            [(vec![whole()], 512), (vec![streamed()], 64), (vec![whole(), streamed()], 128)]
+        {
+            let mut scene = Scene::new(bodies);
+            for _ in 0..10 {
+                scene.produce();
+                scene.flush(usize::MAX);
+            }
+            assert_offers(scene.produce(), waiting_kib);
+            let waiting = scene.link.output.len();
+            for taken in [0, 0, 20 << 10, 20 << 10] {
+                scene.flush(taken);
+                assert!(scene.produce() <= waiting + FRAME);
+            }
+        }
+    }
+
+    #[test]
+    fn heads_and_acknowledgements_count_as_well() {
+        for bodies in [vec![], vec![whole()]] {
+            let mut scene = Scene::new(bodies);
+            for _ in 0..10 {
+                scene.produce();
+                scene.flush(usize::MAX);
+            }
+            scene.produce();
+            assert!(!scene.link.is_full(), "references keep nobody from reading");
+            scene.link.output.buffer().resize(64 << 10, 0);
+            assert!(!scene.link.has_room() && !scene.link.is_full());
+            scene.link.output.buffer().resize(257 << 10, 0);
+            assert!(scene.link.is_full());
+        }
+    }
+}

@@ -14,7 +14,7 @@ mod upgraded;
 
 pub use h2::Http2;
 pub use incoming::{Demand, Incoming};
-pub use outgoing::{Next, Outgoing, Sent, send};
+pub use outgoing::{Next, Outgoing, Piece, Sent, send};
 pub use schedule::{Schedule, StreamWaker};
 pub use streams::{StreamTable, Streams};
 pub use upgraded::Upgraded;

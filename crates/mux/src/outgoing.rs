@@ -15,6 +15,16 @@ pub struct Outgoing<B> {
     source: Option<B>,
 }
 
+/// A piece of a body.
+#[derive(Debug, Default)]
+pub struct Piece {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Whether they come from a source, and are in memory only until they leave. Other pieces are references to a body that is there
+    /// as a whole.
+    pub is_streamed: bool,
+}
+
 /// The next step of a body. Only data needs a window (RFC 9113 section 6.9.1).
 #[derive(Debug)]
 pub enum Next<E = BodyError> {
@@ -67,8 +77,9 @@ impl<B: Borrow<Body>> Outgoing<B> {
 
     /// Takes at most `room` bytes.
     #[inline]
-    pub fn take(&mut self, room: usize) -> Bytes {
-        self.piece.split_to(room.min(self.piece.len()))
+    pub fn take(&mut self, room: usize) -> Piece {
+        let bytes = self.piece.split_to(room.min(self.piece.len()));
+        Piece { bytes, is_streamed: self.is_streamed() }
     }
 
     /// The next step. If the last piece is used up, `poll` asks the source for another one.
@@ -96,14 +107,14 @@ impl<B: Borrow<Body>> Outgoing<B> {
 pub fn send<S: Streams, E: From<BodyError>>(
     streams: &mut S,
     id: S::Id,
-    piece: Bytes,
+    piece: Piece,
     next: Next<E>,
 ) -> Sent<E> {
     let end = matches!(next, Next::End(None));
     if matches!(next, Next::Later | Next::End(Some(_))) {
         streams.wants_to_send(id, false);
     }
-    if end || !piece.is_empty() {
+    if end || !piece.bytes.is_empty() {
         streams.data(id, piece, end);
     }
     match next {
@@ -169,8 +180,8 @@ mod tests {
             Ok(())
         }
 
-        fn data(&mut self, _: u64, piece: Bytes, end: bool) {
-            self.data.push((piece, end));
+        fn data(&mut self, _: u64, piece: Piece, end: bool) {
+            self.data.push((piece.bytes, end));
             self.wants &= !end;
         }
 
@@ -200,7 +211,7 @@ mod tests {
     /// Sends as drivers do: first without a turn, then while the stream has turns.
     fn drive(taken: &mut Taken, body: &mut Outgoing<Body>, mut polls: Polls) -> Sent {
         let mut poll = |_: &mut Body| polls.pop_front().unwrap_or(Poll::Pending);
-        let mut sent = send(taken, 7, Bytes::new(), body.next(&mut poll));
+        let mut sent = send(taken, 7, Piece::default(), body.next(&mut poll));
         while let Some((id, room)) = taken.next_to_send()
             && matches!(sent, Sent::Open)
         {

@@ -8,6 +8,8 @@ use anywire_http::{Headers, StatusCode, Version};
 use anywire_wire::Position;
 use bytes::Bytes;
 
+use crate::Piece;
+
 /// What a driver keeps of each stream.
 pub type StreamTable<S, V> = HashMap<<S as Streams>::Id, V, BuildHasherDefault<IdHasher>>;
 
@@ -48,7 +50,7 @@ pub trait Streams {
     fn inform(&mut self, id: Self::Id, status: StatusCode, headers: &Headers) -> Result<(), Unsent>;
 
     /// Sends data: at most as much as [`next_to_send`](Self::next_to_send) returned. An end without data may be sent at any time.
-    fn data(&mut self, id: Self::Id, piece: Bytes, end: bool);
+    fn data(&mut self, id: Self::Id, piece: Piece, end: bool);
 
     /// Sends a whole body right behind its head. Returns false, and sends nothing, if it must wait for its turn or for a window.
     fn send_at_once(&mut self, id: Self::Id, whole: &Bytes) -> bool;

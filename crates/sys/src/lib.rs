@@ -23,6 +23,7 @@
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
 //! | [`waker`] | how a future that keeps its waker is found out |
+//! | [`tcp_options`] | how a TCP socket sends data with its first segment, and chooses its port late |
 //! | [`names`] | which addresses a host name has, and why it has none |
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
@@ -54,6 +55,7 @@ pub mod stdout;
 pub mod syscalls;
 pub mod tags;
 pub mod tcp_info;
+pub mod tcp_options;
 pub mod thread_bound;
 pub mod udp_limit;
 pub mod uring;

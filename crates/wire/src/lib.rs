@@ -30,10 +30,12 @@ mod memory;
 pub mod names;
 mod output;
 mod place;
+mod preceded;
 #[cfg(feature = "shm")]
 pub mod shm;
 mod socket;
 mod socket_file;
+mod socket_options;
 #[cfg(feature = "stack")]
 mod stack;
 mod tcp;
@@ -51,4 +53,5 @@ pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::{Output, Position};
+pub use socket_options::{KeepAlive, SocketHook, SocketOptions};
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

@@ -256,8 +256,8 @@ const COPY_MAX_BYTES: usize = 4096;
 const KEEP_MAX_BYTES: usize = 64 * 1024;
 /// Writes of one poll: 2 MiB over the wire with the smallest room.
 const WRITES_IN_A_ROW_MAX: u32 = 32;
-/// Slices in one vectored write.
-const SLICES_MAX: usize = 32;
+/// Slices in one vectored write: 512 KiB in frames of 16 KiB, each with its head, are half as many.
+const SLICES_MAX: usize = 128;
 
 #[cfg(test)]
 mod tests {

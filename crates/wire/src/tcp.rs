@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncWrite, Interest};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::address::Address;
 use crate::claim::Claim;
@@ -69,7 +69,7 @@ impl Wire for Tcp {
 
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
-            let transport = names::dial(address, options, connect).await?;
+            let transport = names::dial(address, options, |target| connect(target, options)).await?;
             // A socket that refuses this is dead, which the first write will say better.
             let _ = transport.stream.set_nodelay(true);
             Ok(Connection::new(transport))
@@ -135,6 +135,7 @@ fn listen(address: SocketAddr, options: &ListenOptions, sharing: Sharing) -> io:
     }
     // Accepted connections inherit it, which saves a system call on each.
     socket.set_tcp_nodelay(true)?;
+    options.socket.prepare_listener(&socket, options.backlog)?;
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
     Ok(socket)
@@ -149,8 +150,11 @@ fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
     found.map_err(|cause| ListenError::of_resolving(address, cause))
 }
 
-async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
-    let connected = TcpStream::connect(target).await;
+async fn connect(target: SocketAddr, options: &DialOptions) -> io::Result<TcpTransport> {
+    let connected = match options.socket.dialling_socket(options.local_address, target)? {
+        None => TcpStream::connect(target).await,
+        Some(socket) => TcpSocket::from_std_stream(socket.into()).connect(target).await,
+    };
     let stream = connected.map_err(|cause| match cause.kind() {
         io::ErrorKind::AddrNotAvailable if !can_be_sent_to(target) => {
             io::Error::new(io::ErrorKind::NetworkUnreachable, "this machine has no address on the way")
@@ -295,7 +299,7 @@ mod tests {
         let loops = Loops::start(1).expect("a thread");
         let raced = loops.get(0).spawn(move || async move {
             let address = Address::from_wire(&Tcp, "a.name:80");
-            names::dial(&address, &options, connect)
+            names::dial(&address, &options, |target| connect(target, &options))
                 .await
                 .map(|transport| transport.stream.peer_addr().expect("it is connected"))
         });
@@ -387,7 +391,7 @@ mod tests {
         let loops = Loops::start(1).expect("a thread");
         let met = loops.get(0).spawn(move || async move {
             for _ in ports[0]..ports[1] {
-                if connect(target).await.is_ok() {
+                if connect(target, &DialOptions::default()).await.is_ok() {
                     return true;
                 }
             }

@@ -55,7 +55,8 @@ impl Call {
     /// The client that makes all calls, so that connections are kept between them.
     pub(super) fn client(&self, loops: &Loops, verbose: bool) -> Result<Client, Failure> {
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
-        let mut client = Client::builder().on(loops).limits(limits).timeouts(self.timeouts());
+        let client = Client::builder().on(loops).limits(limits).timeouts(self.timeouts());
+        let mut client = client.hosts(self.connection.hosts());
         if let Some(tls) = self.trust.client_tls()? {
             client = client.tls(tls);
         }
@@ -63,7 +64,7 @@ impl Call {
             client = client.server_name(name);
         }
         // What nobody looks at is not intercepted.
-        if verbose || (self.response.include && self.connection.location) {
+        if verbose || self.response.trace || (self.response.include && self.connection.location) {
             client = client.intercept_attempts(watch::attempt);
         }
         Ok(self.connection.versions.apply(client).build())
@@ -73,6 +74,14 @@ impl Call {
     fn timeouts(&self) -> Timeouts {
         let day = Duration::from_secs(24 * 60 * 60);
         let connect = self.connection.connect_timeout;
-        Timeouts { connect, handshake: connect, read: day, write: day, total: day, ..Timeouts::default() }
+        Timeouts {
+            resolve: connect,
+            connect,
+            handshake: connect,
+            read: day,
+            write: day,
+            total: day,
+            ..Timeouts::default()
+        }
     }
 }

@@ -6,6 +6,7 @@ use anywire::client::{Redirects, Retries};
 use anywire::http::StatusCode;
 use anywire::load::text;
 use anywire::wire::Address;
+use anywire::wire::names::Hosts;
 use clap::Args;
 
 use crate::values;
@@ -27,6 +28,12 @@ pub(super) struct ConnectionOptions {
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     pub(super) via: Option<Address>,
+    /// An address for a host, HOST:PORT:ADDRESS, instead of its name's
+    #[arg(long, value_name = "PLACE", value_parser = resolve, hide_short_help = true)]
+    resolve: Vec<String>,
+    /// Connect to another place instead, HOST1:PORT1:HOST2:PORT2; what is empty is any, or the same
+    #[arg(long, value_name = "PLACES", value_parser = connect_to, hide_short_help = true)]
+    connect_to: Vec<String>,
     /// How long each call may take, such as 5 (seconds) or 300ms
     #[arg(short = 'm', long, visible_alias = "max-time", value_name = "TIME", value_parser = text::positive_duration)]
     pub(super) timeout: Option<Duration>,
@@ -38,6 +45,16 @@ pub(super) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
+    /// Places that are known without asking.
+    pub(super) fn hosts(&self) -> Hosts {
+        let mut hosts = Hosts::default();
+        // All of them were read before.
+        let resolved = self.resolve.iter().try_for_each(|text| hosts.add_resolve(text));
+        let moved = self.connect_to.iter().try_for_each(|text| hosts.add_connect_to(text));
+        debug_assert!(resolved.is_ok() && moved.is_ok(), "they were checked as arguments");
+        hosts
+    }
+
     /// Which redirects are followed.
     pub(super) fn redirects(&self) -> Redirects {
         Redirects { hops: if self.location { self.max_redirs } else { 0 }, ..Redirects::default() }
@@ -61,6 +78,14 @@ impl ConnectionOptions {
     pub(super) fn may_repeat(&self) -> bool {
         self.location || self.retry > 0
     }
+}
+
+fn resolve(text: &str) -> Result<String, String> {
+    Hosts::default().add_resolve(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn connect_to(text: &str) -> Result<String, String> {
+    Hosts::default().add_connect_to(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 const TRANSIENT: [u16; 6] = [408, 429, 500, 502, 503, 504];

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anywire::client::{Client, Response};
@@ -68,7 +70,7 @@ impl Plan {
     }
 
     /// Calls, and writes the response.
-    pub(super) async fn exchange(&self, at: usize, so_far: &SoFar) -> Result<(), Failure> {
+    pub(super) async fn exchange(&self, at: usize, so_far: &Arc<SoFar>) -> Result<(), Failure> {
         let (url, place) = &self.targets[at];
         let body = self.call.data.body(so_far)?;
         let file = place.file();
@@ -90,8 +92,8 @@ impl Plan {
         if let Some(via) = &connection.via {
             call = call.via(via);
         }
-        let watch = Watch::new(self.verbose, connection.versions.name());
-        call = call.redirects(connection.redirects()).retries(connection.retries()).extension(watch.clone());
+        let watch = Watch::new(so_far, self.verbose, connection.versions.name());
+        call = call.redirects(connection.redirects()).retries(connection.retries()).extension(watch);
         let response = call.send().await.map_err(|error| explain::call(url, &error))?;
         so_far.reaches(Stage::Answer);
         so_far.facts().answered(&response);
@@ -115,7 +117,7 @@ impl Plan {
         if wants_body || options.include {
             so_far.reaches(Stage::Output);
             let writer = Writer::open(place, from, &response, options)?;
-            self.write(url, writer, &watch.heads(), response, wants_body, so_far).await?;
+            self.write(url, writer, response, wants_body, so_far).await?;
         }
         if is_failure {
             let found = format!("calling {url}: the status of the answer is {status}");
@@ -133,13 +135,14 @@ impl Plan {
         &self,
         url: &str,
         mut writer: Writer,
-        redirects: &[u8],
         mut response: Response,
         wants_body: bool,
         so_far: &SoFar,
     ) -> Result<(), Failure> {
         if self.call.response.include {
-            writer.head(redirects)?;
+            // A write may block, so the lock is not held.
+            let redirects = so_far.facts().heads();
+            writer.head(&redirects)?;
             writer.head(&shown::head(&response))?;
         }
         so_far.reaches(Stage::Answer);
@@ -152,6 +155,13 @@ impl Plan {
             so_far.reaches(Stage::Answer);
         }
         writer.end()
+    }
+
+    /// Shows what `--trace` asks for.
+    pub(super) fn trace(&self, so_far: &SoFar) {
+        if self.call.response.trace {
+            output::say(so_far.facts().chart(output::is_coloured(&io::stderr())).trim_end());
+        }
     }
 
     /// Prints what `--write-out` asks for.

@@ -17,6 +17,7 @@ mod response;
 mod resume;
 mod sequence;
 mod shown;
+mod trace;
 mod verbs;
 mod watch;
 mod write_out;

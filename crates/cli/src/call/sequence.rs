@@ -22,6 +22,7 @@ pub(super) fn run(call: Call, method: Method, verbose: bool) -> Result<(), Failu
             Ended::Over(done) => (done, true),
             Ended::Stuck(failure) => (Err(failure), false),
         };
+        plan.trace(&so_far);
         let written = plan.write_out(at, &so_far, done.as_ref().err());
         let Err(failure) = done.and(written).map_err(quiet) else { continue };
         // What reads the results of all of them has gone.

@@ -5,10 +5,11 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use anywire::client::Response;
-use anywire::http::{Headers, Url, Version};
+use anywire::http::{Headers, StatusCode, Url, Version};
 use serde_json::{Map, Value};
 
 use super::deadline::SoFar;
+use super::trace::{self, Span};
 use crate::failure::Failure;
 use crate::output;
 
@@ -28,6 +29,9 @@ pub(super) struct Facts {
     answered_after: Option<Duration>,
     bytes: u64,
     file: Option<String>,
+    /// The heads of responses that led on.
+    heads: Vec<u8>,
+    attempts: Vec<Span>,
 }
 
 impl Default for Facts {
@@ -43,6 +47,8 @@ impl Default for Facts {
             answered_after: None,
             bytes: 0,
             file: None,
+            heads: Vec::new(),
+            attempts: Vec::new(),
         }
     }
 }
@@ -59,6 +65,39 @@ impl Facts {
         let location = response.headers().get("location").filter(|_| response.status().is_redirection());
         let to = location.and_then(|location| Url::parse(&self.url).ok()?.resolve(location).ok());
         self.location = to.map(|url| url.as_str().to_owned());
+    }
+
+    /// How long it has been going on.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// A response has led to another URL.
+    pub(super) fn led_on(&mut self, head: &[u8]) {
+        self.heads.extend_from_slice(head);
+    }
+
+    /// The heads of responses that led on.
+    pub(super) fn heads(&self) -> Vec<u8> {
+        self.heads.clone()
+    }
+
+    /// An attempt that began then has a response, or none.
+    pub(super) fn attempted(&mut self, name: &str, from: Duration, status: Option<StatusCode>) {
+        let name = match status {
+            Some(status) => format!("{name}: {}", status.as_u16()),
+            None => format!("{name}: no response"),
+        };
+        self.attempts.push(Span { name, from, until: self.elapsed() });
+    }
+
+    /// Where its time went.
+    pub(super) fn chart(&self, coloured: bool) -> String {
+        let (total, mut spans) = (self.elapsed(), self.attempts.clone());
+        if let Some(from) = self.answered_after {
+            spans.push(Span { name: format!("body of {} bytes", self.bytes), from, until: total });
+        }
+        trace::chart(&spans, total, coloured)
     }
 
     /// More of the body has come.

@@ -19,6 +19,20 @@ fn redirects_are_followed_if_that_is_asked_for() {
 }
 
 #[test]
+fn a_trace_has_a_line_for_each_attempt_and_the_body() {
+    let recorder = Recorder::start();
+    let traced = anywire(&["get", "-L", "--trace", &recorder.url("/old")]);
+    assert_eq!(stdout(&traced), "{\"a\":1}");
+    let said = stderr(&traced);
+    let names: Vec<_> = said.lines().map(|line| line.split("  ").next().unwrap_or_default()).collect();
+    let of = |rest: &str| format!("GET {}{rest}", recorder.authority);
+    assert_eq!(names, [&of("/old: 302"), &of("/json: 200"), "body of 7 bytes", "all"], "{said}");
+    assert!(said.lines().all(|line| line.ends_with('s') && !line.contains('\u{1b}')), "{said}");
+    let failed = stderr(&anywire(&["get", "--trace", "http://127.0.0.1:1/"]));
+    assert!(failed.starts_with("GET 127.0.0.1:1/: no response"), "{failed}");
+}
+
+#[test]
 fn a_redirect_that_is_not_followed_has_its_exit_code() {
     let recorder = Recorder::start();
     for (args, code, found) in [

@@ -15,6 +15,8 @@ fn run(recorder: &Recorder, command: &str) -> (Output, Vec<Request>, Files) {
         .expect("the folder can be written");
     std::fs::write(dir.path().join("part.txt"), &FILE[..4]).expect("the folder can be written");
     let line = command.replace("localhost:8080", &recorder.authority);
+    let port = recorder.authority.trim_start_matches("127.0.0.1");
+    let line = line.replace(":8080", port);
     let line = match line.strip_prefix("anywire ") {
         Some(arguments) => format!("exec '{}' {arguments}", env!("CARGO_BIN_EXE_anywire")),
         None => format!("exec {line}"),

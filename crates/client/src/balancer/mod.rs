@@ -14,6 +14,7 @@ use anywire_wire::{Address, ToAddress};
 pub(crate) use self::health::Health;
 use crate::Error;
 use crate::balance::Balance;
+use crate::connector::Way;
 use crate::job::Job;
 use crate::local::Local;
 use crate::pool::{Pool, over_tls};
@@ -124,7 +125,7 @@ impl Balancer {
         if let Some(local) = self.local.upgrade() {
             gone.iter().filter_map(|target| target.pool()).for_each(|pool| local.remove(&pool));
             // So is the pool that served before the first addresses were known.
-            if let Some(pool) = local.find_pool(&self.url, None) {
+            if let Some(pool) = local.find_pool(Way::to(&self.url, None)) {
                 local.remove(&pool);
             }
         }

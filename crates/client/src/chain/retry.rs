@@ -10,6 +10,7 @@ use anywire_loops::clock::{after, precise};
 use anywire_wire::DialError;
 
 use crate::connection::random;
+use crate::proxy::ProxyReason;
 use crate::request::CallRequest;
 use crate::{Error, Phase, Response};
 
@@ -17,7 +18,7 @@ use crate::{Error, Phase, Response};
 ///
 /// | what happened | repeated |
 /// | --- | --- |
-/// | no connection could be made: refused, reset, unreachable, too slow | any method, if the body is here or untouched |
+/// | no connection could be made: refused, reset, unreachable, too slow, also by or of a proxy | any method, if the body is here or untouched |
 /// | the peer ended the connection or the stream, and may have seen the request | only if that is [harmless](CallRequest::is_idempotent), and no byte of a response came |
 /// | one of [`statuses`](Self::statuses) | only if that is harmless |
 /// | a full queue, a handshake that failed, silence, a deadline of the whole call, a response that has begun | never |
@@ -177,20 +178,33 @@ fn is_worth_it(error: &Error) -> bool {
 /// The table of [`Retries`].
 fn is_repeated(error: &Error) -> bool {
     match error {
-        Error::Connect { source, .. } => matches!(
-            source,
-            DialError::Refused { .. }
-                | DialError::Reset { .. }
-                | DialError::Unreachable { .. }
-                | DialError::Timeout { .. }
-                | DialError::NoSuchFile { .. }
-        ),
+        Error::Connect { source, .. } => may_pass(source),
+        Error::Proxy { source, .. } => match source.reason() {
+            ProxyReason::Dial(source) => may_pass(source),
+            ProxyReason::TimedOut { .. } | ProxyReason::Closed | ProxyReason::Broken(_) => true,
+            // Of the proxy, or because it cannot reach the origin.
+            ProxyReason::Refused(status) => (502..=504).contains(&status.as_u16()),
+            ProxyReason::Socks(reply) => (3..=6).contains(&reply.0),
+            _ => false,
+        },
         Error::ClosedByPeer { phase, .. } | Error::Io { phase, .. } | Error::GoAway { phase, .. } => {
             *phase != Phase::Body
         }
         Error::Stream { phase, why: None, .. } => *phase != Phase::Body,
         _ => false,
     }
+}
+
+/// Whether another dial can end otherwise.
+fn may_pass(error: &DialError) -> bool {
+    matches!(
+        error,
+        DialError::Refused { .. }
+            | DialError::Reset { .. }
+            | DialError::Unreachable { .. }
+            | DialError::Timeout { .. }
+            | DialError::NoSuchFile { .. }
+    )
 }
 
 /// Whether the pause ends before the deadline of the whole call.

@@ -21,6 +21,7 @@ impl Error {
             Self::Loop { source: TaskError::Full, .. } => Fault::Limit,
             Self::Url { .. }
             | Self::Via { .. }
+            | Self::ProxyUrl { .. }
             | Self::Host { .. }
             | Self::Header(_)
             | Self::ReservedHeader { .. }
@@ -50,6 +51,7 @@ impl Error {
             {
                 Fault::Caller
             }
+            Self::Proxy { source, .. } => source.fault(),
             Self::Connect { source: DialError::Address(_), .. } => Fault::Caller,
             Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
             Self::Connect { source, .. } if source.is_limit() => Fault::Limit,
@@ -99,14 +101,21 @@ impl Error {
     /// Whether no connection could be made: another origin, or another time, may do. If
     /// [its handshake](Self::is_handshake) failed, rather another origin.
     pub fn is_connect(&self) -> bool {
-        matches!(self.last(), Self::Connect { .. } | Self::Timeout { phase: Phase::Connect, .. })
+        matches!(
+            self.last(),
+            Self::Connect { .. } | Self::Proxy { .. } | Self::Timeout { phase: Phase::Connect, .. }
+        )
     }
 
     /// Whether the connection was made, and its handshake failed or took too long. No byte of the request was sent on it.
     /// Another try at the same place most likely ends alike, other than with plain connects: see
     /// [`handshake`](Self::handshake).
     pub fn is_handshake(&self) -> bool {
-        matches!(self.last(), Self::Connect { source: DialError::Handshake { .. }, .. })
+        match self.last() {
+            Self::Connect { source, .. } => matches!(source, DialError::Handshake { .. }),
+            Self::Proxy { source, .. } => source.is_handshake(),
+            _ => false,
+        }
     }
 
     /// What TLS found, if that is why the call failed: whether the peer's certificate is
@@ -119,6 +128,7 @@ impl Error {
     pub fn handshake(&self) -> Option<&HandshakeError> {
         match self.last() {
             Self::Connect { source, .. } => source.handshake(),
+            Self::Proxy { source, .. } => source.handshake(),
             Self::Io { source, .. } => HandshakeError::of(source),
             _ => None,
         }
@@ -129,6 +139,7 @@ impl Error {
         match self.last() {
             Self::Timeout { .. } => true,
             Self::Connect { source, .. } => source.is_timeout(),
+            Self::Proxy { source, .. } => source.is_timeout(),
             _ => false,
         }
     }
@@ -165,6 +176,7 @@ impl Error {
             | Self::RequestHead { sent, .. }
             | Self::Shutdown { sent }
             | Self::Connect { sent, .. }
+            | Self::Proxy { sent, .. }
             | Self::Loop { sent, .. }
             | Self::Timeout { sent, .. }
             | Self::ClosedByPeer { sent, .. }
@@ -199,8 +211,10 @@ impl Error {
             | Self::Io { phase, .. } => Some(*phase),
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
+            Self::Proxy { source, .. } if source.is_handshake() => Some(Phase::Handshake),
+            Self::Proxy { source, .. } if source.is_resolve() => Some(Phase::Resolve),
             Self::Connect { source: DialError::Resolve { .. }, .. } => Some(Phase::Resolve),
-            Self::Connect { .. } => Some(Phase::Connect),
+            Self::Connect { .. } | Self::Proxy { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
             Self::Response { source, .. } if source.is_in_body() => Some(Phase::Body),
             Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {

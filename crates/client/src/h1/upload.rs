@@ -34,9 +34,17 @@ impl Upload {
         }
         let body = request.body.get();
         let framing = Framing::of_request(&request.method, body);
-        let target = request.target();
-        let head =
-            encode::request_head(output.buffer(), &request.method, target, host, &request.headers, framing);
+        let head = match &request.relay {
+            None => {
+                let (target, headers) = (request.target(), &request.headers);
+                encode::request_head(output.buffer(), &request.method, target, host, headers, framing)
+            }
+            Some(relay) => {
+                let target = relay.target(&request.url, request.of_server);
+                let headers = relay.headers(&request.headers);
+                encode::request_head(output.buffer(), &request.method, &target, host, &headers, framing)
+            }
+        };
         if let Err(error) = head {
             return Self::Failed(BodyError::failed(error));
         }

@@ -9,9 +9,8 @@ use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, Stre
 use anywire_http::{BodyError, Buffer, Method, StatusCode};
 use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
-use anywire_mux::{Http2, Next, Schedule, Sent, Streams, send};
+use anywire_mux::{Http2, Next, Piece, Schedule, Sent, Streams, send};
 use anywire_wire::Connection;
-use bytes::Bytes;
 use slab::Slab;
 
 use super::stream::{Stream, Tunnel};
@@ -419,7 +418,7 @@ impl Session {
         }
         if stream.upload.is_streaming() && !stream.is_held {
             let next = stream.upload.next(context.config().limits.replay_bytes, cx);
-            self.send(place, Bytes::new(), next, context);
+            self.send(place, Piece::default(), next, context);
         }
     }
 
@@ -437,7 +436,7 @@ impl Session {
     }
 
     /// Sends a piece of a request's body, which is empty without a turn, and the end if that is next.
-    fn send(&mut self, place: usize, piece: Bytes, next: Next, context: &LoopContext) {
+    fn send(&mut self, place: usize, piece: Piece, next: Next, context: &LoopContext) {
         let stream = &mut self.streams[place];
         let (id, before) = (stream.id, self.link.position());
         if let Sent::Broken(source) = send(&mut self.link, id, piece, next) {
@@ -467,7 +466,7 @@ impl Session {
             return;
         }
         let (before, unsent) = (self.link.output.taken(), self.link.output.unsent());
-        let polled = self.link.output.poll_flush(cx, wire);
+        let polled = self.link.poll_flush(cx, wire);
         let taken = self.link.output.taken();
         if taken > before || self.link.output.unsent() < unsent {
             let Self { streams, schedule, .. } = self;

@@ -5,8 +5,7 @@ use std::task::{Context, Poll};
 
 use anywire_http::h1::Framing;
 use anywire_http::{Body, Headers, body};
-use anywire_mux::{Next, Outgoing};
-use bytes::Bytes;
+use anywire_mux::{Next, Outgoing, Piece};
 
 use crate::request::{CallRequest, Contained};
 
@@ -111,9 +110,9 @@ impl Upload {
     }
 
     /// Takes at most `room` bytes.
-    pub(super) fn take(&mut self, room: usize) -> Bytes {
+    pub(super) fn take(&mut self, room: usize) -> Piece {
         match self {
-            Self::Done | Self::Given(..) => Bytes::new(),
+            Self::Done | Self::Given(..) => Piece::default(),
             Self::Body(body, _) => body.take(room),
         }
     }

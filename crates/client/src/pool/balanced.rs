@@ -61,20 +61,26 @@ impl Pool {
     }
 
     /// How a call has ended, for an address that is one of several.
+    #[inline]
     pub(super) fn note(&self, delivery: &Delivery) {
         if let Some(member) = self.member.get() {
-            match delivery {
-                Delivery::Reply(_, Err(unanswered))
-                    if matches!(unanswered.error.fault(), Fault::Peer | Fault::Wire) =>
-                {
-                    self.count_failure(member);
-                }
-                Delivery::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
-                    self.count_failure(member);
-                }
-                Delivery::Reply(_, Ok(_)) | Delivery::BodyEnds(_) => member.succeeded(),
-                _ => {}
+            self.note_for(member, delivery);
+        }
+    }
+
+    #[inline(never)]
+    fn note_for(&self, member: &Member, delivery: &Delivery) {
+        match delivery {
+            Delivery::Reply(_, Err(unanswered))
+                if matches!(unanswered.error.fault(), Fault::Peer | Fault::Wire) =>
+            {
+                self.count_failure(member);
             }
+            Delivery::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
+                self.count_failure(member);
+            }
+            Delivery::Reply(_, Ok(_)) | Delivery::BodyEnds(_) => member.succeeded(),
+            _ => {}
         }
     }
 }

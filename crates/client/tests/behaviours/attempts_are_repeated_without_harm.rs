@@ -78,15 +78,13 @@ fn a_post_is_seen_once_with_every_option_on() {
         "keyed" => call.header("Idempotency-Key", "7"),
         _ => call,
     };
-    let versions: [(fn() -> (Peer, Arc<AtomicUsize>), fn(ClientBuilder) -> ClientBuilder); 2] = [
-        (|| closing("tcp", usize::MAX), |builder| builder),
-        (closing_http2, ClientBuilder::http2_prior_knowledge),
-    ];
-    for (start, version) in versions {
+    for is_http2 in [false, true] {
         for (method, name, times) in
             [("POST", "", 1), ("PATCH", "", 1), ("POST", "marked", 6), ("POST", "keyed", 6), ("PUT", "", 6)]
         {
-            let (peer, requests) = start();
+            let (peer, requests) = if is_http2 { closing_http2() } else { closing("tcp", usize::MAX) };
+            let version =
+                if is_http2 { ClientBuilder::http2_prior_knowledge } else { ClientBuilder::http1_only };
             let client = version(builder()).retries(eager()).build();
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let call = mark(client.request(method.clone(), peer.url("/")).body("tea"), name).via(peer.via());

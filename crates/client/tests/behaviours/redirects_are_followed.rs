@@ -1,5 +1,6 @@
 //! Redirects are followed with the method, the body and the fields that belong to the next URL, and no further.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +27,7 @@ impl Seen {
 /// A peer that gives these answers one after the other, then OK for ever, and reports the requests.
 fn peer(scheme: &str, answers: &[String]) -> (Peer, Receiver<Seen>) {
     let (report, seen) = mpsc::channel();
-    let answers = Arc::new(Mutex::new(answers.to_vec().into_iter()));
+    let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
     let peer = Peer::start(wire(scheme), move |mut talk| {
         while let Some(request) = talk.request() {
             let head = &request.head;
@@ -38,7 +39,7 @@ fn peer(scheme: &str, answers: &[String]) -> (Peer, Receiver<Seen>) {
                     .map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned()))
                     .collect(),
             });
-            let next = answers.lock().expect("no panic").next();
+            let next = answers.lock().expect("no panic").pop_front();
             talk.say(next.unwrap_or_else(|| OK.to_owned()));
         }
     });

@@ -13,7 +13,7 @@ use anywire_http::h2::{Code, Error, Event, GoAway, MessageError, Refused, Stream
 use anywire_http::{Fault, StatusCode};
 use anywire_loops::clock::{after, precise};
 use anywire_loops::deadline::Deadline;
-use anywire_mux::{Http2, Streams};
+use anywire_mux::{Http2, Piece, Streams};
 use anywire_wire::{Connection, Output};
 
 use crate::engine::h1::{Ending, broke, over_limit};
@@ -213,7 +213,7 @@ impl Session {
             let Some(call) = self.calls.get_mut(&id) else { continue };
             let body = &self.request.body;
             let end = body.len().min(call.body_sent + room);
-            let piece = body.slice(call.body_sent..end);
+            let piece = Piece { bytes: body.slice(call.body_sent..end), is_streamed: false };
             call.body_sent = end;
             self.is_sending = true;
             let before = self.link.output.len();
@@ -231,7 +231,7 @@ impl Session {
         if self.link.output.is_empty() {
             return;
         }
-        match self.link.output.poll_flush(context, &mut self.connection) {
+        match self.link.poll_flush(context, &mut self.connection) {
             Poll::Pending => {}
             Poll::Ready(Ok(())) => self.is_sending = false,
             Poll::Ready(Err(error)) => self.refused = Some((error, self.is_sending)),

@@ -45,8 +45,44 @@ impl Cookies {
         anywire_http::cookie::pairs(&self.text)
     }
 
+    /// Those of a request: for an extractor of one of them, and for what may lack it.
+    ///
+    /// ```
+    /// use anywire_server::{Cookies, FromRequestParts, OptionalFromRequestParts, Parts, Rejection, Router};
+    ///
+    /// struct Session(String);
+    ///
+    /// impl FromRequestParts for Session {
+    ///     type Rejection = Rejection;
+    ///
+    ///     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
+    ///         Ok(Session(Cookies::of(parts)?.get("session").unwrap_or_default().to_owned()))
+    ///     }
+    /// }
+    ///
+    /// impl OptionalFromRequestParts for Session {
+    ///     fn is_absent(parts: &Parts) -> bool {
+    ///         Cookies::of(parts).is_ok_and(|cookies| cookies.get("session").is_none())
+    ///     }
+    /// }
+    ///
+    /// let router = Router::new().get("/", async |session: Option<Session>| session.is_some().to_string());
+    /// # anywire_loops::block_on(async {
+    /// let mut response = router.call(anywire_http::Request::get("/").header("cookie", "lang=en")).await;
+    /// assert_eq!(response.body.text(100).await?, "false");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rejection::TooManyCookies`].
+    pub fn of(parts: &Parts) -> Result<Self, Rejection> {
+        Self::read(parts.headers().get_all("cookie"), parts.form_fields_max())
+    }
+
     /// Reads the values of all fields `cookie` of a request. HTTP/2 allows several.
-    fn of<'v>(fields: impl Iterator<Item = &'v [u8]>, cookies_max: usize) -> Result<Self, Rejection> {
+    fn read<'v>(fields: impl Iterator<Item = &'v [u8]>, cookies_max: usize) -> Result<Self, Rejection> {
         let mut text = String::new();
         let mut found = 0;
         for field in fields {
@@ -79,7 +115,7 @@ impl FromRequestParts for Cookies {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
-        Self::of(parts.headers().get_all("cookie"), parts.form_fields_max())
+        Self::of(parts)
     }
 }
 
@@ -94,7 +130,7 @@ mod tests {
     use super::*;
 
     fn read(fields: &[&[u8]]) -> Cookies {
-        Cookies::of(fields.iter().copied(), 10).expect("few")
+        Cookies::read(fields.iter().copied(), 10).expect("few")
     }
 
     #[test]
@@ -115,7 +151,7 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many() {
-        assert!(Cookies::of([&b"a=1; b=2"[..]].into_iter(), 2).is_ok());
-        assert!(Cookies::of([&b"a=1; b=2"[..], b"c=3"].into_iter(), 2).is_err());
+        assert!(Cookies::read([&b"a=1; b=2"[..]].into_iter(), 2).is_ok());
+        assert!(Cookies::read([&b"a=1; b=2"[..], b"c=3"].into_iter(), 2).is_err());
     }
 }

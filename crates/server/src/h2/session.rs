@@ -220,14 +220,14 @@ impl Session {
 
     /// Writes as much of the output as the wire takes. Ready once all of it has left.
     fn flush(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End, Poll<()>> {
-        let output = &mut self.exchanges.link.output;
-        if output.is_empty() {
+        let link = &mut self.exchanges.link;
+        if link.output.is_empty() {
             return Continue(Poll::Ready(()));
         }
-        let unsent = output.unsent();
-        let flushed = output.poll_flush(cx, env.connection);
-        self.timers.wrote(unsent.saturating_sub(output.unsent()), &env.service.limits);
-        let taken = output.taken();
+        let unsent = link.output.unsent();
+        let flushed = link.poll_flush(cx, env.connection);
+        self.timers.wrote(unsent.saturating_sub(link.output.unsent()), &env.service.limits);
+        let taken = link.output.taken();
         self.exchanges.flushed(taken);
         match flushed {
             Poll::Ready(Ok(())) => Continue(Poll::Ready(())),

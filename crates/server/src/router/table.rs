@@ -91,9 +91,12 @@ impl Router {
         let entries = self.routes.iter().map(|route| &route.entry);
         let entries =
             entries.chain(self.fallbacks.iter().map(|fallback| &fallback.entry)).chain(&self.tunnels);
+        let scopes = entries.map(|entry| entry.scope);
+        #[cfg(feature = "openapi")]
+        let scopes = scopes.chain(self.scopes_with_pages());
         let mut has_code = vec![false; self.scopes.len()];
-        for entry in entries {
-            let around = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
+        for scope in scopes {
+            let around = std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent);
             around.for_each(|scope| has_code[scope] = true);
         }
         for (scope, has_code) in self.scopes.iter().zip(has_code) {

@@ -11,7 +11,7 @@ use anywire_http::h1::DecodeError;
 use anywire_http::h2::{Code, Protocol};
 use anywire_http::{Body, BodyError, Headers, Method, RequestHead, Response};
 use anywire_loops::clock::precise;
-use anywire_mux::{Next, Outgoing, Schedule, Sent, StreamTable, StreamWaker, Streams, send};
+use anywire_mux::{Next, Outgoing, Piece, Schedule, Sent, StreamTable, StreamWaker, Streams, send};
 use anywire_wire::{Address, Position};
 use bytes::Bytes;
 
@@ -302,7 +302,7 @@ impl<S: Streams> Exchanges<S> {
     pub(super) fn go_on(&mut self, id: S::Id, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let next = stream.next(id, &mut self.link, service);
-        self.send(id, Bytes::new(), next, service);
+        self.send(id, Piece::default(), next, service);
     }
 
     /// Sends what the windows and the output have room for.
@@ -313,10 +313,10 @@ impl<S: Streams> Exchanges<S> {
             self.schedule.dirty.push(id);
             let piece = match &mut stream.stage {
                 Stage::Sending(body) | Stage::Tunnel(_, body) => body.take(room),
-                _ => Bytes::new(),
+                _ => Piece::default(),
             };
-            stream.exchange.sent(piece.len());
-            stream.timers.wrote(piece.len(), &service.limits);
+            stream.exchange.sent(piece.bytes.len());
+            stream.timers.wrote(piece.bytes.len(), &service.limits);
             // Asked first, so that the last piece ends the stream.
             let next = stream.next(id, &mut self.link, service);
             self.send(id, piece, next, service);
@@ -324,7 +324,7 @@ impl<S: Streams> Exchanges<S> {
     }
 
     /// Sends a piece of a response, which is empty without a turn, and the end if that is next.
-    fn send(&mut self, id: S::Id, piece: Bytes, next: Next<Failure>, service: &Service) {
+    fn send(&mut self, id: S::Id, piece: Piece, next: Next<Failure>, service: &Service) {
         match send(&mut self.link, id, piece, next) {
             Sent::Open => {}
             // Our direction alone has ended (RFC 8441 section 5).

@@ -414,6 +414,24 @@ fn without_the_route_of_another_request() {
 }
 
 #[test]
+fn without_the_route_of_the_request_before() {
+    let (ends, seen) = channel();
+    let answers = async |request: Request, next: Next| match request.path() {
+        "/refused" => StatusCode::ACCEPTED.into(),
+        _ => next.run(request).await,
+    };
+    let router = Router::new().get("/", async || StatusCode::OK);
+    let server = Server::new(router).layer(answers).observe(Witness { ends, under_way: 0 });
+    let served = Scene::tcp().serve_by(server);
+    let mut peer = served.connect();
+    for (path, route, status) in [("/", Some("/"), 200), ("/refused", None, 202), ("/", Some("/"), 200)] {
+        peer.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        assert_eq!(peer.answer(false).status, status);
+        assert_eq!(seen.next(), Seen::complete("GET", route, status, 0, 0), "{path}");
+    }
+}
+
+#[test]
 fn by_leaving_http() {
     crate::support::on_each_wire(|scene| {
         let play = Play::begin(scene, Limits::default());

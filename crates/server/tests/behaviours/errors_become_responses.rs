@@ -51,6 +51,19 @@ fn an_error_of_the_system_is_not_shown() {
     assert_eq!(answer.text(), "the server failed to answer this request");
 }
 
+#[test]
+fn failures_are_counted_apart_from_refusals() {
+    let served = served();
+    let counted = |path: &str| {
+        let status = served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status;
+        let counters = served.running.counters();
+        (status, counters.failures, counters.refused)
+    };
+    assert_eq!(counted("/io"), (500, 1, 0));
+    assert_eq!(counted("/page?page=x"), (400, 1, 1));
+    assert_eq!(counted("/gone"), (410, 1, 1), "its author has meant it");
+}
+
 /// As `anyhow::Error`, it is none itself.
 fn boxed() -> Result<String, Box<dyn std::error::Error>> {
     Ok(std::fs::read_to_string("/nowhere/at/all")?)

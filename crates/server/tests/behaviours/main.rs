@@ -69,6 +69,7 @@ mod http2_serves_as_http1_does;
 mod http2_streams_leave_http;
 mod http2_windows_are_shared;
 mod interim_responses_come_first;
+mod large_bodies_leave_in_few_writes;
 mod layers_apply_in_their_order;
 mod layers_ask_who_it_is;
 mod layers_change_fields;

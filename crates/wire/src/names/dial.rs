@@ -57,6 +57,20 @@ where
     race.run(connect).await
 }
 
+/// The addresses of a `HOST:PORT`, without a dial: all that are known within [`resolve_timeout`](DialOptions::resolve_timeout).
+pub(crate) async fn resolve(address: &Address, options: &DialOptions) -> Result<Vec<SocketAddr>, DialError> {
+    let names = &options.names;
+    let place = names.hosts().detour(address.location());
+    if let Some(number) = place::literal(&place).map_err(|cause| DialError::from_io(address, cause))? {
+        return Ok(vec![number]);
+    }
+    let (host, port) = place::host_and_port(&place).unwrap_or((&place, 0));
+    let after = options.resolve_timeout;
+    let found = tokio::time::timeout(after, names.addresses(host, port)).await;
+    let found = found.unwrap_or(Err(ResolveError::Timeout { after }));
+    found.map_err(|error| DialError::of_resolving(address, error.into()))
+}
+
 /// A dial under way.
 struct Race<'a, F> {
     address: &'a Address,

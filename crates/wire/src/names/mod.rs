@@ -2,7 +2,7 @@
 //!
 //! | word | means |
 //! | --- | --- |
-//! | [`Resolver`] | where addresses come from: the system ([`SystemResolver`]), or your own |
+//! | [`Resolver`] | where addresses come from: the system ([`SystemResolver`]), name servers (`DnsResolver`, feature `dns`), or your own |
 //! | [`Names`] | a resolver with a cache above it, and static [`Hosts`]; a field of [`DialOptions`](crate::DialOptions) |
 //! | [`Limits`] | how many names are kept, and for how long |
 //!
@@ -14,6 +14,8 @@
 mod cache;
 mod cool_down;
 mod dial;
+#[cfg(feature = "dns")]
+mod dns;
 mod happy_eyeballs;
 mod hosts;
 mod limits;
@@ -22,10 +24,12 @@ mod names;
 mod resolver;
 mod system;
 
+#[cfg(feature = "dns")]
+pub use dns::DnsResolver;
 pub use hosts::{Hosts, HostsError};
 pub use limits::Limits;
 pub use names::{NameCounters, Names};
 pub use resolver::{Answer, Records, ResolveError, Resolver, Resolving};
 pub use system::SystemResolver;
 
-pub(crate) use dial::dial;
+pub(crate) use dial::{dial, resolve};

@@ -37,7 +37,7 @@ pub use self::{
     fed::fed,
     frames::{Frame, Frames},
     gate::Gate,
-    real::{Real, real_servers},
+    real::{Real, real_servers, skipped},
     talk::{Received, Talk},
     waiting::{HANG, all, block_on, eventually, poll_once, until_no_call},
 };

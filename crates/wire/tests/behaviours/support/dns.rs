@@ -92,7 +92,8 @@ impl Question {
     fn message(&self, code: u8, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
         let count = (records.len() as u16).to_be_bytes();
         // A response, with recursion.
-        let mut message = vec![self.id[0], self.id[1], 0x81, 0x80 | code, 0, 1, count[0], count[1], 0, 0, 0, 0];
+        let mut message =
+            vec![self.id[0], self.id[1], 0x81, 0x80 | code, 0, 1, count[0], count[1], 0, 0, 0, 0];
         message.extend(&self.bytes);
         for (ttl, data) in records {
             // The name of the question, by a pointer.

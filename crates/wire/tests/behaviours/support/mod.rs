@@ -17,6 +17,9 @@ use anywire_wire::{
 #[path = "../../../../anywire/examples/own_wire/pipe.rs"]
 mod pipe;
 
+/// A name server for tests.
+#[cfg(feature = "dns")]
+pub(crate) mod dns;
 /// A resolver for tests.
 #[allow(unreachable_pub, reason = "other crates include it")]
 pub(crate) mod names;
