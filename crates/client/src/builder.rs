@@ -269,7 +269,12 @@ impl ClientBuilder {
         #[cfg(feature = "cookies")]
         self.cookies.into_iter().for_each(|jar| hop_links.push(jar.into_link()));
         self.credentials.link(&mut hop_links);
+        let has_links =
+            [&self.interceptors, &hop_links, &self.attempt_interceptors].iter().any(|it| !it.is_empty());
+        #[cfg(feature = "signatures")]
+        let has_links = has_links || self.signatures.is_set();
         let config = Config {
+            has_links,
             limits,
             timeouts: self.timeouts,
             versions: self.versions,

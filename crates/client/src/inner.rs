@@ -30,6 +30,8 @@ pub(crate) struct Config {
     /// Where addresses come from.
     pub(crate) names: Names,
     pub(crate) interceptors: Links,
+    /// Whether there is any link around the attempts of all calls.
+    pub(crate) has_links: bool,
     /// From which size on a body waits for a 100. None: none does.
     pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
@@ -112,13 +114,14 @@ impl Config {
     }
 
     /// Whether a call goes through the chain from its start.
+    #[inline]
     pub(crate) fn has_links(&self, request: &CallRequest) -> bool {
         #[cfg(feature = "signatures")]
-        if self.signatures.is_set() || request.options.signer.is_some() {
+        if request.options.signer.is_some() {
             return true;
         }
         let _ = request;
-        !self.interceptors.is_empty() || !self.hop_links.is_empty() || !self.attempt_interceptors.is_empty()
+        self.has_links
     }
 
     /// How a call follows redirects.
