@@ -2,6 +2,7 @@
 //! fault, and come with curl's exit codes.
 
 use anywire::Chain;
+use anywire::client::proxy::{ProxyError, ProxyReason};
 use anywire::client::{Error, Fault, Phase, RedirectFault, UrlError};
 use anywire::http::h1::DecodeError;
 use anywire::http::h2::{self, Abuse};
@@ -22,6 +23,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
     let calling = |code, found: &str| Failure::new(code, format_args!("calling {url}: {found}"));
     match error {
         Error::Connect { source, .. } => dial(source),
+        Error::Proxy { source, .. } => proxy(url, source),
         Error::Url { source, .. } => calling(Code::Usage, &found(source)).help(url_help(source)),
         Error::ReservedHeader { name } => {
             calling(Code::Usage, &format!("the field {name:?} is written by the command, from the data"))
@@ -140,6 +142,29 @@ fn code(error: &Error) -> Code {
         Fault::Peer => Code::Answer,
         _ => Code::Failed,
     }
+}
+
+/// A proxy that made no connection: its words name it.
+fn proxy(url: &str, error: &ProxyError) -> Failure {
+    let code = match error.reason() {
+        _ if error.is_timeout() => Code::Timeout,
+        ProxyReason::Dial(DialError::Resolve { .. }) => Code::ResolveProxy,
+        ProxyReason::Dial(_) if error.is_handshake() => Code::Handshake,
+        ProxyReason::Dial(_) => Code::Connect,
+        ProxyReason::Socks(_) | ProxyReason::NotSocks | ProxyReason::Target => Code::Socks,
+        ProxyReason::LoginWanted { .. } | ProxyReason::LoginRefused if error.proxy().is_socks() => {
+            Code::Socks
+        }
+        _ => Code::Answer,
+    };
+    let help = match error.reason() {
+        ProxyReason::LoginWanted { .. } | ProxyReason::LoginRefused => {
+            "write the user into its URL: --proxy http://USER:PASSWORD@HOST:PORT"
+        }
+        ProxyReason::TimedOut { .. } => "see what it waits for, or raise --connect-timeout",
+        _ => "see the proxy and its log; --noproxy HOSTS goes without it",
+    };
+    Failure::new(code, format_args!("calling {url}: {}", found(error))).help(help)
 }
 
 /// A redirect that is not followed.

@@ -27,6 +27,8 @@ pub(crate) enum Code {
     Failed = 1,
     /// The arguments make no sense.
     Usage = 2,
+    /// The name of the proxy could not be resolved.
+    ResolveProxy = 5,
     /// The name of the host could not be resolved.
     Resolve = 6,
     /// No connection could be made.
@@ -65,6 +67,8 @@ pub(crate) enum Code {
     Pinned = 90,
     /// The stream of HTTP/2 ended by an error.
     Stream = 92,
+    /// A proxy of SOCKS made no connection.
+    Socks = 97,
     /// Interrupted (SIGINT). The result so far was printed.
     Interrupted = 130,
     /// Terminated (SIGTERM). The result so far was printed.

@@ -19,7 +19,7 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct Trust {
-    /// Trust these certificates (PEM) and no others: roots, or the server's own [default: the platform's roots]
+    /// Trust these certificates (PEM) instead of the platform's roots
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// The certificate to show if the server asks for one (PEM), then those that sign it

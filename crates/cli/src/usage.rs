@@ -126,7 +126,6 @@ const OF_LOADS: &[Tip] = &[
 const OF_CALLS: &[Tip] = &[
     (&["--data-ascii"], "a body is -d TEXT, or -d @FILE, which is sent as it is"),
     (&["-e", "--referer"], "a header field is -H, such as -H 'Referer: http://localhost/'"),
-    (&["-b", "--cookie", "-c", "--cookie-jar"], "cookies are not kept; send one by -H 'Cookie: a=b'"),
     (&["--oauth2-bearer"], "give the field itself, such as -H 'Authorization: Bearer TOKEN'"),
     (&["--basic"], "leave it out; -u logs in by basic authentication"),
     (&["--digest", "--ntlm", "--negotiate", "--anyauth"], "-u logs in by basic authentication alone"),
@@ -161,13 +160,15 @@ const OF_CALLS: &[Tip] = &[
         "an answer is printed as it came; a coding is asked for by -H 'Accept-Encoding: gzip'",
     ),
     (&["--trace-ascii", "--trace-time"], "-v shows both heads, and --trace where the time went"),
+    (&["-U", "--proxy-user"], "write the user into the URL: --proxy http://USER:PASSWORD@HOST:PORT"),
+    (&["--socks5", "--socks5-hostname"], "the proxy is --proxy socks5://HOST:PORT, or socks5h://"),
     (&["-#", "--progress-bar"], "leave it out; a bar is shown at a terminal while a file is written"),
     (&["-g", "--globoff"], "leave it out; nothing in a URL is expanded"),
     (&["--url"], "write the URL by itself"),
     (&["--fail-early"], "each URL is called; the exit code is that of the first that failed"),
     (&["-Z", "--parallel"], "URLs are called in order; 'anywire load' calls one URL many times at once"),
     (
-        &["-x", "--proxy", "-4", "--ipv4", "-6", "--ipv6", "--interface"],
+        &["-4", "--ipv4", "-6", "--ipv6", "--interface"],
         "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
     ),
     (

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anywire::client::{Client, Limits, Timeouts};
+use anywire::client::{Client, ClientBuilder, Limits, Timeouts};
 use anywire::loops::Loops;
 use clap::{ArgAction, Args};
 
@@ -53,10 +53,10 @@ impl Call {
     }
 
     /// The client that makes all calls, so that connections are kept between them.
-    pub(super) fn client(&self, loops: &Loops, verbose: bool) -> Result<Client, Failure> {
+    pub(super) fn client(&self, loops: &Loops, verbose: bool) -> Result<ClientBuilder, Failure> {
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let client = Client::builder().on(loops).limits(limits).timeouts(self.timeouts());
-        let mut client = client.hosts(self.connection.hosts());
+        let mut client = client.hosts(self.connection.hosts()).proxies(self.connection.proxies()?);
         if let Some(tls) = self.trust.client_tls()? {
             client = client.tls(tls);
         }
@@ -67,7 +67,7 @@ impl Call {
         if verbose || self.response.trace || (self.response.include && self.connection.location) {
             client = client.intercept_attempts(watch::attempt);
         }
-        Ok(self.connection.versions.apply(client).build())
+        Ok(self.connection.versions.apply(client))
     }
 
     /// A person waits as long as the person likes: only connecting has a limit of its own.

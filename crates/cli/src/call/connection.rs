@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire::client::proxy::Proxies;
 use anywire::client::{Redirects, Retries};
 use anywire::http::StatusCode;
 use anywire::load::text;
@@ -9,6 +10,7 @@ use anywire::wire::Address;
 use anywire::wire::names::Hosts;
 use clap::Args;
 
+use crate::failure::{Code, Failure};
 use crate::values;
 use crate::versions::Versions;
 
@@ -22,19 +24,25 @@ pub(super) struct ConnectionOptions {
     /// How many redirects are followed
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::up_to(1, 1000), requires = "location", hide_short_help = true)]
     max_redirs: usize,
-    /// Call again up to N times after what may pass, where that does no harm: no POST is sent twice
+    /// Call again up to N times where that does no harm: no POST twice
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     retry: u32,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     pub(super) via: Option<Address>,
+    /// Go through a proxy of HTTP or SOCKS5 [default: that of the environment]
+    #[arg(short = 'x', long, value_name = "URL")]
+    proxy: Option<String>,
+    /// Hosts that are reached without a proxy, with commas between them; '*' is all
+    #[arg(long, value_name = "HOSTS", hide_short_help = true)]
+    noproxy: Option<String>,
     /// An address for a host, HOST:PORT:ADDRESS, instead of its name's
     #[arg(long, value_name = "PLACE", value_parser = resolve, hide_short_help = true)]
     resolve: Vec<String>,
     /// Connect to another place instead, HOST1:PORT1:HOST2:PORT2; what is empty is any, or the same
     #[arg(long, value_name = "PLACES", value_parser = connect_to, hide_short_help = true)]
     connect_to: Vec<String>,
-    /// How long each call may take, such as 5 (seconds) or 300ms
+    /// Longest time of a call, such as 5 (seconds), 300ms
     #[arg(short = 'm', long, visible_alias = "max-time", value_name = "TIME", value_parser = text::positive_duration)]
     pub(super) timeout: Option<Duration>,
     /// How long connecting may take, and as long again the handshake of TLS
@@ -45,6 +53,23 @@ pub(super) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
+    /// The proxies: the one that is given, else those of the environment.
+    pub(super) fn proxies(&self) -> Result<Proxies, Failure> {
+        let proxies = match self.proxy.as_deref() {
+            None => Proxies::from_environment(),
+            // As with curl.
+            Some("") => Ok(Proxies::none()),
+            Some(url) if url.contains("://") => Proxies::all(url),
+            Some(place) => Proxies::all(format!("http://{place}")),
+        };
+        // Read here, and not with the arguments, whose errors repeat what was typed: it may have a password.
+        let proxies = proxies.map_err(|error| Failure::of(Code::Usage, &error))?;
+        Ok(match &self.noproxy {
+            Some(hosts) => proxies.except(hosts),
+            None => proxies,
+        })
+    }
+
     /// Places that are known without asking.
     pub(super) fn hosts(&self) -> Hosts {
         let mut hosts = Hosts::default();

@@ -11,8 +11,10 @@ use anywire::http::{Headers, Method};
 use anywire::loops::Loops;
 
 use super::arguments::Call;
+use super::cookies::Kept;
 use super::deadline::{SoFar, Stage};
 use super::place::Place;
+use super::request;
 use super::resume::{Resume, Verdict};
 use super::shown;
 use super::watch::Watch;
@@ -22,13 +24,22 @@ use crate::failure::{Code, Failure};
 use crate::output;
 use crate::values;
 
+/// One of the URLs.
+struct Target {
+    url: String,
+    place: Place,
+    /// What the user in the URL said to the server, if there was one.
+    authorization: Option<String>,
+}
+
 /// What all calls of a command line share, checked before the first of them.
 pub(super) struct Plan {
     call: Call,
     method: Method,
     verbose: bool,
     headers: Headers,
-    targets: Vec<(String, Place)>,
+    targets: Vec<Target>,
+    cookies: Option<Kept>,
     client: Client,
     /// They carry the calls for as long as there are any.
     _loops: Loops,
@@ -39,6 +50,7 @@ impl Plan {
     pub(super) fn of(mut call: Call, method: Method, verbose: bool) -> Result<Self, Failure> {
         let url = |text: &String| call.data.url(values::url(text, call.connection.via.as_ref())?);
         let urls = call.urls.iter().map(url).collect::<Result<Vec<_>, _>>()?;
+        let (urls, users): (Vec<_>, Vec<_>) = urls.into_iter().map(request::without_user).unzip();
         let places = Place::all(&call.response, &urls)?;
         places.iter().try_for_each(|place| place.check(&call.data))?;
         let headers = call.request.headers(call.data.fields())?;
@@ -46,9 +58,13 @@ impl Plan {
             call.data.keep(call.connection.may_repeat())?;
         }
         let loops = Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))?;
+        let cookies = call.request.cookies.kept()?;
         let client = call.client(&loops, verbose)?;
-        let targets = urls.into_iter().zip(places).collect();
-        Ok(Self { call, method, verbose, headers, targets, client, _loops: loops })
+        let client = cookies.iter().fold(client, |client, cookies| cookies.apply(client)).build();
+        let targets = urls.into_iter().zip(places).zip(users);
+        let targets =
+            targets.map(|((url, place), authorization)| Target { url, place, authorization }).collect();
+        Ok(Self { call, method, verbose, headers, targets, cookies, client, _loops: loops })
     }
 
     /// How many calls there are.
@@ -62,7 +78,7 @@ impl Plan {
     }
 
     pub(super) fn url(&self, at: usize) -> &str {
-        &self.targets[at].0
+        &self.targets[at].url
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -71,7 +87,7 @@ impl Plan {
 
     /// Calls, and writes the response.
     pub(super) async fn exchange(&self, at: usize, so_far: &Arc<SoFar>) -> Result<(), Failure> {
-        let (url, place) = &self.targets[at];
+        let Target { url, place, authorization } = &self.targets[at];
         let body = self.call.data.body(so_far)?;
         let file = place.file();
         if let Some(file) = file {
@@ -79,7 +95,9 @@ impl Plan {
         }
         let resume = file.filter(|_| self.call.response.continue_at.is_some()).and_then(Resume::of);
         let mut headers = Cow::Borrowed(&self.headers);
-        for (name, value) in resume.iter().flat_map(Resume::fields) {
+        let user = authorization.iter().filter(|_| !self.headers.contains("authorization"));
+        let user = user.map(|said| ("authorization", said.clone()));
+        for (name, value) in resume.iter().flat_map(Resume::fields).chain(user) {
             headers.to_mut().insert(name, value).map_err(|invalid| Failure::of(Code::Usage, &invalid))?;
         }
         so_far.reaches(Stage::Call);
@@ -173,6 +191,11 @@ impl Plan {
     ) -> Result<(), Failure> {
         let Some(format) = &self.call.response.write_out else { return Ok(()) };
         format.print(so_far, (at, self.url(at), self.method.as_str()), failure)
+    }
+
+    /// Writes cookies to their file.
+    pub(super) fn save_cookies(&self) -> Result<(), Failure> {
+        self.cookies.as_ref().map_or(Ok(()), Kept::save)
     }
 
     /// Says something beside the result.

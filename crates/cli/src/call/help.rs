@@ -66,14 +66,14 @@ pub(super) const REQUEST: &str = "  \
 const CODES_IN_SHORT: &str = "\
 Exit codes are curl's: 0 done, 2 bad arguments, 6 host not resolved, 7 not connected, 18 cut short,
 22 a status of 400 or more with --fail, 23 not written, 26 data not read, 28 too late, 35 TLS
-failed, 47 too many redirects, 52 no response, 56 the connection broke or the response is no good,
-60 certificate.";
+failed, 47 too many redirects, 52 no response, 56 broken off or no good, 60 certificate.";
 
 const CODES: &str = "\
 Exit codes, which are curl's where it has one:
   0   done
   1   the call could not be made
   2   bad arguments
+  5   the host of the proxy was not resolved
   6   the host was not resolved
   7   not connected
   16  the connection of HTTP/2 ended by an error
@@ -94,4 +94,5 @@ Exit codes, which are curl's where it has one:
   77  --cacert is no good
   90  the server's key is not pinned
   92  the stream of HTTP/2 ended by an error
+  97  a proxy of SOCKS made no connection
 With several URLs it is the code of the first that failed; the others are called all the same.";

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod connection;
+mod cookies;
 mod data;
 mod deadline;
 mod exchange;

@@ -13,18 +13,24 @@ use crate::failure::{Code, Failure};
 pub(super) fn run(call: Call, method: Method, verbose: bool) -> Result<(), Failure> {
     let silent = call.response.silent && !call.response.show_error;
     let quiet = |failure: Failure| if silent { failure.silenced() } else { failure };
-    let plan = Arc::new(Plan::of(call, method, verbose).map_err(quiet)?);
+    let plan = Arc::new(Plan::of(call, method, verbose).map_err(&quiet)?);
+    let done = calls(&plan, quiet);
+    done.and(plan.save_cookies().map_err(quiet))
+}
+
+/// Calls each URL, and says how each but the last one failed.
+fn calls(plan: &Arc<Plan>, quiet: impl Fn(Failure) -> Failure) -> Result<(), Failure> {
     let mut first = Ok(());
     for at in 0..plan.count() {
         let is_last = at + 1 == plan.count();
         let so_far = Arc::new(SoFar::default());
-        let (done, may_go_on) = match deadline::call(&plan, at, &so_far) {
+        let (done, may_go_on) = match deadline::call(plan, at, &so_far) {
             Ended::Over(done) => (done, true),
             Ended::Stuck(failure) => (Err(failure), false),
         };
         plan.trace(&so_far);
         let written = plan.write_out(at, &so_far, done.as_ref().err());
-        let Err(failure) = done.and(written).map_err(quiet) else { continue };
+        let Err(failure) = done.and(written).map_err(&quiet) else { continue };
         // What reads the results of all of them has gone.
         let may_go_on = may_go_on && !is_last && failure.code() != Code::Write;
         if first.is_ok() && !may_go_on {

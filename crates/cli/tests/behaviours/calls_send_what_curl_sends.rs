@@ -13,6 +13,8 @@ fn run(recorder: &Recorder, command: &str) -> (Output, Vec<Request>, Files) {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join("order.json"), "{\n  \"item\": \"tea\"\n}\n")
         .expect("the folder can be written");
+    std::fs::write(dir.path().join("jar.txt"), "127.0.0.1\tFALSE\t/\tFALSE\t0\tid\t7\n")
+        .expect("the folder can be written");
     std::fs::write(dir.path().join("part.txt"), &FILE[..4]).expect("the folder can be written");
     let line = command.replace("localhost:8080", &recorder.authority);
     let port = recorder.authority.trim_start_matches("127.0.0.1");

@@ -31,7 +31,7 @@ fn help_fits_a_screen_and_names_the_rest() {
 #[test]
 fn help_tells_each_exit_code() {
     let all = stdout(&anywire(&["help", "get"]));
-    for code in [0, 1, 2, 6, 7, 16, 18, 22, 23, 26, 28, 33, 35, 47, 52, 56, 58, 60, 65, 77, 90, 92] {
+    for code in [0, 1, 2, 5, 6, 7, 16, 18, 22, 23, 26, 28, 33, 35, 47, 52, 56, 58, 60, 65, 77, 90, 92, 97] {
         assert!(
             all.lines().any(|line| line.split_whitespace().next() == Some(&code.to_string())),
             "{code}: {all}"

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::support::names::Book;
@@ -171,7 +172,6 @@ fn a_fault_is_said_by_the_call() {
     assert!(matches!(call(&wrong), Err(Error::Url { .. })));
     let (_loops, wrong) = client(1, |builder| builder.balance("http://shop.example", ["pigeon:coop"]));
     assert!(matches!(call(&wrong), Err(Error::Via { .. })));
-    // Other origins have nothing to do with it.
-    let (peer, _count) = counting("tcp");
-    block_on(wrong.get(peer.url("/")).send()).expect("an answer");
+    let other = block_on(wrong.get("http://127.0.0.1:1/").send()).expect_err("nobody listens");
+    assert!(other.is_connect(), "{other:?}");
 }

@@ -104,7 +104,14 @@ fn read(stream: &mut TcpStream) -> Option<Request> {
             }
         }
     }
-    let is_ours = ["user-agent: ", "accept: */*", "content-length: ", "transfer-encoding: ", "expect: "];
+    let is_ours = [
+        "proxy-connection: ",
+        "user-agent: ",
+        "accept: */*",
+        "content-length: ",
+        "transfer-encoding: ",
+        "expect: ",
+    ];
     fields.retain(|field| !is_ours.iter().any(|prefix| field.starts_with(prefix)));
     fields.sort();
     Some(Request { line, fields, body, connection: 0 })
@@ -134,6 +141,9 @@ fn response(request: &Request, before: usize) -> String {
     let (method, target) = request.line.split_once(' ').expect("a request line");
     let path = target.split([' ', '?']).next().unwrap_or_default();
     let range = request.fields.iter().find_map(|field| field.strip_prefix("range: bytes="));
+    if method == "CONNECT" {
+        return "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned();
+    }
     let (status, fields, body) = match (path, range) {
         ("/json", _) => {
             ("200 OK", "content-type: application/json\r\nx-say: hi\r\n".to_owned(), r#"{"a":1}"#)
@@ -160,6 +170,7 @@ fn response(request: &Request, before: usize) -> String {
             return "HTTP/1.1 200 OK\r\netag: \"old\"\r\ncontent-length: 9\r\nconnection: close\r\n\r\ncut"
                 .to_owned();
         }
+        ("/login", _) => ("200 OK", "set-cookie: id=7; Path=/; Max-Age=1000\r\n".to_owned(), "welcome"),
         ("/old", _) => ("302 Found", "location: /json\r\n".to_owned(), "old"),
         ("/moved", _) => ("307 Temporary Redirect", "location: json\r\n".to_owned(), ""),
         ("/away", _) => ("302 Found", "location: http://127.0.0.1:1/\r\n".to_owned(), ""),
