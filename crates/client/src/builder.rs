@@ -54,9 +54,9 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The loops that carry the calls, such as the loops of a server in the same process. The client does not end
-    /// them. Once they have ended, calls are [`Error::Loop`](crate::Error::Loop). Without this the client starts its
-    /// own at its first call, one per core.
+    /// The loops that carry the calls, such as the loops of a server in the same process, or a set for a test. The client does
+    /// not end them. Once they have ended, calls are [`Error::Loop`](crate::Error::Loop). Without this all clients of the
+    /// process share one set, one loop per core: it starts at the first call, and ends with the last of these clients.
     pub fn on(mut self, loops: &Loops) -> Self {
         self.loops = Some(loops.clone());
         self
@@ -269,7 +269,12 @@ impl ClientBuilder {
         #[cfg(feature = "cookies")]
         self.cookies.into_iter().for_each(|jar| hop_links.push(jar.into_link()));
         self.credentials.link(&mut hop_links);
+        let has_links =
+            [&self.interceptors, &hop_links, &self.attempt_interceptors].iter().any(|it| !it.is_empty());
+        #[cfg(feature = "signatures")]
+        let has_links = has_links || self.signatures.is_set();
         let config = Config {
+            has_links,
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
@@ -295,7 +300,7 @@ impl ClientBuilder {
 }
 
 impl Client {
-    /// A client with default limits and deadlines. It starts one loop per core at its first call.
+    /// A client with default limits and deadlines, on the loops that clients [share](ClientBuilder::on).
     pub fn new() -> Self {
         Self::builder().build()
     }

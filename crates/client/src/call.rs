@@ -39,11 +39,23 @@ impl Call {
     pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
         let config = client.inner().config();
         let of_server = method == Method::OPTIONS && is_bare(url);
-        if let Some((without, credential)) = crate::auth::of_url(url) {
-            return Self::new(client, method, &without).authorization(credential);
-        }
-        let request = parse_url(url).map(|url| CallRequest::new(method, url, config));
+        let request = match parse_url(url) {
+            Ok(url) => Ok(CallRequest::new(method, url, config)),
+            Err(Error::Url { source: UrlError::UserInfo, .. }) => {
+                return Self::with_user_info(client, method, url);
+            }
+            Err(error) => Err(error),
+        };
         Self { request: request.map(|request| Box::new(CallRequest { of_server, ..request })), client }
+    }
+
+    /// Name and password of a URL are sent as such, and are no part of it.
+    #[cold]
+    fn with_user_info(client: ClientRef, method: Method, url: &str) -> Self {
+        match crate::auth::of_url(url) {
+            Some((without, credential)) => Self::new(client, method, &without).authorization(credential),
+            None => Self { client, request: Err(Error::of_url(url, UrlError::UserInfo)) },
+        }
     }
 
     /// A call with a request that was made elsewhere, to the URL that `url` gives.

@@ -15,7 +15,7 @@ use crate::sending::Sending;
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
 ///
 /// A clone is the same client, and so is a [`Call`] that is not sent yet. When the last one is dropped, idle connections
-/// are closed, calls that are under way finish, and loops that the client started for itself stop.
+/// are closed, and calls that are under way finish. The loops that clients share stop with the last of them.
 ///
 /// A call that is made on one of the client's loops stays on that loop. A call from elsewhere goes to the next loop in
 /// turn. Any executor may await its future.
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// What the client counted so far, per loop. Empty before the first call of a client with its own loops.
+    /// What the client counted so far, per loop. Empty before the first call of a client that was given no loops.
     pub fn counters(&self) -> ClientCounters {
         self.handle.counters()
     }

@@ -191,7 +191,10 @@ impl Codecs {
         let mut refused = None;
         for codec in &self.list {
             let types = codec.media_types().iter().filter_map(|text| MediaType::parse(text).ok());
-            if !types.into_iter().any(|of_codec| of_codec.includes_text(content_type)) {
+            // Without a type it is what its reader takes it for (RFC 9110 section 8.3).
+            let is_its =
+                |of_codec: MediaType| content_type.is_empty() || of_codec.includes_text(content_type);
+            if !types.into_iter().any(is_its) {
                 continue;
             }
             let mut place: Option<T> = None;
@@ -280,7 +283,7 @@ impl CallRequest {
 
 impl Response {
     /// The rest of the body as a value, by the codec of its `content-type`: the first one of the call that reads that type and knows the
-    /// type of the value. Text in the charsets UTF-8, ISO-8859-1 and Windows-1252 is read.
+    /// type of the value. Without a `content-type` each codec may be the one. Text in the charsets UTF-8, ISO-8859-1 and Windows-1252 is read.
     ///
     /// # Errors
     /// [`Unreadable`](Error::Unreadable), which names URL, status and type and shows the first bytes; and the errors of

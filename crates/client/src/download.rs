@@ -143,8 +143,12 @@ impl Download {
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
-        let may_pause = is_event_stream(&head) || job.request.options.is_forwarded && length.is_none();
-        let state = Arc::new(StreamState::new(&job.request, may_pause));
+        let pause = match is_stream(&head) {
+            true => Duration::MAX,
+            false if job.request.options.is_forwarded && length.is_none() => FORWARDED_PAUSE_MAX,
+            false => Duration::ZERO,
+        };
+        let state = Arc::new(StreamState::new(&job.request, pause));
         let source = match outgoing {
             None => Source::Stream(Arc::clone(&state)),
             Some(outgoing) => {
@@ -219,12 +223,17 @@ impl Download {
     }
 }
 
-/// Whether it is a stream of events, which says nothing while nothing happens.
-fn is_event_stream(head: &ResponseHead) -> bool {
+/// Whether it says that it is a stream, which says nothing while nothing happens.
+fn is_stream(head: &ResponseHead) -> bool {
     let content_type = head.headers().get("content-type").unwrap_or_default();
-    let essence = content_type.split_once(';').map_or(content_type, |(essence, _)| essence);
-    essence.trim().eq_ignore_ascii_case("text/event-stream")
+    let essence = content_type.split_once(';').map_or(content_type, |(essence, _)| essence).trim();
+    // gRPC names the format of its messages behind a `+`.
+    let essence = essence.split_once('+').map_or(essence, |(essence, _)| essence);
+    ["text/event-stream", "application/grpc"].iter().any(|kind| essence.eq_ignore_ascii_case(kind))
 }
+
+/// How long a body of unknown length that a proxy sends on may rest: a peer that died is still found.
+const FORWARDED_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// Whether no body follows a head, whatever length it states (RFC 9110 section 6.4.1).
 fn has_no_body(head: &ResponseHead, method: &Method) -> bool {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anywire_http::{gateway, h2};
-use anywire_loops::{LoopHandle, LoopState, Loops};
+use anywire_loops::{LoopHandle, LoopState, Loops, WeakLoops};
 use anywire_wire::names::Names;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
@@ -30,6 +30,8 @@ pub(crate) struct Config {
     /// Where addresses come from.
     pub(crate) names: Names,
     pub(crate) interceptors: Links,
+    /// Whether there is any link around the attempts of all calls.
+    pub(crate) has_links: bool,
     /// From which size on a body waits for a 100. None: none does.
     pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
@@ -112,13 +114,14 @@ impl Config {
     }
 
     /// Whether a call goes through the chain from its start.
+    #[inline]
     pub(crate) fn has_links(&self, request: &CallRequest) -> bool {
         #[cfg(feature = "signatures")]
-        if self.signatures.is_set() || request.options.signer.is_some() {
+        if request.options.signer.is_some() {
             return true;
         }
         let _ = request;
-        !self.interceptors.is_empty() || !self.hop_links.is_empty() || !self.attempt_interceptors.is_empty()
+        self.has_links
     }
 
     /// How a call follows redirects.
@@ -241,7 +244,7 @@ impl Inner {
         if let Some(loops) = self.loops.get() {
             return Ok(loops);
         }
-        let loops = Loops::builder().name("anywire-client").start()?;
+        let loops = shared_loops()?;
         Ok(self.loops.get_or_init(|| ClientLoops { own: Some(loops.clone()), ..ClientLoops::of(&loops) }))
     }
 
@@ -282,11 +285,27 @@ impl Inner {
     }
 }
 
+/// The loops of all clients of this process that were given none: one per core, for as long as one of them is there. A process that
+/// was forked has none of its parent's threads.
+fn shared_loops() -> Result<Loops, Error> {
+    static SHARED: Mutex<Option<(u32, WeakLoops)>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    let known = shared.as_ref().filter(|(of, _)| *of == process).and_then(|(_, loops)| loops.upgrade());
+    let run = |loops: &Loops| loops.iter().all(|one| one.state() == LoopState::Running);
+    if let Some(loops) = known.filter(run) {
+        return Ok(loops);
+    }
+    let loops = Loops::builder().name("anywire-client").start()?;
+    *shared = Some((process, loops.downgrade()));
+    Ok(loops)
+}
+
 /// The loops of a client.
 #[derive(Debug)]
 pub(crate) struct ClientLoops {
     pub(crate) list: Vec<ClientLoop>,
-    /// Keeps loops that the client started for itself. Loops that were given belong to the giver, who may end them.
+    /// Keeps the loops of clients that were given none. Loops that were given belong to the giver, who may end them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     own: Option<Loops>,
 }

@@ -115,11 +115,12 @@ pub struct Timeouts {
     pub write: Duration,
     /// Longest silence: last request byte .. first response byte, then between response bytes, not counting the time
     /// in which the caller asks for none, or other callers leave so much unread that the peer may send none
-    /// ([`h2::Limits::connection_window_bytes`]). Default 6 s.
+    /// ([`h2::Limits::connection_window_bytes`]). Default 30 s: slow APIs and long polls take that long.
     pub read: Duration,
-    /// The same between the bytes of a body that may rest, if that is longer than `read`: one with the type
-    /// `text/event-stream`, or one of unknown length in the response to [`Client::forward`](crate::Client::forward). Default 5
-    /// min, as in Envoy: such a stream may say nothing for long, and a peer that died is still found.
+    /// The same between the bytes of a body that says it is a stream (`text/event-stream`, `application/grpc`), if that is
+    /// longer than `read`. Default: no limit, because such a stream may say nothing for as long as nothing happens. A body of
+    /// unknown length in the response to [`Client::forward`](crate::Client::forward) may rest for this long, and for 5 min at
+    /// most.
     pub stream: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
     /// stream, for which `stream_total` holds. Default 60 s.
@@ -146,8 +147,8 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(5),
             expect: Duration::from_secs(1),
             write: Duration::from_secs(10),
-            read: Duration::from_secs(6),
-            stream: Duration::from_secs(300),
+            read: Duration::from_secs(30),
+            stream: Duration::MAX,
             total: Duration::from_secs(60),
             stream_total: Duration::MAX,
             idle: Duration::from_secs(50),

@@ -371,11 +371,11 @@ pub(crate) struct StreamState {
 }
 
 impl StreamState {
-    /// `may_pause`: the body says nothing for long, as an event stream does.
-    pub(crate) fn new(request: &CallRequest, may_pause: bool) -> Self {
+    /// `pause_max`: how long the body may rest, if [`Timeouts::stream`](crate::Timeouts::stream) allows that.
+    pub(crate) fn new(request: &CallRequest, pause_max: Duration) -> Self {
         let CallOptions { read_timeout, stream_timeout, total_timeout, stream_total_timeout, .. } =
             request.options;
-        let silence_max = if may_pause { read_timeout.max(stream_timeout) } else { read_timeout };
+        let silence_max = read_timeout.max(stream_timeout.min(pause_max));
         let total = AtomicU8::new(STREAMED);
         let (url, codecs) = (request.url.clone(), request.options.codecs.clone());
         Self { url, silence_max, total_timeout, stream_total_timeout, total, codecs }

@@ -74,7 +74,11 @@ impl Watchdog {
 
     /// When the call is over time, or its body is held back no longer.
     pub(crate) fn until(&self) -> Option<Instant> {
-        self.first().map(|(until, _)| until).into_iter().chain(self.held_until).min()
+        let until = self.first().map(|(until, _)| until);
+        match self.held_until {
+            None => until,
+            Some(held) => Some(until.map_or(held, |until| until.min(held))),
+        }
     }
 
     /// The body of the request waits for the peer to ask for it, until then.

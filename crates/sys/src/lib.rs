@@ -16,6 +16,7 @@
 //! | [`slots`] | places for millions of values that are pinned: the futures of a swarm |
 //! | [`lent`] | how the tasks of a thread reach what they share |
 //! | [`thread_bound`] | how a value stays with its thread, though what holds it goes anywhere |
+//! | [`zeroed`] | how memory of zeroes is had without writing them |
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`shm`] | how bytes go from one process to another through memory, without trust |
@@ -61,6 +62,7 @@ pub mod udp_limit;
 pub mod uring;
 pub mod waker;
 mod words;
+pub mod zeroed;
 
 /// The atomics of rings. Their model tests replace them by loom's.
 mod sync {

@@ -12,6 +12,8 @@ impl ClientBuilder {
     /// Keeps cookies in this jar, and sends them. At each redirect the jar decides anew what goes to the next URL. Without this no cookie is
     /// kept.
     ///
+    /// A request that is [forwarded](crate::Client::forward) leaves the jar alone: its cookies are of whoever sent it.
+    ///
     /// The field `cookie` of a call goes with those of the jar, and before them: a cookie of the same name is left out.
     ///
     /// ```
@@ -48,7 +50,8 @@ struct Link(CookieJar);
 
 impl Interceptor for Link {
     fn intercept(&self, mut request: CallRequest, next: Next) -> Calling {
-        if request.options.without_cookies {
+        // What is forwarded has the cookies of another.
+        if request.options.without_cookies || request.options.is_forwarded {
             return next.call(request);
         }
         let (jar, url) = (self.0.clone(), request.url.clone());

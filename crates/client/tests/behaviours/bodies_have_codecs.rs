@@ -73,6 +73,20 @@ fn each_type_has_its_codec() {
 }
 
 #[test]
+fn without_a_type_each_codec_may_be_the_one() {
+    let peer = Peer::answering(
+        wire("tcp"),
+        "HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\n{\"item\":\"tea\",\"count\":2}",
+    );
+    let (_loops, client) = client(1, |builder| builder);
+    let response = || send(client.get(peer.url("/")));
+    assert_eq!(block_on(response().decode::<Order>()).expect("JSON"), order());
+    assert_eq!(block_on(response().decode::<Vec<u8>>()).ok(), None);
+    let only = send(client.get(peer.url("/")).only_codec(BytesCodec));
+    assert_eq!(block_on(only.decode::<Vec<u8>>()).expect("bytes").len(), 24);
+}
+
+#[test]
 fn texts_have_charsets() {
     let peer = echo();
     let (_loops, client) = client(1, |builder| builder);

@@ -50,6 +50,9 @@ fn cookies_come_and_go() {
     assert_eq!(text(call("/get").header("cookie", "b=9")), "b=9");
     assert_eq!(text(call("/away").header("cookie", "z=8")), "z=8; d=4; b=2");
     assert_eq!(jar.cookies(SystemTime::now()).len(), 4);
+    // Another's request has another's cookies.
+    let forwarded = anywire_http::Request::get("/get").header("cookie", "z=8");
+    assert_eq!(text(client.forward(forwarded, peer.url(""))), "z=8");
 }
 
 #[test]

@@ -147,6 +147,7 @@ fn endless() -> Timeouts {
         resolve: max,
         connect: max,
         handshake: max,
+        expect: max,
         write: max,
         read: max,
         stream: max,

@@ -136,11 +136,13 @@ fn carries_calls(proxy: &Real, url: &str) {
     let schemes = ["tcp"];
     for scheme in schemes {
         let origin = echo(scheme);
-        let call = async || client.post(origin.url("/")).body(sent.clone()).send().await?.bytes().await;
+        // Tinyproxy closes each connection behind the response, and does not say so before.
+        let post = || client.post(origin.url("/")).idempotent();
+        let call = async || post().body(sent.clone()).send().await?.bytes().await;
         for _ in 0..2 {
             assert!(block_on(call()).expect("an answer") == sent, "the body differs");
         }
-        for answer in all((0..20).map(|_| client.post(origin.url("/")).body("small").send())) {
+        for answer in all((0..20).map(|_| post().body("small").send())) {
             let answer = answer.expect("an answer");
             assert_eq!(answer.tls().is_some(), scheme == "tls");
             assert_eq!(block_on(answer.text()).expect("a body"), "small");

@@ -121,10 +121,7 @@ impl RequestDoc {
     /// None of it has to be there.
     pub fn optional(mut self) -> Self {
         let form = self.form.iter_mut().flat_map(|(parameters, _)| parameters);
-        for parameter in self.parameters.iter_mut().chain(form).filter(|parameter| parameter.place != "path")
-        {
-            parameter.is_required = false;
-        }
+        self.parameters.iter_mut().chain(form).for_each(|parameter| parameter.is_required = false);
         self.matrix.iter_mut().for_each(|field| field.is_required = false);
         for body in self.body.iter_mut().chain(self.form.as_mut().map(|(_, body)| body)) {
             body.is_required = false;

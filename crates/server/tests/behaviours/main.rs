@@ -59,6 +59,7 @@ mod functions_run_on_pools;
 mod guards_choose_among_handlers;
 mod handlers_and_pools_share_a_state;
 mod handlers_make_tunnels;
+mod handlers_of_one_path_share_an_operation;
 mod handlers_take_what_travels_with_a_request;
 mod head_and_body_leave_in_one_write;
 mod header_fields_are_values;

@@ -44,6 +44,7 @@ fn both_are_served_and_known_again() {
         let again = get(&router, path, &[("if-none-match", &format!("\"other\", W/{tag}"))]);
         assert_eq!((again.status, again.headers.get("etag")), (StatusCode::NOT_MODIFIED, Some(&*tag)));
         assert_eq!(again.body.length(), Some(0));
+        assert_eq!(get(&router, path, &[("if-none-match", "*")]).status, StatusCode::NOT_MODIFIED);
         assert_eq!(get(&router, path, &[("if-none-match", "\"other\"")]).status, StatusCode::OK);
     }
     assert!(serde_json::from_str::<serde_json::Value>(&text(&router, "/openapi.json")).is_ok());

@@ -1,3 +1,5 @@
+//! RFC 8305 as a table of events and times, and any order of events by chance.
+
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
