@@ -100,7 +100,9 @@ impl Data {
     /// because a redirect and another attempt need a body that is there as a whole.
     pub(super) fn keep(&mut self, files_too: bool) -> Result<(), Failure> {
         for part in &mut self.parts {
-            let has_room = |name: &String| fs::metadata(name).is_ok_and(|file| file.len() <= HELD_BYTES_MAX);
+            let has_room = |name: &String| {
+                fs::metadata(name).is_ok_and(|file| file.is_file() && file.len() <= HELD_BYTES_MAX)
+            };
             let is_kept = match &part.source {
                 Source::Held(_) => false,
                 Source::File(name) => files_too && has_room(name),
