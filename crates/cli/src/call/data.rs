@@ -314,13 +314,8 @@ impl clap::Args for Data {
             if name == "data" { option.short('d') } else { option }
         });
         let in_query = Arg::new("in-query").short('G').long("get").action(ArgAction::SetTrue);
-        let in_query = in_query
-            .help("Send the data in the query of the URL")
-            .help_heading(HEADING)
-            .requires("data-of-any-kind");
-        let group =
-            clap::ArgGroup::new("data-of-any-kind").args(OPTIONS.map(|(name, ..)| name)).multiple(true);
-        command.args(options).group(group).arg(in_query)
+        let in_query = in_query.help("Send the data in the query of the URL").help_heading(HEADING);
+        command.args(options).arg(in_query)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
