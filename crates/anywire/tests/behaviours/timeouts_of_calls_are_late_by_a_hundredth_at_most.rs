@@ -350,6 +350,7 @@ fn timeouts() -> Timeouts {
         resolve: NO_TIMEOUT,
         connect: NO_TIMEOUT,
         handshake: NO_TIMEOUT,
+        expect: NO_TIMEOUT,
         write: NO_TIMEOUT,
         read: NO_TIMEOUT,
         stream: NO_TIMEOUT,
