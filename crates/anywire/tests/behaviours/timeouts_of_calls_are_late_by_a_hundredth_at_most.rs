@@ -201,7 +201,7 @@ const TIMEOUTS: &[Timeout] = &[
         name: "silence of a stream that is forwarded",
         set: |timeouts, _, after| {
             timeouts.read = Duration::from_micros(900);
-            timeouts.stream = after;
+            timeouts.forwarded = after;
         },
         connections: 9,
         http2: BOTH,
@@ -351,10 +351,10 @@ fn timeouts() -> Timeouts {
         resolve: NO_TIMEOUT,
         connect: NO_TIMEOUT,
         handshake: NO_TIMEOUT,
-        expect: NO_TIMEOUT,
         write: NO_TIMEOUT,
         read: NO_TIMEOUT,
         stream: NO_TIMEOUT,
+        forwarded: NO_TIMEOUT,
         total: NO_TIMEOUT,
         stream_total: NO_TIMEOUT,
         idle: NO_TIMEOUT,
