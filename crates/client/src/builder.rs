@@ -110,9 +110,10 @@ impl ClientBuilder {
         self
     }
 
-    /// [`Timeouts::stream`].
+    /// [`Timeouts::stream`] and [`Timeouts::forwarded`].
     pub fn stream_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.stream = limit;
+        self.timeouts.forwarded = limit;
         self
     }
 

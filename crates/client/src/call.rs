@@ -154,10 +154,11 @@ impl Call {
         })
     }
 
-    /// [`Timeouts::stream`](crate::Timeouts::stream) of this call.
+    /// [`Timeouts::stream`](crate::Timeouts::stream) and [`Timeouts::forwarded`](crate::Timeouts::forwarded) of this call.
     pub fn stream_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
             request.options.stream_timeout = limit;
+            request.options.forwarded_timeout = limit;
             Ok(())
         })
     }

@@ -143,9 +143,10 @@ impl Download {
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
+        let options = &job.request.options;
         let pause = match is_stream(&head) {
-            true => Duration::MAX,
-            false if job.request.options.is_forwarded && length.is_none() => FORWARDED_PAUSE_MAX,
+            true => options.stream_timeout,
+            false if options.is_forwarded && length.is_none() => options.forwarded_timeout,
             false => Duration::ZERO,
         };
         let state = Arc::new(StreamState::new(&job.request, pause));
@@ -231,9 +232,6 @@ fn is_stream(head: &ResponseHead) -> bool {
     let essence = essence.split_once('+').map_or(essence, |(essence, _)| essence);
     ["text/event-stream", "application/grpc"].iter().any(|kind| essence.eq_ignore_ascii_case(kind))
 }
-
-/// How long a body of unknown length that a proxy sends on may rest: a peer that died is still found.
-const FORWARDED_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// Whether no body follows a head, whatever length it states (RFC 9110 section 6.4.1).
 fn has_no_body(head: &ResponseHead, method: &Method) -> bool {

@@ -118,10 +118,11 @@ pub struct Timeouts {
     /// ([`h2::Limits::connection_window_bytes`]). Default 30 s: slow APIs and long polls take that long.
     pub read: Duration,
     /// The same between the bytes of a body that says it is a stream (`text/event-stream`, `application/grpc`), if that is
-    /// longer than `read`. Default: no limit, because such a stream may say nothing for as long as nothing happens. A body of
-    /// unknown length in the response to [`Client::forward`](crate::Client::forward) may rest for this long, and for 5 min at
-    /// most.
+    /// longer than `read`. Default: no limit, because such a stream may say nothing for as long as nothing happens.
     pub stream: Duration,
+    /// The same between the bytes of a body of unknown length in the response to [`Client::forward`](crate::Client::forward), if that
+    /// is longer than `read`. Default 5 min, as in Envoy: it may be a stream, and a peer that died is still found.
+    pub forwarded: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
     /// stream, for which `stream_total` holds. Default 60 s.
     pub total: Duration,
@@ -149,6 +150,7 @@ impl Default for Timeouts {
             write: Duration::from_secs(10),
             read: Duration::from_secs(30),
             stream: Duration::MAX,
+            forwarded: Duration::from_secs(300),
             total: Duration::from_secs(60),
             stream_total: Duration::MAX,
             idle: Duration::from_secs(50),

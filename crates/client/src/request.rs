@@ -64,6 +64,7 @@ pub(crate) struct CallOptions {
     pub(crate) proxy: ProxyOfCall,
     pub(crate) read_timeout: Duration,
     pub(crate) stream_timeout: Duration,
+    pub(crate) forwarded_timeout: Duration,
     pub(crate) total_timeout: Duration,
     pub(crate) stream_total_timeout: Duration,
     /// Another's request, sent on by a proxy.
@@ -96,6 +97,7 @@ impl CallRequest {
             proxy: ProxyOfCall::OfClient,
             read_timeout: timeouts.read,
             stream_timeout: timeouts.stream,
+            forwarded_timeout: timeouts.forwarded,
             total_timeout: timeouts.total,
             stream_total_timeout: timeouts.stream_total,
             is_forwarded: false,

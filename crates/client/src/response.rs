@@ -371,11 +371,10 @@ pub(crate) struct StreamState {
 }
 
 impl StreamState {
-    /// `pause_max`: how long the body may rest, if [`Timeouts::stream`](crate::Timeouts::stream) allows that.
+    /// `pause_max`: how long the body may rest, if that is longer than others may.
     pub(crate) fn new(request: &CallRequest, pause_max: Duration) -> Self {
-        let CallOptions { read_timeout, stream_timeout, total_timeout, stream_total_timeout, .. } =
-            request.options;
-        let silence_max = read_timeout.max(stream_timeout.min(pause_max));
+        let CallOptions { read_timeout, total_timeout, stream_total_timeout, .. } = request.options;
+        let silence_max = read_timeout.max(pause_max);
         let total = AtomicU8::new(STREAMED);
         let (url, codecs) = (request.url.clone(), request.options.codecs.clone());
         Self { url, silence_max, total_timeout, stream_total_timeout, total, codecs }

@@ -201,7 +201,7 @@ const TIMEOUTS: &[Timeout] = &[
         name: "silence of a stream that is forwarded",
         set: |timeouts, _, after| {
             timeouts.read = Duration::from_micros(900);
-            timeouts.stream = after;
+            timeouts.forwarded = after;
         },
         connections: 9,
         http2: BOTH,
@@ -347,13 +347,14 @@ fn begins() -> Body {
 fn timeouts() -> Timeouts {
     Timeouts {
         acquire: NO_TIMEOUT,
+        expect: NO_TIMEOUT,
         resolve: NO_TIMEOUT,
         connect: NO_TIMEOUT,
         handshake: NO_TIMEOUT,
-        expect: NO_TIMEOUT,
         write: NO_TIMEOUT,
         read: NO_TIMEOUT,
         stream: NO_TIMEOUT,
+        forwarded: NO_TIMEOUT,
         total: NO_TIMEOUT,
         stream_total: NO_TIMEOUT,
         idle: NO_TIMEOUT,
@@ -390,7 +391,8 @@ fn try_length(timeout: &'static Timeout, http2: bool, name: String, after: Durat
     let (mut timeouts, mut limits) = (timeouts(), limits());
     (timeout.set)(&mut timeouts, &mut limits, after);
     beside_a_server(timeout.connections, router(), move |loops, address| async move {
-        let builder = Client::builder().on(&loops).timeouts(timeouts).limits(limits).resolver(Silent);
+        let builder =
+            Client::builder().on(&loops).timeouts(timeouts).limits(limits).resolver(Silent).retries(0);
         let client = if http2 { builder.http2_prior_knowledge() } else { trusting(builder) }.build();
         match timeout.meet {
             Meet::Call(begin) => {

@@ -100,7 +100,9 @@ impl Data {
     /// because a redirect and another attempt need a body that is there as a whole.
     pub(super) fn keep(&mut self, files_too: bool) -> Result<(), Failure> {
         for part in &mut self.parts {
-            let has_room = |name: &String| fs::metadata(name).is_ok_and(|file| file.len() <= HELD_BYTES_MAX);
+            let has_room = |name: &String| {
+                fs::metadata(name).is_ok_and(|file| file.is_file() && file.len() <= HELD_BYTES_MAX)
+            };
             let is_kept = match &part.source {
                 Source::Held(_) => false,
                 Source::File(name) => files_too && has_room(name),
@@ -312,13 +314,8 @@ impl clap::Args for Data {
             if name == "data" { option.short('d') } else { option }
         });
         let in_query = Arg::new("in-query").short('G').long("get").action(ArgAction::SetTrue);
-        let in_query = in_query
-            .help("Send the data in the query of the URL")
-            .help_heading(HEADING)
-            .requires("data-of-any-kind");
-        let group =
-            clap::ArgGroup::new("data-of-any-kind").args(OPTIONS.map(|(name, ..)| name)).multiple(true);
-        command.args(options).group(group).arg(in_query)
+        let in_query = in_query.help("Send the data in the query of the URL").help_heading(HEADING);
+        command.args(options).arg(in_query)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

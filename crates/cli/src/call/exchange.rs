@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anywire::client::{Client, Response};
-use anywire::http::{Headers, Method};
+use anywire::http::{Body, Headers, Method};
 use anywire::loops::Loops;
 
 use super::arguments::Call;
 use super::cookies::Kept;
+use super::data::Data;
 use super::deadline::{SoFar, Stage};
 use super::place::Place;
 use super::request;
@@ -39,6 +40,8 @@ pub(super) struct Plan {
     verbose: bool,
     headers: Headers,
     targets: Vec<Target>,
+    /// Those of the call, and what is kept of them for the next one.
+    data: Mutex<Data>,
     cookies: Option<Kept>,
     client: Client,
     /// They carry the calls for as long as there are any.
@@ -47,16 +50,13 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Checks all that can be known before a call.
-    pub(super) fn of(mut call: Call, method: Method, verbose: bool) -> Result<Self, Failure> {
+    pub(super) fn of(call: Call, method: Method, verbose: bool) -> Result<Self, Failure> {
         let url = |text: &String| call.data.url(values::url(text, call.connection.via.as_ref())?);
         let urls = call.urls.iter().map(url).collect::<Result<Vec<_>, _>>()?;
         let (urls, users): (Vec<_>, Vec<_>) = urls.into_iter().map(request::without_user).unzip();
         let places = Place::all(&call.response, &urls)?;
         places.iter().try_for_each(|place| place.check(&call.data))?;
         let headers = call.request.headers(call.data.fields())?;
-        if urls.len() > 1 || call.connection.may_repeat() {
-            call.data.keep(call.connection.may_repeat())?;
-        }
         let loops = Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))?;
         let cookies = call.request.cookies.kept()?;
         let client = call.client(&loops, verbose)?;
@@ -64,7 +64,8 @@ impl Plan {
         let targets = urls.into_iter().zip(places).zip(users);
         let targets =
             targets.map(|((url, place), authorization)| Target { url, place, authorization }).collect();
-        Ok(Self { call, method, verbose, headers, targets, cookies, client, _loops: loops })
+        let data = Mutex::new(call.data.clone());
+        Ok(Self { call, method, verbose, headers, targets, data, cookies, client, _loops: loops })
     }
 
     /// How many calls there are.
@@ -88,7 +89,7 @@ impl Plan {
     /// Calls, and writes the response.
     pub(super) async fn exchange(&self, at: usize, so_far: &Arc<SoFar>) -> Result<(), Failure> {
         let Target { url, place, authorization } = &self.targets[at];
-        let body = self.call.data.body(so_far)?;
+        let body = self.body(so_far)?;
         let file = place.file();
         if let Some(file) = file {
             so_far.facts().written_to(file.display().to_string());
@@ -146,6 +147,16 @@ impl Plan {
             });
         }
         Ok(())
+    }
+
+    /// The body of the request. Reading it may block, so the call's time is running.
+    fn body(&self, so_far: &SoFar) -> Result<Body, Failure> {
+        let mut data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let may_repeat = self.call.connection.may_repeat();
+        if self.targets.len() > 1 || may_repeat {
+            data.keep(may_repeat)?;
+        }
+        data.body(so_far)
     }
 
     /// Writes the response while it comes, its body only if that is wanted.

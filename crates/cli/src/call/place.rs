@@ -26,10 +26,8 @@ impl Place {
     pub(super) fn all(options: &ResponseOptions, urls: &[String]) -> Result<Vec<Self>, Failure> {
         if options.output.len() > urls.len() {
             let (files, count) = (options.output.len(), urls.len());
-            let message = format!(
-                "writing {files} files: there {} only {count} to write",
-                if count == 1 { "is" } else { "are" }
-            );
+            let urls = if count == 1 { "URL" } else { "URLs" };
+            let message = format!("writing files: --output names {files}, for only {count} {urls}");
             return Err(Failure::new(Code::Usage, message).help("give --output once for each URL"));
         }
         let place = |(at, url): (usize, &String)| match options.output.get(at) {

@@ -29,7 +29,7 @@ impl Watch {
             shown::show(b"< ", &head);
         }
         if response.status().is_redirection() {
-            self.so_far.facts().led_on(&head);
+            self.so_far.facts().may_lead_on(head);
         }
     }
 }

@@ -29,8 +29,8 @@ pub(super) struct Facts {
     answered_after: Option<Duration>,
     bytes: u64,
     file: Option<String>,
-    /// The heads of responses that led on.
-    heads: Vec<u8>,
+    /// The heads of responses that may lead on.
+    heads: Vec<Vec<u8>>,
     attempts: Vec<Span>,
 }
 
@@ -72,14 +72,15 @@ impl Facts {
         self.begun.elapsed()
     }
 
-    /// A response has led to another URL.
-    pub(super) fn led_on(&mut self, head: &[u8]) {
-        self.heads.extend_from_slice(head);
+    /// A response may lead to another URL.
+    pub(super) fn may_lead_on(&mut self, head: Vec<u8>) {
+        self.heads.push(head);
     }
 
     /// The heads of responses that led on.
     pub(super) fn heads(&self) -> Vec<u8> {
-        self.heads.clone()
+        // The last response may be one that was not followed.
+        self.heads.iter().take(self.redirects).flatten().copied().collect()
     }
 
     /// An attempt that began then has a response, or none.

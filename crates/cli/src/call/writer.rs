@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use anywire::client::Response;
 
@@ -28,8 +29,16 @@ enum Kind {
     Plain,
     /// A person reads.
     Terminal { coloured: bool, json: Option<Formatter> },
-    /// A file, and how much it has.
-    File { progress: Option<Progress>, length: u64 },
+    /// A file, and how much it has and will have.
+    File { length: u64, whole: Option<u64>, progress: Shown },
+}
+
+/// Whether there is a bar.
+enum Shown {
+    Never,
+    /// If it takes longer.
+    Later(Instant),
+    Now(Progress),
 }
 
 impl Writer {
@@ -52,8 +61,8 @@ impl Writer {
                 resume::begin(&to, response.headers());
                 let length = from.unwrap_or(0);
                 let whole = response.length().map(|rest| length + rest);
-                let progress = (!options.silent).then(|| Progress::of_bytes(whole, &place.name()));
-                Kind::File { progress, length }
+                let progress = if options.silent { Shown::Never } else { Shown::Later(Instant::now()) };
+                Kind::File { length, whole, progress }
             }
         };
         Ok(Self { to, name: place.name(), kind })
@@ -84,9 +93,14 @@ impl Writer {
                     .help("write it to a file with --output FILE, or print it all the same with --output -"))
             }
             Kind::Terminal { .. } => self.write(chunk),
-            Kind::File { progress, length } => {
+            Kind::File { length, whole, progress } => {
                 *length += chunk.len() as u64;
-                if let Some(progress) = progress {
+                if let Shown::Later(since) = progress
+                    && since.elapsed() > SHOWN_AFTER
+                {
+                    *progress = Shown::Now(Progress::of_bytes(*whole, &self.name));
+                }
+                if let Shown::Now(progress) = progress {
                     progress.show(*length, String::new);
                 }
                 self.write(chunk)
@@ -125,3 +139,6 @@ fn is_json(response: &Response) -> bool {
     let is_whole = response.length() != Some(0) && headers.content_coding().is_none();
     is_whole && (media == "application/json" || media.ends_with("+json"))
 }
+
+/// What is over sooner needs no bar: it would only flicker.
+const SHOWN_AFTER: Duration = Duration::from_millis(300);

@@ -19,6 +19,18 @@ fn redirects_are_followed_if_that_is_asked_for() {
 }
 
 #[test]
+fn each_head_is_printed_once() {
+    let recorder = Recorder::start();
+    let url = recorder.url("/old");
+    for (args, heads) in
+        [(&["-i"][..], 1), (&["-iv"], 1), (&["-i", "--trace"], 1), (&["-iL"], 2), (&["-iLv"], 2)]
+    {
+        let printed = stdout(&anywire(&[&["get", &url], args].concat()));
+        assert_eq!(printed.matches("HTTP/1.1 ").count(), heads, "{args:?}: {printed}");
+    }
+}
+
+#[test]
 fn a_trace_has_a_line_for_each_attempt_and_the_body() {
     let recorder = Recorder::start();
     let traced = anywire(&["get", "-L", "--trace", &recorder.url("/old")]);

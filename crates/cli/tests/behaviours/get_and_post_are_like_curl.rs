@@ -159,6 +159,7 @@ fn a_timeout_holds_while_the_other_end_of_a_pipe_does_nothing() {
     for (args, doing) in [
         // Nobody opens the other end.
         (&["post", &served.url("/echo"), "-d", &data][..], "opening the data"),
+        (&["post", "-L", &served.url("/echo"), "-d", &data], "opening the data"),
         (&["get", &large, "-o", pipe], "writing it"),
         // Nobody reads it.
         (&["get", &large], "writing it"),

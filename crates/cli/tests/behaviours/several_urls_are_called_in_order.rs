@@ -58,11 +58,7 @@ fn stdin_is_sent_to_all() {
 fn each_file_has_its_url() {
     let recorder = Recorder::start();
     let url = recorder.url("/json");
-    assert_refused(
-        &anywire(&["get", &url, "-o", "a", "-o", "b"]),
-        2,
-        "writing 2 files: there is only 1 to write",
-    );
+    assert_refused(&anywire(&["get", &url, "-o", "a", "-o", "b"]), 2, "--output names 2, for only 1 URL");
     assert_refused(&anywire(&["get", "-O", &recorder.url("/")]), 23, "ends without a name");
     assert!(recorder.take().is_empty(), "nothing is asked before all is clear");
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Recording.
+//! Recording calls: what of them is written, and what is struck out.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Playing again.
+//! Playing again what was recorded, in the place of a server.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -151,6 +151,7 @@ fn endless() -> Timeouts {
         write: max,
         read: max,
         stream: max,
+        forwarded: max,
         total: max,
         stream_total: max,
         idle: max,

@@ -296,6 +296,7 @@ mod tests {
             SetCookie::new("__Secure-a", "1").in_clear_text(),
             SetCookie::new("__host-a", "1").path("/shop"),
             SetCookie::new("__Host-a", "1").domain("shop.example"),
+            SetCookie::new("__Host-a", "1").in_clear_text(),
         ];
         for cookie in bad {
             let response = cookie.clone().into_response();

@@ -1,4 +1,4 @@
-//! Signing.
+//! Signing messages: one key, and always the same components.
 
 use std::fmt::{self, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! Checking signatures.
+//! Checking signatures: which keys count, what has to be covered, and how old one may be.
 
 use std::fmt;
 use std::sync::Arc;
