@@ -177,7 +177,7 @@ impl FromStr for Proxy {
         // As a URL it has one spelling, and names beyond ASCII become what DNS knows.
         let url = Url::parse(&format!("http://{place}"))
             .ok()
-            .filter(|url| url.path_and_query() == "/" && !place.ends_with(['/', '?', '#']))
+            .filter(|_| !place.contains(['/', '\\', '?', '#']))
             .ok_or_else(|| ProxyUrlError::Place { url: shown() })?;
         // What is behind the host: the URL drops port 80, which is another one's default.
         let has_port =
