@@ -81,7 +81,8 @@ fn squid() -> Option<Real> {
         // As root it becomes another user, who has to write here.
         let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder, everybody).expect("it is ours");
-        command.args(["--foreground", "-f"]).arg(config);
+        // One process alone, which ends when it is told to.
+        command.args(["-N", "-f"]).arg(config);
         command
     })
 }
