@@ -35,6 +35,8 @@
 //! | `client` | `client` (default) | calls, connection pools, deadlines |
 //! | [`http`] | | messages, headers, bodies, and the engines for HTTP/1.1 and HTTP/2 as bytes in, bytes out |
 //! | [`wire`] | | addresses, listeners, dialers, connections: how bytes travel |
+//! | [`wire::names`] | | where addresses of names come from: resolvers, their cache, static hosts |
+//! | `wire::names::DnsResolver` | `dns` | name servers that clients ask themselves |
 //! | `wire::tls` | `tls` | certificates, keys, whom a client trusts; the wires `tls:`, `tls+unix:` and so on; `https` URLs |
 //! | [`local`] | | whole messages over a connection, for programs that want no HTTP |
 //! | [`advice`] | | what would help against an error, apart from what was found |
@@ -42,11 +44,13 @@
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
+//! | `client::cookies` | `cookies` | a jar of cookies for clients |
+//! | `http::signatures` | `signatures` | signatures of messages, made and checked; clients that sign |
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
-//! | `server::tower` | `tower` | services and layers of the tower crates, both ways |
+//! | `server::tower` | `tower` | services and layers of the tower crates, both ways; a `Client` is a service |
 //! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
 //! | `openapi` | `openapi` | a description of the routes by OpenAPI, as a document and as a page |
-//! | `server::Protobuf` | `protobuf` | messages of Protocol Buffers in requests and responses |
+//! | `server::Protobuf`, `http::codec::ProtobufCodec` | `protobuf` | messages of Protocol Buffers in requests and responses |
 //! | `server::Valid` of `garde::Validate` | `garde` | values that have passed the rules of the crate `garde` |
 //! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
 //! | `test` | `test` | a server within a test, on a clock that the test moves |
@@ -143,6 +147,10 @@ mod guide {
     mod embedding {}
     #[doc = include_str!("../../../docs/guide/calls.md")]
     mod calls {}
+    #[doc = include_str!("../../../docs/guide/proxies.md")]
+    mod proxies {}
+    #[doc = include_str!("../../../docs/guide/balancing.md")]
+    mod balancing {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
     mod reverse_proxy {}
     #[doc = include_str!("../../../docs/guide/events.md")]

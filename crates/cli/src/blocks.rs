@@ -50,6 +50,11 @@ impl Blocks {
         Self { _held: Some(held), ..self }
     }
 
+    /// How many bytes they are, if that is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.length
+    }
+
     /// A body of them.
     pub(crate) fn into_body(self) -> Body {
         let length = self.length;

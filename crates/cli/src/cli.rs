@@ -4,7 +4,7 @@ use anywire::wire::{self, Wire};
 use clap::{ArgAction, Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
-use crate::call::{Get, Post};
+use crate::call::Verb;
 use crate::compare::Compare;
 #[cfg(feature = "completions")]
 use crate::completions::Completions;
@@ -39,8 +39,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(Serve),
-    Get(Get),
-    Post(Post),
+    #[command(flatten)]
+    Call(Verb),
     Load(Load),
     Compare(Compare),
     Ladder(Ladder),
@@ -61,8 +61,7 @@ impl Command {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Failure> {
         match self {
             Self::Serve(serve) => serve.run(verbose > 0),
-            Self::Get(get) => get.run(verbose > 0),
-            Self::Post(post) => post.run(verbose > 0),
+            Self::Call(verb) => verb.run(verbose > 0),
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
             Self::Ladder(ladder) => ladder.run(),
@@ -86,8 +85,8 @@ impl Command {
             (Self::Serve(_), 0) => LevelFilter::INFO,
             #[cfg(feature = "udp")]
             (Self::Udp(udp), 0) if udp.serves() => LevelFilter::INFO,
-            (_, 0) | (Self::Get(_) | Self::Post(_), 1) => LevelFilter::WARN,
-            (_, 1) | (Self::Get(_) | Self::Post(_), 2) => LevelFilter::DEBUG,
+            (_, 0) | (Self::Call(_), 1) => LevelFilter::WARN,
+            (_, 1) | (Self::Call(_), 2) => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,
         }
     }

@@ -2,10 +2,11 @@
 //! fault, and come with curl's exit codes.
 
 use anywire::Chain;
-use anywire::client::{Error, Fault, Phase, UrlError};
-use anywire::http::BodyError;
+use anywire::client::proxy::{ProxyError, ProxyReason};
+use anywire::client::{Error, Fault, Phase, RedirectFault, UrlError};
 use anywire::http::h1::DecodeError;
 use anywire::http::h2::{self, Abuse};
+use anywire::http::{BodyError, StatusCode};
 use anywire::load::LoadError;
 use anywire::wire::DialError;
 
@@ -22,6 +23,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
     let calling = |code, found: &str| Failure::new(code, format_args!("calling {url}: {found}"));
     match error {
         Error::Connect { source, .. } => dial(source),
+        Error::Proxy { source, .. } => proxy(url, source),
         Error::Url { source, .. } => calling(Code::Usage, &found(source)).help(url_help(source)),
         Error::ReservedHeader { name } => {
             calling(Code::Usage, &format!("the field {name:?} is written by the command, from the data"))
@@ -42,13 +44,14 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
                 .help("see that what --data names can be read to its end")
         }
         Error::Timeout { phase, limit, .. } => {
-            let is_before = matches!(phase, Phase::Connect | Phase::Handshake);
+            let is_before = matches!(phase, Phase::Resolve | Phase::Connect | Phase::Handshake);
             let option = if is_before { "--connect-timeout" } else { "--timeout" };
             calling(Code::Timeout, &format!("{phase} lasted over {limit:?}"))
                 .help(format_args!("see what the server does, or raise {option}"))
         }
         Error::ClosedByPeer { phase, .. } => {
-            calling(Code::Answer, &format!("the server closed the connection while {phase}"))
+            let code = if *phase == Phase::Body { Code::Partial } else { Code::Empty };
+            calling(code, &format!("the server closed the connection while {phase}"))
                 .help(format_args!("the server is at fault, and its log may say why; {}", repeat(error)))
         }
         Error::SpeaksTls { .. } => calling(Code::Answer, "the server speaks TLS on this port")
@@ -75,28 +78,32 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             failure.help(limit_help(is_head.then_some("--max-head")))
         }
         Error::Http2 { phase, source, .. } => {
-            calling(Code::Answer, &format!("the connection broke while {phase}: {}", found(source)))
+            calling(Code::Http2, &format!("the connection broke while {phase}: {}", found(source)))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
         }
         Error::GoAway { phase, said, .. } => {
-            calling(Code::Answer, &format!("the server ended the connection by GOAWAY while {phase}: {said}"))
+            calling(Code::Http2, &format!("the server ended the connection by GOAWAY while {phase}: {said}"))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
         }
         Error::Stream { code, why: None, .. } if *code == h2::Code::HTTP_1_1_REQUIRED => {
-            calling(Code::Answer, "the server wants this request over HTTP/1.1 (HTTP_1_1_REQUIRED)")
+            calling(Code::Stream, "the server wants this request over HTTP/1.1 (HTTP_1_1_REQUIRED)")
                 .help("ask with --http1")
         }
         Error::Stream { code, phase, why: None, .. } => {
-            calling(Code::Answer, &format!("the server reset the stream while {phase}: {code}"))
+            calling(Code::Stream, &format!("the server reset the stream while {phase}: {code}"))
                 .help(format_args!("{SERVER_AT_FAULT}; {}", repeat(error)))
         }
         Error::Stream { why: Some(why), .. } => {
-            calling(Code::Answer, &format!("the answer breaks the rules of HTTP/2: {}", found(why)))
+            calling(Code::Stream, &format!("the answer breaks the rules of HTTP/2: {}", found(why)))
                 .help("the server is at fault: it must send what HTTP/2 allows")
         }
         Error::Interim { count, .. } => {
             calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
                 .help("the server is at fault: it must end them with a final answer")
+        }
+        Error::Redirect { url: from, status, location, fault } => redirect(from, *status, location, fault),
+        Error::Retried { attempts, source, .. } => {
+            call(url, source).after(format_args!("; this was attempt {attempts}, the last one"))
         }
         Error::Body(cause) => {
             calling(Code::Answer, &found(cause)).help("see the server's log and the network")
@@ -135,6 +142,51 @@ fn code(error: &Error) -> Code {
         Fault::Peer => Code::Answer,
         _ => Code::Failed,
     }
+}
+
+/// A proxy that made no connection: its words name it.
+fn proxy(url: &str, error: &ProxyError) -> Failure {
+    let code = match error.reason() {
+        _ if error.is_timeout() => Code::Timeout,
+        ProxyReason::Dial(DialError::Resolve { .. }) => Code::ResolveProxy,
+        ProxyReason::Dial(_) if error.is_handshake() => Code::Handshake,
+        ProxyReason::Dial(_) => Code::Connect,
+        ProxyReason::Socks(_) | ProxyReason::NotSocks | ProxyReason::Target => Code::Socks,
+        ProxyReason::LoginWanted { .. } | ProxyReason::LoginRefused if error.proxy().is_socks() => {
+            Code::Socks
+        }
+        _ => Code::Answer,
+    };
+    let help = match error.reason() {
+        ProxyReason::LoginWanted { .. } | ProxyReason::LoginRefused => {
+            "write the user into its URL: --proxy http://USER:PASSWORD@HOST:PORT"
+        }
+        ProxyReason::TimedOut { .. } => "see what it waits for, or raise --connect-timeout",
+        _ => "see the proxy and its log; --noproxy HOSTS goes without it",
+    };
+    Failure::new(code, format_args!("calling {url}: {}", found(error))).help(help)
+}
+
+/// A redirect that is not followed.
+fn redirect(from: &str, status: StatusCode, location: &str, fault: &RedirectFault) -> Failure {
+    let (code, help) = match fault {
+        RedirectFault::TooMany(_) => (Code::Redirects, "raise --max-redirs, or see with -v where they lead"),
+        RedirectFault::Circle => (Code::Redirects, "the server is at fault; -v shows the way"),
+        RedirectFault::ClearText => (Code::Failed, "call that URL itself, if it may be read on its way"),
+        RedirectFault::BodyIsGone => {
+            (Code::Rewind, "call that URL itself: the data are too large to be kept")
+        }
+        RedirectFault::LeavesWire => {
+            (Code::Failed, "call that URL itself, with a --via of its own or without one")
+        }
+        _ => (Code::Answer, "the server is at fault: it must name a URL of http or https"),
+    };
+    let fault = found(fault);
+    Failure::new(
+        code,
+        format_args!("calling {from}: the redirect ({status}) to {location:?} is not followed: {fault}"),
+    )
+    .help(help)
 }
 
 /// No connection: the wire's words name the address, and what would help.
@@ -187,11 +239,9 @@ fn answer(url: &str, error: &DecodeError) -> Failure {
         _ if error.is_cut_short() => "the server is at fault: it closed too early, and its log may say why",
         _ => "the server is at fault: it must send what HTTP/1.1 allows",
     };
-    Failure::new(
-        Code::Answer,
-        format_args!("calling {url}: the answer breaks the rules of HTTP/1.1: {found}"),
-    )
-    .help(help)
+    let code = if error.is_cut_short() { Code::Partial } else { Code::Answer };
+    Failure::new(code, format_args!("calling {url}: the answer breaks the rules of HTTP/1.1: {found}"))
+        .help(help)
 }
 
 /// What helps if an answer is over a limit, by the option that sets it.
@@ -229,6 +279,9 @@ pub(crate) fn plan(error: &LoadError) -> Failure {
             }
         }
         LoadError::Request { .. } => wrong.help("correct the Host field of --header: HOST, or HOST:PORT"),
+        LoadError::Url { source: UrlError::UserInfo, .. } => {
+            wrong.help("leave the user out of it, and send -H 'Authorization: Basic ...' instead")
+        }
         LoadError::Url { source, .. } => wrong.help(url_help(source)),
         LoadError::Address { .. } => wrong.help(WRITE_URL),
         LoadError::Method { .. } => wrong.help("choose another --method"),
@@ -252,7 +305,7 @@ const OPTION_OF: &[(&str, &str)] = &[
 fn url_help(error: &UrlError) -> &'static str {
     match error {
         UrlError::Tls => "use http://, if the server takes it",
-        UrlError::UserInfo => "leave the user out of it, and send -H 'Authorization: Basic ...' instead",
+        UrlError::UserInfo => "leave the user out of it, and write --user USER:PASSWORD beside it",
         _ => WRITE_URL,
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Failure {
     help: Option<String>,
 }
 
-/// The exit codes, the same for all commands. `get` and `post` use curl's.
+/// The exit codes, the same for all commands. Calls use curl's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Code {
@@ -27,11 +27,15 @@ pub(crate) enum Code {
     Failed = 1,
     /// The arguments make no sense.
     Usage = 2,
+    /// The name of the proxy could not be resolved.
+    ResolveProxy = 5,
     /// The name of the host could not be resolved.
     Resolve = 6,
     /// No connection could be made.
     Connect = 7,
-    /// A load fell short of its plan. The figures so far were printed.
+    /// The connection of HTTP/2 ended by an error.
+    Http2 = 16,
+    /// The response was cut short, or a load fell short of its plan. What has come was printed.
     Partial = 18,
     /// The answer's status is 400 or more, and `--fail` was given.
     Status = 22,
@@ -41,9 +45,15 @@ pub(crate) enum Code {
     Read = 26,
     /// It took too long.
     Timeout = 28,
+    /// A download cannot go on where it ended.
+    Range = 33,
     /// The handshake of TLS failed.
     Handshake = 35,
-    /// The connection ended before the answer did, or the answer is not HTTP.
+    /// There are too many redirects.
+    Redirects = 47,
+    /// The server closed the connection without a response.
+    Empty = 52,
+    /// The connection broke, or the response is no good: not HTTP, or over a limit.
     Answer = 56,
     /// The own certificate, or its key, cannot be used.
     OwnCertificate = 58,
@@ -51,8 +61,14 @@ pub(crate) enum Code {
     Certificate = 60,
     /// The file of roots cannot be used.
     Roots = 77,
+    /// The data would have to be sent again, and cannot be.
+    Rewind = 65,
     /// The server's key is none of those that are pinned.
     Pinned = 90,
+    /// The stream of HTTP/2 ended by an error.
+    Stream = 92,
+    /// A proxy of SOCKS made no connection.
+    Socks = 97,
     /// Interrupted (SIGINT). The result so far was printed.
     Interrupted = 130,
     /// Terminated (SIGTERM). The result so far was printed.
@@ -70,6 +86,20 @@ impl Failure {
         Self::new(code, "")
     }
 
+    /// The same without a message.
+    pub(crate) fn silenced(self) -> Self {
+        Self::silent(self.code)
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What was tried and found, in a line.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// An error of one of the crates. What would help becomes the second line.
     pub(crate) fn of(code: Code, error: &dyn Error) -> Self {
         Self::of_message(code, Chain(error).message())
@@ -78,6 +108,12 @@ impl Failure {
     /// A message of one of the crates.
     pub(crate) fn of_message(code: Code, message: Message) -> Self {
         Self { code, message: message.found, help: message.help }
+    }
+
+    /// Adds to what was found.
+    pub(crate) fn after(mut self, more: impl Display) -> Self {
+        self.message.push_str(&more.to_string());
+        self
     }
 
     /// Says what would help, unless that has been said.

@@ -10,13 +10,13 @@ use crate::values;
 #[command(next_help_heading = "Limits on heads")]
 pub(crate) struct HeadLimits {
     /// Longest head that is accepted, start line and fields together
-    #[arg(long, value_name = "BYTES", default_value_t = http::HeadLimits::default().bytes, value_parser = values::up_to(1, BYTES_MAX))]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", default_value_t = http::HeadLimits::default().bytes, value_parser = values::up_to(1, BYTES_MAX))]
     max_head: usize,
     /// Most header fields that are accepted
-    #[arg(long, value_name = "N", default_value_t = http::HeadLimits::default().fields, value_parser = values::up_to(1, FIELDS_MAX))]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = http::HeadLimits::default().fields, value_parser = values::up_to(1, FIELDS_MAX))]
     max_fields: usize,
     /// Longest request line or status line that is accepted
-    #[arg(long, value_name = "BYTES", default_value_t = http::HeadLimits::default().target_bytes, value_parser = values::up_to(1, BYTES_MAX))]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", default_value_t = http::HeadLimits::default().target_bytes, value_parser = values::up_to(1, BYTES_MAX))]
     max_start_line: usize,
 }
 

@@ -20,6 +20,12 @@ impl Progress {
         Self { bar }
     }
 
+    /// A bar of so many bytes of a file, or of as many as come.
+    pub(crate) fn of_bytes(bytes: Option<u64>, name: &str) -> Self {
+        let bar = Bar::of_bytes(bytes, name);
+        Self { bar }
+    }
+
     /// Announces a step: as the bar's text on a terminal, else as a line.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
@@ -101,6 +107,25 @@ mod bar {
             })
         }
 
+        pub(super) fn of_bytes(bytes: Option<u64>, name: &str) -> Option<Self> {
+            io::stderr().is_terminal().then(|| {
+                let target = ProgressDrawTarget::stderr_with_hz(10);
+                let bar = ProgressBar::with_draw_target(bytes, target);
+                let shown = match (bytes, output::is_coloured(&io::stderr())) {
+                    (Some(_), true) => {
+                        "{bar:24.green/dim} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {prefix}"
+                    }
+                    (Some(_), false) => "{bar:24} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {prefix}",
+                    (None, _) => "{bytes} {bytes_per_sec} {elapsed} {prefix}",
+                };
+                let style =
+                    ProgressStyle::with_template(shown).unwrap_or_else(|_| ProgressStyle::default_bar());
+                bar.set_style(style.progress_chars("━╸─"));
+                bar.set_prefix(name.to_owned());
+                Self(bar)
+            })
+        }
+
         pub(super) fn say(&self, text: String) {
             self.0.set_message(text);
         }
@@ -123,6 +148,10 @@ mod bar {
 
     impl Bar {
         pub(super) fn start(_steps: u64) -> Option<Self> {
+            None
+        }
+
+        pub(super) fn of_bytes(_bytes: Option<u64>, _name: &str) -> Option<Self> {
             None
         }
 

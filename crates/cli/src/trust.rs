@@ -19,29 +19,29 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct Trust {
-    /// Trust these certificates (PEM) and no others: roots, or the server's own [default: the platform's roots]
+    /// Trust these certificates (PEM) instead of the platform's roots
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// The certificate to show if the server asks for one (PEM), then those that sign it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     cert: Option<PathBuf>,
     /// Its private key (PEM) [default: it is in the file of --cert]
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
     /// Take a server only if its key is one of these, besides all other checks: 'sha256//DIGEST', with ';' between several
-    #[arg(long, value_name = "PINS", value_parser = pins)]
+    #[arg(long, hide_short_help = true, value_name = "PINS", value_parser = pins)]
     pinnedpubkey: Option<Pins>,
     /// Talk to everybody, whatever certificate they show: for trials only
     #[arg(short = 'k', long)]
     insecure: bool,
     /// The oldest version that is spoken
-    #[arg(long, value_name = "VERSION", value_enum, default_value_t = Version::Tls12)]
+    #[arg(long, hide_short_help = true, value_name = "VERSION", value_enum, default_value_t = Version::Tls12)]
     tls_min: Version,
     /// The name that the server has to prove, instead of the URL's host
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     servername: Option<String>,
     /// Write the keys of connections to the file that SSLKEYLOGFILE names, with which captures can be read
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     ssl_key_log: bool,
 }
 

@@ -36,9 +36,9 @@ fn name_ours(error: &mut clap::Error) {
     }
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
     let command = std::env::args().nth(1).unwrap_or_default();
-    let found = TIPS.iter().find(|(commands, _)| commands.contains(&command.as_str()));
-    let Some((_, of_command)) = found else { return };
-    let Some((_, tip)) = of_command.iter().find(|(flags, _)| flags.contains(&flag.as_str())) else { return };
+    let of_command = TIPS.iter().filter(|(commands, _)| commands.contains(&command.as_str()));
+    let mut tips = of_command.flat_map(|(_, tips)| *tips);
+    let Some((_, tip)) = tips.find(|(flags, _)| flags.contains(&flag.as_str())) else { return };
     error.remove(ContextKind::SuggestedArg);
     error.remove(ContextKind::TrailingArg);
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*tip)]));
@@ -81,8 +81,12 @@ const OPTIONAL: [(&str, bool); 5] = [
 type Tip = (&'static [&'static str], &'static str);
 
 /// The tips of each command.
-const TIPS: [(&[&str], &[Tip]); 3] =
-    [(&["load"], OF_LOADS), (&["get", "post"], OF_CALLS), (&["serve"], OF_SERVERS)];
+const TIPS: [(&[&str], &[Tip]); 4] = [
+    (&["load"], OF_LOADS),
+    (&["get", "post", "put", "patch", "delete", "head", "options", "query", "request"], OF_CALLS),
+    (&["put", "patch", "delete", "head", "options", "query", "request"], OF_OTHER_CALLS),
+    (&["serve"], OF_SERVERS),
+];
 
 /// Flags of wrk, hey, oha, ab and h2load.
 const OF_LOADS: &[Tip] = &[
@@ -120,46 +124,62 @@ const OF_LOADS: &[Tip] = &[
 
 /// Flags of curl.
 const OF_CALLS: &[Tip] = &[
-    (&["--max-time"], "how long the whole call may take is -m or --timeout, such as -m 5s"),
+    (&["--data-ascii"], "a body is -d TEXT, or -d @FILE, which is sent as it is"),
+    (&["-e", "--referer"], "a header field is -H, such as -H 'Referer: http://localhost/'"),
+    (&["--oauth2-bearer"], "give the field itself, such as -H 'Authorization: Bearer TOKEN'"),
+    (&["--basic"], "leave it out; -u logs in by basic authentication"),
+    (&["--digest", "--ntlm", "--negotiate", "--anyauth"], "-u logs in by basic authentication alone"),
+    (&["-n", "--netrc"], "no file of passwords is read; -u USER asks for the password"),
+    (&["--location-trusted"], "credentials go to the host of the URL alone, also with -L"),
     (
-        &["--data-raw", "--data-binary", "--data-ascii", "--json"],
-        "a body is -d TEXT, or -d @FILE, which is sent as it is",
+        &["--post301", "--post302", "--post303"],
+        "after such a redirect -L sends GET; call the URL that -i shows",
     ),
-    (
-        &["-A", "--user-agent", "-e", "--referer", "-b", "--cookie"],
-        "a header field is -H, such as -H 'User-Agent: me'",
-    ),
-    (&["-u", "--user", "--oauth2-bearer"], "give the field itself, such as -H 'Authorization: Bearer TOKEN'"),
-    (&["-s", "-S", "-sS", "--silent", "--show-error"], "leave it out; nothing but the answer is printed"),
-    (&["-L", "--location"], "redirects are not followed; -i shows where one leads"),
-    (&["-T", "--upload-file"], "a file is sent by -X PUT -d @FILE"),
+    (&["-T", "--upload-file"], "a file is sent by 'anywire put URL -d @FILE'"),
     (&["--http2-prior-knowledge"], "HTTP/2 without TLS is --http2 with an http URL"),
+    (&["--http1.1"], "HTTP/1.1 alone is --http1"),
+    (&["-0", "--http1.0", "--http3", "--http3-only"], "HTTP/1.1 and HTTP/2 are spoken: --http1, --http2"),
+    (&["--tlsv1.2", "--tlsv1.3"], "the oldest version of TLS is --tls-min, such as --tls-min 1.3"),
     (
         &["--unix-socket", "--abstract-unix-socket"],
         "the wire is named by --via, such as --via unix:/run/app.sock",
     ),
     (&["-F", "--form"], "forms with files are not made; give the body by -d, and its type by -H"),
-    (&["-O", "--remote-name", "--create-dirs"], "the answer goes to a file by -o FILE"),
-    (&["-G", "--get", "--url-query"], "write the query into the URL, such as 'localhost:8080/search?q=tea'"),
-    (&["-D", "--dump-header"], "the head is printed before the body with -i, and to stderr with -v"),
+    (&["--create-dirs"], "make the folder first; -o names a file in it"),
+    (&["--output-dir"], "name the folder with the file by -o, or go there first"),
+    (&["--remote-name-all"], "-O is for all URLs"),
     (
-        &["-w", "--write-out"],
-        "the head is printed to stderr with -v; times are measured by 'anywire load -n 1 -c 1'",
+        &["-J", "--remote-header-name"],
+        "the server names no files; name the file by -o, or as its URL ends by -O",
     ),
+    (&["--url-query"], "give the pair by -d or --data-urlencode, and -G"),
+    (&["-D", "--dump-header"], "the head is printed before the body with -i, and to stderr with -v"),
     (&["-r", "--range"], "ask for a part by its field: -H 'Range: bytes=0-99'"),
     (
         &["--compressed"],
         "an answer is printed as it came; a coding is asked for by -H 'Accept-Encoding: gzip'",
     ),
+    (&["--trace-ascii", "--trace-time"], "-v shows both heads, and --trace where the time went"),
+    (&["-U", "--proxy-user"], "write the user into the URL: --proxy http://USER:PASSWORD@HOST:PORT"),
+    (&["--socks5", "--socks5-hostname"], "the proxy is --proxy socks5://HOST:PORT, or socks5h://"),
+    (&["-#", "--progress-bar"], "leave it out; a bar is shown at a terminal while a file is written"),
+    (&["-g", "--globoff"], "leave it out; nothing in a URL is expanded"),
+    (&["--url"], "write the URL by itself"),
+    (&["--fail-early"], "each URL is called; the exit code is that of the first that failed"),
+    (&["-Z", "--parallel"], "URLs are called in order; 'anywire load' calls one URL many times at once"),
     (
-        &["-x", "--proxy", "--resolve", "--connect-to", "-4", "--ipv4", "-6", "--ipv6", "--interface"],
+        &["-4", "--ipv4", "-6", "--ipv6", "--interface"],
         "where to connect to instead of the URL's host is --via, such as --via tcp:127.0.0.1:8080",
     ),
     (
-        &["--retry", "--retry-delay", "--retry-all-errors"],
-        "a failed call is not repeated; repeat the command while its exit code is 7 or 28",
+        &["--retry-delay", "--retry-max-time", "--retry-all-errors", "--retry-connrefused"],
+        "--retry N pauses longer each time, as Retry-After says; connects that were refused are repeated, too",
     ),
 ];
+
+/// Flags of curl that `get` and `post` have alone.
+const OF_OTHER_CALLS: &[Tip] =
+    &[(&["-X", "--request"], "the command is the method; any other is 'anywire request METHOD URL'")];
 
 /// Flags of http.server of Python, caddy, miniserve and others.
 const OF_SERVERS: &[Tip] = &[

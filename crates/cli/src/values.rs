@@ -92,21 +92,31 @@ pub(crate) fn loops() -> RangedU64ValueParser<usize> {
     up_to(1, Builder::COUNT_MAX as u64)
 }
 
-/// A header field as curl takes it: `Name: value`.
+/// A header field as curl takes it: `Name: value`, `Name;` for one that is empty, `Name:` for one that a command leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) value: String,
+    is_left_out: bool,
+}
+
+impl Field {
+    /// Whether a call leaves it out, where it would have added it.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.is_left_out
+    }
 }
 
 impl std::str::FromStr for Field {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some((name, value)) = text.split_once(':') else {
-            return Err("there is no colon in it; write it as 'Name: value'".to_owned());
+        let (name, value, is_left_out) = match (text.split_once(':'), text.strip_suffix(';')) {
+            (Some((name, value)), _) => (name, value.trim(), value.trim().is_empty()),
+            (None, Some(name)) => (name, "", false),
+            (None, None) => return Err("there is no colon in it; write it as 'Name: value'".to_owned()),
         };
-        let field = Self { name: name.trim().to_owned(), value: value.trim().to_owned() };
+        let field = Self { name: name.trim().to_owned(), value: value.to_owned(), is_left_out };
         let checked = Headers::new().append(&field.name, &field.value).map(|_| ());
         checked.map(|()| field).map_err(|invalid| invalid.to_string())
     }
@@ -178,7 +188,7 @@ mod tests {
     #[test]
     fn fields_are_checked_where_they_are_read() {
         let field: Result<Field, String> = "X-Token:  a: b ".parse();
-        assert_eq!(field, Ok(Field { name: "X-Token".into(), value: "a: b".into() }));
+        assert_eq!(field, Ok(Field { name: "X-Token".into(), value: "a: b".into(), is_left_out: false }));
         for wrong in ["no colon", ": value", "a b: c", "a: b\r\nc: d"] {
             assert!(wrong.parse::<Field>().is_err(), "{wrong:?}");
         }

@@ -20,7 +20,7 @@ pub(crate) struct Versions {
     /// Speak HTTP/1.1 only
     #[arg(long)]
     http1: bool,
-    /// Speak HTTP/2 only; without TLS by prior knowledge, as the server must expect it
+    /// Speak HTTP/2 only; without TLS by prior knowledge
     #[arg(long)]
     http2: bool,
 }

@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_loops::Loops;
+use anywire_wire::names::{Hosts, Names, Resolver};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
+use crate::balance::{Balance, Balances};
+use crate::chain::{Interceptor, Links, Redirects, Retries};
+use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
 use crate::{Client, Limits, Timeouts};
@@ -29,6 +33,20 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    pub(crate) network: Network,
+    names: Names,
+    balances: Balances,
+    interceptors: Links,
+    pub(crate) credentials: crate::auth::Credentials,
+    #[cfg(feature = "cookies")]
+    pub(crate) cookies: Option<crate::cookies::CookieJar>,
+    expect_continue: Option<u64>,
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    attempt_interceptors: Links,
+    #[cfg(feature = "signatures")]
+    pub(crate) signatures: crate::auth::Signatures,
+    redirects: Arc<Redirects>,
+    retries: Arc<Retries>,
     #[cfg(feature = "tls")]
     tls: Option<Result<ClientTls, Arc<TlsError>>>,
     #[cfg(feature = "tls")]
@@ -36,9 +54,9 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The loops that carry the calls, such as the loops of a server in the same process. The client does not end
-    /// them. Once they have ended, calls are [`Error::Loop`](crate::Error::Loop). Without this the client starts its
-    /// own at its first call, one per core.
+    /// The loops that carry the calls, such as the loops of a server in the same process, or a set for a test. The client does
+    /// not end them. Once they have ended, calls are [`Error::Loop`](crate::Error::Loop). Without this all clients of the
+    /// process share one set, one loop per core: it starts at the first call, and ends with the last of these clients.
     pub fn on(mut self, loops: &Loops) -> Self {
         self.loops = Some(loops.clone());
         self
@@ -59,6 +77,12 @@ impl ClientBuilder {
     /// [`Timeouts::acquire`].
     pub fn acquire_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.acquire = limit;
+        self
+    }
+
+    /// [`Timeouts::resolve`].
+    pub fn resolve_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.resolve = limit;
         self
     }
 
@@ -86,9 +110,10 @@ impl ClientBuilder {
         self
     }
 
-    /// [`Timeouts::stream`].
+    /// [`Timeouts::stream`] and [`Timeouts::forwarded`].
     pub fn stream_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.stream = limit;
+        self.timeouts.forwarded = limit;
         self
     }
 
@@ -105,10 +130,61 @@ impl ClientBuilder {
         self
     }
 
+    /// Where the addresses of names come from, with a cache of this client's own. Without this the client asks the system, by a
+    /// cache that the process shares. Forgets [`hosts`](Self::hosts) that were given before.
+    pub fn resolver(self, resolver: impl Resolver) -> Self {
+        self.names(Names::new(resolver))
+    }
+
+    /// The same with other limits, or a cache that clients share.
+    pub fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// Addresses for some names, and other places for some places. The `host` of a request and the name that the peer has to prove
+    /// stay the URL's.
+    ///
+    /// ```
+    /// use anywire_client::Client;
+    /// use anywire_wire::names::Hosts;
+    ///
+    /// let hosts = Hosts::default().add("shop.internal", ["10.0.0.1:0".parse().unwrap()]);
+    /// let client = Client::builder().hosts(hosts).build();
+    /// ```
+    pub fn hosts(mut self, hosts: Hosts) -> Self {
+        self.names = self.names.with_hosts(hosts);
+        self
+    }
+
+    /// The addresses of an origin, such as `http://shop.internal`, or that its host's are to share its calls: see [`Balance`]. Calls
+    /// that name their wire ([`via`](crate::Call::via)) go there. A fault in an argument is the error of each call to an origin that is
+    /// balanced, and of any call if the origin is none.
+    ///
+    /// ```
+    /// # use anywire_client::{Balance, Client};
+    /// let client = Client::builder()
+    ///     .balance("http://shop.internal", ["tcp:10.0.0.1:80", "unix:/run/shop.sock"])
+    ///     .balance("https://api.example.com", Balance::over_name().round_robin())
+    ///     .build();
+    /// ```
+    pub fn balance(mut self, origin: impl AsRef<str>, balance: impl Into<Balance>) -> Self {
+        self.balances.add(origin.as_ref(), balance.into());
+        self
+    }
+
     /// After this time without a byte from the peer, an HTTP/2 connection is asked by a ping whether the peer is there:
     /// [`ping_interval`](anywire_http::h2::Limits::ping_interval) of [`Limits::http2`]. Without this it never is.
     pub fn ping_interval(mut self, interval: Duration) -> Self {
         self.limits.http2.ping_interval = Some(interval);
+        self
+    }
+
+    /// Bodies of so many bytes, and those of unknown length, wait until the peer asks for them by a 100 (RFC 9110 section 10.1.1), for
+    /// [`Timeouts::expect`] at most. A final status before that spares the body: over HTTP/1 the connection is closed then, over HTTP/2
+    /// the stream is reset. After a 417 the call is sent once more, without this. Default: no body waits, as that costs a round trip.
+    pub fn expect_continue(mut self, min_bytes: u64) -> Self {
+        self.expect_continue = Some(min_bytes);
         self
     }
 
@@ -123,6 +199,33 @@ impl ClientBuilder {
     /// nothing is sent to one that does not agree.
     pub fn http2_prior_knowledge(mut self) -> Self {
         self.versions = Versions::Http2;
+        self
+    }
+
+    /// Adds an [interceptor](Interceptor) around each call: around its redirects and retries. The first one that is added is the
+    /// outermost.
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(interceptor);
+        self
+    }
+
+    /// Adds an [interceptor](Interceptor) around each attempt of a call, inside of redirects and retries. The first one that is
+    /// added is the outermost.
+    pub fn intercept_attempts(mut self, interceptor: impl Interceptor) -> Self {
+        self.attempt_interceptors.push(interceptor);
+        self
+    }
+
+    /// How redirects are followed, or how many: [`Redirects`]. Default: 5, and none of a call that
+    /// [forwards](Client::forward).
+    pub fn redirects(mut self, redirects: impl Into<Redirects>) -> Self {
+        self.redirects = Arc::new(redirects.into());
+        self
+    }
+
+    /// How attempts are repeated, or how often: [`Retries`]. Default: 2.
+    pub fn retries(mut self, retries: impl Into<Retries>) -> Self {
+        self.retries = Arc::new(retries.into());
         self
     }
 
@@ -163,10 +266,31 @@ impl ClientBuilder {
         limits.dials_per_origin = limits.dials_per_origin.max(1);
         limits.origins = limits.origins.max(1);
         limits.http2.streams = limits.http2.streams.max(1);
+        let mut hop_links = Links::default();
+        #[cfg(feature = "cookies")]
+        self.cookies.into_iter().for_each(|jar| hop_links.push(jar.into_link()));
+        self.credentials.link(&mut hop_links);
+        let has_links =
+            [&self.interceptors, &hop_links, &self.attempt_interceptors].iter().any(|it| !it.is_empty());
+        #[cfg(feature = "signatures")]
+        let has_links = has_links || self.signatures.is_set();
         let config = Config {
+            has_links,
             limits,
             timeouts: self.timeouts,
             versions: self.versions,
+            network: self.network.built(),
+            names: self.names,
+            balances: self.balances,
+            interceptors: self.interceptors,
+            hop_links,
+            expect_continue: self.expect_continue,
+            codecs: self.codecs,
+            attempt_interceptors: self.attempt_interceptors,
+            #[cfg(feature = "signatures")]
+            signatures: self.signatures,
+            redirects: self.redirects,
+            retries: self.retries,
             #[cfg(feature = "tls")]
             tls: self.tls,
             #[cfg(feature = "tls")]
@@ -177,7 +301,7 @@ impl ClientBuilder {
 }
 
 impl Client {
-    /// A client with default limits and deadlines. It starts one loop per core at its first call.
+    /// A client with default limits and deadlines, on the loops that clients [share](ClientBuilder::on).
     pub fn new() -> Self {
         Self::builder().build()
     }

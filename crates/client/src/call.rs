@@ -1,5 +1,6 @@
 //! A call while it is put together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::url::{UrlError, is_bare};
@@ -8,9 +9,11 @@ use anywire_wire::ToAddress;
 use serde::Serialize;
 
 use crate::Error;
+use crate::chain::{Redirects, Retries};
 use crate::handle::ClientRef;
-use crate::job::{CallRequest, Contained};
 use crate::pool::over_tls;
+use crate::proxy::ProxyOfCall;
+use crate::request::{CallRequest, Contained};
 use crate::sending::Sending;
 
 /// A call that is not sent yet. It keeps its client, as a clone of the client does.
@@ -34,10 +37,25 @@ pub struct Call {
 
 impl Call {
     pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
-        let timeouts = &client.inner().config().timeouts;
+        let config = client.inner().config();
         let of_server = method == Method::OPTIONS && is_bare(url);
-        let request = parse_url(url).map(|url| CallRequest::new(method, url, timeouts));
+        let request = match parse_url(url) {
+            Ok(url) => Ok(CallRequest::new(method, url, config)),
+            Err(Error::Url { source: UrlError::UserInfo, .. }) => {
+                return Self::with_user_info(client, method, url);
+            }
+            Err(error) => Err(error),
+        };
         Self { request: request.map(|request| Box::new(CallRequest { of_server, ..request })), client }
+    }
+
+    /// Name and password of a URL are sent as such, and are no part of it.
+    #[cold]
+    fn with_user_info(client: ClientRef, method: Method, url: &str) -> Self {
+        match crate::auth::of_url(url) {
+            Some((without, credential)) => Self::new(client, method, &without).authorization(credential),
+            None => Self { client, request: Err(Error::of_url(url, UrlError::UserInfo)) },
+        }
     }
 
     /// A call with a request that was made elsewhere, to the URL that `url` gives.
@@ -51,8 +69,7 @@ impl Call {
                 return Err(fault.clone().into());
             }
             let url = url(&mut request.head)?;
-            let mut made =
-                CallRequest::new(request.head.method().clone(), url, &client.inner().config().timeouts);
+            let mut made = CallRequest::new(request.head.method().clone(), url, client.inner().config());
             // Behind the path of an upstream, a path stands in its place.
             made.of_server = request.head.path_and_query() == "*" && made.url.path_and_query() == "/";
             made.headers = request.head.into_headers();
@@ -71,18 +88,7 @@ impl Call {
     /// CR or LF. It reports [`ReservedHeader`](Error::ReservedHeader) for `content-length` and `transfer-encoding`:
     /// the client writes them from the body.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
-        let (name, value) = (name.as_ref(), value.as_ref());
-        self.edit(|request| {
-            if let Some(name) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name)) {
-                return Err(Error::ReservedHeader { name });
-            }
-            request.headers.append(name, value)?;
-            if name.eq_ignore_ascii_case("host") {
-                request.check_host()?;
-            }
-            request.last_on_connection |= name.eq_ignore_ascii_case("connection");
-            Ok(())
-        })
+        self.edit(|request| request.append_header(name, value))
     }
 
     /// Adds pairs to the URL's query, encoded once: a struct, a map or a list of pairs.
@@ -119,11 +125,11 @@ impl Call {
     ///
     /// If the scheme of the URL is `https`, TLS is spoken on that wire: `unix:/run/app.sock` is the same as
     /// `tls+unix:/run/app.sock` then. The peer has to prove the host of the URL. An `http` URL by way of a wire with TLS goes
-    /// over TLS, too.
+    /// over TLS, too. Such a call goes through no proxy.
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|request| {
             let address = address.to_address().map_err(|source| Error::Via { source })?;
-            request.via = Some(if request.url.is_https() { over_tls(&address)? } else { address });
+            request.options.via = Some(if request.url.is_https() { over_tls(&address)? } else { address });
             Ok(())
         })
     }
@@ -143,15 +149,16 @@ impl Call {
     /// [`Timeouts::read`](crate::Timeouts::read) of this call.
     pub fn read_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
-            request.read_timeout = limit;
+            request.options.read_timeout = limit;
             Ok(())
         })
     }
 
-    /// [`Timeouts::stream`](crate::Timeouts::stream) of this call.
+    /// [`Timeouts::stream`](crate::Timeouts::stream) and [`Timeouts::forwarded`](crate::Timeouts::forwarded) of this call.
     pub fn stream_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
-            request.stream_timeout = limit;
+            request.options.stream_timeout = limit;
+            request.options.forwarded_timeout = limit;
             Ok(())
         })
     }
@@ -160,8 +167,49 @@ impl Call {
     /// of it, up to the last byte of its body, collected or not.
     pub fn total_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
-            request.total_timeout = limit;
-            request.stream_total_timeout = limit;
+            request.options.total_timeout = limit;
+            request.options.stream_total_timeout = limit;
+            Ok(())
+        })
+    }
+
+    /// How redirects of this call are followed, or how many: see [`Redirects`].
+    pub fn redirects(self, redirects: impl Into<Redirects>) -> Self {
+        self.edit(|request| {
+            request.options.redirects = Some(Arc::new(redirects.into()));
+            Ok(())
+        })
+    }
+
+    /// How attempts of this call are repeated, or how often: see [`Retries`].
+    pub fn retries(self, retries: impl Into<Retries>) -> Self {
+        self.edit(|request| {
+            request.options.retries = Some(Arc::new(retries.into()));
+            Ok(())
+        })
+    }
+
+    /// Says that doing twice what this call asks for does no harm, whatever its method is: so it may be
+    /// [sent again](Retries) though the peer may have seen it.
+    pub fn idempotent(self) -> Self {
+        self.edit(|request| {
+            request.options.is_idempotent = true;
+            Ok(())
+        })
+    }
+
+    /// [`ClientBuilder::expect_continue`](crate::ClientBuilder::expect_continue) of this call. With `u64::MAX` its body does not wait.
+    pub fn expect_continue(self, min_bytes: u64) -> Self {
+        self.edit(|request| {
+            request.options.expect_continue = Some(min_bytes);
+            Ok(())
+        })
+    }
+
+    /// A value for the interceptors of this call: [`CallRequest::extensions`].
+    pub fn extension<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
+        self.edit(|request| {
+            request.extensions.insert(value);
             Ok(())
         })
     }
@@ -169,17 +217,18 @@ impl Call {
     /// The call's future. Nothing happens before it is polled. Dropping it cancels the call: over HTTP/1 the connection that
     /// carried it is closed, over HTTP/2 its stream is reset and the other calls go on.
     pub fn send(self) -> Sending {
-        let request = self.request.and_then(|request| match request.method {
+        let request = self.request.and_then(|mut request| match request.method {
             Method::CONNECT => Err(Error::Tunnel),
-            _ => Ok(request),
+            _ => request.accept_by_codecs().map(|()| request),
         });
         Sending::new(self.client, request)
     }
 
-    /// A proxy sends it on: a body of unknown length may rest.
+    /// A proxy sends it on: a body of unknown length may rest, and its upstream is reached directly.
     pub(crate) fn forwarded(self) -> Self {
         self.edit(|request| {
-            request.is_forwarded = true;
+            request.options.is_forwarded = true;
+            request.options.proxy = ProxyOfCall::None;
             Ok(())
         })
     }
@@ -192,7 +241,7 @@ impl Call {
         })
     }
 
-    fn edit(mut self, change: impl FnOnce(&mut CallRequest) -> Result<(), Error>) -> Self {
+    pub(crate) fn edit(mut self, change: impl FnOnce(&mut CallRequest) -> Result<(), Error>) -> Self {
         self.request = self.request.and_then(|mut request| change(&mut request).map(|()| request));
         self
     }
@@ -206,6 +255,3 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, Error> {
         parsed => parsed.map_err(wrong),
     }
 }
-
-/// Fields that decide where a message ends. Two writers of one of them is how requests are smuggled.
-const RESERVED: [&str; 2] = ["content-length", "transfer-encoding"];

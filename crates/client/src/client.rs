@@ -15,7 +15,7 @@ use crate::sending::Sending;
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
 ///
 /// A clone is the same client, and so is a [`Call`] that is not sent yet. When the last one is dropped, idle connections
-/// are closed, calls that are under way finish, and loops that the client started for itself stop.
+/// are closed, and calls that are under way finish. The loops that clients share stop with the last of them.
 ///
 /// A call that is made on one of the client's loops stays on that loop. A call from elsewhere goes to the next loop in
 /// turn. Any executor may await its future.
@@ -100,8 +100,11 @@ impl Client {
     /// 7.6.3). The body streams with back-pressure. A `max-forwards` of `OPTIONS` and `TRACE` is counted down, and at 0 the call
     /// is answered here and sent nowhere (RFC 9110 section 7.6.2).
     ///
-    /// The call has no total deadline, because a body may be as long as it likes: silence ends the call. A response whose length
-    /// is not known, such as an event stream, may be silent for [`Timeouts::stream`](crate::Timeouts::stream).
+    /// The upstream is reached without the client's proxies, unless the call is given [one](Call::proxy).
+    ///
+    /// A redirect is the caller's, as any other response. The call has no total deadline, because a body may be as long as it likes: silence ends the call. A response whose length
+    /// is not known, may be silent for [`Timeouts::forwarded`](crate::Timeouts::forwarded), and one that says it is a stream for
+    /// [`Timeouts::stream`](crate::Timeouts::stream).
     ///
     /// ```no_run
     /// use anywire_client::{Client, Error, Response};
@@ -131,17 +134,25 @@ impl Client {
             // `OPTIONS *` asks about the server itself, for which the upstream may have its own path.
             Ok(base.join(head.path_and_query()).unwrap_or(base))
         };
-        let call =
-            Call::of(ClientRef::new(&self.handle), request, url).forwarded().total_timeout(Duration::MAX);
+        let call = Call::of(ClientRef::new(&self.handle), request, url)
+            .forwarded()
+            .redirects(0)
+            .total_timeout(Duration::MAX);
         match answer {
             Some((head, body)) => call.answered(head, body),
             None => call,
         }
     }
 
-    /// What the client counted so far, per loop. Empty before the first call of a client with its own loops.
+    /// What the client counted so far, per loop. Empty before the first call of a client that was given no loops.
     pub fn counters(&self) -> ClientCounters {
         self.handle.counters()
+    }
+
+    /// Where its addresses come from: to find some without a call, and for [`counters`](anywire_wire::names::Names::counters) of
+    /// queries and the cache.
+    pub fn names(&self) -> &anywire_wire::names::Names {
+        &self.handle.config().names
     }
 
     /// Ends the client: new calls are [`Shutdown`](Error::Shutdown) from now on, calls that are under way have

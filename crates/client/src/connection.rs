@@ -200,7 +200,8 @@ impl Conn {
 
     /// Puts a call on a connection that has a slot, and sends what the wire takes at once.
     pub(crate) fn start(&self, mut job: Job, host: &str) {
-        if self.negotiated.is_some() {
+        // TLS with a proxy that reads the request is none with the origin.
+        if self.negotiated.is_some() && job.request.relay.is_none() {
             job.negotiated.clone_from(&self.negotiated);
         }
         self.calls.update(|calls| calls + 1);
@@ -400,9 +401,14 @@ impl Core {
 
 /// `lifetime` give or take 10 %, so that connections which were made together do not all end together.
 fn jittered(lifetime: Duration) -> Duration {
-    // Keys of a hasher are the standard library's randomness, and good enough for this.
-    let thousandth = (RandomState::new().hash_one(()) % 200) as u32;
+    let thousandth = (random() * 200.0) as u32;
     lifetime.saturating_mul(900 + thousandth) / 1000
+}
+
+/// A number from 0 to below 1.
+pub(crate) fn random() -> f64 {
+    // Keys of a hasher are the standard library's randomness, and good enough for this.
+    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

@@ -88,6 +88,10 @@ impl LoopContext {
         &self.client
     }
 
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.client.inner
+    }
+
     pub(crate) fn config(&self) -> &Config {
         self.client.inner.config()
     }

@@ -48,10 +48,22 @@ counters! {
     dial_failures,
     /// Those of them whose connection was made, and whose handshake (TLS) failed or was too slow.
     handshake_failures,
+    /// Dials that failed because of a proxy: it could not be reached, or made no connection.
+    proxy_failures,
+    /// Those of them whose name had no address, or none in time.
+    resolve_failures,
     /// Requests that went out on a connection that had already served one.
     reused,
     /// Requests that were sent again after their reused connection turned out dead.
     resent,
+    /// Calls that went to another address of a [`Balance`](crate::Balance) after their dial had failed.
+    moved,
+    /// How often an address of a [`Balance`](crate::Balance) was out because of its failures.
+    ejected,
+    /// Attempts beyond the first one of a call, by its [`Retries`](crate::Retries).
+    retried,
+    /// Calls that ended because the budget of their origin's retries was spent.
+    retries_refused,
     /// Idle connections that were closed because the peer closed them, or sent unexpected bytes.
     evicted,
     /// Calls that were refused because the queue was full.
@@ -65,6 +77,8 @@ counters! {
     replays_lost,
     /// Calls that ended because of [`Timeouts::acquire`](crate::Timeouts::acquire).
     acquire_timeouts,
+    /// Calls that ended because of [`Timeouts::resolve`](crate::Timeouts::resolve).
+    resolve_timeouts,
     /// Calls that ended because of [`Timeouts::connect`](crate::Timeouts::connect).
     connect_timeouts,
     /// Calls that ended because of [`Timeouts::handshake`](crate::Timeouts::handshake).
@@ -121,6 +135,7 @@ impl Cells {
     pub(crate) fn count_timeout(&self, phase: Phase) {
         let cell = match phase {
             Phase::Acquire => &self.acquire_timeouts,
+            Phase::Resolve => &self.resolve_timeouts,
             Phase::Connect => &self.connect_timeouts,
             Phase::Handshake => &self.handshake_timeouts,
             Phase::Write => &self.write_timeouts,

@@ -11,6 +11,7 @@ use anywire_mux::{Demand, Incoming, Upgraded};
 use bytes::Bytes;
 use tokio::io::DuplexStream;
 
+use crate::attempt::Unanswered;
 use crate::job::{Delivery, Job};
 use crate::response::{Source, StreamState};
 use crate::{Error, Limits, Response};
@@ -71,7 +72,7 @@ impl Download {
     pub(crate) fn silence_max(&self, job: &Job) -> Duration {
         match self {
             Self::Streams { state, .. } => state.silence_max(),
-            _ => job.request.read_timeout,
+            _ => job.request.options.read_timeout,
         }
     }
 
@@ -142,8 +143,13 @@ impl Download {
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
-        let may_pause = is_event_stream(&head) || job.request.is_forwarded && length.is_none();
-        let state = Arc::new(StreamState::new(&job.request, may_pause));
+        let options = &job.request.options;
+        let pause = match is_stream(&head) {
+            true => options.stream_timeout,
+            false if options.is_forwarded && length.is_none() => options.forwarded_timeout,
+            false => Duration::ZERO,
+        };
+        let state = Arc::new(StreamState::new(&job.request, pause));
         let source = match outgoing {
             None => Source::Stream(Arc::clone(&state)),
             Some(outgoing) => {
@@ -152,7 +158,11 @@ impl Download {
                 Source::Upgraded(job.request.url.clone(), Box::new(upgraded))
             }
         };
-        let response = Response::new(head, body, source, limits.body_bytes, job.negotiated.take());
+        let is_final = head.status().is_success();
+        let mut response = Response::new(head, body, source, limits.body_bytes, job.negotiated.take());
+        if !is_final {
+            response = response.with_request(Box::new(job.request.again()));
+        }
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
         *self = Self::Streams { sender, state, reader_is_slow: false };
@@ -182,11 +192,7 @@ impl Download {
                         rest
                     }
                 };
-                let source = Source::Whole(job.request.url);
-                Delivery::Reply(
-                    job.reply,
-                    Ok(Response::new(head, body, source, limits.body_bytes, job.negotiated)),
-                )
+                Delivery::Reply(job.reply, Ok(Response::whole(job.request, head, body, job.negotiated)))
             }
             Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
             Self::Awaited | Self::Upgrades(_) | Self::Over => Delivery::Nothing,
@@ -203,22 +209,28 @@ impl Download {
         )
     }
 
-    /// The call ends with an error.
-    pub(crate) fn fail(&mut self, job: &mut Job, error: Error) -> Delivery {
+    /// The call ends with an error. If nothing of a response has come, `has_begun` is not set, and its caller may send the
+    /// request again.
+    pub(crate) fn fail(&mut self, job: &mut Job, error: Error, has_begun: bool) -> Delivery {
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
             (None, Self::Streams { sender, .. }) => {
                 Delivery::BodyBreaks(sender, StreamState::body_error(error))
             }
-            (reply, _) => Delivery::Reply(reply, Err(error)),
+            (reply, _) => {
+                let request = (!has_begun).then(|| Box::new(job.request.again()));
+                Delivery::Reply(reply, Err(Box::new(Unanswered { error, request })))
+            }
         }
     }
 }
 
-/// Whether it is a stream of events, which says nothing while nothing happens.
-fn is_event_stream(head: &ResponseHead) -> bool {
+/// Whether it says that it is a stream, which says nothing while nothing happens.
+fn is_stream(head: &ResponseHead) -> bool {
     let content_type = head.headers().get("content-type").unwrap_or_default();
-    let essence = content_type.split_once(';').map_or(content_type, |(essence, _)| essence);
-    essence.trim().eq_ignore_ascii_case("text/event-stream")
+    let essence = content_type.split_once(';').map_or(content_type, |(essence, _)| essence).trim();
+    // gRPC names the format of its messages behind a `+`.
+    let essence = essence.split_once('+').map_or(essence, |(essence, _)| essence);
+    ["text/event-stream", "application/grpc"].iter().any(|kind| essence.eq_ignore_ascii_case(kind))
 }
 
 /// Whether no body follows a head, whatever length it states (RFC 9110 section 6.4.1).

@@ -1,25 +1,30 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
+mod questions;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
-#[cfg(feature = "tls")]
 use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_advice::Advice;
-use anywire_http::body::BodyError;
+use anywire_http::body::{BodyError, BoxError};
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::h2::{self, Code, MessageError};
 use anywire_http::url::{UrlError, redact};
-use anywire_http::{ConvertError, Fault, InvalidHeader, InvalidRequest, InvalidTarget, StatusCode};
+use anywire_http::{ConvertError, InvalidHeader, InvalidRequest, InvalidTarget, StatusCode};
 use anywire_loops::{StartError, TaskError};
 #[cfg(feature = "tls")]
-use anywire_wire::tls::{HandshakeError, TlsError};
+use anywire_wire::tls::TlsError;
 use anywire_wire::{Address, AddressError, DialError};
 
 use crate::Phase;
+#[cfg(feature = "signatures")]
+use crate::SignatureFault;
+use crate::chain::RedirectFault;
+use crate::proxy::{ProxyError, ProxyUrlError};
 
 /// A failed call.
 ///
@@ -190,6 +195,23 @@ pub enum Error {
         /// Whether any byte of the request had been sent, on an earlier connection.
         sent: bool,
     },
+    /// A proxy made no connection: its URL is in the message, user and password are not. Fault as
+    /// [`ProxyError::fault`] says. Nothing was sent, as with [`Connect`](Self::Connect).
+    #[error("cannot connect to {origin}")]
+    Proxy {
+        /// The origin of the URL.
+        origin: String,
+        /// Which proxy, and what it did.
+        source: ProxyError,
+        /// Whether any byte of the request had been sent, on an earlier connection.
+        sent: bool,
+    },
+    /// The URL of a proxy is none: of the client, of the call, or in the environment. Fault of the caller.
+    #[error("cannot call through the proxy that is set")]
+    ProxyUrl {
+        /// The part that is wrong.
+        source: Arc<ProxyUrlError>,
+    },
     /// The peer closed the connection before the end of its response's head. Fault of the peer.
     #[error(
         "the call to {origin} got no response: the peer closed the connection while {phase}{help}",
@@ -320,6 +342,67 @@ pub enum Error {
         /// The status.
         status: StatusCode,
     },
+    /// A redirect is not followed. Fault of the peer as a rule: see [`RedirectFault`].
+    #[error("cannot follow the redirect ({status}) of {url} to {location:?}")]
+    Redirect {
+        /// The URL that answered.
+        url: String,
+        /// The status.
+        status: StatusCode,
+        /// What the response says where to go.
+        location: String,
+        /// Why not.
+        #[source]
+        fault: RedirectFault,
+    },
+    /// The call was [sent again](crate::Retries), and failed again. Fault as that of the last attempt.
+    #[error("gave up after {attempts} attempts{help}", help = Advice(advice_when_spent(*is_budget_spent)))]
+    Retried {
+        /// The number of attempts.
+        attempts: u32,
+        /// There would have been more, if so many calls to this origin had not been repeated before:
+        /// [`Retries::budget_percent`](crate::Retries::budget_percent).
+        is_budget_spent: bool,
+        /// The error of the last one.
+        source: Box<Self>,
+    },
+    /// The request cannot be signed, which is the fault of the caller, or the signature or digest of its response does not count,
+    /// which is the fault of the peer.
+    #[cfg(feature = "signatures")]
+    #[error("the signatures of the call to {origin} do not count")]
+    Signature {
+        /// The origin of the URL.
+        origin: String,
+        /// What is wrong.
+        source: SignatureFault,
+        /// Whether it is the response's, so that the request was sent.
+        sent: bool,
+    },
+    /// No codec of the call can write the value given to [`encode`](crate::Call::encode). Fault of the caller.
+    #[error("cannot write the value as a body")]
+    Unwritable(#[source] BoxError),
+    /// No codec of the call can read the response, or it is not what the caller wants. Fault of the peer, or of the type.
+    #[error(
+        "cannot read the response of {url}: its status is {status}, its type {content_type:?}, and it starts with {start:?}"
+    )]
+    Unreadable {
+        /// The URL that was called.
+        url: String,
+        /// The status of the response. One of an error often explains why the body is another one.
+        status: StatusCode,
+        /// Its `content-type`.
+        content_type: String,
+        /// The first bytes, as text.
+        start: String,
+        /// What the codec says.
+        source: BoxError,
+    },
+    /// A call of [`blocking`](crate::blocking) was made on the thread of a loop, where all other tasks would wait. Fault of the caller.
+    #[error("cannot block on a loop: all its other tasks would wait{help}", help = Advice("await the call there"))]
+    OnLoop,
+    /// An error of an [interceptor](crate::Interceptor). Fault of the caller.
+    #[error("an interceptor failed")]
+    Custom(#[source] BoxError),
     /// The response's body failed on its way to the caller, or is not the text that the caller wants. Fault as
     /// [`BodyError::fault`] says.
     #[error("cannot read the response's body")]
@@ -362,169 +445,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of an interceptor that gives up on a call.
+    pub fn custom(error: impl Into<BoxError>) -> Self {
+        Self::Custom(error.into())
+    }
+
+    /// The error of a call that was sent so many times.
+    pub(crate) fn after(self, attempts: u32) -> Self {
+        match self {
+            Self::Retried { .. } => self,
+            _ if attempts == 1 => self,
+            error => Self::Retried { attempts, is_budget_spent: false, source: Box::new(error) },
+        }
+    }
+
     /// The error for a bad URL of a call.
     pub(crate) fn of_url(url: &str, source: UrlError) -> Self {
         Self::Url { url: redact(url), source }
-    }
-
-    /// Who can mend it.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Loop { source: TaskError::Full, .. } => Fault::Limit,
-            Self::Url { .. }
-            | Self::Via { .. }
-            | Self::Host { .. }
-            | Self::Header(_)
-            | Self::ReservedHeader { .. }
-            | Self::Encode(_)
-            | Self::Request(_)
-            | Self::Convert(_)
-            | Self::JsonBody(_)
-            | Self::Query(_)
-            | Self::RequestBody { .. }
-            | Self::RequestHead { .. }
-            | Self::Tunnel
-            | Self::NoTls { .. }
-            | Self::SpeaksTls { .. }
-            | Self::NoUpgrade { .. }
-            | Self::Shutdown { .. }
-            | Self::Loop { .. } => Fault::Caller,
-            Self::QueueFull { .. } | Self::TooManyOrigins { .. } | Self::BodyTooLarge { .. } => Fault::Limit,
-            Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
-            Self::Timeout { phase: Phase::Connect, .. } => Fault::Wire,
-            #[cfg(feature = "tls")]
-            Self::Tls { .. } => Fault::Caller,
-            #[cfg(feature = "tls")]
-            Self::Connect { .. } | Self::Io { .. }
-                if self.handshake().is_some_and(HandshakeError::is_own_certificate) =>
-            {
-                Fault::Caller
-            }
-            Self::Connect { source: DialError::Address(_), .. } => Fault::Caller,
-            Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
-            Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
-            Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
-            Self::Response { source, .. } if source.fault() == Fault::Limit => Fault::Limit,
-            Self::Http2 { source, .. } => source.fault(),
-            Self::Body(source) => source.fault(),
-            Self::Timeout { .. }
-            | Self::Interim { .. }
-            | Self::Switched { .. }
-            | Self::Status { .. }
-            | Self::ClosedByPeer { .. }
-            | Self::Stream { .. }
-            | Self::GoAway { .. }
-            | Self::Response { .. }
-            | Self::Coded { .. }
-            | Self::JsonResponse { .. } => Fault::Peer,
-        }
-    }
-
-    /// Whether no connection could be made: another origin, or another time, may do. If
-    /// [its handshake](Self::is_handshake) failed, rather another origin.
-    pub fn is_connect(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Timeout { phase: Phase::Connect, .. })
-    }
-
-    /// Whether the connection was made, and its handshake failed or took too long. No byte of the request was sent on it.
-    /// Another try at the same place most likely ends alike, other than with plain connects: see
-    /// [`handshake`](Self::handshake).
-    pub fn is_handshake(&self) -> bool {
-        matches!(self, Self::Connect { source: DialError::Handshake { .. }, .. })
-    }
-
-    /// What TLS found, if that is why the call failed: whether the peer's certificate is
-    /// [not acceptable](anywire_wire::tls::HandshakeError::is_certificate), whether it speaks
-    /// [no TLS](anywire_wire::tls::HandshakeError::is_clear_text), and more such questions.
-    ///
-    /// With TLS 1.3 a peer that refuses the client's certificate says so after the handshake: then the call has failed with
-    /// [`Io`](Self::Io), and this is `Some`, too.
-    #[cfg(feature = "tls")]
-    pub fn handshake(&self) -> Option<&HandshakeError> {
-        match self {
-            Self::Connect { source, .. } => source.handshake(),
-            Self::Io { source, .. } => HandshakeError::of(source),
-            _ => None,
-        }
-    }
-
-    /// Whether a deadline passed.
-    pub fn is_timeout(&self) -> bool {
-        match self {
-            Self::Timeout { .. } => true,
-            Self::Connect { source, .. } => source.is_timeout(),
-            _ => false,
-        }
-    }
-
-    /// Whether the peer broke the protocol: its response was malformed, cut short or over a limit, it sent too many
-    /// interim responses, or it switched protocols unasked.
-    pub fn is_protocol(&self) -> bool {
-        matches!(
-            self,
-            Self::Response { .. }
-                | Self::SpeaksTls { .. }
-                | Self::Interim { .. }
-                | Self::Switched { .. }
-                | Self::Http2 { .. }
-        )
-    }
-
-    /// The status of the response, if the call failed because of it, or because its JSON does not fit.
-    pub fn status(&self) -> Option<StatusCode> {
-        match self {
-            Self::Status { status, .. } | Self::JsonResponse { status, .. } => Some(*status),
-            _ => None,
-        }
-    }
-
-    /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe
-    /// only if doing it twice is.
-    pub fn may_have_been_processed(&self) -> bool {
-        match self {
-            Self::RequestBody { sent, .. }
-            | Self::RequestHead { sent, .. }
-            | Self::Shutdown { sent }
-            | Self::Connect { sent, .. }
-            | Self::Loop { sent, .. }
-            | Self::Timeout { sent, .. }
-            | Self::ClosedByPeer { sent, .. }
-            | Self::Stream { sent, .. }
-            | Self::GoAway { sent, .. }
-            | Self::Http2 { sent, .. }
-            | Self::Io { sent, .. } => *sent,
-            Self::Response { .. }
-            | Self::Interim { .. }
-            | Self::Body(_)
-            | Self::BodyTooLarge { .. }
-            | Self::Switched { .. }
-            | Self::Status { .. }
-            | Self::Coded { .. }
-            | Self::JsonResponse { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// The phase in which it failed, where there is one.
-    pub fn phase(&self) -> Option<Phase> {
-        match self {
-            Self::Timeout { phase, .. }
-            | Self::ClosedByPeer { phase, .. }
-            | Self::Stream { phase, .. }
-            | Self::GoAway { phase, .. }
-            | Self::Http2 { phase, .. }
-            | Self::Io { phase, .. } => Some(*phase),
-            Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
-            Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
-            Self::Connect { .. } => Some(Phase::Connect),
-            Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
-            Self::Response { source, .. } if source.is_in_body() => Some(Phase::Body),
-            Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {
-                Some(Phase::Read)
-            }
-            Self::Body(_) | Self::BodyTooLarge { .. } | Self::Coded { .. } => Some(Phase::Body),
-            _ => None,
-        }
     }
 }
 
@@ -558,6 +495,15 @@ impl fmt::Display for Cut {
     }
 }
 
+fn advice_when_spent(is_budget_spent: bool) -> &'static str {
+    match is_budget_spent {
+        true => {
+            "too many calls to this origin were repeated of late: let it recover, or raise budget_percent"
+        }
+        false => "see that the peer runs, or raise the number of retries",
+    }
+}
+
 fn advice_when_lost(sent: bool) -> &'static str {
     match sent {
         true => "it may have been processed, so send it again only if that does no harm",
@@ -567,6 +513,8 @@ fn advice_when_lost(sent: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use anywire_http::Fault;
+
     use super::*;
 
     #[test]

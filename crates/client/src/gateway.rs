@@ -21,7 +21,7 @@ impl IntoResponse for Error {
 
 impl Error {
     fn gateway_status(&self) -> StatusCode {
-        match self {
+        match self.last() {
             _ if self.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::QueueFull { .. }
             | Self::TooManyOrigins { .. }

@@ -66,7 +66,7 @@ impl Drop for Handle {
 
 /// What keeps a client for as long as one of its calls is made or waits. On a loop that has served the client it is the
 /// loop's own reference, so that loops which share a client do not pass one reference count to and fro.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum ClientRef {
     Client(Arc<Handle>),
     Loop(Arc<LoopRef>),

@@ -4,12 +4,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anywire_http::{gateway, h2};
-use anywire_loops::{LoopHandle, LoopState, Loops};
+use anywire_loops::{LoopHandle, LoopState, Loops, WeakLoops};
+use anywire_wire::names::Names;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
-use anywire_wire::{Address, Connection, DialOptions, Dialer};
+use anywire_wire::{Connection, DialOptions, Dialer};
 
+use crate::balance::Balances;
+use crate::chain::{Links, Redirects, Retries};
+use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
+use crate::learnt::LearntOrigins;
+use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
 /// The settings of a client.
@@ -18,6 +24,25 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
+    pub(crate) network: Network,
+    /// Several addresses for some origins.
+    pub(crate) balances: Balances,
+    /// Where addresses come from.
+    pub(crate) names: Names,
+    pub(crate) interceptors: Links,
+    /// Whether there is any link around the attempts of all calls.
+    pub(crate) has_links: bool,
+    /// From which size on a body waits for a 100. None: none does.
+    pub(crate) expect_continue: Option<u64>,
+    /// None: the usual ones.
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    /// Cookies and credentials, in this order.
+    pub(crate) hop_links: Links,
+    pub(crate) attempt_interceptors: Links,
+    #[cfg(feature = "signatures")]
+    pub(crate) signatures: crate::auth::Signatures,
+    pub(crate) redirects: Arc<Redirects>,
+    pub(crate) retries: Arc<Retries>,
     /// None: as the platform has it.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Result<ClientTls, Arc<TlsError>>>,
@@ -53,9 +78,13 @@ impl Config {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
-    /// How connections for `host` are dialled at `address`.
-    pub(crate) fn dialer(&self, host: &str, address: &Address) -> Result<Dialer, Error> {
+    /// How connections for `host` are dialled. `needs_tls`: with it, or a proxy on the way is spoken to over TLS.
+    pub(crate) fn dialer(&self, host: &str, needs_tls: bool) -> Result<Dialer, Error> {
         let options = DialOptions {
+            local_address: self.network.local_address,
+            socket: self.network.socket.clone(),
+            names: self.names.clone(),
+            resolve_timeout: self.timeouts.resolve,
             connect_timeout: self.timeouts.connect,
             handshake_timeout: self.timeouts.handshake,
             server_name: Some(self.server_name(host)),
@@ -63,11 +92,11 @@ impl Config {
             ..DialOptions::default()
         };
         #[cfg(feature = "tls")]
-        if address.has_tls() {
+        if needs_tls {
             let tls = self.tls.clone().transpose().map_err(|source| Error::Tls { source })?;
             return Ok(Dialer::new(DialOptions { tls, ..options }));
         }
-        let _ = address;
+        let _ = needs_tls;
         Ok(Dialer::new(options))
     }
 
@@ -82,6 +111,27 @@ impl Config {
     /// Whether the handshake of TLS has agreed on a version that the client speaks.
     pub(crate) fn agrees_with(&self, connection: &Connection) -> bool {
         self.versions != Versions::Http2 || agreed_on_http2(connection)
+    }
+
+    /// Whether a call goes through the chain from its start.
+    #[inline]
+    pub(crate) fn has_links(&self, request: &CallRequest) -> bool {
+        #[cfg(feature = "signatures")]
+        if request.options.signer.is_some() {
+            return true;
+        }
+        let _ = request;
+        self.has_links
+    }
+
+    /// How a call follows redirects.
+    pub(crate) fn redirects_of(&self, request: &CallRequest) -> Arc<Redirects> {
+        Arc::clone(request.options.redirects.as_ref().unwrap_or(&self.redirects))
+    }
+
+    /// How a call is repeated.
+    pub(crate) fn retries_of<'a>(&'a self, request: &'a CallRequest) -> &'a Retries {
+        request.options.retries.as_ref().unwrap_or(&self.retries)
     }
 
     /// Whether a new connection speaks HTTP/2.
@@ -113,6 +163,8 @@ pub(crate) struct Inner {
     /// It keeps no idle connection from now on.
     retired: AtomicBool,
     closed: AtomicBool,
+    /// Which version each origin speaks.
+    learnt: LearntOrigins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
@@ -134,6 +186,7 @@ impl Inner {
             turn: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            learnt: LearntOrigins::default(),
             abandoned: AtomicU64::new(0),
         }
     }
@@ -144,6 +197,10 @@ impl Inner {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn learnt(&self) -> &LearntOrigins {
+        &self.learnt
     }
 
     pub(crate) fn set_retired(&self) {
@@ -187,7 +244,7 @@ impl Inner {
         if let Some(loops) = self.loops.get() {
             return Ok(loops);
         }
-        let loops = Loops::builder().name("anywire-client").start()?;
+        let loops = shared_loops()?;
         Ok(self.loops.get_or_init(|| ClientLoops { own: Some(loops.clone()), ..ClientLoops::of(&loops) }))
     }
 
@@ -228,11 +285,27 @@ impl Inner {
     }
 }
 
+/// The loops of all clients of this process that were given none: one per core, for as long as one of them is there. A process that
+/// was forked has none of its parent's threads.
+fn shared_loops() -> Result<Loops, Error> {
+    static SHARED: Mutex<Option<(u32, WeakLoops)>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    let known = shared.as_ref().filter(|(of, _)| *of == process).and_then(|(_, loops)| loops.upgrade());
+    let run = |loops: &Loops| loops.iter().all(|one| one.state() == LoopState::Running);
+    if let Some(loops) = known.filter(run) {
+        return Ok(loops);
+    }
+    let loops = Loops::builder().name("anywire-client").start()?;
+    *shared = Some((process, loops.downgrade()));
+    Ok(loops)
+}
+
 /// The loops of a client.
 #[derive(Debug)]
 pub(crate) struct ClientLoops {
     pub(crate) list: Vec<ClientLoop>,
-    /// Keeps loops that the client started for itself. Loops that were given belong to the giver, who may end them.
+    /// Keeps the loops of clients that were given none. Loops that were given belong to the giver, who may end them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     own: Option<Loops>,
 }

@@ -10,9 +10,21 @@
 //! | send a request that was made elsewhere | [`Client::send`] |
 //! | pass a request on, as a proxy | [`Client::forward`] |
 //! | speak another protocol | [`Call::upgrade`], then [`Response::upgrade`] |
+//! | follow redirects, or not | [`Redirects`], by [`ClientBuilder::redirects`] or [`Call::redirects`] |
+//! | repeat what has failed, or not | [`Retries`], by [`ClientBuilder::retries`] or [`Call::retries`] |
+//! | look at each call, or change it | [`Interceptor`] |
 //! | go by another wire than the URL's | [`Call::via`] |
+//! | go through a proxy, or make connections in a way of your own | [`proxy`], [`Connector`] |
+//! | say who calls | [`Call::basic`], [`Call::bearer`], `Call::sign` (feature `signatures`) |
+//! | keep cookies | `ClientBuilder::cookies` (feature `cookies`) |
+//! | send and read values in other formats than JSON | [`codec`] |
+//! | call without `async` | [`blocking`] |
+//! | record calls, and test without a server | [`har`], [`CallRequest::respond`] |
 //! | refuse an error status | [`Response::error_for_status`] |
 //! | read the response | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
+//! | say where names are resolved, and give some addresses | [`ClientBuilder::resolver`], [`ClientBuilder::hosts`] |
+//! | connect before the first call | [`Client::connect_ahead`] |
+//! | spread calls over several addresses | [`ClientBuilder::balance`] |
 //! | bound connections, queues, bodies | [`Limits`] |
 //! | bound time | [`Timeouts`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
@@ -34,17 +46,28 @@
 //! over (feature `tls`, [`ClientBuilder::tls`]). Over HTTP/2 many calls share a connection, and what ends
 //! one of them does not touch the others. Nothing else is different.
 //!
-//! Not here: redirects, cookies, proxies and compression. A request is sent
-//! once more in two cases only: a connection died while it was idle, and the peer has not seen the request or repeating
-//! it does no harm; or an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a streamed
-//! body are kept.
+//! Redirects are followed ([`Redirects`]), and attempts are repeated where that does no harm ([`Retries`]). Besides, a request
+//! is sent once more at once if its connection died while it was idle, and the peer has not seen the request or repeating it
+//! does no harm; or if an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a
+//! streamed body are kept.
 
+mod ahead;
+mod attempt;
+mod auth;
+mod balance;
+mod balancer;
+pub mod blocking;
 mod budget;
 mod builder;
 mod call;
+mod chain;
 mod client;
+pub mod codec;
 mod connection;
+pub mod connector;
 mod context;
+#[cfg(feature = "cookies")]
+pub mod cookies;
 mod counters;
 mod download;
 mod error;
@@ -52,16 +75,22 @@ mod gateway;
 mod h1;
 mod h2;
 mod handle;
+pub mod har;
 mod inner;
 mod job;
+mod learnt;
 mod limits;
 mod local;
 mod max_forwards;
 mod phase;
 mod pool;
+pub mod proxy;
 mod queue;
+mod request;
 mod response;
 mod sending;
+#[cfg(feature = "tower")]
+mod tower;
 mod tunnel;
 #[cfg(feature = "udp")]
 pub mod udp;
@@ -70,13 +99,22 @@ mod watchdog;
 pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;
 pub use anywire_mux::Upgraded;
+#[cfg(feature = "signatures")]
+pub use auth::SignatureFault;
+pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
+pub use chain::{
+    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook,
+    Target,
+};
 pub use client::Client;
+pub use connector::Connector;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
 pub use phase::Phase;
+pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;

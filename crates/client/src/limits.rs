@@ -101,21 +101,28 @@ impl Limits {
 pub struct Timeouts {
     /// Asked for a connection .. granted one, or allowed to dial. Default 5 s: a burst has that long to drain.
     pub acquire: Duration,
-    /// All addresses of the origin together. Default 3 s.
+    /// The name of the origin to its first address. Default 2 s: a name server that is asked a second time has answered by then.
+    pub resolve: Duration,
+    /// All addresses of the origin together, from the first attempt on. Default 3 s.
     pub connect: Duration,
     /// The handshake of TLS, after the connection is there. Default 5 s: a few round trips of a bad line, and some work of
     /// a busy peer.
     pub handshake: Duration,
+    /// How long a body waits for the 100 that it [expects](crate::ClientBuilder::expect_continue), before it is sent without one. Default 1 s, as
+    /// in curl: many servers do not know that.
+    pub expect: Duration,
     /// Longest time without progress in sending. Default 10 s.
     pub write: Duration,
     /// Longest silence: last request byte .. first response byte, then between response bytes, not counting the time
     /// in which the caller asks for none, or other callers leave so much unread that the peer may send none
-    /// ([`h2::Limits::connection_window_bytes`]). Default 6 s.
+    /// ([`h2::Limits::connection_window_bytes`]). Default 30 s: slow APIs and long polls take that long.
     pub read: Duration,
-    /// The same between the bytes of a body that may rest, if that is longer than `read`: one with the type
-    /// `text/event-stream`, or one of unknown length in the response to [`Client::forward`](crate::Client::forward). Default 5
-    /// min, as in Envoy: such a stream may say nothing for long, and a peer that died is still found.
+    /// The same between the bytes of a body that says it is a stream (`text/event-stream`, `application/grpc`), if that is
+    /// longer than `read`. Default: no limit, because such a stream may say nothing for as long as nothing happens.
     pub stream: Duration,
+    /// The same between the bytes of a body of unknown length in the response to [`Client::forward`](crate::Client::forward), if that
+    /// is longer than `read`. Default 5 min, as in Envoy: it may be a stream, and a peer that died is still found.
+    pub forwarded: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
     /// stream, for which `stream_total` holds. Default 60 s.
     pub total: Duration,
@@ -136,11 +143,14 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             acquire: Duration::from_secs(5),
+            resolve: Duration::from_secs(2),
             connect: Duration::from_secs(3),
             handshake: Duration::from_secs(5),
+            expect: Duration::from_secs(1),
             write: Duration::from_secs(10),
-            read: Duration::from_secs(6),
-            stream: Duration::from_secs(300),
+            read: Duration::from_secs(30),
+            stream: Duration::MAX,
+            forwarded: Duration::from_secs(300),
             total: Duration::from_secs(60),
             stream_total: Duration::MAX,
             idle: Duration::from_secs(50),

@@ -9,14 +9,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anywire_http::Url;
 use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
 use tokio::sync::Notify;
 
+use crate::balancer::{Balancer, Target};
+use crate::connector::Way;
 use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
-use crate::job::{CallRequest, Job};
+use crate::job::Job;
 use crate::pool::Pool;
+use crate::request::CallRequest;
 use crate::{Error, Phase};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
@@ -25,6 +29,8 @@ pub(crate) struct Local {
     pools: RefCell<HashMap<Box<str>, Vec<Rc<Pool>>>>,
     /// The pool of the latest call: most programs call one origin many times in a row.
     recent: RefCell<Option<Rc<Pool>>>,
+    /// Of origins with several addresses.
+    balancers: RefCell<HashMap<Box<str>, Rc<Balancer>>>,
     retired: Cell<bool>,
     /// Its task has ended: a late call gets pools of its own.
     over: Cell<bool>,
@@ -75,6 +81,7 @@ impl Local {
             context: Rc::new(LoopContext::new(inner, index)),
             pools: RefCell::default(),
             recent: RefCell::default(),
+            balancers: RefCell::default(),
             retired: Cell::new(inner.is_retired()),
             over: Cell::new(false),
             empty: Notify::new(),
@@ -105,16 +112,16 @@ impl Local {
     }
 
     /// Takes a call: it is on a connection, in a queue, or failed when this returns.
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn submit(self: &Rc<Self>, job: Job) {
         self.context.cells.requests.add(1);
         if !self.inner().runs(self.index()) {
             // From the destructor of a task: a connection that is idle still would never get to it.
             return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
         }
-        // As a loop of retries asks whose time is over: nothing is sent whose response cannot be awaited.
-        if job.request.total_timeout.is_zero() {
+        // As another attempt, or a loop of the caller's, asks whose time is over: nothing is sent whose response cannot be awaited.
+        if job.total_until <= job.at {
             self.context.cells.count_timeout(Phase::Total);
-            let (origin, limit) = (job.request.origin(), Duration::ZERO);
+            let (origin, limit) = (job.request.origin(), job.request.options.total_timeout);
             return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent: false });
         }
         let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.request)).cloned();
@@ -128,18 +135,75 @@ impl Local {
         }
     }
 
-    fn pool_for(&self, request: &CallRequest) -> Result<Rc<Pool>, Error> {
-        let origin = request.url.origin();
-        let known = self
-            .pools
-            .borrow()
-            .get(origin)
-            .and_then(|pools| pools.iter().find(|pool| pool.serves(request)).cloned());
-        let pool = match known {
+    /// Whether it has a pool for this call.
+    pub(crate) fn has_pool(&self, request: &CallRequest) -> bool {
+        let is_recent = || self.recent.borrow().as_ref().is_some_and(|pool| pool.serves(request));
+        is_recent() || self.find_pool(Way::of(request)).is_some()
+    }
+
+    fn pool_for(self: &Rc<Self>, request: &CallRequest) -> Result<Rc<Pool>, Error> {
+        let way = Way::of(request);
+        // A proxy finds the address itself.
+        if request.options.via.is_none()
+            && let Some(balancer) = self.balancer_of(&request.url)?
+            && way.is_direct(self.inner().config())
+        {
+            // It is not the recent one: the next call may go to another address.
+            return match balancer.choose(precise()) {
+                Some(target) => self.pool_of(&target, &request.url),
+                None => self.pool_at(way),
+            };
+        }
+        let pool = self.pool_at(way)?;
+        self.recent.replace(Some(Rc::clone(&pool)));
+        Ok(pool)
+    }
+
+    /// All pools of an origin: one for each of its addresses that are known.
+    pub(crate) fn pools_of(self: &Rc<Self>, url: &Url) -> Result<Vec<Rc<Pool>>, Error> {
+        let targets = match self.balancer_of(url)? {
+            Some(balancer) => balancer.targets(),
+            None => Vec::new(),
+        };
+        if targets.is_empty() {
+            return Ok(vec![self.pool_at(Way::to(url, None))?]);
+        }
+        targets.iter().map(|target| self.pool_of(target, url)).collect()
+    }
+
+    fn balancer_of(self: &Rc<Self>, url: &Url) -> Result<Option<Rc<Balancer>>, Error> {
+        let Some(balance) = self.inner().config().balances.of(url.origin())? else { return Ok(None) };
+        if let Some(balancer) = self.balancers.borrow().get(url.origin()) {
+            return Ok(Some(Rc::clone(balancer)));
+        }
+        let balancer = Balancer::new(balance, url, Rc::downgrade(self), precise())?;
+        self.balancers.borrow_mut().insert(url.origin().into(), Rc::clone(&balancer));
+        Ok(Some(balancer))
+    }
+
+    /// The pool of one of several addresses.
+    pub(crate) fn pool_of(&self, target: &Target, url: &Url) -> Result<Rc<Pool>, Error> {
+        if let Some(pool) = target.pool() {
+            return Ok(pool);
+        }
+        let pool = self.pool_at(Way::to(url, Some(target.address())))?;
+        pool.join(target.member());
+        target.set_pool(&pool);
+        Ok(pool)
+    }
+
+    pub(crate) fn find_pool(&self, way: Way<'_>) -> Option<Rc<Pool>> {
+        let pools = self.pools.borrow();
+        pools.get(way.url.origin())?.iter().find(|pool| pool.is_at(way)).cloned()
+    }
+
+    fn pool_at(&self, way: Way<'_>) -> Result<Rc<Pool>, Error> {
+        let origin = way.url.origin();
+        let pool = match self.find_pool(way) {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(&request.url, request.via.clone(), &self.context)?);
+                let pool = Rc::new(Pool::new(way, &self.context)?);
                 if self.retired.get() {
                     pool.retire();
                 }
@@ -148,7 +212,6 @@ impl Local {
                 pool
             }
         };
-        self.recent.replace(Some(Rc::clone(&pool)));
         Ok(pool)
     }
 
@@ -168,7 +231,7 @@ impl Local {
         Ok(())
     }
 
-    fn remove(&self, pool: &Rc<Pool>) {
+    pub(crate) fn remove(&self, pool: &Rc<Pool>) {
         pool.retire();
         self.recent.borrow_mut().take_if(|recent| Rc::ptr_eq(recent, pool));
         self.pools.borrow_mut().retain(|_, pools| {

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Phase {
     /// Waiting for a connection.
     Acquire,
+    /// Finding the address of a name, to make one.
+    Resolve,
     /// Making one.
     Connect,
     /// Making its handshake, on wires with TLS.
@@ -27,6 +29,7 @@ impl Phase {
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Self::Acquire => "all connections are busy: call less at a time, or raise connections_per_origin",
+            Self::Resolve => "see that a name server answers, or raise resolve_timeout",
             Self::Handshake => "see what the peer does, or raise handshake_timeout",
             Self::Connect => "see that the peer runs and is reachable, or raise connect_timeout",
             Self::Write => "the peer does not take the request: see what it does, or raise write_timeout",
@@ -43,6 +46,7 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Acquire => "waiting for a connection",
+            Self::Resolve => "resolving the name",
             Self::Connect => "connecting",
             Self::Handshake => "the TLS handshake",
             Self::Write => "sending the request",

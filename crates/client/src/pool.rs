@@ -5,36 +5,40 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
-use std::cell::{Cell, RefCell};
+mod ahead;
+mod balanced;
+
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
-use std::io;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use anywire_http::Url;
 use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
-use anywire_wire::{Address, Connection, DialError, Dialer};
+use anywire_wire::{Address, Connection};
 use slab::Slab;
 
+use crate::Error;
+use crate::balancer::Member;
+use crate::chain::Budget;
 use crate::connection::Conn;
+use crate::connector::{ConnectError, Route, Way};
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{CallRequest, Event, Job};
+use crate::job::{Event, Job};
+use crate::learnt::{Learnt, learns};
 use crate::queue::Queue;
-use crate::{Error, Phase};
+use crate::request::CallRequest;
 
-/// The connections of one loop to one origin by one wire address.
+/// The connections of one loop to one origin by one route.
 pub(crate) struct Pool {
     origin: Box<str>,
     /// The value of the `host` field of every request (RFC 9112 section 3.2).
     host: Box<str>,
-    via: Option<Address>,
-    address: Address,
-    dialer: Dialer,
+    route: Route,
     context: Rc<LoopContext>,
     connections: RefCell<Connections>,
     waiting: Queue,
@@ -42,8 +46,13 @@ pub(crate) struct Pool {
     dialing: Cell<usize>,
     /// Calls that a new connection is likely to take. None: that depends on its protocol, which is not known yet.
     calls_per_connection: Cell<Option<usize>>,
+    /// What the handshake agrees on is told to the client's other loops.
+    teaches: bool,
+    /// Set if its address is one of several.
+    member: OnceCell<Rc<Member>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
+    budget: Budget,
 }
 
 #[derive(Default)]
@@ -54,42 +63,53 @@ struct Connections {
 }
 
 impl Pool {
-    pub(crate) fn new(url: &Url, via: Option<Address>, context: &Rc<LoopContext>) -> Result<Self, Error> {
-        let origin = url.origin();
-        let address = match &via {
-            Some(address) => address.clone(),
-            None => {
-                let plain = Address::from_host(url.host_with_zone(), url.port())
-                    .map_err(|source| Error::Host { origin: origin.to_owned(), source })?;
-                if url.is_https() { over_tls(&plain)? } else { plain }
-            }
-        };
+    /// The pool of the calls that go this way.
+    pub(crate) fn new(way: Way<'_>, context: &Rc<LoopContext>) -> Result<Self, Error> {
         let config = context.config();
-        let dialer = config.dialer(url.host(), &address)?;
+        let route = Route::of(way, config)?;
+        let teaches = learns(way.url, way.via, config);
         let calls_per_connection = match config.versions {
             // Clear text agrees on nothing.
-            Versions::Negotiated if address.has_tls() => None,
+            Versions::Negotiated if teaches => match context.inner().learnt().version_of(way.url.origin()) {
+                Some(Learnt::Http1) => Some(1),
+                Some(Learnt::Http2) => Some(config.limits.http2.streams),
+                None => None,
+            },
+            Versions::Negotiated if route.agrees_on_version() => None,
             Versions::Negotiated | Versions::Http1 => Some(1),
             Versions::Http2 => Some(config.limits.http2.streams),
         };
         Ok(Self {
-            origin: origin.into(),
-            host: url.authority().into(),
-            via,
-            address,
-            dialer,
+            origin: way.url.origin().into(),
+            host: way.url.authority().into(),
+            route,
             context: Rc::clone(context),
             connections: RefCell::default(),
             waiting: Queue::new(context),
             dialing: Cell::new(0),
             calls_per_connection: Cell::new(calls_per_connection),
+            teaches,
+            member: OnceCell::new(),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
+            budget: Budget::default(),
         })
     }
 
     pub(crate) fn serves(&self, request: &CallRequest) -> bool {
-        *self.origin == *request.url.origin() && self.via == request.via
+        self.is_at(Way::of(request))
+    }
+
+    pub(crate) fn is_at(&self, way: Way<'_>) -> bool {
+        *self.origin == *way.url.origin() && self.route.serves(way)
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        self.route.address()
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.get()
     }
 
     pub(crate) fn last_used(&self) -> Instant {
@@ -103,7 +123,21 @@ impl Pool {
     }
 
     /// Takes a call: onto a connection with a slot, else into the queue.
-    pub(crate) fn submit(self: &Rc<Self>, job: Job) {
+    pub(crate) fn submit(self: &Rc<Self>, mut job: Job) {
+        let relay = self.route.relay();
+        // A redirect may have led here from a pool whose requests a proxy reads.
+        if relay.is_some() || job.request.relay.is_some() {
+            job.request.relay = relay.cloned();
+        }
+        self.budget.count();
+        if let Some(error) = job.request.retry_of.take() {
+            let percent = self.context.config().retries_of(&job.request).budget_percent;
+            if !self.budget.allows(percent, job.at) {
+                self.context.cells.retries_refused.add(1);
+                return job.give_up(*error);
+            }
+            self.context.cells.retried.add(1);
+        }
         let Some(job) = self.place(job) else { return };
         if self.is_full() {
             self.waiting.purge();
@@ -190,16 +224,7 @@ impl Pool {
         }
     }
 
-    async fn dial(&self) -> Result<Connection, DialError> {
-        let connection = self.dialer.dial(&self.address).await?;
-        if self.address.has_tls() && !self.context.config().agrees_with(&connection) {
-            let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");
-            return Err(DialError::Handshake { address: self.address.clone(), cause });
-        }
-        Ok(connection)
-    }
-
-    fn dialed(self: &Rc<Self>, dialed: Result<Connection, DialError>) {
+    fn dialed(self: &Rc<Self>, dialed: Result<Connection, ConnectError>) {
         let cells = &self.context.cells;
         match dialed {
             Ok(connection) => {
@@ -208,19 +233,24 @@ impl Pool {
             }
             Err(source) => {
                 cells.dial_failures.add(1);
-                if let DialError::Handshake { .. } = source {
+                if source.is_handshake() {
                     cells.handshake_failures.add(1);
                 }
-                if let Some(job) = self.waiting.pop(true) {
-                    match &source {
-                        DialError::Timeout { .. } => cells.count_timeout(Phase::Connect),
-                        DialError::Handshake { .. } if source.is_timeout() => {
-                            cells.count_timeout(Phase::Handshake);
-                        }
-                        _ => {}
+                if source.is_resolve() {
+                    cells.resolve_failures.add(1);
+                }
+                if let ConnectError::Proxy(_) = source {
+                    cells.proxy_failures.add(1);
+                }
+                if self.teaches {
+                    self.context.inner().learnt().forget(&self.origin);
+                }
+                if let Some(job) = self.waiting.pop(true).and_then(|job| self.move_on(job)) {
+                    if let Some(phase) = source.overdue() {
+                        cells.count_timeout(phase);
                     }
                     let sent = job.sent;
-                    job.fail(Error::Connect { origin: self.origin.to_string(), source, sent });
+                    job.fail(source.into_error(self.origin.to_string(), sent));
                 }
                 // Of the calls that would have shared the connection only one knows why. The others try on their own.
                 self.calls_per_connection.set(Some(1));
@@ -233,6 +263,11 @@ impl Pool {
     }
 
     fn adopt(self: &Rc<Self>, connection: Connection) {
+        if self.teaches {
+            let is_http2 = self.context.config().speaks_http2(&connection);
+            let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
+            self.context.inner().learnt().learn(&self.origin, learnt);
+        }
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();
@@ -394,7 +429,7 @@ struct Dial {
 
 impl Dial {
     async fn run(self) {
-        let dialed = self.pool.dial().await;
+        let dialed = self.pool.route.connect(self.pool.context.config()).await;
         let pool = Rc::clone(&self.pool);
         drop(self);
         pool.dialed(dialed);
@@ -421,6 +456,7 @@ impl Future for Drive {
         loop {
             match ready!(conn.poll(cx, &pool.host)) {
                 Event::SlotFree(delivery) => {
+                    pool.note(&delivery);
                     let refilled = pool.refill(conn);
                     delivery.make();
                     if refilled.is_break() {
@@ -429,6 +465,7 @@ impl Future for Drive {
                 }
                 Event::Upgraded(delivery) => delivery.make(),
                 Event::Over(delivery) => {
+                    pool.note(&delivery);
                     pool.close(conn);
                     delivery.make();
                     break;

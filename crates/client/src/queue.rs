@@ -125,7 +125,7 @@ impl Queue {
         // A caller who is gone has no deadline to miss.
         for job in overdue.into_iter().filter(Job::is_wanted) {
             let (phase, limit) = match job.total_until <= now {
-                true => (Phase::Total, job.request.total_timeout),
+                true => (Phase::Total, job.request.options.total_timeout),
                 false => (Phase::Acquire, timeouts.acquire),
             };
             self.context.cells.count_timeout(phase);

@@ -14,7 +14,9 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
 
-use crate::job::CallRequest;
+use crate::chain::Hop;
+use crate::codec::{CodecError, Codecs, to_utf8};
+use crate::request::{CallOptions, CallRequest};
 use crate::{Error, Phase};
 
 /// A response whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
@@ -36,19 +38,23 @@ pub struct Response {
     source: Source,
     collect_bytes: usize,
     negotiated: Option<Arc<Negotiated>>,
+    /// The request, if the body is here or the call may go on with another one.
+    request: Option<Box<CallRequest>>,
+    history: Vec<Hop>,
 }
 
 /// The call that a response belongs to.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// The whole body is here.
-    Whole(Url),
+    /// The whole body is here, and so is the request.
+    Whole,
     /// There is none: the connection speaks another protocol.
     Upgraded(Url, Box<Upgraded<DuplexStream>>),
     Stream(Arc<StreamState>),
 }
 
 impl Response {
+    /// One whose body comes by `source`, or none.
     pub(crate) fn new(
         head: ResponseHead,
         body: Body,
@@ -56,7 +62,66 @@ impl Response {
         collect_bytes: usize,
         negotiated: Option<Arc<Negotiated>>,
     ) -> Self {
-        Self { head, body, source, collect_bytes, negotiated }
+        Self { head, body, source, collect_bytes, negotiated, request: None, history: Vec::new() }
+    }
+
+    /// One whose body is here.
+    pub(crate) fn whole(
+        request: Box<CallRequest>,
+        head: ResponseHead,
+        body: Body,
+        negotiated: Option<Arc<Negotiated>>,
+    ) -> Self {
+        let collect_bytes = request.options.collect_bytes;
+        Self::new(head, body, Source::Whole, collect_bytes, negotiated).with_request(request)
+    }
+
+    /// Whether no link of the chain goes on from a response with this status.
+    pub(crate) fn is_final(&self) -> bool {
+        self.status().is_success()
+    }
+
+    pub(crate) fn request(&self) -> Option<&CallRequest> {
+        self.request.as_deref()
+    }
+
+    pub(crate) fn take_request(&mut self) -> Option<Box<CallRequest>> {
+        self.request.take()
+    }
+
+    pub(crate) fn with_request(self, request: Box<CallRequest>) -> Self {
+        Self { request: Some(request), ..self }
+    }
+
+    /// Gives it the request, if an interceptor has left none.
+    pub(crate) fn or_request(self, request: Option<Box<CallRequest>>) -> Self {
+        Self { request: self.request.or(request), ..self }
+    }
+
+    /// Puts the request in the place of the one that links have added to, if the call may go on from it.
+    pub(crate) fn with_request_before_links(mut self, before: Box<CallRequest>) -> Self {
+        if let Some(sent) = &mut self.request {
+            let started = sent.started;
+            **sent = CallRequest { started, ..*before };
+        }
+        self
+    }
+
+    /// Reads the body to its end, and keeps it: for links that look at it.
+    pub(crate) async fn hold(&mut self) -> Result<Bytes, Error> {
+        let bytes = self.collect().await?;
+        self.body = Body::from(bytes.clone());
+        Ok(bytes)
+    }
+
+    pub(crate) fn with_history(self, history: Vec<Hop>) -> Self {
+        Self { history, ..self }
+    }
+
+    /// Reads a small body to its end, so that its connection is free. A longer one is left, and its connection with it.
+    pub(crate) async fn drain(mut self) {
+        // An error ends the connection in any case.
+        let _ = self.body.bytes(DRAIN_BYTES).await;
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
@@ -86,12 +151,18 @@ impl Response {
         &self.head
     }
 
-    /// The URL that was called, with the query that was added to it.
+    /// The URL that answered, with the query that was added to it.
     pub fn url(&self) -> &str {
         match &self.source {
-            Source::Whole(url) | Source::Upgraded(url, _) => url.as_str(),
+            Source::Whole => self.request.as_ref().map_or("", |request| request.url.as_str()),
+            Source::Upgraded(url, _) => url.as_str(),
             Source::Stream(state) => state.url.as_str(),
         }
+    }
+
+    /// The URLs that have led to this one, the first one first: empty without [redirects](crate::Redirects).
+    pub fn history(&self) -> &[Hop] {
+        &self.history
     }
 
     /// The response, unless its status is one of an error: 400 and above.
@@ -169,14 +240,17 @@ impl Response {
         self.collect().await
     }
 
-    /// The rest of the body as UTF-8, as [`bytes`](Self::bytes).
+    /// The rest of the body as text, as [`bytes`](Self::bytes). Its `charset` may be UTF-8, which it is without one, ISO-8859-1 or
+    /// Windows-1252.
     ///
     /// # Errors
-    /// [`Coded`](Error::Coded) if it is coded, such as by gzip, [`Body`](Error::Body) if it is not UTF-8, and the errors of
-    /// [`bytes`](Self::bytes).
+    /// [`Coded`](Error::Coded) if it is coded, such as by gzip, [`Body`](Error::Body) if it is not UTF-8,
+    /// [`Unreadable`](Error::Unreadable) if it has another charset, and the errors of [`bytes`](Self::bytes).
     pub async fn text(mut self) -> Result<String, Error> {
         let bytes = self.collect().await?;
         self.check_coding(&bytes)?;
+        let content_type = self.headers().get("content-type").unwrap_or_default();
+        let bytes = to_utf8(content_type, bytes.clone()).map_err(|error| self.unreadable(&bytes, error))?;
         String::from_utf8(bytes.into()).map_err(|invalid| Error::Body(BodyError::Text(invalid.utf8_error())))
     }
 
@@ -192,9 +266,8 @@ impl Response {
             if let Err(coded) = self.check_coding(&bytes) {
                 return coded;
             }
-            let start = bytes.get(..JSON_START_BYTES).unwrap_or(&bytes);
             let (url, status) = (self.url().to_owned(), self.status());
-            Error::JsonResponse { url, status, source, start: String::from_utf8_lossy(start).into_owned() }
+            Error::JsonResponse { url, status, source, start: Self::start_of(&bytes) }
         })
     }
 
@@ -207,14 +280,39 @@ impl Response {
         (self.head, self.body)
     }
 
-    async fn collect(&mut self) -> Result<Bytes, Error> {
+    /// The codecs of the call. None: the usual ones.
+    pub(crate) fn codecs(&self) -> Option<Arc<Codecs>> {
+        match &self.source {
+            Source::Stream(state) => state.codecs.clone(),
+            _ => self.request.as_ref().and_then(|request| request.options.codecs.clone()),
+        }
+    }
+
+    /// Why a codec cannot read this response.
+    pub(crate) fn unreadable(&self, bytes: &Bytes, error: CodecError) -> Error {
+        Error::Unreadable {
+            url: self.url().to_owned(),
+            status: self.status(),
+            content_type: self.headers().get("content-type").unwrap_or_default().to_owned(),
+            start: Self::start_of(bytes),
+            source: error.into_parts().1,
+        }
+    }
+
+    /// The first bytes of a body, for an error.
+    fn start_of(bytes: &Bytes) -> String {
+        let start = bytes.get(..JSON_START_BYTES).unwrap_or(bytes);
+        String::from_utf8_lossy(start).into_owned()
+    }
+
+    pub(crate) async fn collect(&mut self) -> Result<Bytes, Error> {
         self.begin_collecting()?;
         let bytes = self.body.bytes(self.collect_bytes).await;
         bytes.map_err(|error| self.explain(error))
     }
 
     /// Whether these bytes of the body are what the peer means, and not a coding of it.
-    fn check_coding(&self, bytes: &Bytes) -> Result<(), Error> {
+    pub(crate) fn check_coding(&self, bytes: &Bytes) -> Result<(), Error> {
         match self.headers().content_coding() {
             Some(coding) if !bytes.is_empty() => Err(Error::Coded { url: self.url().to_owned(), coding }),
             _ => Ok(()),
@@ -230,7 +328,7 @@ impl Response {
 
     fn explain(&self, error: BodyError) -> Error {
         match &self.source {
-            Source::Whole(_) | Source::Upgraded(..) => explain_size(error),
+            Source::Whole | Source::Upgraded(..) => explain_size(error),
             Source::Stream(state) => state.explain(error),
         }
     }
@@ -269,17 +367,17 @@ pub(crate) struct StreamState {
     total_timeout: Duration,
     stream_total_timeout: Duration,
     total: AtomicU8,
+    codecs: Option<Arc<Codecs>>,
 }
 
 impl StreamState {
-    /// `may_pause`: the body says nothing for long, as an event stream does.
-    pub(crate) fn new(request: &CallRequest, may_pause: bool) -> Self {
-        let CallRequest {
-            ref url, read_timeout, stream_timeout, total_timeout, stream_total_timeout, ..
-        } = *request;
-        let silence_max = if may_pause { read_timeout.max(stream_timeout) } else { read_timeout };
+    /// `pause_max`: how long the body may rest, if that is longer than others may.
+    pub(crate) fn new(request: &CallRequest, pause_max: Duration) -> Self {
+        let CallOptions { read_timeout, total_timeout, stream_total_timeout, .. } = request.options;
+        let silence_max = read_timeout.max(pause_max);
         let total = AtomicU8::new(STREAMED);
-        Self { url: url.clone(), silence_max, total_timeout, stream_total_timeout, total }
+        let (url, codecs) = (request.url.clone(), request.options.codecs.clone());
+        Self { url, silence_max, total_timeout, stream_total_timeout, total, codecs }
     }
 
     pub(crate) fn silence_max(&self) -> Duration {
@@ -366,6 +464,9 @@ const COLLECTED: u8 = 1;
 const PASSED: u8 = 2;
 const OVERDUE: u8 = 3;
 const ENDED: u8 = 4;
+
+/// Bytes of a body that are read to keep its connection: as many as come without asking.
+const DRAIN_BYTES: usize = 64 << 10;
 
 /// Bytes of a response that an error shows: enough to see that it is HTML.
 const JSON_START_BYTES: usize = 64;

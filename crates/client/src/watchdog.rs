@@ -63,16 +63,37 @@ pub(crate) struct Watchdog {
     silent_until: Option<(Instant, Phase)>,
     /// When the whole call will have, if that counts.
     total_until: Option<Instant>,
+    /// When the body is sent, though the peer has not asked for it.
+    held_until: Option<Instant>,
 }
 
 impl Watchdog {
     pub(crate) fn new() -> Self {
-        Self { waits_for: None, silent_until: None, total_until: None }
+        Self { waits_for: None, silent_until: None, total_until: None, held_until: None }
     }
 
-    /// When the call is over time.
+    /// When the call is over time, or its body is held back no longer.
     pub(crate) fn until(&self) -> Option<Instant> {
-        self.first().map(|(until, _)| until)
+        let until = self.first().map(|(until, _)| until);
+        match self.held_until {
+            None => until,
+            Some(held) => Some(until.map_or(held, |until| until.min(held))),
+        }
+    }
+
+    /// The body of the request waits for the peer to ask for it, until then.
+    pub(crate) fn hold(&mut self, until: Instant) {
+        self.held_until = Some(until);
+    }
+
+    /// The peer has asked for the body, or wants none.
+    pub(crate) fn let_go(&mut self) {
+        self.held_until = None;
+    }
+
+    /// Whether the body was held back for long enough.
+    pub(crate) fn is_held_too_long(&self, now: Instant) -> bool {
+        self.held_until.is_some_and(|until| until <= now)
     }
 
     /// The deadline that comes first. A wait that has progressed is not over time, though it is yet to be counted anew.
@@ -109,7 +130,7 @@ impl Watchdog {
         self.waits_for = Some(waits_for);
         self.silent_until = match waits_for {
             WaitsFor::PeerTakes => Some((after(now, context.config().timeouts.write), Phase::Write)),
-            WaitsFor::Head => Some((after(now, job.request.read_timeout), Phase::Read)),
+            WaitsFor::Head => Some((after(now, job.request.options.read_timeout), Phase::Read)),
             WaitsFor::Body | WaitsFor::Either => Some((after(now, download.silence_max(job)), Phase::Body)),
             WaitsFor::CallerGives | WaitsFor::CallerTakes | WaitsFor::OthersTake => None,
         };
@@ -189,7 +210,7 @@ fn late(phase: Phase, download: &Download, job: &Job, context: &LoopContext) -> 
     context.cells.count_timeout(phase);
     let limit = match phase {
         Phase::Write => context.config().timeouts.write,
-        Phase::Total => job.request.total_timeout,
+        Phase::Total => job.request.options.total_timeout,
         _ => download.silence_max(job),
     };
     Error::Timeout { origin: job.request.origin(), phase, limit, sent: job.sent }

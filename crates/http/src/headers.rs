@@ -129,6 +129,21 @@ impl Headers {
         self.storage.block_mut().push(name, value)
     }
 
+    /// Adds a field whose value is a secret: `Debug` does not show it, and HTTP/2 puts it into no table.
+    ///
+    /// # Errors
+    ///
+    /// As [`Headers::insert`].
+    pub fn append_sensitive(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<(), InvalidHeader> {
+        self.append(name, value)?;
+        self.mark_last_sensitive();
+        Ok(())
+    }
+
     /// Adds a field that was checked when the program was compiled, which cannot fail.
     #[inline]
     pub fn append_static(&mut self, header: &'static StaticHeader) {

@@ -43,13 +43,17 @@
 pub mod accept;
 pub mod body;
 pub mod buffer;
+pub mod codec;
 pub mod convert;
+pub mod cookie;
 pub mod date;
 pub mod gateway;
 pub mod h1;
 pub mod h2;
 pub mod headers;
 pub mod message;
+#[cfg(feature = "signatures")]
+pub mod signatures;
 pub mod url;
 
 mod fault;

@@ -128,6 +128,31 @@ impl Url {
         Some(Self { text, ..*self })
     }
 
+    /// The URL that a reference leads to from this one (RFC 3986 section 5), such as the one of a `location`: a whole URL,
+    /// `//host/path`, `/path`, `path`, `?query`. Its fragment is dropped.
+    ///
+    /// ```
+    /// let base = anywire_http::Url::parse("http://host/a/b?c")?;
+    /// assert_eq!(base.resolve("../d#e")?.as_str(), "http://host/d");
+    /// assert_eq!(base.resolve("//other:8080")?.as_str(), "http://other:8080/");
+    /// # Ok::<(), anywire_http::url::UrlError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn resolve(&self, reference: &str) -> Result<Self, UrlError> {
+        // The general parser knows no zones.
+        let plain = format!("{}://{}{}", self.scheme(), self.authority(), self.path_and_query());
+        let base = url::Url::parse(&plain).map_err(UrlError::Syntax)?;
+        let joined = base.join(reference).map_err(UrlError::Syntax)?;
+        let found = Self::parse(joined.as_str())?;
+        if self.begin == 0 || (found.scheme(), found.authority()) != (self.scheme(), self.authority()) {
+            return Ok(found);
+        }
+        let text = [&self.text[..self.path], found.path_and_query()].concat();
+        Ok(Self { text, ..*self })
+    }
+
     /// Adds pairs to the query; they must be percent-encoded already.
     pub fn push_query(&mut self, pairs: &str) {
         if pairs.is_empty() {

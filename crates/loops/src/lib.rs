@@ -66,7 +66,7 @@ pub use counters::{Counter, LoopCounters, LoopState};
 pub use deadline::Deadline;
 pub use handle::{LoopHandle, LoopId};
 pub use limits::Limits;
-pub use loops::{Builder, Loops, Pinning, StartError};
+pub use loops::{Builder, Loops, Pinning, StartError, WeakLoops};
 pub use pool::{Pool, PoolCounters, PoolError, PoolLimits, PoolOrder, PoolStartError, PoolTask, QueueTimes};
 pub use shutdown::{Shutdown, ShutdownError};
 pub use signals::{Signal, Signals};

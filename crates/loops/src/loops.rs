@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,25 @@ use crate::thread::LoopConfig;
 #[derive(Clone)]
 pub struct Loops {
     inner: Arc<Inner>,
+}
+
+/// A reference to [`Loops`] that does not keep them running.
+#[derive(Clone)]
+pub struct WeakLoops {
+    inner: Weak<Inner>,
+}
+
+impl WeakLoops {
+    /// The loops, unless the last [`Loops`] of them is gone.
+    pub fn upgrade(&self) -> Option<Loops> {
+        self.inner.upgrade().map(|inner| Loops { inner })
+    }
+}
+
+impl fmt::Debug for WeakLoops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakLoops")
+    }
 }
 
 impl Loops {
@@ -93,6 +112,20 @@ impl Loops {
         let turn = self.inner.turn.fetch_add(1, Relaxed) % loops.len();
         let (before, from_turn) = loops.split_at(turn);
         from_turn.iter().chain(before).find(|one| is_running(one)).unwrap_or(&loops[turn]).clone()
+    }
+
+    /// A reference that does not keep the loops running.
+    ///
+    /// ```
+    /// let loops = anywire_loops::Loops::start(1)?;
+    /// let weak = loops.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(loops);
+    /// assert!(weak.upgrade().is_none());
+    /// # Ok::<(), anywire_loops::StartError>(())
+    /// ```
+    pub fn downgrade(&self) -> WeakLoops {
+        WeakLoops { inner: Arc::downgrade(&self.inner) }
     }
 
     /// The counters of all loops, in the order of their numbers.

@@ -65,6 +65,11 @@ impl<B: Borrow<Body>> Outgoing<B> {
         self.source.is_some()
     }
 
+    /// The source of its pieces, to be looked at.
+    pub fn source(&self) -> Option<&B> {
+        self.source.as_ref()
+    }
+
     /// The source of its pieces, if there is one.
     pub fn into_source(self) -> Option<B> {
         self.source

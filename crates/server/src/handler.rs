@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::thread;
 
-use anywire_http::Response;
+use anywire_http::{IntoResponse, Response};
 use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
@@ -24,7 +24,6 @@ use crate::layer::{GivenLayer, Layer};
 use crate::request::Request;
 use crate::route_limits::RouteLimits;
 use crate::with::{Addition, With};
-use anywire_http::IntoResponse;
 
 /// An `async` function of up to eight extractors that answers requests.
 ///

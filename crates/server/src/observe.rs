@@ -90,8 +90,8 @@ pub struct Begun<'e> {
 pub struct Ended<'e> {
     /// The method. `None` if the head of the request could not be read.
     pub method: Option<&'e Method>,
-    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, for unknown paths, for a method that the
-    /// path has no handler for (405 and `OPTIONS`), and for what the protocol itself refuses.
+    /// The path of its route as it was given, such as `/orders/{id}`. `None` in a fallback, for unknown paths, and for what the protocol
+    /// itself refuses. A request that no handler of a path takes (405, 415, 406 and `OPTIONS`) has that path.
     pub route: Option<&'e str>,
     /// The version of HTTP.
     pub version: Version,

@@ -25,8 +25,8 @@ pub(crate) use self::ticket::Ticket;
 /// A handler takes it as its last argument, changes it if need be, and gives it to a client that sends it on. It converts to an
 /// `http::Request` and back, on its loop without a loss: path parameters, states and peer travel in a value among the extensions.
 ///
-/// A request may also be made, of an [`anywire_http::Request`] or of an `http::Request`. It has no path parameters then, and its peer
-/// is `memory:unknown`.
+/// A request may also be made, of an [`anywire_http::Request`] or of an `http::Request`. It has no path parameters and no states then, and its
+/// peer is `memory:unknown`: a layer that goes on with another request changes the one that it has.
 ///
 /// ```
 /// use anywire_server::{Request, Router};

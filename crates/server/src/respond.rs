@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
-use std::fmt;
+use std::iter::successors;
+use std::{fmt, io};
 
 use anywire_advice::Chain;
 use anywire_http::gateway::status_of_call;
@@ -25,7 +26,8 @@ pub struct Html<T>(pub T);
 ///
 /// Three errors have a status of their own. A [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or 400), have
 /// that of a peer's fault. An error of a call by `anywire_client`, or one that it caused, has the status that it would be as
-/// a response itself: 502 if the other server is at fault, 504 if it is too slow (RFC 9110 sections 15.6.3 and 15.6.5). If
+/// a response itself: 502 if the other server is at fault, 504 if it is too slow (RFC 9110 sections 15.6.3 and 15.6.5). So have errors of
+/// your own that one of these has caused: their `source()` is it, or what an `io::Error` wraps. If
 /// you take an upstream's body out of its response and read it, give its `BodyError` a status yourself:
 /// `Error::new(..).caused_by(error)`.
 ///
@@ -112,23 +114,39 @@ impl Error {
 
     /// The error of this cause, with the status that follows from it.
     pub(crate) fn of(cause: Box<dyn StdError>) -> Self {
-        let status = if let Some(broken) = cause.downcast_ref::<BodyError>() {
-            status_of(broken)
-        } else if let Some(rejection) = cause.downcast_ref::<Rejection>() {
-            rejection.status()
-        } else if let Some(rejection) = cause.downcast_ref::<CodecRejection>() {
-            rejection.status()
-        } else if is_not_run(&*cause) {
-            StatusCode::SERVICE_UNAVAILABLE
-        } else {
-            status_of_call(&*cause).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-        };
-        let message = match status.is_server_error() {
-            true => Cow::Borrowed(FAILED),
-            false => Chain(&*cause).for_peer().to_string().into(),
+        let known = causes(&*cause).find_map(|cause| Some((status_of_cause(cause)?, cause)));
+        let (status, message) = match known {
+            // What is around the peer's fault is not for the peer.
+            Some((status, known)) if !status.is_server_error() => {
+                (status, Chain(known).for_peer().to_string().into())
+            }
+            known => {
+                let status = known.map_or(StatusCode::INTERNAL_SERVER_ERROR, |(status, _)| status);
+                (status, Cow::Borrowed(FAILED))
+            }
         };
         Self { status, message, cause: Some(cause) }
     }
+}
+
+/// An error, and what has caused it.
+fn causes<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    successors(Some(error), |&error| {
+        // Its `source` is that of what it wraps.
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        wrapped.map(|wrapped| wrapped as _).or_else(|| error.source())
+    })
+}
+
+/// The status that follows from this error, if it is one of those of which the status is known.
+fn status_of_cause(cause: &(dyn StdError + 'static)) -> Option<StatusCode> {
+    if let Some(broken) = cause.downcast_ref::<BodyError>() {
+        return Some(status_of(broken));
+    }
+    let of_rejection = cause.downcast_ref().map(Rejection::status);
+    let rejected = of_rejection.or_else(|| cause.downcast_ref().map(CodecRejection::status));
+    let not_run = || is_not_run(cause).then_some(StatusCode::SERVICE_UNAVAILABLE);
+    rejected.or_else(not_run).or_else(|| status_of_call(cause))
 }
 
 /// Whether it is that of a pool which has not run a function, and might later.
@@ -139,7 +157,7 @@ fn is_not_run(cause: &(dyn StdError + 'static)) -> bool {
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.message).into_response();
-        let is_not_run = self.cause.as_ref().is_some_and(|cause| is_not_run(&**cause));
+        let is_not_run = self.cause.as_ref().is_some_and(|cause| causes(&**cause).any(is_not_run));
         if is_not_run && self.status == StatusCode::SERVICE_UNAVAILABLE {
             // As to a request whose function the pool has refused.
             response = response.header("retry-after", "1");

@@ -16,6 +16,7 @@
 //! | [`slots`] | places for millions of values that are pinned: the futures of a swarm |
 //! | [`lent`] | how the tasks of a thread reach what they share |
 //! | [`thread_bound`] | how a value stays with its thread, though what holds it goes anywhere |
+//! | [`zeroed`] | how memory of zeroes is had without writing them |
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`shm`] | how bytes go from one process to another through memory, without trust |
@@ -23,6 +24,8 @@
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
 //! | [`waker`] | how a future that keeps its waker is found out |
+//! | [`tcp_options`] | how a TCP socket sends data with its first segment, and chooses its port late |
+//! | [`names`] | which addresses a host name has, and why it has none |
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
 //! | [`datagrams`] | how datagrams are spread over sockets, and how many of them a socket has dropped |
@@ -40,6 +43,7 @@ pub mod descriptors;
 pub mod lent;
 pub mod martian;
 pub mod memory;
+pub mod names;
 pub mod prefetch;
 pub mod ring;
 pub mod select;
@@ -52,11 +56,13 @@ pub mod stdout;
 pub mod syscalls;
 pub mod tags;
 pub mod tcp_info;
+pub mod tcp_options;
 pub mod thread_bound;
 pub mod udp_limit;
 pub mod uring;
 pub mod waker;
 mod words;
+pub mod zeroed;
 
 /// The atomics of rings. Their model tests replace them by loom's.
 mod sync {

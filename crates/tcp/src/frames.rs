@@ -7,6 +7,8 @@
 use std::ops::{Index, Range};
 use std::rc::Rc;
 
+use anywire_sys::zeroed::shared_bytes;
+
 /// A batch of frames.
 ///
 /// ```
@@ -63,7 +65,7 @@ impl Frames {
             "a batch of {frames_max} frames of {bytes_each} bytes is over 4 GiB"
         );
         Self {
-            store: Rc::from(vec![0; bytes]),
+            store: shared_bytes(bytes),
             entries: Vec::with_capacity(frames_max),
             frames_max,
             limit: frames_max,
@@ -74,7 +76,7 @@ impl Frames {
     /// An empty batch with as much room as this one has when it is empty.
     pub(crate) fn empty_like(&self) -> Self {
         Self {
-            store: Rc::from(vec![0; self.store.len()]),
+            store: shared_bytes(self.store.len()),
             entries: Vec::new(),
             frames_max: self.frames_max,
             limit: self.frames_max,
@@ -180,7 +182,7 @@ impl Frames {
         self.limit = self.frames_max;
         self.tail = 0;
         if Rc::get_mut(&mut self.store).is_none() {
-            self.store = Rc::from(vec![0; self.store.len()]);
+            self.store = shared_bytes(self.store.len());
         }
     }
 }

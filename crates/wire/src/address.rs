@@ -123,7 +123,7 @@ impl Address {
             return Some(self.clone());
         }
         #[cfg(feature = "tls")]
-        return crate::tls::Tls::of(self.wire).map(|wire| self.with_wire(wire));
+        return crate::tls::Tls::of(self.wire).map(|tls| self.with_wire(tls));
         #[cfg(not(feature = "tls"))]
         return None;
     }

@@ -7,12 +7,14 @@ use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
 use crate::address::Address;
 use crate::limit::Permit;
+use crate::preceded::Preceded;
 
 /// A wire implements this for its connections. All calls are made on the connection's loop.
 ///
@@ -211,6 +213,13 @@ impl Connection {
         (Self::new(here), Self::new(there))
     }
 
+    /// The same connection, with these bytes before what the peer sends: those that were read while something else was looked for,
+    /// such as the response of a proxy.
+    #[must_use]
+    pub fn preceded_by(self, bytes: Vec<u8>) -> Self {
+        if bytes.is_empty() { self } else { Self::new(Preceded::new(bytes, self)) }
+    }
+
     pub(crate) fn hold(&mut self, permit: Permit) {
         self.permit = Some(permit);
     }
@@ -219,6 +228,18 @@ impl Connection {
     /// Connections that a [`Listener`](crate::Listener) or a [`Dialer`](crate::Dialer) gives have made theirs.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.transport.poll_handshake(cx)
+    }
+
+    /// Makes the handshake of the wire, or of the TLS that was put around it, if it is not made yet.
+    ///
+    /// # Errors
+    /// Why it failed; [`TimedOut`](io::ErrorKind::TimedOut) if it was not done within this time. Drop the connection then.
+    pub async fn handshake(&mut self, timeout: Duration) -> io::Result<()> {
+        let handshake = poll_fn(|cx| self.poll_handshake(cx));
+        let in_time = tokio::time::timeout(timeout, handshake).await;
+        in_time.unwrap_or_else(|_| {
+            Err(io::Error::new(io::ErrorKind::TimedOut, format!("it was not done within {timeout:?}")))
+        })
     }
 
     /// The result of the handshake; `None` on wires without one.

@@ -1,25 +1,33 @@
 //! Dialling: a connection to an address, with deadlines.
 
-use std::future::poll_fn;
-use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::address::{Address, ToAddress};
 use crate::connection::Connection;
 use crate::error::DialError;
+use crate::names::{self, Names};
+use crate::socket_options::SocketOptions;
 
 /// How to dial.
 #[derive(Debug, Clone)]
 pub struct DialOptions {
+    /// Where the addresses of names come from. Default: the system, with a cache that the process shares.
+    pub names: Names,
     /// From the first attempt to the connection, all addresses of a name together (3 s: a lost SYN is sent again after
     /// one second, and again after two more).
     pub connect_timeout: Duration,
     /// Head start of an attempt before the next address is tried beside it (250 ms, RFC 8305 section 5).
     pub attempt_delay: Duration,
-    /// For a name to resolve, before the first attempt (2 s).
+    /// For a name to resolve: from the question to the first address (2 s). An address needs none of it.
     pub resolve_timeout: Duration,
     /// For the handshake of a wire that has one, after the connection is there (5 s).
     pub handshake_timeout: Duration,
+    /// The address of this machine that TCP connections come from (`None`: the one that the system's routes choose). Only peers of its
+    /// family can be reached then.
+    pub local_address: Option<IpAddr>,
+    /// What is set on a TCP socket before it connects (nothing).
+    pub socket: SocketOptions,
     /// The name that the peer must prove in the handshake (SNI). `None`: the host of the address. Wires without a
     /// handshake do not read it.
     pub server_name: Option<String>,
@@ -35,10 +43,13 @@ pub struct DialOptions {
 impl Default for DialOptions {
     fn default() -> Self {
         Self {
+            names: Names::default(),
             connect_timeout: Duration::from_secs(3),
             attempt_delay: Duration::from_millis(250),
             resolve_timeout: Duration::from_secs(2),
             handshake_timeout: Duration::from_secs(5),
+            local_address: None,
+            socket: SocketOptions::default(),
             server_name: None,
             protocols: Vec::new(),
             #[cfg(feature = "tls")]
@@ -83,6 +94,19 @@ impl Dialer {
         Self { options }
     }
 
+    /// Its options.
+    pub fn options(&self) -> &DialOptions {
+        &self.options
+    }
+
+    /// The IP addresses of the host of an address, in the order in which they would be tried, with its port.
+    ///
+    /// # Errors
+    /// [`DialError::Resolve`], also for a wire without hosts.
+    pub async fn resolve(&self, address: impl ToAddress) -> Result<Vec<SocketAddr>, DialError> {
+        names::resolve(&address.to_address()?, &self.options).await
+    }
+
     /// Connects to an [`Address`] or its text: to the first of its hosts that answers. Then makes the handshake if the wire has one.
     ///
     /// # Errors
@@ -90,18 +114,10 @@ impl Dialer {
     pub async fn dial(&self, address: impl ToAddress) -> Result<Connection, DialError> {
         let address = address.to_address()?;
         let mut connection = address.wire().dial(&address, &self.options).await?;
-        handshake(&mut connection, self.options.handshake_timeout)
+        connection
+            .handshake(self.options.handshake_timeout)
             .await
             .map_err(|cause| DialError::Handshake { address, cause })?;
         Ok(connection)
     }
-}
-
-/// Makes the handshake of a new connection, or fails with `TimedOut`.
-pub(crate) async fn handshake(connection: &mut Connection, timeout: Duration) -> io::Result<()> {
-    let handshake = poll_fn(|cx| connection.poll_handshake(cx));
-    let in_time = tokio::time::timeout(timeout, handshake).await;
-    in_time.unwrap_or_else(|_| {
-        Err(io::Error::new(io::ErrorKind::TimedOut, format!("it was not done within {timeout:?}")))
-    })
 }

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::address::{Address, AddressError};
 use crate::claim::ClaimHeld;
+use crate::names::ResolveError;
 use crate::place::{self, BadZone};
 
 /// Why an address cannot be listened on.
@@ -188,7 +189,7 @@ pub enum DialError {
     /// The address is malformed; the caller's fault.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// The name has no address, or no name server answers.
+    /// The name has no address, or no name server answers in time. Inside is a [`ResolveError`]: see [`ResolveError::of`].
     #[error(
         "cannot reach {address}: its name does not resolve ({cause}){help}",
         help = Advice("check its spelling and the name server")
@@ -360,6 +361,14 @@ impl DialError {
             Self::Resolve { cause, .. } | Self::Handshake { cause, .. } | Self::System { cause, .. } => {
                 cause.kind() == io::ErrorKind::TimedOut
             }
+            _ => false,
+        }
+    }
+
+    /// Whether a limit of this process was reached: too many names are being asked for.
+    pub fn is_limit(&self) -> bool {
+        match self {
+            Self::Resolve { cause, .. } => matches!(ResolveError::of(cause), Some(ResolveError::Full)),
             _ => false,
         }
     }

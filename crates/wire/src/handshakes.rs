@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::connection::Connection;
-use crate::dialer::handshake;
 use crate::listener::{ListenerCounters, Throttle};
 
 /// What the loops of one listener share.
@@ -55,7 +54,7 @@ impl Handshakes {
         let place = Place::take(self);
         tokio::select! {
             biased;
-            made = handshake(connection, self.timeout) => made.inspect_err(|error| self.count_failure(error)),
+            made = connection.handshake(self.timeout) => made.inspect_err(|error| self.count_failure(error)),
             () = place.lost.notified() => {
                 self.ended.fetch_add(1, Ordering::Relaxed);
                 Err(io::Error::other("more handshakes were under way than the limit allows, and this was the oldest"))

@@ -7,6 +7,7 @@
 //! | [`Connection`] | an ordered byte stream on a wire; it lives and dies on one loop |
 //! | [`Listener`] | gives each arriving connection to the loop that will serve it |
 //! | [`Dialer`] | makes connections, with deadlines |
+//! | [`Names`](names::Names) | finds the addresses of names: a resolver, its cache, static hosts |
 //! | `udp::Udp` | datagrams, which are no streams and so no wire: `udp:` and `unixgram:` (feature `udp`) |
 //!
 //! No code above this crate knows a wire by name. A program can bring a wire of its own: it implements [`Wire`] and
@@ -26,12 +27,15 @@ mod limit;
 mod listener;
 pub mod local;
 mod memory;
+pub mod names;
 mod output;
 mod place;
+mod preceded;
 #[cfg(feature = "shm")]
 pub mod shm;
 mod socket;
 mod socket_file;
+mod socket_options;
 #[cfg(feature = "stack")]
 mod stack;
 mod tcp;
@@ -49,4 +53,5 @@ pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::{Output, Position};
+pub use socket_options::{KeepAlive, SocketHook, SocketOptions};
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

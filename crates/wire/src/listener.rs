@@ -18,6 +18,7 @@ use crate::connection::{Connection, Credentials, cooperate};
 use crate::error::{ListenError, out_of_descriptors};
 use crate::handshakes::Handshakes;
 use crate::limit::{ConnectionLimit, Permit};
+use crate::socket_options::SocketOptions;
 use crate::wires::{Acceptor, Arrival, Bound};
 
 /// How to listen. What concerns one wire only, such as the mode of a socket file, is an option of the [`Address`].
@@ -35,6 +36,8 @@ pub struct ListenOptions {
     /// others out. A message of TLS's handshake takes 96 KiB at most, so those of a loop hold 96 MiB at worst. A handshake that
     /// takes 200 ms is done in time, unless 5000 newer ones a second come to its loop, which is more than a core makes.
     pub handshakes_max: usize,
+    /// What is set on TCP sockets before they listen, and so on each connection (nothing).
+    pub socket: SocketOptions,
     /// Application protocols to agree on in the handshake (ALPN), the preferred one first; none by default.
     pub protocols: Vec<String>,
     /// Makes what a peer is sent that speaks clear text where TLS is spoken, in its own language, before it is refused
@@ -69,6 +72,7 @@ impl Default for ListenOptions {
             allowed_peers: None,
             handshake_timeout: Duration::from_secs(10),
             handshakes_max: 1024,
+            socket: SocketOptions::default(),
             protocols: Vec::new(),
             #[cfg(feature = "tls")]
             answer_to_clear_text: None,

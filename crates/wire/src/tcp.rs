@@ -1,26 +1,26 @@
 //! `tcp:HOST:PORT`: kernel TCP.
 
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener as StdListener, ToSocketAddrs,
 };
 use std::os::fd::{AsFd, BorrowedFd};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncWrite, Interest};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::address::Address;
 use crate::claim::Claim;
 use crate::connection::{Connection, Transport, cooperate};
 use crate::dialer::DialOptions;
-use crate::error::{DialError, ListenError, not_here};
+use crate::error::{ListenError, not_here};
 use crate::listener::ListenOptions;
+use crate::names;
 use crate::place;
 use crate::socket::{Fault, Moved, SocketAcceptor, tokio_stream};
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
@@ -69,9 +69,7 @@ impl Wire for Tcp {
 
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
-            let targets = resolve(address, options.resolve_timeout).await?;
-            let racing = race(address, &targets, options.attempt_delay);
-            let transport = options.connect_in_time(address, racing).await?;
+            let transport = names::dial(address, options, |target| connect(target, options)).await?;
             // A socket that refuses this is dead, which the first write will say better.
             let _ = transport.stream.set_nodelay(true);
             Ok(Connection::new(transport))
@@ -137,6 +135,7 @@ fn listen(address: SocketAddr, options: &ListenOptions, sharing: Sharing) -> io:
     }
     // Accepted connections inherit it, which saves a system call on each.
     socket.set_tcp_nodelay(true)?;
+    options.socket.prepare_listener(&socket, options.backlog)?;
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
     Ok(socket)
@@ -151,66 +150,11 @@ fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
     found.map_err(|cause| ListenError::of_resolving(address, cause))
 }
 
-/// All addresses of the name, IPv6 and IPv4 interleaved (RFC 8305 section 4).
-async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, DialError> {
-    let literal = place::literal(address.location());
-    if let Some(literal) = literal.map_err(|cause| DialError::from_io(address, cause))? {
-        return Ok(vec![literal]);
-    }
-    let lookup = tokio::time::timeout(after, tokio::net::lookup_host(address.location())).await;
-    let in_time =
-        lookup.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {after:?}")));
-    let found = in_time.flatten().map_err(|cause| DialError::of_resolving(address, cause))?;
-    Ok(interleave(found.collect()))
-}
-
-fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    // The resolver's first choice stays first (RFC 6724 has sorted them).
-    let first_is_v6 = found.first().is_some_and(SocketAddr::is_ipv6);
-    let (first, second): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.is_ipv6() == first_is_v6);
-    let longer = first.len().max(second.len());
-    (0..longer).flat_map(|at| [first.get(at), second.get(at)]).flatten().copied().collect()
-}
-
-/// Happy eyeballs (RFC 8305 section 5): each address gets a head start, and the first one that answers wins; a refusal
-/// brings the next one at once.
-async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Result<TcpTransport, DialError> {
-    let mut waiting = targets.iter();
-    let mut running: Vec<Pin<Box<dyn Future<Output = io::Result<TcpTransport>>>>> = Vec::new();
-    let mut failure = io::Error::from(io::ErrorKind::HostUnreachable);
-    loop {
-        let more = waiting.next().map(|target| running.push(Box::pin(connect(*target)))).is_some();
-        if running.is_empty() {
-            return Err(DialError::from_io(address, failure));
-        }
-        let mut head_start = pin!(tokio::time::sleep(delay));
-        // Ready with a stream, or with `None` when the next attempt is due.
-        let outcome = poll_fn(|cx| {
-            let mut at = 0;
-            while at < running.len() {
-                match running[at].as_mut().poll(cx) {
-                    Poll::Pending => at += 1,
-                    Poll::Ready(Ok(transport)) => return Poll::Ready(Some(transport)),
-                    Poll::Ready(Err(failed)) => {
-                        drop(running.swap_remove(at));
-                        // That a machine was reached tells more than that there is no route to another one.
-                        if failure.kind() != io::ErrorKind::ConnectionRefused {
-                            failure = failed;
-                        }
-                        return Poll::Ready(None);
-                    }
-                }
-            }
-            if more { head_start.as_mut().poll(cx).map(|()| None) } else { Poll::Pending }
-        });
-        if let Some(transport) = outcome.await {
-            return Ok(transport);
-        }
-    }
-}
-
-async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
-    let connected = TcpStream::connect(target).await;
+async fn connect(target: SocketAddr, options: &DialOptions) -> io::Result<TcpTransport> {
+    let connected = match options.socket.dialling_socket(options.local_address, target)? {
+        None => TcpStream::connect(target).await,
+        Some(socket) => TcpSocket::from_std_stream(socket.into()).connect(target).await,
+    };
     let stream = connected.map_err(|cause| match cause.kind() {
         io::ErrorKind::AddrNotAvailable if !can_be_sent_to(target) => {
             io::Error::new(io::ErrorKind::NetworkUnreachable, "this machine has no address on the way")
@@ -314,15 +258,8 @@ mod tests {
     use anywire_loops::Loops;
 
     use super::*;
-
-    #[test]
-    fn families_take_turns_and_the_first_choice_stays_first() {
-        let parse = |text: &str| text.parse::<SocketAddr>().expect(text);
-        let v6 = [parse("[::1]:1"), parse("[::2]:1"), parse("[::3]:1")];
-        let v4 = [parse("127.0.0.1:1")];
-        assert_eq!(interleave([&v6[..], &v4[..]].concat()), [v6[0], v4[0], v6[1], v6[2]]);
-        assert_eq!(interleave([&v4[..], &v6[..1]].concat()), [v4[0], v6[0]]);
-    }
+    use crate::error::DialError;
+    use crate::names::{Hosts, Names, SystemResolver};
 
     /// A socket that is bound and does not listen: its port refuses connections, and no other socket gets it.
     fn bound() -> Socket {
@@ -354,12 +291,15 @@ mod tests {
         (socket, filling)
     }
 
-    fn run(targets: &[SocketAddr], delay: Duration) -> Result<SocketAddr, DialError> {
-        let targets = targets.to_vec();
+    fn run(targets: &[SocketAddr], attempt_delay: Duration) -> Result<SocketAddr, DialError> {
+        // A cache of its own: which addresses have failed is not to be known from other tests.
+        let hosts = Hosts::default().add("a.name", targets.iter().copied());
+        let names = Names::new(SystemResolver::default()).with_hosts(hosts);
+        let options = DialOptions { attempt_delay, names, ..DialOptions::default() };
         let loops = Loops::start(1).expect("a thread");
         let raced = loops.get(0).spawn(move || async move {
             let address = Address::from_wire(&Tcp, "a.name:80");
-            race(&address, &targets, delay)
+            names::dial(&address, &options, |target| connect(target, &options))
                 .await
                 .map(|transport| transport.stream.peer_addr().expect("it is connected"))
         });
@@ -451,7 +391,7 @@ mod tests {
         let loops = Loops::start(1).expect("a thread");
         let met = loops.get(0).spawn(move || async move {
             for _ in ports[0]..ports[1] {
-                if connect(target).await.is_ok() {
+                if connect(target, &DialOptions::default()).await.is_ok() {
                     return true;
                 }
             }

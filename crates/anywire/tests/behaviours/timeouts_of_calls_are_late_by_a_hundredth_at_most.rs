@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::support::paused::{NO_TIMEOUT, beside_a_server, settle};
 use anywire::client::{ClientBuilder, Counters, Limits, Response as Answer, Timeouts};
 use anywire::http::{Body, h2};
+use anywire::wire::names::{Records, Resolver, Resolving};
 use anywire::wire::{Connection, Dialer};
 use anywire::{Client, Response, Router, StatusCode};
 use bytes::Bytes;
@@ -57,6 +58,19 @@ const TIMEOUTS: &[Timeout] = &[
                 drop(anywire::loops::spawn(first));
                 settle().await;
                 now(get(&client, &address, "/"))
+            })
+        }),
+    },
+    Timeout {
+        name: "resolve",
+        set: |timeouts, _, after| timeouts.resolve = after,
+        connections: 9,
+        http2: BOTH,
+        times: 1,
+        meet: Meet::Call(|client, _| {
+            Box::pin(async move {
+                let call = client.get("http://peer.example/");
+                now(async { is_timeout(call.send().await) })
             })
         }),
     },
@@ -187,7 +201,7 @@ const TIMEOUTS: &[Timeout] = &[
         name: "silence of a stream that is forwarded",
         set: |timeouts, _, after| {
             timeouts.read = Duration::from_micros(900);
-            timeouts.stream = after;
+            timeouts.forwarded = after;
         },
         connections: 9,
         http2: BOTH,
@@ -267,6 +281,15 @@ const TIMEOUTS: &[Timeout] = &[
     },
 ];
 
+/// A resolver that never answers.
+struct Silent;
+
+impl Resolver for Silent {
+    fn resolve<'a>(&'a self, _: &'a str, _: Records) -> Resolving<'a> {
+        Box::pin(std::future::pending())
+    }
+}
+
 /// The time counts from here.
 fn now(call: impl Future<Output = bool> + 'static) -> Begun {
     (Instant::now(), Box::pin(call))
@@ -324,11 +347,14 @@ fn begins() -> Body {
 fn timeouts() -> Timeouts {
     Timeouts {
         acquire: NO_TIMEOUT,
+        expect: NO_TIMEOUT,
+        resolve: NO_TIMEOUT,
         connect: NO_TIMEOUT,
         handshake: NO_TIMEOUT,
         write: NO_TIMEOUT,
         read: NO_TIMEOUT,
         stream: NO_TIMEOUT,
+        forwarded: NO_TIMEOUT,
         total: NO_TIMEOUT,
         stream_total: NO_TIMEOUT,
         idle: NO_TIMEOUT,
@@ -365,7 +391,8 @@ fn try_length(timeout: &'static Timeout, http2: bool, name: String, after: Durat
     let (mut timeouts, mut limits) = (timeouts(), limits());
     (timeout.set)(&mut timeouts, &mut limits, after);
     beside_a_server(timeout.connections, router(), move |loops, address| async move {
-        let builder = Client::builder().on(&loops).timeouts(timeouts).limits(limits);
+        let builder =
+            Client::builder().on(&loops).timeouts(timeouts).limits(limits).resolver(Silent).retries(0);
         let client = if http2 { builder.http2_prior_knowledge() } else { trusting(builder) }.build();
         match timeout.meet {
             Meet::Call(begin) => {

@@ -8,23 +8,23 @@ use crate::peer::{DATA, GOAWAY, Peer, RST_STREAM, frame, head, say, wait_for_end
 
 /// What a call and a load say of the same server over HTTP/2.
 #[track_caller]
-fn over_http2(bytes: Vec<u8>, call: &str, load: &str) {
+fn over_http2(bytes: Vec<u8>, code: i32, call: &str, load: &str) {
     let peer = Peer::of_http2(move |stream| say(stream, &bytes));
-    assert_says(&peer, "--http2", &[], call, load);
+    assert_says(&peer, "--http2", code, call, load);
 }
 
 #[track_caller]
-fn over_http1(bytes: &str, call: &str, load: &str) {
+fn over_http1(bytes: &str, code: i32, call: &str, load: &str) {
     let bytes = bytes.to_owned();
     let peer = Peer::of_http1(move |stream| say(stream, &bytes));
-    assert_says(&peer, "--http1", &[], call, load);
+    assert_says(&peer, "--http1", code, call, load);
 }
 
 #[track_caller]
-fn assert_says(peer: &Peer, version: &str, more: &[&str], call: &str, load: &str) {
+fn assert_says(peer: &Peer, version: &str, code: i32, call: &str, load: &str) {
     let url = peer.url();
-    assert_refused(&anywire(&[&["get", version, &url], more].concat()), 56, call);
-    assert_refused(&anywire(&[&["load", version, "-n", "1", "-c", "1", &url], more].concat()), 1, load);
+    assert_refused(&anywire(&["get", version, &url]), code, call);
+    assert_refused(&anywire(&["load", version, "-n", "1", "-c", "1", &url]), 1, load);
 }
 
 fn go_away(code: u8, text: &str) -> Vec<u8> {
@@ -35,17 +35,20 @@ fn go_away(code: u8, text: &str) -> Vec<u8> {
 fn a_goaway_is_shown_with_its_code_and_its_text() {
     over_http2(
         go_away(11, "too_many_pings"),
+        16,
         "ended the connection by GOAWAY while waiting for the response: ENHANCE_YOUR_CALM (\"too_many_pings\")",
         "GOAWAY: ENHANCE_YOUR_CALM (\"too_many_pings\")",
     );
     // What it says does not act on the terminal.
     over_http2(
         [head(&[]), frame(DATA, 0, 1, b"half"), go_away(2, "\x1b[2J")].concat(),
+        16,
         "by GOAWAY while reading the body: INTERNAL_ERROR (\"\\u{1b}[2J\")",
         "GOAWAY: INTERNAL_ERROR (\"\\u{1b}[2J\")",
     );
     over_http2(
         go_away(0, "max_age"),
+        16,
         "while waiting for the response: NO_ERROR (\"max_age\")",
         "closed with 1 request unanswered, having said GOAWAY: NO_ERROR (\"max_age\")",
     );
@@ -60,7 +63,7 @@ fn a_goaway_is_shown_though_a_reset_follows() {
         leave_at_once(stream);
     });
     let said = "INTERNAL_ERROR (\"disk on fire\")";
-    assert_says(&peer, "--http2", &[], said, said);
+    assert_says(&peer, "--http2", 16, said, said);
 }
 
 /// Closes with bytes that nobody has read, once there are some.
@@ -78,31 +81,37 @@ fn an_end_has_its_phase() {
     let reset = || frame(RST_STREAM, 0, 1, &[0, 0, 0, 2]);
     over_http2(
         reset(),
+        92,
         "the server reset the stream while waiting for the response: INTERNAL_ERROR",
         "reset a stream before its answer (INTERNAL_ERROR)",
     );
     over_http2(
         [head(&[]), frame(DATA, 0, 1, b"half"), reset()].concat(),
+        92,
         "the server reset the stream while reading the body: INTERNAL_ERROR",
         "reset a stream inside its answer (INTERNAL_ERROR)",
     );
     over_http2(
         [head(&[]), frame(DATA, 0, 1, b"half")].concat(),
+        18,
         "the server closed the connection while reading the body",
         "the server closed inside an answer",
     );
     over_http1(
         "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf",
+        18,
         "reading a body: found the end of the connection",
         "closed inside an answer: reading a body: found the end of the connection",
     );
     over_http1(
         "HTTP/1.1 200 OK\r\ncont",
+        18,
         "reading a head: found the end of the connection",
         "closed inside an answer: reading a head: found the end of the connection",
     );
     over_http1(
         "",
+        52,
         "closed the connection while waiting for the response",
         "closed with 1 request unanswered",
     );
@@ -112,16 +121,19 @@ fn an_end_has_its_phase() {
 fn what_is_malformed_is_named() {
     over_http2(
         [head(&[("content-length", "3")]), frame(DATA, 0, 1, b"four")].concat(),
+        92,
         "the answer breaks the rules of HTTP/2: a body is longer than its `Content-Length`",
         "an answer breaks the rules of HTTP/2: a body is longer than its `Content-Length`",
     );
     over_http2(
         head(&[("a", "1"), ("connection", "close")]),
+        92,
         "a field concerns the connection alone",
         "alone",
     );
     over_http1(
         "HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
+        56,
         "breaks the rules of HTTP/1.1: reading a header: found no `name: value`",
         "found no `name: value`",
     );

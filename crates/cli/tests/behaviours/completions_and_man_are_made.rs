@@ -20,7 +20,7 @@ fn manual_pages_hold_options_and_examples() {
     let serve = stdout(&anywire(&["man", "serve"]));
     assert!(serve.contains(".TH anywire-serve 1") && serve.contains("Examples:"), "{serve}");
     let get = stdout(&anywire(&["man", "get"]));
-    assert!(get.contains("\\-I") && get.contains("max\\-head") && get.contains("Exit codes:"), "{get}");
+    assert!(get.contains("\\-I") && get.contains("max\\-head") && get.contains("Exit codes"), "{get}");
     assert_refused(&anywire(&["man", "no-such-command"]), 2, "no-such-command");
 
     let dir = tempfile::tempdir().expect("a directory for the pages");

@@ -149,14 +149,15 @@ fn what_help_tells_to_write_can_be_written() {
 #[test]
 fn a_password_is_not_repeated() {
     for args in [
-        ["get", "http://me:secret@h/"],
-        ["get", "https://me:secret@h/"],
+        ["get", "http://me:secret@127.0.0.1:1/"],
+        ["get", "https://me:secret@127.0.0.1:1/"],
+        ["get", "ftp://me:secret@h/"],
         ["load", "http://me:secret@h/"],
         ["load", "https://me:secret@h/"],
     ] {
         let output = anywire(&args);
         let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(matches!(output.status.code(), Some(2 | 7)), "{said}");
         assert!(!said.contains("secret"), "{args:?}: {said}");
     }
 }

@@ -159,6 +159,7 @@ fn a_timeout_holds_while_the_other_end_of_a_pipe_does_nothing() {
     for (args, doing) in [
         // Nobody opens the other end.
         (&["post", &served.url("/echo"), "-d", &data][..], "opening the data"),
+        (&["post", "-L", &served.url("/echo"), "-d", &data], "opening the data"),
         (&["get", &large, "-o", pipe], "writing it"),
         // Nobody reads it.
         (&["get", &large], "writing it"),
@@ -281,15 +282,17 @@ fn each_way_to_fail_has_its_exit_code() {
     assert_refused(&anywire(&["get", &format!("http://{unused}/")]), 7, "nobody listens");
     assert_refused(&anywire(&["get", "http://h/", "--via", "unix:/no/such/socket"]), 7, "/no/such/socket");
 
-    for (answer, found) in [
-        (&b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"[..], "before the body's end"),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "status line"),
-        (b"", "closed the connection"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", "Content-Length"),
+    for (answer, code, found) in [
+        (&b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"[..], 18, "before the body's end"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", 18, "before the body's end"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\nab", 56, "chunk"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", 56, "status line"),
+        (b"", 52, "closed the connection"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", 56, "Content-Length"),
     ] {
         let (url, peer) = answering(answer);
         let output = anywire(&["get", &url]);
-        assert_refused(&output, 56, found);
+        assert_refused(&output, code, found);
         assert!(!stderr(&output).contains("peer"), "{}", stderr(&output));
         peer.join().expect("the peer did its part");
     }
@@ -303,7 +306,7 @@ fn interim_answers_without_a_final_one_have_their_exit_code() {
     assert_refused(&output, 56, "interim answers");
     assert!(stderr(&output).contains("help: the server is at fault"), "{}", stderr(&output));
     peer.join().expect("the peer did its part");
-    assert!(stdout(&anywire(&["get", "--help"])).contains("interim answers (1xx)"));
+    assert!(stdout(&anywire(&["help", "get"])).contains("interim\n"));
 }
 
 /// A peer that answers one request with these bytes and closes: its URL, and what it got.

@@ -11,6 +11,8 @@ mod peer;
 mod pki;
 #[path = "../../../loops/tests/behaviours/common/random.rs"]
 mod random;
+#[path = "common/recorder.rs"]
+mod recorder;
 #[path = "common/secured.rs"]
 mod secured;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
@@ -19,15 +21,22 @@ mod tls_peers;
 #[path = "common/tools.rs"]
 mod tools;
 
+mod a_download_goes_on_where_it_ended;
 mod a_file_that_shrinks_is_named;
+mod a_terminal_gets_what_a_person_reads;
 mod an_answer_that_fails_says_how;
+mod calls_go_on_elsewhere_and_again;
+mod calls_go_through_proxies;
+mod calls_send_what_curl_sends;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
+mod cookies_are_kept_in_a_file;
 mod errors_say_what_would_help;
 mod figures_add_up;
 mod files_have_dates_and_conditions;
 mod get_and_post_are_like_curl;
 mod help_and_readme_name_every_wire;
+mod help_of_a_call_fits_a_screen;
 mod http2_passes_h2spec;
 mod http2_serves_other_clients;
 mod https_calls_other_servers;
@@ -44,10 +53,12 @@ mod serve_dir_never_leaves_it;
 mod serve_logs_requests;
 mod serve_speaks_tls;
 mod serve_stands_wrk;
+mod several_urls_are_called_in_order;
 mod signals_end_what_runs;
 mod swarm_verifies_every_byte;
 mod tls_and_clear_text_share_a_port;
 mod udp_accounts_on_both_ends;
 mod what_has_come_is_printed;
+mod what_is_known_of_a_call_is_written_out;
 mod what_was_typed_is_taken_as_it_was_meant;
 mod zones_name_the_interface;

@@ -27,9 +27,9 @@ fn flags_of_other_tools_are_answered_with_ours() {
         (&["load", &url, "-t", "4"], "--loops"),
         (&["load", &url, "-z", "10s"], "--duration"),
         (&["load", &url, "--max-time", "3"], "--timeout"),
-        (&["get", &url, "--max-time", "3"], "--timeout"),
-        (&["get", &url, "--data-raw", "x"], "-d TEXT"),
-        (&["get", &url, "-L"], "redirects"),
+        (&["get", &url, "--data-ascii", "x"], "-d TEXT"),
+        (&["get", &url, "-T", "file"], "anywire put"),
+        (&["put", &url, "-X", "GET"], "anywire request"),
     ] {
         let output = anywire(args);
         let said = stderr(&output);

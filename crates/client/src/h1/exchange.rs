@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
 use anywire_http::{Buffer, ResponseHead, StatusCode};
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
@@ -65,7 +65,8 @@ impl Exchange {
         let upload = Upload::start(&mut job.request, host, &mut output);
         Self {
             stage: Stage::Encoded,
-            replayable: used && upload.is_done(),
+            replayable: used
+                && (upload.is_done() || (upload.is_held() && job.request.body.get().as_full().is_some())),
             polled_at: job.at,
             job,
             output,
@@ -80,7 +81,7 @@ impl Exchange {
 
     /// Whether the whole request is encoded, so that sending it runs none of the caller's code.
     pub(super) fn is_whole(&self) -> bool {
-        self.upload.is_done()
+        self.upload.is_done() || self.upload.is_held()
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -115,8 +116,11 @@ impl Exchange {
             return false;
         }
         self.send(cx, wire);
+        if self.upload.is_held() {
+            self.watchdog.hold(clock::after(now, context.config().timeouts.expect));
+        }
         self.watch(now, timer, context);
-        matches!(self.upload, Upload::Done | Upload::Body { .. })
+        matches!(self.upload, Upload::Done | Upload::Body { .. } | Upload::Held { .. })
     }
 
     /// Goes on as far as it can; ready when the call is over.
@@ -130,6 +134,9 @@ impl Exchange {
     ) -> Poll<Outcome> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
             return Poll::Ready(Outcome::Over(Delivery::Nothing));
+        }
+        if self.upload.is_held() && self.watchdog.is_held_too_long(precise()) {
+            self.let_go();
         }
         if !self.upload.is_done() || !self.output.is_empty() {
             self.send(cx, wire);
@@ -155,6 +162,10 @@ impl Exchange {
             if let Some(error) = self.watchdog.overdue(precise(), &self.download, &self.job, context) {
                 return Poll::Ready(self.fail(error));
             }
+            if self.watchdog.is_held_too_long(precise()) {
+                self.let_go();
+                cx.waker().wake_by_ref();
+            }
             self.watchdog.arm(timer);
         }
         Poll::Pending
@@ -173,8 +184,15 @@ impl Exchange {
         self.fail(Error::Shutdown { sent: self.job.sent })
     }
 
+    /// Sends a body that waits from here on. The task has to be polled again.
+    fn let_go(&mut self) {
+        self.watchdog.let_go();
+        self.upload.let_go(&mut self.job.request, &mut self.output);
+    }
+
     fn fail(&mut self, error: Error) -> Outcome {
-        Outcome::Over(self.download.fail(&mut self.job, error))
+        let has_begun = self.stage == Stage::Received;
+        Outcome::Over(self.download.fail(&mut self.job, error, has_begun))
     }
 
     fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
@@ -255,8 +273,12 @@ impl Exchange {
                 }
             };
             match event {
-                ResponseEvent::Informational(_) => {
+                ResponseEvent::Informational(head) => {
                     self.interim += 1;
+                    if self.upload.is_held() && head.status() == StatusCode::CONTINUE {
+                        self.let_go();
+                        cx.waker().wake_by_ref();
+                    }
                     if self.interim > limits.interim_responses {
                         context.cells.too_many_interim.add(1);
                         let error = Error::Interim { origin: self.job.request.origin(), count: self.interim };
@@ -272,7 +294,15 @@ impl Exchange {
                     let error = Error::Switched { origin: self.job.request.origin() };
                     return Poll::Ready(Some(self.fail(error)));
                 }
+                ResponseEvent::Head(head, _)
+                    if self.upload.is_held() && head.status() == StatusCode::EXPECTATION_FAILED =>
+                {
+                    self.job.request.options.expect_continue = None;
+                    return Poll::Ready(Some(Outcome::Resend));
+                }
                 ResponseEvent::Head(head, info) => {
+                    // The peer wants no body any more.
+                    self.watchdog.let_go();
                     self.reuse = self.may_reuse(&head, context).filter(|_| info.keep_alive);
                     let length = info.framing.length();
                     self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
@@ -321,7 +351,7 @@ impl Exchange {
         let (phase, cause) = match std::mem::replace(&mut self.upload, Upload::Done) {
             Upload::Refused(error) => (Phase::Write, Some(error)),
             _ if self.job.reply.is_none() => (Phase::Body, cause),
-            Upload::Done if self.output.is_empty() => (Phase::Read, cause),
+            Upload::Done | Upload::Held { .. } if self.output.is_empty() => (Phase::Read, cause),
             _ => (Phase::Write, cause),
         };
         self.fail(match cause {
@@ -352,7 +382,11 @@ impl Exchange {
     }
 
     fn watch(&mut self, now: Instant, timer: &Deadline, context: &LoopContext) {
-        let uploads = matches!(self.upload, Upload::Body { .. });
+        let uploads = match self.upload {
+            Upload::Body { .. } => true,
+            Upload::Held { .. } => self.download.is_awaited(),
+            _ => false,
+        };
         let waits_for = WaitsFor::of(!self.output.is_empty(), &self.download, uploads);
         if self.watchdog.watch(now, waits_for, &self.download, &self.job, context) {
             self.watchdog.arm(timer);

@@ -1,7 +1,6 @@
 //! The sending half of an exchange: a request's head and body into an output.
 
 use std::io;
-use std::mem;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::BodyError;
@@ -9,7 +8,7 @@ use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
 use anywire_wire::{Connection, Output};
 
-use crate::job::{CallRequest, Contained};
+use crate::request::{CallRequest, Contained};
 
 /// The part of a request that is still to be sent.
 #[derive(Debug)]
@@ -18,6 +17,8 @@ pub(super) enum Upload {
     Done,
     /// A body that comes in pieces.
     Body { body: Contained, framing: Framing },
+    /// A body that waits until the peer asks for it. The request still has it.
+    Held { framing: Framing },
     /// The peer takes no more. It may still have answered.
     Refused(io::Error),
     /// The request cannot be finished.
@@ -27,21 +28,55 @@ pub(super) enum Upload {
 impl Upload {
     /// Puts the head into `output`, which is empty, and the whole body if it is there already.
     pub(super) fn start(request: &mut CallRequest, host: &str, output: &mut Output) -> Self {
+        let is_held = request.expects_continue();
+        if is_held && let Err(error) = request.headers.append("expect", "100-continue") {
+            return Self::Failed(BodyError::failed(error));
+        }
         let body = request.body.get();
         let framing = Framing::of_request(&request.method, body);
-        let target = request.target();
-        let head =
-            encode::request_head(output.buffer(), &request.method, target, host, &request.headers, framing);
+        let head = match &request.relay {
+            None => {
+                let (target, headers) = (request.target(), &request.headers);
+                encode::request_head(output.buffer(), &request.method, target, host, headers, framing)
+            }
+            Some(relay) => {
+                let target = relay.target(&request.url, request.of_server);
+                let headers = relay.headers(&request.headers);
+                encode::request_head(output.buffer(), &request.method, &target, host, &headers, framing)
+            }
+        };
         if let Err(error) = head {
             return Self::Failed(BodyError::failed(error));
         }
-        if let Some(bytes) = body.as_full() {
+        if is_held {
+            // If it is sent again, that is asked anew.
+            request.headers.remove("expect");
+            return Self::Held { framing };
+        }
+        Self::with_body(request, framing, output)
+    }
+
+    /// Puts the whole body into `output`, if it is there already.
+    fn with_body(request: &mut CallRequest, framing: Framing, output: &mut Output) -> Self {
+        if let Some(bytes) = request.body.get().as_full() {
             if !bytes.is_empty() {
                 output.push_bytes(bytes.clone());
             }
             return Self::Done;
         }
-        Self::Body { framing, body: mem::take(&mut request.body) }
+        Self::Body { framing, body: request.body.take() }
+    }
+
+    /// Whether its body waits.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self, Self::Held { .. })
+    }
+
+    /// Sends a body that waits from here on.
+    pub(super) fn let_go(&mut self, request: &mut CallRequest, output: &mut Output) {
+        if let Self::Held { framing } = *self {
+            *self = Self::with_body(request, framing, output);
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {

@@ -32,9 +32,12 @@ impl Session {
         while let Some(place) = self.schedule.dirty.pop() {
             let Some(stream) = self.streams.get_mut(place) else { continue };
             let is_unsent = stream.ends_at > self.link.output.taken()
-                || stream.upload.is_waiting()
+                || (stream.upload.is_waiting() && !stream.is_held)
                 || self.link.is_blocked(stream.id);
-            let uploads = stream.upload.is_streaming() && matches!(stream.tunnel, Tunnel::No);
+            let uploads = match stream.is_held {
+                true => stream.download.is_awaited(),
+                false => stream.upload.is_streaming() && matches!(stream.tunnel, Tunnel::No),
+            };
             let waits_for = match stream.tunnel {
                 // The deadlines of HTTP have ended with it.
                 Tunnel::Open => WaitsFor::CallerTakes,

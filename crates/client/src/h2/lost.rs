@@ -29,6 +29,7 @@ impl Session {
         {
             return self.break_off(error, context);
         }
+        self.let_go_of_late(now);
         if self.streams.is_empty() {
             if self.idle_until.is_some_and(|until| until <= now) {
                 self.life = Life::Over;
@@ -186,7 +187,8 @@ impl Session {
         self.events.push_back(Event::SlotFree(if stream.give_all(limits) {
             stream.download.finish(stream.job, limits)
         } else {
-            stream.download.fail(&mut stream.job, error)
+            let has_begun = stream.has_response();
+            stream.download.fail(&mut stream.job, error, has_begun)
         }));
     }
 }

@@ -4,6 +4,7 @@
 //! last turn leave in one write.
 
 mod deadlines;
+mod held;
 mod lost;
 mod session;
 mod stream;

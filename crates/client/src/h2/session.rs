@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, StreamMap};
-use anywire_http::{BodyError, Buffer, Method};
-use anywire_loops::clock::precise;
+use anywire_http::{BodyError, Buffer, Method, StatusCode};
+use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_mux::{Http2, Next, Piece, Schedule, Sent, Streams, send};
 use anywire_wire::Connection;
@@ -241,6 +241,13 @@ impl Session {
             let (upload, length) = Upload::start(&mut job.request);
             (upload, length, Tunnel::No, None)
         };
+        let is_held =
+            protocol.is_none() && !upload.is_done() && job.request.options.expect_continue.is_some();
+        let is_held = is_held && upload.expects_continue(&job.request);
+        if is_held {
+            // Name and value are well-formed.
+            let _ = job.request.headers.append("expect", "100-continue");
+        }
         let request = &*job.request;
         let parts = RequestParts {
             method: if protocol.is_some() { &Method::CONNECT } else { &request.method },
@@ -252,7 +259,12 @@ impl Session {
             length,
         };
         let begins_at = self.link.position();
-        let id = match self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer()) {
+        let opened = self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer());
+        if is_held {
+            // If it is sent again, that is asked anew.
+            job.request.headers.remove("expect");
+        }
+        let id = match opened {
             Ok(id) => id,
             Err(Refused::Slots) => {
                 if protocol.is_none() {
@@ -261,16 +273,16 @@ impl Session {
                 return self.events.push_back(Event::Again(job));
             }
             Err(source) => {
-                let origin = request.origin();
+                let origin = job.request.origin();
                 let error = match source {
                     Refused::ExtendedConnect => Error::NoUpgrade { origin },
                     source => Error::RequestHead { origin, source, sent: job.sent },
                 };
-                return self.events.push_back(Event::SlotFree(Delivery::Reply(job.reply, Err(error))));
+                return self.events.push_back(Event::SlotFree(job.into_failure(error)));
             }
         };
-        let is_streaming = upload.is_streaming();
-        if !is_streaming && !upload.is_done() {
+        let is_streaming = upload.is_streaming() && !is_held;
+        if !upload.is_streaming() && !upload.is_done() && !is_held {
             self.link.wants_to_send(id, true);
         }
         if self.used {
@@ -278,6 +290,10 @@ impl Session {
         }
         let mut stream = Stream::new(id, job, upload, self.used, begins_at);
         stream.tunnel = tunnel;
+        stream.is_held = is_held;
+        if is_held {
+            stream.watchdog.hold(clock::after(precise(), context.config().timeouts.expect));
+        }
         stream.ends_at = self.link.position();
         let place = self.streams.vacant_key();
         if place == self.wakers.len() {
@@ -313,6 +329,14 @@ impl Session {
                 Ok(None) => return true,
                 Ok(Some(h2::Event::Response { id, head, length, end })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
+                    if self.streams[place].is_held {
+                        if head.status() == StatusCode::EXPECTATION_FAILED {
+                            self.send_without_expectation(place);
+                            continue;
+                        }
+                        // The peer wants no body any more.
+                        self.streams[place].watchdog.let_go();
+                    }
                     if self.streams[place].answered(head, length, end, &context.config().limits).is_err() {
                         self.cancel(place);
                         continue;
@@ -345,9 +369,12 @@ impl Session {
                     stream.ended_by(fields);
                     self.schedule.poll_soon(place);
                 }
-                Ok(Some(h2::Event::Informational { id, .. })) => {
+                Ok(Some(h2::Event::Informational { id, head })) => {
                     let Some(&place) = self.places.get(&id) else { continue };
                     self.streams[place].informed();
+                    if head.status() == StatusCode::CONTINUE {
+                        self.let_go(place);
+                    }
                     self.schedule.dirty.push(place);
                     if self.streams[place].interim > context.config().limits.interim_responses {
                         self.too_many_interim(place, context);
@@ -389,7 +416,7 @@ impl Session {
         if stream.is_complete() && !stream.goes_up() {
             return self.complete(place, context);
         }
-        if stream.upload.is_streaming() {
+        if stream.upload.is_streaming() && !stream.is_held {
             let next = stream.upload.next(context.config().limits.replay_bytes, cx);
             self.send(place, Piece::default(), next, context);
         }

@@ -23,6 +23,8 @@ pub(crate) struct Stream {
     pub(super) upload: Upload,
     pub(super) download: Download,
     pub(super) tunnel: Tunnel,
+    /// Its body waits until the peer asks for it.
+    pub(super) is_held: bool,
     incoming: Incoming,
     /// Interim responses so far.
     pub(super) interim: usize,
@@ -56,6 +58,7 @@ impl Stream {
             upload,
             download: Download::Awaited,
             tunnel: Tunnel::No,
+            is_held: false,
             incoming: Incoming::default(),
             interim: 0,
             reused,
@@ -149,7 +152,7 @@ impl Stream {
         if demand == Demand::Gone {
             match mem::replace(&mut self.tunnel, Tunnel::Left) {
                 Tunnel::Open => {
-                    self.job.stream_until = Some(after(precise(), self.job.request.read_timeout));
+                    self.job.stream_until = Some(after(precise(), self.job.request.options.read_timeout));
                 }
                 Tunnel::Left => {}
                 Tunnel::No | Tunnel::Asked(_) => return Err(Left),

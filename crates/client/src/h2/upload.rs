@@ -7,7 +7,7 @@ use anywire_http::h1::Framing;
 use anywire_http::{Body, Headers, body};
 use anywire_mux::{Next, Outgoing, Piece};
 
-use crate::job::{CallRequest, Contained};
+use crate::request::{CallRequest, Contained};
 
 /// The part of a request that is still to be given to the engine.
 #[derive(Debug)]
@@ -34,9 +34,22 @@ impl Upload {
             // A reference: the caller's body stays whole, to be sent once more.
             Some(bytes) => Self::Body(Outgoing::whole(bytes.clone()), Some(Vec::new())),
             // Though it be of no bytes: trailers may follow.
-            None => Self::Body(Outgoing::streamed(mem::take(&mut request.body)), Some(Vec::new())),
+            None => Self::Body(Outgoing::streamed(request.body.take()), Some(Vec::new())),
         };
         (upload, length)
+    }
+
+    /// Whether the body waits until the peer asks for it by a 100: see [`CallRequest::expects_continue`]. The body is here now.
+    pub(super) fn expects_continue(&self, request: &CallRequest) -> bool {
+        match self {
+            // It has the body as before.
+            Self::Body(body, _) if !body.is_streamed() => request.expects_continue(),
+            Self::Body(body, _) => {
+                let length = body.source().and_then(|body| body.get().length());
+                request.expects_continue_of(length)
+            }
+            _ => false,
+        }
     }
 
     /// What the caller sends in another protocol, and where it comes from. A peer that refuses gets none of it.

@@ -367,6 +367,7 @@ fn a_silence_counts_only_while_the_caller_asks() {
 fn assert_counted(name: &str, client: &Client, phase: Phase) {
     let Counters {
         acquire_timeouts,
+        resolve_timeouts,
         connect_timeouts,
         handshake_timeouts,
         write_timeouts,
@@ -377,6 +378,7 @@ fn assert_counted(name: &str, client: &Client, phase: Phase) {
     } = client.counters().total();
     let counted = [
         (Phase::Acquire, acquire_timeouts),
+        (Phase::Resolve, resolve_timeouts),
         (Phase::Connect, connect_timeouts),
         (Phase::Handshake, handshake_timeouts),
         (Phase::Write, write_timeouts),
@@ -403,11 +405,14 @@ fn scaled() -> Timeouts {
     // A handshake has work to do, which takes its time on a busy machine.
     let Timeouts {
         acquire,
+        resolve,
         connect,
         handshake,
+        expect,
         write,
         read,
         stream,
+        forwarded,
         total,
         stream_total,
         idle,
@@ -417,11 +422,14 @@ fn scaled() -> Timeouts {
     let by = |timeout: Duration| timeout / FACTOR;
     Timeouts {
         acquire: by(acquire),
+        resolve: by(resolve),
         connect: by(connect),
         handshake,
+        expect: by(expect),
         write: by(write),
         read: by(read),
         stream: by(stream),
+        forwarded: by(forwarded),
         total: by(total),
         stream_total,
         idle: by(idle),

@@ -144,11 +144,14 @@ fn endless() -> Timeouts {
     let max = Duration::MAX;
     Timeouts {
         acquire: max,
+        resolve: max,
         connect: max,
         handshake: max,
+        expect: max,
         write: max,
         read: max,
         stream: max,
+        forwarded: max,
         total: max,
         stream_total: max,
         idle: max,

@@ -309,7 +309,9 @@ impl Meaning {
         let version = head::version(response.version);
         // Checked even where there is no body: a peer that sends both lengths is not to be trusted with the next
         // one.
-        let declared = framing::declared(scanned, version)?;
+        let makes_tunnel = answers == Answers::Connect && status.is_success();
+        // A tunnel has no message whose length could count (RFC 9110 section 9.3.6).
+        let declared = if makes_tunnel { None } else { framing::declared(scanned, version)? };
         let framing = if has_no_body(status, answers) {
             Framing::None
         } else {

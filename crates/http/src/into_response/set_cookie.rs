@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::IntoResponseParts;
+use crate::cookie::{ATTRIBUTE_BYTES_MAX, COOKIE_BYTES_MAX};
 use crate::headers::is_token;
 use crate::{InvalidHeader, Response};
 
@@ -218,12 +219,6 @@ fn is_cookie_byte(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b',' | b';' | b'\\')
 }
 
-/// Of name and value together; a browser ignores a larger cookie (RFC 6265bis section 5.6).
-const COOKIE_BYTES_MAX: usize = 4096;
-
-/// Of an attribute's value; a browser ignores a longer one (RFC 6265bis section 5.6).
-const ATTRIBUTE_BYTES_MAX: usize = 1024;
-
 /// Of a name in the DNS (RFC 1035 section 2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
@@ -301,6 +296,7 @@ mod tests {
             SetCookie::new("__Secure-a", "1").in_clear_text(),
             SetCookie::new("__host-a", "1").path("/shop"),
             SetCookie::new("__Host-a", "1").domain("shop.example"),
+            SetCookie::new("__Host-a", "1").in_clear_text(),
         ];
         for cookie in bad {
             let response = cookie.clone().into_response();

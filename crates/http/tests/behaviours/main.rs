@@ -29,5 +29,6 @@ mod messages_end_where_the_rfc_says;
 mod messages_survive_the_round_trip;
 mod plain_heads_are_read_as_all_are;
 mod reasons_need_not_be_text;
+mod signatures_are_those_of_the_rfc;
 mod smuggling;
 mod the_best_of_what_a_peer_accepts_is_chosen;

@@ -67,6 +67,11 @@ fn media_types_are_limited() {
 
 #[test]
 fn parameters_have_no_order() {
+    for (one, other) in [("a/b", "a/b;x=1"), ("a/b;x=1", "a/b;x=2"), ("a/b;x=1", "a/b;y=1"), ("a/b", "a/c")] {
+        let (one, other) = (MediaType::parse(one), MediaType::parse(other));
+        assert_ne!(one, other);
+        assert_ne!(other, one);
+    }
     let [one, other, fewer] =
         ["a/b; x=1; y=2", "a/b; y=2; x=1", "a/b; x=1"].map(|text| text.parse::<MediaType>());
     assert_eq!(one, other);
@@ -167,6 +172,21 @@ fn malformed_members_are_ignored() {
     headers.append("accept", "application/json").expect("a value");
     assert_eq!(Accept::of(&headers).best(&types(&["text/html"])), None);
     assert!(Accept::of(&headers).accepts(&types(&["application/json"])[0]), "several fields are one list");
+}
+
+#[test]
+fn a_comma_in_quotes_is_a_part_of_its_member() {
+    let offers = ["a/b; x=\"1,a/c,2\"", "a/c", "a/d"];
+    assert_eq!(best("a/b;x=\"1,a/c,2\", a/d;q=0.5", &offers).as_deref(), Some(offers[0]));
+    assert_eq!(best("a/b;x=\"1,a/c,2\", a/d;q=0.5", &offers[1..]).as_deref(), Some("a/d"));
+    let escaped = "a/b;x=\"\\\",a/c,2\", a/d;q=0.5";
+    assert_eq!(best(escaped, &offers[1..]).as_deref(), Some("a/d"), "an escaped quote ends nothing");
+}
+
+#[test]
+fn a_weight_makes_no_range_more_specific() {
+    let accept = "text/html, text/html;q=0.2, text/plain;q=0.5";
+    assert_eq!(best(accept, &["text/plain", "text/html"]).as_deref(), Some("text/html"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The threads of a pool and what they share: the queue, who sleeps, and what is counted.
 
 use std::io;
+use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +17,22 @@ use crate::contained::contain;
 /// All that the threads of a pool share.
 pub(super) struct Crew {
     name: String,
-    state: Mutex<State>,
+    arrivals: OwnLines<Mutex<Arrivals>>,
+    /// Locked before `arrivals` where both are.
+    state: OwnLines<Mutex<State>>,
     times: Recorder,
     /// Held while waiting functions are refused at the end, so that whoever stops the pool as well waits for that.
     stopping: Mutex<()>,
+}
+
+/// Where functions come in. Apart from [`State`], so that giving and taking them share a lock once for many of them: a thread takes all
+/// that have come when it has none left.
+struct Arrivals {
+    queue: Queue<Waiting>,
+    /// So many more may come before the rules of [`State`] are asked again. By then functions may have ended, so there may be more room.
+    room: usize,
+    /// Threads that sleep and were not called. The one that came last is called first: its memory is in the cache.
+    asleep: Vec<Arc<Seat>>,
 }
 
 struct State {
@@ -33,10 +46,12 @@ struct State {
     threads_started: u64,
     /// Threads that run a function.
     busy: usize,
-    /// Threads that sleep and were not called. The one that came last is called first: its memory is in the cache.
-    asleep: Vec<Arc<Seat>>,
     counters: PoolCounters,
 }
+
+/// Two lines of the cache, because processors fetch them in pairs.
+#[repr(align(128))]
+struct OwnLines<T>(T);
 
 /// A function that waits.
 struct Waiting {
@@ -73,12 +88,13 @@ impl Crew {
             threads: 0,
             threads_started: 0,
             busy: 0,
-            asleep: Vec::new(),
             counters: PoolCounters::default(),
         };
+        let arrivals = Arrivals { queue: Queue::new(), room: 0, asleep: Vec::new() };
         Self {
             name: name.replace('\0', ""),
-            state: Mutex::new(state),
+            arrivals: OwnLines(Mutex::new(arrivals)),
+            state: OwnLines(Mutex::new(state)),
             times: Recorder::new(),
             stopping: Mutex::new(()),
         }
@@ -95,23 +111,37 @@ impl Crew {
         queued_at: Instant,
         late_at: Option<Instant>,
     ) -> Result<u64, PoolError> {
-        let mut state = self.state();
-        if state.is_stopped {
-            return Err(PoolError::Stopped);
+        let mut arrivals = self.arrivals();
+        if arrivals.room == 0 {
+            drop(arrivals);
+            arrivals = self.look_for_room()?;
         }
-        // A function for which a thread is free does not count, though the thread may not have come yet.
-        let free = state.threads.min(state.threads_wanted).saturating_sub(state.busy);
-        if state.queue.waiting() >= state.queue_max.saturating_add(free) {
-            state.counters.rejected_full += 1;
-            return Err(PoolError::Full);
-        }
-        let number = state.queue.push(Waiting { job, queued_at }, late_at);
-        let sleeper = state.asleep.pop();
-        drop(state);
+        arrivals.room -= 1;
+        let number = arrivals.queue.push(Waiting { job, queued_at }, late_at);
+        let sleeper = arrivals.asleep.pop();
+        drop(arrivals);
         if let Some(seat) = sleeper {
             seat.call();
         }
         Ok(number)
+    }
+
+    /// Finds out how many more functions may come, at least one.
+    fn look_for_room(&self) -> Result<MutexGuard<'_, Arrivals>, PoolError> {
+        let mut state = self.state();
+        if state.is_stopped {
+            return Err(PoolError::Stopped);
+        }
+        let mut arrivals = self.arrivals();
+        let waiting = state.queue.waiting() + arrivals.queue.waiting();
+        // A function for which a thread is free does not count, though the thread may not have come yet.
+        let free = state.threads.min(state.threads_wanted).saturating_sub(state.busy);
+        arrivals.room = state.queue_max.saturating_add(free).saturating_sub(waiting);
+        if arrivals.room == 0 {
+            state.counters.rejected_full += 1;
+            return Err(PoolError::Full);
+        }
+        Ok(arrivals)
     }
 
     /// A function was late before it was queued.
@@ -121,7 +151,7 @@ impl Crew {
 
     /// Takes a function out of the queue that is late. Returns false if a thread has it.
     pub(super) fn remove_late(&self, number: u64) -> bool {
-        let mut state = self.state();
+        let mut state = self.all();
         let removed = state.queue.remove(number);
         state.counters.rejected_late += u64::from(removed.is_some());
         drop(state);
@@ -130,7 +160,7 @@ impl Crew {
 
     /// Takes a function out of the queue that nobody wants. Returns false if a thread has it.
     pub(super) fn remove_abandoned(&self, number: u64) -> bool {
-        let mut state = self.state();
+        let mut state = self.all();
         let removed = state.queue.remove(number);
         state.counters.abandoned += u64::from(removed.is_some());
         drop(state);
@@ -154,16 +184,20 @@ impl Crew {
             state.threads += 1;
         }
         // Those that run a function see it when that has ended.
-        let too_many = state.threads.saturating_sub(threads).min(state.asleep.len());
-        let keep = state.asleep.len() - too_many;
-        let called = state.asleep.split_off(keep);
-        drop(state);
+        let mut arrivals = self.arrivals();
+        arrivals.room = 0;
+        let too_many = state.threads.saturating_sub(threads).min(arrivals.asleep.len());
+        let keep = arrivals.asleep.len() - too_many;
+        let called = arrivals.asleep.split_off(keep);
+        drop((state, arrivals));
         called.iter().for_each(|seat| seat.call());
         Ok(())
     }
 
     pub(super) fn resize_queue(&self, queue: usize) {
-        self.state().queue_max = queue;
+        let mut state = self.state();
+        state.queue_max = queue;
+        self.arrivals().room = 0;
     }
 
     pub(super) fn limits(&self) -> PoolLimits {
@@ -172,7 +206,7 @@ impl Crew {
     }
 
     pub(super) fn counters(&self) -> PoolCounters {
-        let state = self.state();
+        let state = self.all();
         PoolCounters {
             threads: state.threads as u64,
             running: state.busy as u64,
@@ -188,11 +222,13 @@ impl Crew {
     /// Refuses what waits and all that comes, and ends the threads. Returns once all who waited have been told.
     pub(super) fn stop(&self) {
         let _alone = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.state();
+        let mut state = self.all();
         state.is_stopped = true;
         let waiting = state.queue.drain();
-        let called = std::mem::take(&mut state.asleep);
-        drop(state);
+        let mut arrivals = self.arrivals();
+        arrivals.room = 0;
+        let called = mem::take(&mut arrivals.asleep);
+        drop((state, arrivals));
         called.iter().for_each(|seat| seat.call());
         waiting.iter().for_each(|waiting| waiting.job.refuse(PoolError::Stopped));
     }
@@ -213,13 +249,24 @@ impl Crew {
         if state.threads > state.threads_wanted || state.is_stopped {
             state.threads -= 1;
             // Called for a function, it leaves that to another thread.
-            let other = if state.queue.waiting() > 0 { state.asleep.pop() } else { None };
-            drop(state);
+            let mut arrivals = self.arrivals();
+            let is_left = state.queue.waiting() + arrivals.queue.waiting() > 0;
+            let other = if is_left { arrivals.asleep.pop() } else { None };
+            drop((state, arrivals));
             other.inspect(|seat| seat.call());
             return Turn::End;
         }
         let order = state.order;
         loop {
+            if state.queue.waiting() == 0 || order == PoolOrder::LatestFirst {
+                let mut arrivals = self.arrivals();
+                state.queue.append(&mut arrivals.queue);
+                if state.queue.waiting() == 0 && late.is_empty() {
+                    seat.is_called.store(false, Release);
+                    arrivals.asleep.push(Arc::clone(seat));
+                    return Turn::Sleep;
+                }
+            }
             match state.queue.pop(order, now) {
                 Some(Next::Job(waiting)) => {
                     state.busy += 1;
@@ -232,19 +279,26 @@ impl Crew {
                         return Turn::Again;
                     }
                 }
-                None if late.is_empty() => {
-                    seat.is_called.store(false, Release);
-                    state.asleep.push(Arc::clone(seat));
-                    return Turn::Sleep;
-                }
                 None => return Turn::Again,
             }
         }
     }
 
+    /// The state with all functions that have come.
+    fn all(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        state.queue.append(&mut self.arrivals().queue);
+        state
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // No code of users runs under the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        // As above.
+        self.arrivals.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -299,7 +353,7 @@ impl Worker {
                     Turn::Again
                 }
                 Turn::Again => {
-                    let ended = std::mem::take(&mut self.is_busy).then_some(Ended::Panicked);
+                    let ended = mem::take(&mut self.is_busy).then_some(Ended::Panicked);
                     self.look(crew, ended)
                 }
                 Turn::End => return,

@@ -3,6 +3,7 @@
 //! Plain data without a lock, a thread or a clock.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Instant;
 
 use super::PoolOrder;
@@ -41,14 +42,33 @@ impl<J> Queue<J> {
 
     /// Adds a job. Returns the number by which it can be taken out.
     pub(super) fn push(&mut self, job: J, late_at: Option<Instant>) -> u64 {
-        if self.places.len() >= 2 * self.waiting + EMPTY_PLACES_MAX {
-            self.places.retain(|place| place.job.is_some());
-        }
+        self.shorten();
         let number = self.next_number;
         self.next_number += 1;
         self.places.push_back(Place { number, late_at, job: Some(job) });
         self.waiting += 1;
         number
+    }
+
+    /// Adds all jobs of another queue, whose numbers are higher, and leaves that empty.
+    pub(super) fn append(&mut self, later: &mut Self) {
+        if later.waiting == 0 {
+            return;
+        }
+        if self.waiting == 0 {
+            self.places.clear();
+            mem::swap(&mut self.places, &mut later.places);
+        } else {
+            self.shorten();
+            self.places.append(&mut later.places);
+        }
+        self.waiting += mem::take(&mut later.waiting);
+    }
+
+    fn shorten(&mut self) {
+        if self.places.len() >= 2 * self.waiting + EMPTY_PLACES_MAX {
+            self.places.retain(|place| place.job.is_some());
+        }
     }
 
     /// Takes the next job out.
@@ -83,7 +103,7 @@ impl<J> Queue<J> {
     /// Takes all jobs out.
     pub(super) fn drain(&mut self) -> Vec<J> {
         self.waiting = 0;
-        std::mem::take(&mut self.places).into_iter().filter_map(|place| place.job).collect()
+        mem::take(&mut self.places).into_iter().filter_map(|place| place.job).collect()
     }
 }
 
@@ -157,6 +177,25 @@ mod tests {
         assert!(queue.places.len() < 100, "{} places", queue.places.len());
         assert_eq!((queue.remove(stays), queue.remove(last)), (Some(0), Some(9_999)));
         assert!(queue.places.is_empty());
+    }
+
+    /// Numbers come from the queue that jobs are given to, whichever queue holds them.
+    #[test]
+    fn a_queue_takes_over_what_another_has_got() {
+        let now = Instant::now();
+        let (mut queue, mut arrivals) = (Queue::new(), Queue::new());
+        let numbers: Vec<u64> = (0..2).map(|job| arrivals.push(job, None)).collect();
+        queue.append(&mut arrivals);
+        assert_eq!((queue.waiting(), arrivals.waiting()), (2, 0));
+        let later = arrivals.push(2, None);
+        queue.append(&mut arrivals);
+        queue.append(&mut arrivals);
+        assert_eq!(queue.remove(numbers[1]), Some(1));
+        assert_eq!(all(&mut queue, PoolOrder::OldestFirst, now), [(0, true), (2, true)]);
+        // Behind places that are empty.
+        let last = arrivals.push(3, None);
+        queue.append(&mut arrivals);
+        assert_eq!((queue.remove(later), queue.remove(last), queue.waiting()), (None, Some(3), 0));
     }
 
     #[test]

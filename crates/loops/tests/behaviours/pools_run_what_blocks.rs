@@ -124,6 +124,24 @@ fn a_function_that_is_one_too_many_is_refused_at_once() {
 }
 
 #[test]
+fn a_queue_that_is_made_shorter_or_longer_is_so_at_once() {
+    let pool = start(1, 10);
+    let held = hold(&pool);
+    let mut waiting = vec![pool.run(|| 1)];
+    waiting.iter_mut().for_each(give);
+    pool.resize_queue(1);
+    assert_eq!(block_on(pool.run(|| 3)), Err(PoolError::Full));
+    pool.resize_queue(2);
+    let mut second = pool.run(|| 2);
+    give(&mut second);
+    waiting.push(second);
+    assert_eq!(block_on(pool.run(|| 3)), Err(PoolError::Full));
+    assert_eq!((pool.counters().queued, pool.counters().rejected_full), (2, 2));
+    held.end();
+    assert_eq!(waiting.into_iter().map(block_on).collect::<Vec<_>>(), [Ok(1), Ok(2)]);
+}
+
+#[test]
 fn a_function_that_is_late_is_never_run() {
     for order in [PoolOrder::OldestFirst, PoolOrder::LatestFirst] {
         let pool = Pool::start("test", PoolLimits { threads: 1, queue: 200, order }).expect("a thread");

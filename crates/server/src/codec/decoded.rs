@@ -75,7 +75,7 @@ fn read<T: DeserializeOwned + 'static>(
     Err(match parts.headers().content_coding() {
         Some(coding) => Rejection::Coded { coding }.into(),
         None => {
-            let CodecError { status, cause } = error;
+            let (status, cause) = error.into_parts();
             CodecRejection::Decode { status: status.unwrap_or(StatusCode::BAD_REQUEST), cause }
         }
     })

@@ -7,7 +7,7 @@ use anywire_http::accept::{Accept, MediaType};
 use anywire_http::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::CodecError;
+use super::of_writer;
 use super::rejection::CodecRejection;
 use super::set::{AnyCodec, Set};
 use crate::extract::{FromRequestParts, Produces, Rejection};
@@ -100,7 +100,7 @@ impl Format {
         for advice in &set.advice {
             advice.before_encode(media_type, &mut value)?;
         }
-        let mut bytes = codec.encode(&value).map_err(CodecError::of_writer)?;
+        let mut bytes = codec.encode(&value).map_err(of_writer)?;
         for advice in set.advice.iter().rev() {
             bytes = advice.after_encode(media_type, bytes)?;
         }

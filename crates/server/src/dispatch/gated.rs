@@ -31,7 +31,8 @@ impl Gated {
 
     /// The permit is free again once the run has ended.
     fn polled(&mut self, polled: thread::Result<()>, response: &Option<Response>) -> thread::Result<()> {
-        if polled.is_err() || response.is_some() {
+        // After a panic the slot is dropped, and the permit with it.
+        if response.is_some() {
             self.permit = None;
         }
         polled

@@ -19,7 +19,7 @@ use crate::router::{EndpointId, Generation, RouteName, Table};
 /// What is left of replaced routes.
 pub(super) struct Older {
     generation: Generation,
-    /// Gone once its last handler has answered.
+    /// Gone once its last handler has answered. Bodies of requests and responses may go on.
     dispatch: Weak<Dispatch>,
     /// The rest by endpoint.
     limits: Vec<Option<Limits>>,
@@ -58,11 +58,13 @@ impl Dispatch {
         table.layers().iter().map(|given| kept(given).map_or_else(OnceCell::new, OnceCell::from)).collect()
     }
 
-    /// What is left of the routes before, as long as handlers of theirs run.
+    /// What is left of the routes before: of those whose handlers run, and of the last ones, whose bodies may.
     pub(super) fn older_than(before: Option<&Rc<Self>>) -> Vec<Rc<Older>> {
         let Some(before) = before else { return Vec::new() };
-        let running = before.older.iter().filter(|older| older.dispatch.strong_count() > 0);
-        running.cloned().chain([Rc::new(Older::of(before))]).collect()
+        let last = before.older.len().saturating_sub(OLDER_KEPT - 1);
+        let (early, late) = before.older.split_at(last);
+        let running = early.iter().filter(|older| older.dispatch.strong_count() > 0);
+        running.chain(late).cloned().chain([Rc::new(Older::of(before))]).collect()
     }
 
     #[cold]
@@ -92,3 +94,6 @@ impl Dispatch {
         self.older(endpoint)?.names.get(endpoint.index())
     }
 }
+
+/// How many replaced routes are known at least. A body that outlives more of them has the limits of the server, and no name in the log.
+const OLDER_KEPT: usize = 16;

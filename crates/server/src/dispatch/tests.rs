@@ -215,6 +215,30 @@ fn a_panic_is_the_answer_of_its_own_request() {
 }
 
 #[test]
+fn routes_that_have_ended_are_forgotten() {
+    let mut dispatch = Session::new().dispatch;
+    for _ in 0..3 {
+        let table = Arc::new(Router::new().build().expect("no routes are right"));
+        let next = Rc::new(dispatch.replaced_by(table, &Limits::default()));
+        let peer = || Peer::at("memory:test".parse().expect("an address"));
+        let (old, new) = (dispatch.contexts.make(peer()), next.contexts.make(peer()));
+        assert_ne!(old.id(), new.id(), "a connection may bring its context to the new routes");
+        dispatch = next;
+    }
+    assert_eq!(dispatch.older.len(), 1, "one may still answer, as far as is known");
+}
+
+#[test]
+fn only_so_much_memory_of_a_handler_is_kept() {
+    let Session { dispatch, .. } = Session::new();
+    let head = RequestHead::new(Method::GET, "/wait/0").expect("a target");
+    let endpoint = dispatch.table.find(&head, &dispatch.param_names, &mut Params::default());
+    let slots = &dispatch.slots[endpoint.index()];
+    let put = |_: &i32| slots.put(dispatch.new_slot(endpoint).expect("no panic")).is_some();
+    assert_eq!((0..300).filter(put).count(), 300 - 257, "the last one, and 256 others");
+}
+
+#[test]
 fn the_router_answers_at_once() {
     let mut session = Session::of_four();
     session.open(4, "/nowhere", Duration::MAX);

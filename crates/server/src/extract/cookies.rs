@@ -42,23 +42,47 @@ impl Cookies {
 
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut rest = &*self.text;
-        std::iter::from_fn(move || {
-            while !rest.is_empty() {
-                let (pair, behind) = split(rest, b';').unwrap_or((rest, ""));
-                rest = behind;
-                let Some((name, value)) = split(pair, b'=') else { continue };
-                let name = name.trim_ascii();
-                if !name.is_empty() {
-                    return Some((name, value.trim_ascii()));
-                }
-            }
-            None
-        })
+        anywire_http::cookie::pairs(&self.text)
+    }
+
+    /// Those of a request: for an extractor of one of them, and for what may lack it.
+    ///
+    /// ```
+    /// use anywire_server::{Cookies, FromRequestParts, OptionalFromRequestParts, Parts, Rejection, Router};
+    ///
+    /// struct Session(String);
+    ///
+    /// impl FromRequestParts for Session {
+    ///     type Rejection = Rejection;
+    ///
+    ///     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
+    ///         Ok(Session(Cookies::of(parts)?.get("session").unwrap_or_default().to_owned()))
+    ///     }
+    /// }
+    ///
+    /// impl OptionalFromRequestParts for Session {
+    ///     fn is_absent(parts: &Parts) -> bool {
+    ///         Cookies::of(parts).is_ok_and(|cookies| cookies.get("session").is_none())
+    ///     }
+    /// }
+    ///
+    /// let router = Router::new().get("/", async |session: Option<Session>| session.is_some().to_string());
+    /// # anywire_loops::block_on(async {
+    /// let mut response = router.call(anywire_http::Request::get("/").header("cookie", "lang=en")).await;
+    /// assert_eq!(response.body.text(100).await?, "false");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rejection::TooManyCookies`].
+    pub fn of(parts: &Parts) -> Result<Self, Rejection> {
+        Self::read(parts.headers().get_all("cookie"), parts.form_fields_max())
     }
 
     /// Reads the values of all fields `cookie` of a request. HTTP/2 allows several.
-    fn of<'v>(fields: impl Iterator<Item = &'v [u8]>, cookies_max: usize) -> Result<Self, Rejection> {
+    fn read<'v>(fields: impl Iterator<Item = &'v [u8]>, cookies_max: usize) -> Result<Self, Rejection> {
         let mut text = String::new();
         let mut found = 0;
         for field in fields {
@@ -78,12 +102,6 @@ impl Cookies {
     }
 }
 
-/// What stands before and behind a byte. Cookies are short: a search by `str::split` costs more than a look at each byte.
-fn split(text: &str, byte: u8) -> Option<(&str, &str)> {
-    let at = text.bytes().position(|found| found == byte)?;
-    Some((&text[..at], &text[at + 1..]))
-}
-
 /// Those of the field that are UTF-8.
 #[cold]
 fn push_readable(text: &mut String, field: &[u8]) {
@@ -97,7 +115,7 @@ impl FromRequestParts for Cookies {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
-        Self::of(parts.headers().get_all("cookie"), parts.form_fields_max())
+        Self::of(parts)
     }
 }
 
@@ -112,7 +130,7 @@ mod tests {
     use super::*;
 
     fn read(fields: &[&[u8]]) -> Cookies {
-        Cookies::of(fields.iter().copied(), 10).expect("few")
+        Cookies::read(fields.iter().copied(), 10).expect("few")
     }
 
     #[test]
@@ -133,7 +151,7 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many() {
-        assert!(Cookies::of([&b"a=1; b=2"[..]].into_iter(), 2).is_ok());
-        assert!(Cookies::of([&b"a=1; b=2"[..], b"c=3"].into_iter(), 2).is_err());
+        assert!(Cookies::read([&b"a=1; b=2"[..]].into_iter(), 2).is_ok());
+        assert!(Cookies::read([&b"a=1; b=2"[..], b"c=3"].into_iter(), 2).is_err());
     }
 }

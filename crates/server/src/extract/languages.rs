@@ -43,23 +43,23 @@ impl Languages {
         Self { field }
     }
 
-    /// That of these which the peer likes best. A peer that asks for `de-CH` gets `de`, and one that asks for `*` the first that it
-    /// does not refuse. `None` if it asks for none of them, or says nothing.
+    /// That of these which the peer likes best. A peer that asks for `de-CH` gets `de`, and one that asks for `*` the first. What it
+    /// refuses by a weight of 0 is none of them; `en;q=0` refuses `en-US` as well, unless that is asked for. `None` if it asks for none of
+    /// them, or says nothing.
     pub fn best<'t>(&self, available: &[&'t str]) -> Option<&'t str> {
         let mut ranges: Vec<(&str, u16)> = self.field.split(',').filter_map(range).collect();
         // Stable: of those that the peer likes equally, the first.
         ranges.sort_by(|(_, one), (_, other)| other.cmp(one));
-        let refused =
-            |tag: &str| ranges.iter().any(|(range, weight)| *weight == 0 && matches(range, tag).is_some());
-        let wanted = ranges.iter().filter(|(_, weight)| *weight > 0);
-        wanted.map(|(range, _)| range).find_map(|range| match *range {
-            "*" => available.iter().copied().find(|tag| !refused(tag)),
-            range => available
-                .iter()
-                .copied()
-                .filter_map(|tag| Some((matches(range, tag)?, tag)))
-                .max()
-                .map(|(_, tag)| tag),
+        // The longest range that includes a tag decides whether that is refused.
+        let is_open = |tag: &&&str| {
+            let including = ranges.iter().filter(|(range, _)| matches(tag, range).is_some());
+            including.map(|(range, weight)| (range.len(), *weight)).max().is_none_or(|(_, weight)| weight > 0)
+        };
+        let open = || available.iter().filter(is_open).copied();
+        let mut wanted = ranges.iter().filter(|(_, weight)| *weight > 0);
+        wanted.find_map(|(range, _)| match *range {
+            "*" => open().next(),
+            range => open().filter_map(|tag| Some((matches(range, tag)?, tag))).max().map(|(_, tag)| tag),
         })
     }
 }
@@ -109,6 +109,11 @@ mod tests {
             ("*", Some("en")),
             ("fr, *;q=0.1, en;q=0", Some("de")),
             ("en;q=0", None),
+            ("*, en;q=0, de;q=0", None),
+            ("de-CH-1996, de-CH;q=0", Some("de")),
+            ("de-CH, de;q=0", Some("de-CH")),
+            ("de-AT, de;q=0, en;q=0.1", Some("en")),
+            ("de;q=0, de;q=0.5", Some("de")),
             ("english", None),
             ("en;q=9, de", Some("de")),
             ("", None),

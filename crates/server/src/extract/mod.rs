@@ -29,10 +29,9 @@ mod valid;
 
 use std::convert::Infallible;
 
-use anywire_http::{Headers, Method};
+use anywire_http::{Headers, IntoResponse, Method};
 
 use crate::request::{Parts, Request};
-use anywire_http::IntoResponse;
 
 pub use body::Json;
 pub use connection::PeerAddress;

@@ -169,12 +169,11 @@ fn json_part(path: &str) -> String {
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
         let status = self.status();
-        let response = match status.is_server_error() {
+        let mut response = match status.is_server_error() {
             true => (status, "this route is not set up right; its owner finds the reason in the log")
                 .into_response(),
             false => (status, Chain(&self).for_peer().to_string()).into_response(),
         };
-        let mut response = response;
         match &self {
             // What would have been taken (RFC 9110 section 15.5.16).
             Self::Coded { .. } => response = response.header("accept-encoding", "identity"),

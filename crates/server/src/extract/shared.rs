@@ -6,17 +6,22 @@ use std::sync::Arc;
 use super::{FromRequestParts, Needs, Rejection};
 use crate::request::Parts;
 
-/// A value given to the router by `.state(Arc::new(value))`: for functions on a [pool](crate::Blocking::on_pool), which get no
-/// [`State`](crate::State). All handlers have the same one.
+/// A value given to the router by `.state(value)`, or by `.state(Arc::new(value))` if it cannot be cloned: for functions on a
+/// [pool](crate::Blocking::on_pool), which get no [`State`](crate::State). All handlers that take it so have the same one, and no clone of it.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use anywire_server::{Blocking, Path, Router};
+/// use anywire_server::{Blocking, Path, Router, State};
 ///
+/// #[derive(Clone)]
 /// struct Index(Vec<String>);
 ///
 /// let find = |index: Arc<Index>, Path(word): Path<String>| index.0.contains(&word).to_string();
-/// let router = Router::new().state(Arc::new(Index(Vec::new()))).get("/find/{word}", find.on_pool("cpu"));
+/// let count = async |State(index): State<Index>| index.0.len().to_string();
+/// let router = Router::new()
+///     .state(Index(Vec::new()))
+///     .get("/find/{word}", find.on_pool("cpu"))
+///     .get("/count", count);
 /// # drop(router);
 /// ```
 impl<T: Send + Sync + 'static> FromRequestParts for Arc<T> {

@@ -16,7 +16,8 @@ use crate::router::{EndpointId, RouteError};
 /// A value given to the router by [`Router::state`](crate::Router::state).
 ///
 /// Every loop holds one clone of it, and a request gets a reference to that clone: an `Rc`, which costs neither a lock nor
-/// an atomic. Put an `Arc` into the value for what all loops share.
+/// an atomic. Put an `Arc` into the value for what all loops share. A function on a [pool](crate::Blocking::on_pool) takes the same value as
+/// `Arc<T>`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -137,8 +138,14 @@ struct Factory {
     id: TypeId,
     type_name: &'static str,
     place: &'static Location<'static>,
-    make: Arc<dyn Fn() -> Rc<dyn Any> + Send + Sync>,
+    make: Make,
+    /// The `Arc` of this type, which functions on a pool take, and how to get it: the value itself is in it, and no clone.
+    shared_id: TypeId,
+    share: Make,
 }
+
+/// Makes what one loop has of a state.
+type Make = Arc<dyn Fn() -> Rc<dyn Any> + Send + Sync>;
 
 impl StateFactories {
     pub(crate) fn give<T: Clone + Send + Sync + 'static>(
@@ -146,21 +153,25 @@ impl StateFactories {
         value: T,
         place: &'static Location<'static>,
     ) {
+        let value = Arc::new(value);
+        let shared = Arc::clone(&value);
         self.given.push(Factory {
             id: TypeId::of::<T>(),
             type_name: type_name::<T>(),
             place,
-            make: Arc::new(move || Rc::new(value.clone())),
+            make: Arc::new(move || Rc::new(T::clone(&value))),
+            shared_id: TypeId::of::<Arc<T>>(),
+            share: Arc::new(move || Rc::new(Arc::clone(&shared))),
         });
     }
 
     /// All states, to be dropped one by one.
-    pub(crate) fn into_all(self) -> impl Iterator<Item = Arc<dyn Fn() -> Rc<dyn Any> + Send + Sync>> {
-        self.given.into_iter().map(|factory| factory.make)
+    pub(crate) fn into_all(self) -> impl Iterator<Item = Make> {
+        self.given.into_iter().flat_map(|factory| [factory.make, factory.share])
     }
 
     pub(crate) fn contains(&self, id: TypeId) -> bool {
-        self.given.iter().any(|factory| factory.id == id)
+        self.given.iter().any(|factory| factory.id == id || factory.shared_id == id)
     }
 
     /// Refuses two states of one type: a handler could get only one of them.
@@ -210,6 +221,8 @@ impl States {
         let mut scopes: Vec<Rc<Visible>> = Vec::with_capacity(routers.len());
         for (own, parent) in routers {
             let mut visible = parent.map(|parent| Visible::clone(&scopes[parent])).unwrap_or_default();
+            visible.extend(own.given.iter().map(|factory| (factory.shared_id, (factory.share)())));
+            // An `Arc` that was given is itself.
             visible.extend(own.given.iter().map(|factory| (factory.id, (factory.make)())));
             scopes.push(Rc::new(visible));
         }

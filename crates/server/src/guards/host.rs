@@ -1,13 +1,14 @@
 //! The host that a request asks for.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 
 use crate::request::Parts;
 
 /// A pattern of hosts.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Host {
-    /// In lower case, without the `*.`.
+    /// In lower case, without the `*.`. An address of IPv6 as RFC 5952 writes it.
     name: Box<str>,
     is_wildcard: bool,
     port: Option<u16>,
@@ -22,18 +23,14 @@ impl Host {
         };
         let (name, is_wildcard) = name.strip_prefix("*.").map_or((name, false), |name| (name, true));
         let name = name.strip_suffix('.').unwrap_or(name);
-        let is_right = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-            Some(address) => !is_wildcard && address.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => {
-                let is_label = |label: &str| {
-                    !label.is_empty()
-                        && label
-                            .bytes()
-                            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-                };
-                name.split('.').all(is_label)
-            }
+        if let Some(address) = address(name) {
+            return (!is_wildcard).then(|| Self { name: format!("[{address}]").into(), is_wildcard, port });
+        }
+        let is_label = |label: &str| {
+            let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            !label.is_empty() && label.bytes().all(is_fine)
         };
+        let is_right = name.split('.').all(is_label);
         is_right.then(|| Self { name: name.to_ascii_lowercase().into(), is_wildcard, port })
     }
 
@@ -54,7 +51,9 @@ impl Host {
 
     fn takes_name(&self, name: &str) -> bool {
         if !self.is_wildcard {
-            return name.eq_ignore_ascii_case(&self.name);
+            // One address of IPv6 has many spellings.
+            return name.eq_ignore_ascii_case(&self.name)
+                || address(name).is_some_and(|own| address(&self.name) == Some(own));
         }
         let Some(at) = name.len().checked_sub(self.name.len() + 1).filter(|at| *at > 0) else { return false };
         match (name.get(..at), name.get(at..)) {
@@ -88,6 +87,11 @@ impl fmt::Display for Host {
     }
 }
 
+/// An address of IPv6 in its brackets.
+fn address(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
 /// The name and the port of a host. An address of IPv6 has its brackets.
 fn split(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
@@ -109,6 +113,7 @@ mod tests {
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("[::1]", "[::1]"),
             ("[::1]:443", "[::1]:443"),
+            ("[2001:DB8:0:0::1]", "[2001:db8::1]"),
             ("localhost", "localhost"),
         ] {
             assert_eq!(
@@ -166,6 +171,8 @@ mod tests {
             ("*.a.com", "*.com", false),
             ("*.a.com", "*.a.com:8", false),
             ("*.a.com", "*.b.com", true),
+            ("[::1]", "[0:0::1]", false),
+            ("[::1]", "[::2]", true),
         ] {
             assert_eq!(parse(one).contradicts(&parse(other)), contradict, "{one} and {other}");
             assert_eq!(parse(other).contradicts(&parse(one)), contradict, "{other} and {one}");

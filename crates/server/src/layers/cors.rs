@@ -1,5 +1,6 @@
 //! Calls of pages of other origins.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
@@ -187,12 +188,17 @@ impl Cors {
             set(headers, "access-control-allow-methods", &self.methods);
         }
         let names = match &self.headers {
-            Names::None => None,
-            Names::These(names) => Some(&**names),
-            Names::Any => request.headers().get(asked),
+            Names::None => Cow::default(),
+            Names::These(names) => names.into(),
+            Names::Any => {
+                let mut list = String::new();
+                let fields = request.headers().get_all(asked).filter_map(|names| str::from_utf8(names).ok());
+                fields.for_each(|names| push(&mut list, names));
+                list.into()
+            }
         };
-        if let Some(names) = names.filter(|names| !names.is_empty()) {
-            set(headers, "access-control-allow-headers", names);
+        if !names.is_empty() {
+            set(headers, "access-control-allow-headers", &names);
         }
         if let Some(age) = &self.max_age {
             set(headers, "access-control-max-age", age);

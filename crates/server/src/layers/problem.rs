@@ -167,11 +167,17 @@ impl Form {
         }
         match response.headers.get("content-type") {
             None => Some(Self::Text),
-            Some(of_type) if of_type.starts_with("text/plain") => Some(Self::Text),
+            Some(of_type) if is_text(of_type) => Some(Self::Text),
             Some(document::TYPE_NAME) if Carried::is_in(response) => Some(Self::Document),
             Some(_) => None,
         }
     }
+}
+
+/// `text/plain`, with whatever parameters.
+fn is_text(of_type: &str) -> bool {
+    let essence = of_type.split_once(';').map_or(of_type, |(essence, _)| essence);
+    essence.trim_ascii_end().eq_ignore_ascii_case("text/plain")
 }
 
 /// What the text of an error says.

@@ -80,8 +80,13 @@ impl RouteFacts<'_> {
                 _ => operation.body = Some(body),
             }
         }
-        let mut seen = BTreeSet::new();
-        operation.parameters.retain(|parameter| seen.insert((parameter.place, parameter.name.clone())));
+        let mut seen: Vec<Parameter> = Vec::new();
+        for parameter in std::mem::take(&mut operation.parameters) {
+            if !seen.iter().any(|known| known.is_called(parameter.place, &parameter.name)) {
+                seen.push(parameter);
+            }
+        }
+        operation.parameters = seen;
         // OpenAPI ignores these: bodies and security schemes stand for them.
         let is_ignored = |name: &str| {
             ["accept", "content-type", "authorization"].iter().any(|other| other.eq_ignore_ascii_case(name))
@@ -150,7 +155,7 @@ impl RouteFacts<'_> {
                     Some(value) => json!({ "type": "string", "const": value }),
                     None => json!({ "type": "string" }),
                 };
-                if !operation.parameters.iter().any(|known| known.place == place && known.name == name) {
+                if !operation.parameters.iter().any(|known| known.is_called(place, name)) {
                     let field = Field { name: name.to_owned(), schema, is_required: true };
                     operation.parameters.push(Parameter::of(place, field));
                 }

@@ -109,10 +109,10 @@ impl Operation {
     }
 
     fn join_parameters(&mut self, others: Vec<Parameter>) {
-        let is_same = |one: &Parameter, other: &Parameter| one.place == other.place && one.name == other.name;
+        let is_same = |one: &Parameter, other: &Parameter| one.is_called(other.place, &other.name);
         for parameter in &mut self.parameters {
             let is_shared = others.iter().any(|other| is_same(parameter, other) && other.is_required);
-            parameter.is_required &= is_shared || parameter.place == "path";
+            parameter.is_required &= is_shared;
         }
         for other in others {
             match self.parameters.iter_mut().find(|known| is_same(known, &other)) {
@@ -120,7 +120,7 @@ impl Operation {
                     join_schemas(&mut known.schema, other.schema);
                     known.description = known.description.take().or(other.description);
                 }
-                None => self.parameters.push(Parameter { is_required: other.place == "path", ..other }),
+                None => self.parameters.push(Parameter { is_required: false, ..other }),
             }
         }
     }

@@ -121,10 +121,7 @@ impl RequestDoc {
     /// None of it has to be there.
     pub fn optional(mut self) -> Self {
         let form = self.form.iter_mut().flat_map(|(parameters, _)| parameters);
-        for parameter in self.parameters.iter_mut().chain(form).filter(|parameter| parameter.place != "path")
-        {
-            parameter.is_required = false;
-        }
+        self.parameters.iter_mut().chain(form).for_each(|parameter| parameter.is_required = false);
         self.matrix.iter_mut().for_each(|field| field.is_required = false);
         for body in self.body.iter_mut().chain(self.form.as_mut().map(|(_, body)| body)) {
             body.is_required = false;
@@ -186,6 +183,13 @@ impl Parameter {
         let description = description.and_then(|text| text.as_str().map(str::to_owned));
         without_null(&mut schema);
         Self { place, name, description, schema, is_required, takes_rest: false }
+    }
+
+    /// Whether it is the one of this name. Header fields have no case.
+    pub(super) fn is_called(&self, place: &str, name: &str) -> bool {
+        let is_name =
+            if place == "header" { self.name.eq_ignore_ascii_case(name) } else { self.name == name };
+        is_name && self.place == place
     }
 
     pub(super) fn to_value(&self) -> Value {

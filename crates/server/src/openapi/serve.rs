@@ -17,6 +17,8 @@ pub(crate) struct Pages {
     pub(crate) path: String,
     pub(crate) info: Info,
     pub(crate) place: &'static Location<'static>,
+    /// It describes the routes of the router around the one that it is in.
+    pub(crate) is_of_outer: bool,
 }
 
 /// What is served. It is there once all routes are checked.
@@ -35,6 +37,10 @@ struct File {
 }
 
 impl Pages {
+    pub(crate) fn new(path: &str, info: Info, place: &'static Location<'static>) -> Self {
+        Self { path: path.to_owned(), info, place, is_of_outer: false }
+    }
+
     /// That of the page, and that of the document.
     pub(crate) fn paths(&self) -> [String; 2] {
         match self.path.trim_end_matches('/') {

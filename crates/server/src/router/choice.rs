@@ -15,7 +15,6 @@ use crate::takes;
 
 /// The handlers of a path, or the fallbacks of a prefix, of which at least one has conditions.
 pub(super) struct Choice {
-    /// Those that ask most come first.
     candidates: Vec<Candidate>,
     /// What answers if each refuses.
     pub(super) otherwise: Otherwise,
@@ -29,13 +28,15 @@ pub(super) struct Candidate {
     pub(super) method: Option<Method>,
     pub(super) conditions: Conditions,
     pub(super) endpoint: EndpointId,
+    /// The routers around it, from the outside; none for a fallback.
+    pub(super) within: Box<[usize]>,
 }
 
 /// What answers if no candidate does.
-#[derive(Clone, Copy)]
 pub(super) enum Otherwise {
-    /// The handler of unknown paths: the candidates are those of this leaf. The endpoint words what is refused.
-    Unknown { leaf: usize, refused: EndpointId },
+    /// The handler of unknown paths: the candidates are those of this leaf. The endpoints word what is refused, each within the layers of a
+    /// router.
+    Unknown { leaf: usize, refused: Box<[(usize, EndpointId)]> },
     /// That of the prefix around this one: the candidates are fallbacks, and this is the endpoint of the choice.
     Outer { fallback: EndpointId, outer: EndpointId },
 }
@@ -45,14 +46,13 @@ pub(super) enum Outcome {
     Endpoint(EndpointId),
     /// To this handler, with the media type that it is to produce.
     Producing(EndpointId, Produces),
-    Refused(Refused),
+    /// By handlers of which this is the innermost router around all.
+    Refused(Refused, usize),
     Nobody,
 }
 
 impl Choice {
-    pub(super) fn new(mut candidates: Vec<Candidate>, otherwise: Otherwise) -> Self {
-        // Stable: of two that ask as much, the first one stays first.
-        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.conditions.rank()));
+    pub(super) fn new(candidates: Vec<Candidate>, otherwise: Otherwise) -> Self {
         let mut fields: Vec<&str> = Vec::new();
         for Candidate { conditions, .. } in &candidates {
             fields.extend(conditions.guards.iter().filter_map(|given| given.guard.field()));
@@ -88,10 +88,11 @@ impl Choice {
             }
         }
         let open = self.candidates.iter().filter(|candidate| candidate.is_open(request));
-        match own::allow(open.filter_map(|candidate| candidate.method.as_ref())) {
+        let open: Vec<_> = open.collect();
+        match own::allow(open.iter().filter_map(|candidate| candidate.method.as_ref())) {
             Some(allow) => {
                 let takes = if *method == Method::OPTIONS { self.takes(request) } else { Vec::new() };
-                Outcome::Refused(Refused::Method { allow, takes })
+                Outcome::Refused(Refused::Method { allow, takes }, common(&open))
             }
             None => Outcome::Nobody,
         }
@@ -144,14 +145,13 @@ fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
     };
     let fitting = open.iter().filter_map(|candidate| Some((precision(candidate)?, *candidate)));
     let mut fitting: Vec<_> = fitting.collect();
-    // Stable, and a type comes before a range that includes it.
+    // Those that ask most come first, and a type before a range that includes it. Stable: of two alike, the first one stays first.
     let order = |(precision, of): &(_, &Candidate)| std::cmp::Reverse((of.conditions.rank(), *precision));
     fitting.sort_by_key(order);
     let Some((_, first)) = fitting.first() else {
         let consumed = open.iter().flat_map(|candidate| &candidate.conditions.consumes);
-        return Outcome::Refused(Refused::ContentType {
-            takes: distinct(consumed.flat_map(GivenTypes::types)),
-        });
+        let takes = distinct(consumed.flat_map(GivenTypes::types));
+        return Outcome::Refused(Refused::ContentType { takes }, common(open));
     };
     if fitting.iter().all(|(_, candidate)| candidate.conditions.produces.is_none()) {
         return Outcome::Endpoint(first.endpoint);
@@ -168,9 +168,17 @@ fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
             return Outcome::Endpoint(any.endpoint);
         }
     }
-    Outcome::Refused(Refused::Accept {
-        offers: listed(fitting.iter().flat_map(|(_, candidate)| candidate.produces())),
-    })
+    let offers = listed(fitting.iter().flat_map(|(_, candidate)| candidate.produces()));
+    Outcome::Refused(Refused::Accept { offers }, common(open))
+}
+
+/// The innermost router around all of these. The others are not there for the request, nor are their layers.
+fn common(open: &[&Candidate]) -> usize {
+    let shared = open.iter().map(|candidate| &candidate.within[..]).reduce(|one, other| {
+        let alike = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+        &one[..alike]
+    });
+    shared.and_then(<[usize]>::last).copied().unwrap_or(0)
 }
 
 /// Which media types a peer wants.

@@ -13,16 +13,19 @@ use crate::conditions::Conditions;
 pub(super) struct Fallbacks {
     /// By the prefix of a nested router.
     nested: matchit::Router<EndpointId>,
-    /// Those of nested routers with their prefix in normal form.
+    /// Those of nested routers, with the prefix in normal form of the router that has the fallback.
     prefixes: Vec<(String, EndpointId)>,
     outermost: EndpointId,
 }
 
-/// The fallbacks of one prefix.
-struct Group<'r> {
+/// A prefix whose unknown paths are answered there.
+struct Site<'r> {
     /// In normal form.
     normal: String,
+    /// The fallbacks of the prefix.
     given: Vec<&'r Fallback>,
+    /// Without one: the nested router whose layers are around that of the router around it.
+    layered: Option<usize>,
 }
 
 impl Fallbacks {
@@ -31,49 +34,36 @@ impl Fallbacks {
         scopes: &[Scope],
         endpoints: &mut Endpoints<'_>,
     ) -> Result<Self, RouteError> {
-        let mut groups: Vec<Group<'_>> = Vec::with_capacity(given.len());
-        for fallback in given {
-            let normal = path::of_route(&fallback.prefix);
-            match groups.iter_mut().find(|group| group.normal == normal) {
-                Some(group) => group.given.push(fallback),
-                None => groups.push(Group { normal, given: vec![fallback] }),
-            }
-        }
-        // A prefix is longer than those around it.
-        groups.sort_by_key(|group| group.normal.len());
-        let mut outermost = None;
+        let sites = sites(given, scopes, &endpoints.layers);
         let (mut tree, mut prefixes) = (Tree::new(), Vec::new());
-        for Group { normal, given } in &groups {
-            let outer = around(&prefixes, normal).or(outermost);
-            let endpoint = add(given, outer, endpoints)?;
-            if normal.is_empty() {
-                outermost = Some(endpoint);
-            } else {
-                let Fallback { prefix, entry } = given[0];
-                for below in BELOW {
-                    tree.insert(format!("{normal}{below}"), endpoint, prefix, entry.place)?;
+        let mut known: Vec<(&str, EndpointId)> = Vec::with_capacity(sites.len());
+        for site in &sites {
+            let normal = &*site.normal;
+            // A prefix is longer than those around it.
+            let outer = known.iter().rev().find(|(prefix, _)| path::is_below(normal, prefix));
+            let outer = outer.map(|(_, endpoint)| *endpoint);
+            let (endpoint, prefix, place) = match (site.layered, &site.given[..]) {
+                (Some(scope), _) => {
+                    let endpoint = add_layered(normal, scope, outer, &sites, &mut prefixes, endpoints)?;
+                    (endpoint, &scopes[scope].prefix, scopes[scope].place)
                 }
-                prefixes.push((normal.clone(), endpoint));
+                (None, given) => {
+                    let endpoint = add(given, None, outer, endpoints)?;
+                    prefixes.push((normal.to_owned(), endpoint));
+                    (endpoint, &given[0].prefix, Some(given[0].entry.place))
+                }
+            };
+            known.push((normal, endpoint));
+            if let (false, Some(place)) = (normal.is_empty(), place) {
+                for below in BELOW {
+                    tree.insert(format!("{normal}{below}"), endpoint, prefix, place)?;
+                }
             }
         }
+        let outermost = known.first().filter(|(normal, _)| normal.is_empty()).map(|(_, endpoint)| *endpoint);
         let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
-        for (normal, scope) in layered_only(scopes, &endpoints.layers) {
-            if groups.iter().any(|group| group.normal == normal) {
-                continue;
-            }
-            let Some(place) = scopes[scope].place else { continue };
-            let mut endpoint = add_layered(&normal, scope, &groups, endpoints)?;
-            let conditions = endpoints.within_routers(&Conditions::default(), scope).guards_alone();
-            if !conditions.are_none() {
-                let outer = around(&prefixes, &normal).unwrap_or(outermost);
-                let candidate = Candidate { method: None, conditions, endpoint };
-                let name = RouteName::fallback(&scopes[scope].prefix);
-                endpoint = add_choice(vec![candidate], outer, name, endpoints);
-            }
-            for below in BELOW {
-                tree.insert(format!("{normal}{below}"), endpoint, &scopes[scope].prefix, place)?;
-            }
-        }
+        // That of the outermost router comes before no route.
+        prefixes.retain(|(prefix, _)| !prefix.is_empty());
         Ok(Self { nested: tree.build(), prefixes, outermost })
     }
 
@@ -94,15 +84,16 @@ impl Fallbacks {
     }
 }
 
-/// Adds the fallbacks of one prefix. `outer` is that of the prefix around it.
+/// Adds the fallbacks of one prefix, within the layers of this nested router as well. `outer` answers what none of them takes.
 fn add(
     given: &[&Fallback],
+    nested: Option<usize>,
     outer: Option<EndpointId>,
     endpoints: &mut Endpoints<'_>,
 ) -> Result<EndpointId, RouteError> {
     let name = RouteName::fallback(&given[0].prefix);
     let entries = given.iter().map(|fallback| &fallback.entry);
-    let candidates = candidates(entries, &name, endpoints).map_err(|error| match error {
+    let candidates = candidates(entries, &name, nested, endpoints).map_err(|error| match error {
         RouteError::Twice { first, second, .. } => {
             RouteError::FallbackTwice { prefix: given[0].prefix.clone(), first, second }
         }
@@ -113,14 +104,15 @@ fn add(
     {
         return Ok(*endpoint);
     }
-    let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
+    let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), nested.unwrap_or(0)));
     Ok(add_choice(candidates, outer, name, endpoints))
 }
 
-/// Handlers without a path, of which guards choose one.
+/// Handlers without a path, of which guards choose one, within the layers of this nested router as well.
 pub(super) fn candidates<'r>(
     entries: impl Iterator<Item = &'r Entry>,
     name: &RouteName,
+    nested: Option<usize>,
     endpoints: &mut Endpoints<'_>,
 ) -> Result<Vec<Candidate>, RouteError> {
     let mut candidates: Vec<Candidate> = Vec::new();
@@ -138,9 +130,10 @@ pub(super) fn candidates<'r>(
             let (first, second, other_path) = (places[first], entry.place, path.clone());
             return Err(RouteError::Twice { method, path, first, other_path, second });
         }
-        let endpoint = endpoints.add(name.clone(), entry, &[])?;
+        let within = endpoints.layers.around_both(nested.unwrap_or(entry.scope), entry.scope);
+        let endpoint = endpoints.add_within(within, name.clone(), entry, &[])?;
         endpoints.note(endpoint, conditions.to_string());
-        candidates.push(Candidate { method: None, conditions, endpoint });
+        candidates.push(Candidate { method: None, conditions, endpoint, within: Box::default() });
         places.push(entry.place);
     }
     Ok(candidates)
@@ -156,32 +149,61 @@ pub(super) fn add_choice(
     endpoints.add_choice(name, choice)
 }
 
-/// Adds what answers the unknown paths of a nested router that has layers and no fallback: the fallback of the router
-/// around it, within the layers of both.
+/// Adds what answers the unknown paths of a nested router that has layers and no fallback: what would answer without it, within the layers
+/// of both. `outer` answers those to whom the router is not there.
 fn add_layered(
     normal: &str,
     scope: usize,
-    given: &[Group<'_>],
+    outer: Option<EndpointId>,
+    sites: &[Site<'_>],
+    prefixes: &mut Vec<(String, EndpointId)>,
     endpoints: &mut Endpoints<'_>,
 ) -> Result<EndpointId, RouteError> {
-    let around = given.iter().filter(|group| path::is_below(normal, &group.normal));
-    // One with guards may let the request not in.
-    let is_open = |fallback: &&&Fallback| {
-        let entry = &fallback.entry;
-        endpoints.within_routers(&entry.parts.conditions, entry.scope).guards.is_empty()
+    let around = sites.iter().filter(|site| !site.given.is_empty() && path::is_below(normal, &site.normal));
+    let mut around: Vec<&Site<'_>> = around.collect();
+    // One without guards takes all that come to it.
+    let is_open = |site: &&Site<'_>| {
+        let conditions =
+            |Entry { parts, scope, .. }: &Entry| endpoints.within_routers(&parts.conditions, *scope);
+        site.given.iter().any(|fallback| conditions(&fallback.entry).guards.is_empty())
     };
-    let open = around.filter_map(|group| Some((&group.normal, group.given.iter().find(is_open)?)));
-    let Some((_, fallback)) = open.max_by_key(|(prefix, _)| prefix.len()) else {
-        return Ok(endpoints.add_own(own::unknown_path(), scope));
-    };
-    let within = endpoints.layers.around_both(scope, fallback.entry.scope);
-    endpoints.add_within(within, RouteName::fallback(&fallback.prefix), &fallback.entry, &[])
+    around.drain(..around.iter().rposition(is_open).unwrap_or(0));
+    let mut answers = None;
+    for site in &around {
+        let endpoint = add(&site.given, Some(scope), answers, endpoints)?;
+        prefixes.push((site.normal.clone(), endpoint));
+        answers = Some(endpoint);
+    }
+    let endpoint = answers.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), scope));
+    let conditions = endpoints.within_routers(&Conditions::default(), scope).guards_alone();
+    if conditions.are_none() {
+        return Ok(endpoint);
+    }
+    let candidates = vec![Candidate { method: None, conditions, endpoint, within: Box::default() }];
+    let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
+    let name = RouteName::fallback(&endpoints.scopes[scope].prefix);
+    let choice = add_choice(candidates, outer, name, endpoints);
+    prefixes.extend(around.last().map(|site| (site.normal.clone(), choice)));
+    Ok(choice)
 }
 
-/// The fallback of the innermost of these prefixes around another one.
-fn around(prefixes: &[(String, EndpointId)], normal: &str) -> Option<EndpointId> {
-    let around = prefixes.iter().filter(|(prefix, _)| path::is_below(normal, prefix));
-    around.max_by_key(|(prefix, _)| prefix.len()).map(|(_, fallback)| *fallback)
+/// All prefixes with fallbacks, or with layers alone, the shortest first.
+fn sites<'r>(given: &'r [Fallback], scopes: &[Scope], layers: &Layers<'_>) -> Vec<Site<'r>> {
+    let mut sites: Vec<Site<'_>> = Vec::with_capacity(given.len());
+    for fallback in given {
+        let normal = path::of_route(&fallback.prefix);
+        match sites.iter_mut().find(|site| site.normal == normal) {
+            Some(site) => site.given.push(fallback),
+            None => sites.push(Site { normal, given: vec![fallback], layered: None }),
+        }
+    }
+    for (normal, scope) in layered_only(scopes, layers) {
+        if sites.iter().all(|site| site.normal != normal) {
+            sites.push(Site { normal, given: Vec::new(), layered: Some(scope) });
+        }
+    }
+    sites.sort_by_key(|site| site.normal.len());
+    sites
 }
 
 /// The nested routers that have layers, each with its prefix in normal form. Where several are nested below one prefix, an

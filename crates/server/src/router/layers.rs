@@ -93,7 +93,7 @@ impl<'r> Layers<'r> {
     }
 
     /// A router and those around it, from the inside.
-    fn scopes_around(&self, scope: usize) -> Vec<usize> {
+    pub(super) fn scopes_around(&self, scope: usize) -> Vec<usize> {
         std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent).collect()
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Leaf {
     other: EndpointId,
     /// What chooses among handlers with conditions.
     choice: Option<EndpointId>,
+    /// What words their refusals.
+    refused: Box<[EndpointId]>,
     /// Of all handlers.
     endpoints: Box<[EndpointId]>,
     pub(super) params: Vec<Box<str>>,
@@ -72,7 +74,8 @@ impl Leaf {
             let endpoint = endpoints.add(name, entry, &params)?;
             endpoints
                 .note(endpoint, if *redirects { "redirects".to_owned() } else { conditions.to_string() });
-            candidates.push(Candidate { method: method.clone(), conditions, endpoint });
+            let within = endpoints.layers.scopes_around(entry.scope).into_iter().rev().collect();
+            candidates.push(Candidate { method: method.clone(), conditions, endpoint, within });
         }
         let all = candidates.iter().map(|candidate| candidate.endpoint).collect();
         let scope = endpoints.layers.common(routes.iter().map(|route| route.entry.scope));
@@ -84,11 +87,22 @@ impl Leaf {
             }
         }
         let has_conditions = candidates.iter().any(|candidate| !candidate.conditions.are_none());
+        let mut refused = Vec::new();
+        if has_conditions {
+            // Whose guards let a request in decides which routers are around its refusal.
+            let scopes = || routes.iter().map(|route| route.entry.scope);
+            for scope in scopes().flat_map(|one| scopes().map(move |other| [one, other])) {
+                let scope = endpoints.layers.common(scope);
+                if refused.iter().all(|(known, _)| *known != scope) {
+                    refused.push((scope, endpoints.add_own(own::refused(), scope)));
+                }
+            }
+        }
+        let all_refused = refused.iter().map(|(_, endpoint)| *endpoint).collect();
         let choice = has_conditions.then(|| {
-            let refused = endpoints.add_own(own::refused(), scope);
             let name = RouteName { method: "*".into(), path: routes[0].path.as_str().into() };
-            endpoints
-                .add_choice(name, |_| Choice::new(candidates, Otherwise::Unknown { leaf: index, refused }))
+            let choice = Choice::new(candidates, Otherwise::Unknown { leaf: index, refused: refused.into() });
+            endpoints.add_choice(name, |_| choice)
         });
         let any =
             direct.iter().find_map(|(method, endpoint)| method.is_none().then_some(*endpoint)).flatten();
@@ -104,6 +118,7 @@ impl Leaf {
             get: other,
             other,
             choice,
+            refused: all_refused,
             endpoints: all,
             params,
             ignores_matrix,
@@ -116,7 +131,8 @@ impl Leaf {
 
     /// All that answer this path.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
-        self.endpoints.iter().copied().chain([self.other]).chain(self.choice)
+        let own = self.choice.iter().chain(&self.refused);
+        self.endpoints.iter().chain([&self.other]).chain(own).copied()
     }
 
     #[inline]

@@ -32,8 +32,33 @@ impl Router {
     /// ```
     #[track_caller]
     pub fn openapi(mut self, path: &str, info: Info) -> Self {
-        self.scopes[0].pages.push(Pages { path: path.to_owned(), info, place: Location::caller() });
+        self.scopes[0].pages.push(Pages::new(path, info, Location::caller()));
         self
+    }
+
+    /// As [`openapi`](Self::openapi), for some callers alone: page and document are in a router of their own, which `within` gives layers and guards.
+    ///
+    /// ```
+    /// use anywire_server::Router;
+    /// use anywire_server::layers::{BearerAuth, same_secret};
+    /// use anywire_server::openapi::Info;
+    ///
+    /// let staff = BearerAuth::new("the staff", |_, token| same_secret(token, "secret"));
+    /// let router = Router::new()
+    ///     .get("/orders", async || "all orders")
+    ///     .openapi_within("/openapi", Info::new("Orders", "1.0.0"), |pages| pages.layer(staff));
+    /// # anywire_loops::block_on(async {
+    /// let page = router.call(anywire_http::Request::get("/openapi")).await;
+    /// let orders = router.call(anywire_http::Request::get("/orders")).await;
+    /// assert_eq!((page.status.as_u16(), orders.status.as_u16()), (401, 200));
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn openapi_within(self, path: &str, info: Info, within: impl FnOnce(Self) -> Self) -> Self {
+        let mut inner = Self::new();
+        let pages = Pages { is_of_outer: true, ..Pages::new(path, info, Location::caller()) };
+        inner.scopes[0].pages.push(pages);
+        self.merge(within(inner))
     }
 
     /// The description of all routes as a value: for a test, or for a file in a repository.
@@ -80,10 +105,16 @@ impl Router {
             // As seen from the page, whatever a proxy puts before the path of both.
             let folder = page.rfind('/').map_or(0, |at| at + 1);
             let href = json.get(folder..).filter(|href| !href.contains('{'));
-            let files = Files::new(&self.document(scope, &pages.info)?, href);
+            let outer = self.scopes[scope].parent.filter(|_| pages.is_of_outer);
+            let files = Files::new(&self.document(outer.unwrap_or(scope), &pages.info)?, href);
             cell.get_or_init(|| files);
         }
         Ok(())
+    }
+
+    /// The routers that have pages.
+    pub(super) fn scopes_with_pages(&self) -> impl Iterator<Item = usize> {
+        self.pages().map(|(scope, _)| scope)
     }
 
     /// A path of a scope with its prefix.

@@ -14,8 +14,8 @@ use crate::takes;
 /// To a path that no route has.
 pub(super) fn unknown_path() -> Arc<dyn Endpoint> {
     endpoint(async |request: Request| {
-        if *request.method() == Method::OPTIONS && request.path() == "*" {
-            // A question about the server as a whole (RFC 9110 section 9.3.7).
+        if request.path() == "*" {
+            // A question about the server as a whole, of `OPTIONS` alone (RFC 9110 section 9.3.7).
             return Response::new(StatusCode::NO_CONTENT);
         }
         (StatusCode::NOT_FOUND, NOTHING).into_response()

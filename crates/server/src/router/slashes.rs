@@ -11,17 +11,18 @@ use crate::request::Request;
 
 impl Router {
     /// Routes for the counterparts of those that are to have one. They have the methods and the guards of their routes, so that what is
-    /// not there for a request leads nowhere.
-    pub(super) fn redirects(&self) -> Vec<Route> {
+    /// not there for a request leads nowhere. `pages` are the routes that are not among those of the router.
+    pub(super) fn redirects(&self, pages: &[Route]) -> Vec<Route> {
         let is_in = |scope: usize| {
             let mut around = std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent);
             around.any(|scope| self.scopes[scope].redirects_slashes)
         };
-        let redirecting: Vec<&Route> = self.routes.iter().filter(|route| is_in(route.entry.scope)).collect();
+        let all = || self.routes.iter().chain(pages);
+        let redirecting: Vec<&Route> = all().filter(|route| is_in(route.entry.scope)).collect();
         if redirecting.is_empty() {
             return Vec::new();
         }
-        let taken: HashSet<String> = self.routes.iter().map(|route| path::of_route(&route.path)).collect();
+        let taken: HashSet<String> = all().map(|route| path::of_route(&route.path)).collect();
         let mut redirects = Vec::new();
         for Route { path, method, entry, .. } in redirecting {
             let Some(counterpart) = counterpart(path) else { continue };
@@ -29,7 +30,10 @@ impl Router {
                 continue;
             }
             let conditions = entry.parts.conditions.guards_alone();
-            let parts = HandlerParts { conditions, ..redirect.into_parts() };
+            let mut parts = HandlerParts { conditions, ..redirect.into_parts() };
+            if entry.parts.needs.takes_matrix() {
+                parts.needs.matrix();
+            }
             let entry = Entry { parts, place: entry.place, scope: entry.scope };
             redirects.push(Route { path: counterpart, method: method.clone(), entry, redirects: true });
         }

@@ -40,10 +40,10 @@ impl Router {
         let (mut leaves, mut normals) = (Vec::new(), Vec::new());
         let mut endpoints = Endpoints::new(&self.scopes, generation)?;
         let mut literals = Vec::new();
-        #[cfg_attr(not(feature = "openapi"), expect(unused_mut, reason = "pages are added"))]
-        let mut more = self.redirects();
+        let mut more = Vec::new();
         #[cfg(feature = "openapi")]
         let pages = self.add_pages(&mut more);
+        more.extend(self.redirects(&more));
         for (normal, routes) in by_path(self.routes.iter().chain(&more))? {
             let leaf = Leaf::new(&normal, leaves.len(), &routes, &mut endpoints)?;
             if leaf.params.is_empty() && literals.len() < LITERALS_MAX {
@@ -91,9 +91,12 @@ impl Router {
         let entries = self.routes.iter().map(|route| &route.entry);
         let entries =
             entries.chain(self.fallbacks.iter().map(|fallback| &fallback.entry)).chain(&self.tunnels);
+        let scopes = entries.map(|entry| entry.scope);
+        #[cfg(feature = "openapi")]
+        let scopes = scopes.chain(self.scopes_with_pages());
         let mut has_code = vec![false; self.scopes.len()];
-        for entry in entries {
-            let around = std::iter::successors(Some(entry.scope), |scope| self.scopes[*scope].parent);
+        for scope in scopes {
+            let around = std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent);
             around.for_each(|scope| has_code[scope] = true);
         }
         for (scope, has_code) in self.scopes.iter().zip(has_code) {
@@ -216,14 +219,19 @@ impl Table {
         States::new(&self.states, self.endpoints.iter().map(|served| served.scope))
     }
 
-    /// The path of each handler's route, for one loop. Fallbacks and the router's own have
-    /// none.
+    /// The path of each handler's route, for one loop. What the router itself answers to other methods of a path has that path; fallbacks
+    /// have none.
     pub(crate) fn paths(&self) -> Vec<Option<Rc<str>>> {
         let mut paths = vec![None; self.endpoints.len()];
-        for endpoint in self.leaves.iter().flat_map(Leaf::endpoints) {
-            let path = &self.name(endpoint).path;
-            // That of a route, not the name of what the router itself answers.
-            paths[endpoint.index()] = path.starts_with('/').then(|| (**path).into());
+        for leaf in &self.leaves {
+            let mut first = None;
+            // Handlers come first, each with the path as it was given to it.
+            for endpoint in leaf.endpoints() {
+                let path = Some(&self.name(endpoint).path).filter(|path| path.starts_with('/'));
+                let own = path.map(|path| Rc::from(&**path));
+                first = first.or_else(|| own.clone());
+                paths[endpoint.index()] = own.or_else(|| first.clone());
+            }
         }
         paths
     }
@@ -352,7 +360,6 @@ impl Table {
         if !self.leaves[*found.value].ignores_matrix {
             return None;
         }
-        params.clear();
         if !found.params.is_empty() {
             let ranges = found.params.iter().map(|(_, value)| range_in(&normal, value));
             let ranges = bare.in_original(path::in_original(&bare.path, ranges));
@@ -389,21 +396,26 @@ impl Table {
         names: &[Rc<[Box<str>]>],
     ) -> EndpointId {
         let choice = &self.choices[choice];
-        let same = match (choice.choose(request), choice.otherwise) {
+        let same = match (choice.choose(request), &choice.otherwise) {
             (Outcome::Endpoint(endpoint), _) => endpoint,
             (Outcome::Producing(endpoint, produces), _) => {
                 request.extensions_mut().insert(produces);
                 endpoint
             }
-            (Outcome::Refused(why), Otherwise::Unknown { refused, .. }) => {
+            (Outcome::Refused(why, scope), Otherwise::Unknown { refused, .. }) => {
                 request.extensions_mut().insert(why);
-                refused
+                let within = refused.iter().find(|(of, _)| *of == scope);
+                debug_assert!(within.is_some(), "there is one for each router around some of them");
+                within.map_or_else(|| self.fallbacks.find(""), |(_, endpoint)| *endpoint)
             }
             (Outcome::Nobody, Otherwise::Unknown { leaf, .. }) => {
-                let leaf = &self.leaves[leaf];
-                return request.find_route(|head, params| self.beside_leaf(head, leaf, params));
+                let endpoint = self.beside_leaf(request, &self.leaves[*leaf]);
+                return request.find_route(|_, params| {
+                    params.clear();
+                    endpoint
+                });
             }
-            (_, Otherwise::Outer { fallback, outer }) => {
+            (_, &Otherwise::Outer { fallback, outer }) => {
                 return request
                     .find_route(|head, params| self.beside_fallback(head, fallback, outer, names, params));
             }
@@ -413,12 +425,21 @@ impl Table {
     }
 
     /// Finds who answers a path whose leaf lets a request not in. The fallbacks before which the leaf stands back have not either.
-    fn beside_leaf(&self, head: &RequestHead, leaf: &Leaf, params: &mut Params) -> EndpointId {
-        let mut endpoint = self.unknown_path(head, &path::of_request(head.path()), params);
+    fn beside_leaf(&self, request: &Request, leaf: &Leaf) -> EndpointId {
+        if *request.method() == Method::CONNECT {
+            return self.tunnel;
+        }
+        let mut endpoint = self.fallbacks.find(&path::of_request(request.path()));
         while leaf.yields_to.contains(&endpoint)
-            && let Some(outer) = self.outer(endpoint)
+            && let Serves::Choice(choice) = self.endpoints[endpoint.index()].serves
         {
-            endpoint = outer;
+            let choice = &self.choices[choice];
+            endpoint = match (choice.choose(request), &choice.otherwise) {
+                // To whom a nested router is there, it has fallbacks of others within its layers.
+                (Outcome::Endpoint(inside), _) => inside,
+                (_, Otherwise::Outer { outer, .. }) => *outer,
+                (_, Otherwise::Unknown { .. }) => break,
+            };
         }
         endpoint
     }
@@ -442,19 +463,7 @@ impl Table {
             set_in_original(params, head.path(), &normal, &found, names);
             return leaf.endpoint(head.method());
         }
-        params.clear();
         outer
-    }
-
-    /// The fallback around one with conditions.
-    fn outer(&self, fallback: EndpointId) -> Option<EndpointId> {
-        match self.endpoints[fallback.index()].serves {
-            Serves::Choice(choice) => match self.choices[choice].otherwise {
-                Otherwise::Outer { outer, .. } => Some(outer),
-                Otherwise::Unknown { .. } => None,
-            },
-            _ => None,
-        }
     }
 
     /// Says to caches on what a choice has looked at.

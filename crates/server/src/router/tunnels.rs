@@ -14,7 +14,7 @@ impl Router {
         }
         let none = endpoints.add_own(own::no_tunnel(), 0);
         let name = RouteName { method: "CONNECT".into(), path: "*".into() };
-        let candidates = candidates(self.tunnels.iter(), &name, endpoints)?;
+        let candidates = candidates(self.tunnels.iter(), &name, None, endpoints)?;
         Ok(match &candidates[..] {
             [] => none,
             [only] if only.conditions.are_none() => only.endpoint,

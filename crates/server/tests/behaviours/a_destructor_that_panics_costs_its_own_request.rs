@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anywire_http::{Body, BodyError, HeadLimits, Response, StatusCode, h2};
-use anywire_server::{Limits, Router, State, Upgrade};
+use anywire_server::layers::{BearerAuth, CacheControl};
+use anywire_server::{Handler, Limits, Router, State, Upgrade};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -58,6 +59,17 @@ impl fmt::Display for Odd {
 
 impl std::error::Error for Odd {}
 
+/// A future that panics, and is dropped behind that.
+struct Explodes(#[expect(dead_code, reason = "it is dropped")] Bomb);
+
+impl Future for Explodes {
+    type Output = &'static str;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<&'static str> {
+        Poll::Ready(panics())
+    }
+}
+
 /// A request, and how it ends.
 struct Case {
     request: &'static str,
@@ -73,13 +85,17 @@ const fn case(request: &'static str, status: u16, over_http2: Option<u16>, panic
 }
 
 /// Each place where a value of a user is dropped.
-const CASES: [Case; 16] = [
+const CASES: [Case; 19] = [
     // What a handler has captured, when the handler panics: at once, and later.
     case("GET /captured", 500, Some(500), 2),
     case("GET /captured-later", 500, Some(500), 2),
     // What a handler holds when it answers; and when it is late, beside what it has captured.
     case("GET /holds", 500, Some(500), 1),
     case("GET /late", 503, Some(503), 2),
+    case("GET /late-within", 503, Some(503), 2),
+    // The future of a handler that has panicked.
+    case("GET /future", 500, Some(500), 2),
+    case("GET /future-within", 500, Some(500), 2),
     // A body that is sent: an error replaces it where that is still possible.
     case("GET /body", 500, None, 1),
     // Bodies that are not sent.
@@ -135,8 +151,15 @@ fn router(armed: &Arc<AtomicBool>) -> Router {
             unarmed.body(Err(error(&make)))
         }
     };
-    let (captured, later, late) = (make.bomb(), make.bomb(), make.bomb());
+    let (captured, later) = (make.bomb(), make.bomb());
     let [holds, panicking, unsendable, attached, refused, accepted] = std::array::from_fn(|_| make.clone());
+    let late = |late: Bomb| {
+        async move || {
+            let _held = late;
+            std::future::pending::<()>().await;
+        }
+    };
+    let future = |make: Maker| move || Explodes(make.bomb());
     Router::new()
         .state(Arc::<Notify>::default())
         .get("/", async || "ok")
@@ -160,10 +183,10 @@ fn router(armed: &Arc<AtomicBool>) -> Router {
             let _held = holds.bomb();
             "not sent"
         })
-        .get("/late", async move || {
-            let _held = late;
-            std::future::pending::<()>().await;
-        })
+        .get("/late", late(make.bomb()))
+        .get("/late-within", late(make.bomb()).layer(CacheControl::no_store()))
+        .get("/future", future(make.clone()))
+        .get("/future-within", future(make.clone()).layer(CacheControl::no_store()))
         .get("/body", sends(200, make.clone()))
         .get("/204", sends(204, make.clone()))
         .get("/304", sends(304, make.clone()))
@@ -195,7 +218,8 @@ fn router(armed: &Arc<AtomicBool>) -> Router {
 
 fn serve(armed: &Arc<AtomicBool>, case: &Case) -> Served {
     // One loop, so that streams and connections are neighbours. Only the handler that is late on purpose meets its deadline.
-    let handler_timeout = Duration::from_millis(if case.request == "GET /late" { 200 } else { 60_000 });
+    let handler_timeout =
+        Duration::from_millis(if case.request.starts_with("GET /late") { 200 } else { 60_000 });
     Scene::tcp().serve_on(1, router(armed), Limits { handler_timeout, ..Limits::default() })
 }
 
@@ -250,6 +274,33 @@ fn over_http2() {
         armed.store(false, Ordering::SeqCst);
         served.await_count(case.request, |counters| counters.panics, case.panics);
     }
+}
+
+/// It drops the request.
+#[test]
+fn where_a_layer_refuses() {
+    let armed = Arc::<AtomicBool>::default();
+    let maker = Maker(Arc::clone(&armed));
+    let refuses = BearerAuth::new("nobody", move |parts, _| {
+        parts.extensions_mut().insert(maker.bomb());
+        false
+    });
+    let router = router(&armed).get("/closed", (async || "").layer(refuses));
+    let served = Scene::tcp().serve_on(1, router, Limits::default());
+    let (mut peer, mut other) = (served.connect(), H2::connect(&served));
+    let neighbour = other.get("/neighbour");
+    assert_eq!(other.ask("/").text(), "ok");
+    armed.store(true, Ordering::SeqCst);
+    peer.send("GET /closed HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n\r\n");
+    assert_eq!(peer.answer(false).status, 500);
+    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.answer(false).text(), "ok");
+    let id = other.open("GET", "/closed", &[("authorization", "Bearer x")], None, true);
+    assert_eq!(other.answer(id).status(), 500);
+    assert_eq!(other.ask("/go").status(), 200);
+    assert_eq!(other.answer(neighbour).text(), "unharmed");
+    armed.store(false, Ordering::SeqCst);
+    served.await_count("panics", |counters| counters.panics, 2);
 }
 
 /// The response is replaced by one that fits.

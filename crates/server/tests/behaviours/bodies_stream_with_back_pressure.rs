@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anywire_http::Body;
 use anywire_loops::Loops;
-use anywire_server::{Limits, Router, State};
+use anywire_server::{Ended, Limits, Router, Server, State};
 use anywire_wire::Dialer;
 use bytes::Bytes;
+
+use crate::support::{Scene, channel};
 
 #[test]
 fn an_echo_of_any_size_comes_back() {
@@ -179,4 +181,25 @@ fn chunks_of_single_bytes_wait_in_pieces() {
         // The part that the wire still held comes as it is decoded.
         assert!(chunks < 64 * 1024 / 6 + 200, "{body}");
     });
+}
+
+/// The handler asks for one piece, and answers. Ten have come.
+#[test]
+fn only_so_many_bytes_are_on_their_way_to_the_handler() {
+    for (limit, expected) in [(1, 100), (250, 300)] {
+        let (ends, seen) = channel();
+        let first = async |mut body: Body| body.chunk().await.ok().flatten().unwrap_or_default();
+        let limits = Limits { body_in_flight_bytes: limit, ..Limits::default() };
+        let server = Server::new(Router::new().post("/", first)).limits(limits);
+        let server = server.observe(move |ended: &Ended<'_>| _ = ends.send(ended.received_bytes));
+        let served = Scene::at("memory:").serve_by(server);
+        let piece = "x".repeat(100);
+        let mut peer = served.connect();
+        let pieces = format!("64\r\n{piece}\r\n").repeat(10);
+        peer.send(format!(
+            "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n{pieces}0\r\n\r\n"
+        ));
+        assert_eq!(peer.answer(false).text(), piece);
+        assert_eq!(seen.next(), expected, "{limit}");
+    }
 }

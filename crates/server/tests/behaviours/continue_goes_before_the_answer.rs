@@ -49,13 +49,15 @@ fn a_body_of_which_a_part_has_come_is_not_asked_for() {
     crate::support::on_each_wire(|scene| {
         let served = scene.serve(router());
         let mut peer = served.connect();
-        let head =
-            "POST /reads HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n";
-        peer.send(format!("{head}3"));
-        served.await_count("requests", |counters| counters.requests, 1);
-        peer.send("\r\nabc\r\n0\r\n\r\n");
-        let answer = peer.answer(false);
-        assert_eq!((answer.status, answer.text(), answer.closes()), (200, "abc", false));
+        // The second one answers before it has read.
+        for (path, number) in [("/reads", 1), ("/echo", 2)] {
+            let fields = "host: x\r\nexpect: 100-continue\r\ntransfer-encoding: chunked";
+            peer.send(format!("POST {path} HTTP/1.1\r\n{fields}\r\n\r\n3"));
+            served.await_count("requests", |counters| counters.requests, number);
+            peer.send("\r\nabc\r\n0\r\n\r\n");
+            let answer = peer.answer(false);
+            assert_eq!((answer.status, answer.text(), answer.closes()), (200, "abc", false), "{path}");
+        }
     });
 }
 
@@ -84,6 +86,21 @@ fn a_body_that_nobody_reads_is_not_asked_for() {
             // Nothing tells whether these bytes are the announced body or a request, so they are neither.
             peer.send("GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n");
             peer.assert_closed();
+        }
+    });
+}
+
+/// What follows can be told apart from it.
+#[test]
+fn a_body_that_has_begun_keeps_the_connection_though_nobody_reads_it() {
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        let mut peer = served.connect();
+        for (path, status) in [("/refuses", 403), ("/nowhere", 404)] {
+            peer.send(asking(path) + "ab");
+            let answer = peer.answer(false);
+            assert_eq!((answer.status, answer.closes()), (status, false), "{path}");
+            peer.send("c");
         }
     });
 }

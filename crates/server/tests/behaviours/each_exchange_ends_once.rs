@@ -134,6 +134,7 @@ fn router() -> Router {
         .get("/whole", async || "Hello, World!")
         .post("/echo", async |body: Body| body)
         .post("/length", async |bytes: Bytes| bytes.len().to_string())
+        .query("/asked", async |bytes: Bytes| bytes.len().to_string())
         .get("/held/{end}", async |Path(end): Path<String>, State(cues): State<Cues>| {
             let (mut sender, body) = Body::channel(1024);
             drop(anywire_loops::spawn(async move {
@@ -171,7 +172,9 @@ const PLAIN: &[Plain] = &[
     ("POST", "/length", "12345", 200, Some("/length"), 5, 1),
     ("POST", "/echo", "12345", 200, Some("/echo"), 5, 5),
     ("GET", "/nowhere", "", 404, None, 0, 15),
-    ("OPTIONS", "/whole", "", 204, None, 0, 0),
+    ("OPTIONS", "/whole", "", 204, Some("/whole"), 0, 0),
+    ("PUT", "/held/well", "", 405, Some("/held/{end}"), 0, 60),
+    ("QUERY", "/asked", "", 415, Some("/asked"), 0, 53),
     ("GET", "/panics", "", 500, Some("/panics"), 0, 40),
 ];
 
@@ -407,6 +410,24 @@ fn without_the_route_of_another_request() {
             waiting.recv().expect("the handler runs");
         }
         assert_eq!(seen.next(), Seen::complete("GET", None, 202, 0, 0), "{path}");
+    }
+}
+
+#[test]
+fn without_the_route_of_the_request_before() {
+    let (ends, seen) = channel();
+    let answers = async |request: Request, next: Next| match request.path() {
+        "/refused" => StatusCode::ACCEPTED.into(),
+        _ => next.run(request).await,
+    };
+    let router = Router::new().get("/", async || StatusCode::OK);
+    let server = Server::new(router).layer(answers).observe(Witness { ends, under_way: 0 });
+    let served = Scene::tcp().serve_by(server);
+    let mut peer = served.connect();
+    for (path, route, status) in [("/", Some("/"), 200), ("/refused", None, 202), ("/", Some("/"), 200)] {
+        peer.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        assert_eq!(peer.answer(false).status, status);
+        assert_eq!(seen.next(), Seen::complete("GET", route, status, 0, 0), "{path}");
     }
 }
 

@@ -43,6 +43,7 @@ fn router() -> Router {
         .get("/text", async || {
             Problem::new(StatusCode::GONE).detail("it is gone").member("since", 1999).into_text()
         })
+        .get("/occurrence", async || Problem::new(StatusCode::GONE).instance("/occurrences/7"))
         .get("/later", async || (StatusCode::IM_A_TEAPOT, SoldOut { left: 1 }))
         .get("/failed", async || -> Result<(), Error> { Err(std::io::Error::other("a secret"))? })
         .get("/bad", async || Response::new(StatusCode::OK).header("x", "a\r\nb: c"))
@@ -95,6 +96,7 @@ fn whoever_makes_them() {
         );
     }
     assert_eq!(document(&served, "GET /text", &[], "")["since"], 1999);
+    assert_eq!(document(&served, "GET /occurrence", &[], "")["instance"], "/occurrences/7", "its own");
     assert_eq!(served.alike("GET /", &[ID], "").text, "fine");
     assert_eq!(document(&served, "PUT /orders", &[], "")["allowed"], json!(["POST", "OPTIONS"]));
     let typed = document(&served, "POST /typed", &[("content-type", "text/css")], "x");

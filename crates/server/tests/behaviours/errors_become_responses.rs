@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::DecodeError;
-use anywire_http::{Body, BodyError, Method, StatusCode};
+use anywire_http::{Body, BodyError, IntoResponse, Method, StatusCode};
+use anywire_loops::PoolError;
 use anywire_server::{Error, Json, Query, Rejection, Router};
 use bytes::Bytes;
 use futures_core::Stream;
@@ -50,6 +51,19 @@ fn an_error_of_the_system_is_not_shown() {
     assert_eq!(answer.text(), "the server failed to answer this request");
 }
 
+#[test]
+fn failures_are_counted_apart_from_refusals() {
+    let served = served();
+    let counted = |path: &str| {
+        let status = served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status;
+        let counters = served.running.counters();
+        (status, counters.failures, counters.refused)
+    };
+    assert_eq!(counted("/io"), (500, 1, 0));
+    assert_eq!(counted("/page?page=x"), (400, 1, 1));
+    assert_eq!(counted("/gone"), (410, 1, 1), "its author has meant it");
+}
+
 /// As `anyhow::Error`, it is none itself.
 fn boxed() -> Result<String, Box<dyn std::error::Error>> {
     Ok(std::fs::read_to_string("/nowhere/at/all")?)
@@ -91,6 +105,33 @@ fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
     assert!(passed_on.message().contains("text/plain"), "{}", passed_on.message());
     let argument = Rejection::Body(BodyError::failed("a layer of ours gave up"));
     assert_eq!(argument.status(), StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[test]
+fn what_has_caused_an_error_of_ones_own_says_whose_fault_it_was() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("storing it in /var/secret")]
+    struct Storing(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+    let storing = |cause: Box<dyn std::error::Error + Send + Sync>| Error::from(Storing(cause));
+    let large = || BodyError::TooLarge { limit_bytes: 1 };
+    for error in [
+        storing(large().into()),
+        storing(Rejection::Body(large()).into()),
+        storing(std::io::Error::other(large()).into()),
+        Error::from(std::io::Error::other(large())),
+        Error::from(std::io::Error::other(std::io::Error::other(Storing(large().into())))),
+    ] {
+        assert_eq!(error.status(), StatusCode::PAYLOAD_TOO_LARGE, "{error:?}");
+        assert_eq!(error.message(), "reading a body: it is larger than 1 bytes; send less");
+    }
+    let full = storing(PoolError::Full.into());
+    assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(full.into_response().headers.get("retry-after"), Some("1"));
+    for ours in [storing("the disk is full".into()), storing(BodyError::failed("a layer gave up").into())] {
+        assert_eq!(ours.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(ours.message(), "the server failed to answer this request");
+    }
 }
 
 #[test]

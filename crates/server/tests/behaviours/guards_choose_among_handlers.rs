@@ -4,6 +4,7 @@ use anywire_http::{Method, Request, Response, StatusCode};
 use anywire_loops::block_on;
 use anywire_server::codec::{Format, Negotiated};
 use anywire_server::guards::{header, host, of, param_matches, query};
+use anywire_server::layers::Cors;
 use anywire_server::{Handler, IntoResponse, MatchedPath, Next, Parts, Path, Router, Server};
 
 fn ask(router: &Router, request: Request) -> (u16, String) {
@@ -40,6 +41,7 @@ fn the_host_decides() {
         .get("/", says("tenant").when(host("*.example.com")))
         .get("/", says("admin").when(host("admin.test:8443")))
         .get("/", says("plain").when(host("plain.test:80")))
+        .get("/", says("secure").when(host("secure.test:443")))
         .get("/", says("six").when(host("[::1]")));
     for (host, expected) in [
         ("api.example.com", "api"),
@@ -49,15 +51,19 @@ fn the_host_decides() {
         ("admin.test:8443", "admin"),
         ("plain.test", "plain"),
         ("plain.test:80", "plain"),
+        ("plain.test:", "plain"),
+        ("secure.test:443", "secure"),
         ("[::1]:9", "six"),
     ] {
         assert_eq!(ask(&router, at(host, "/")), found(expected), "{host}");
     }
-    for host in ["example.com", "admin.test", "admin.test:84430", "plain.test:443", "xexample.com", "[::2]"] {
+    let others = ["example.com", "admin.test", "admin.test:84430", "plain.test:443", "xexample.com", "[::2]"];
+    for host in others.into_iter().chain([".example.com", "[::1].example.com", "secure.test"]) {
         assert_eq!(ask(&router, at(host, "/")), unknown(), "{host}");
     }
     let target = Request::get("http://api.example.com/").header("host", "other");
     assert_eq!(ask(&router, target), found("api"), "the authority of the target comes before the field");
+    assert_eq!(get(&router, "https://secure.test/"), found("secure"), "443 is the port of https");
 }
 
 #[test]
@@ -215,6 +221,49 @@ fn layers_are_around_what_is_refused_and_those_of_a_router_that_is_not_there_are
     assert_eq!(ask(Request::get("/hidden/x")), (404, false));
 }
 
+/// As of two hosts: what the one refuses is within its layers and not within those of the other, although they share a path.
+#[test]
+fn layers_are_around_what_their_own_router_refuses() {
+    let cors = |origin: &'static str| Cors::new().origins([origin]);
+    let of = |name: &'static str, layer: Cors| {
+        Router::new()
+            .post("/", says(name).consumes("text/plain"))
+            .get("/", says(name).produces("text/html"))
+            .layer(layer)
+            .when(host(&format!("{name}.test")))
+    };
+    let router = Router::new()
+        .merge(of("shop", cors("https://shop.test")))
+        .merge(of("blog", cors("https://blog.test")))
+        .put("/", says("anybody").when(header("x-any")));
+    let allowed = |method: Method, fields: &[(&str, &str)]| {
+        let request = fields
+            .iter()
+            .fold(Request::new(method.clone(), "/"), |request, (name, value)| request.header(name, *value));
+        let body = if method == Method::POST { "x" } else { "" };
+        let response = block_on(router.call(request.body(body)));
+        (response.status.as_u16(), response.headers.get("access-control-allow-origin").map(str::to_owned))
+    };
+    for name in ["shop", "blog"] {
+        let (host, origin) =
+            (("host", &*format!("{name}.test")), ("origin", &*format!("https://{name}.test")));
+        let within = |status: u16| (status, Some(format!("https://{name}.test")));
+        let preflight = ("access-control-request-method", "POST");
+        assert_eq!(allowed(Method::OPTIONS, &[host, origin, preflight]), within(204), "{name}");
+        assert_eq!(allowed(Method::DELETE, &[host, origin]), within(405), "{name}");
+        assert_eq!(allowed(Method::GET, &[host, origin, ("accept", "image/png")]), within(406), "{name}");
+        assert_eq!(
+            allowed(Method::POST, &[host, origin, ("content-type", "text/css")]),
+            within(415),
+            "{name}"
+        );
+        let other = ("host", if name == "shop" { "blog.test" } else { "shop.test" });
+        assert_eq!(allowed(Method::OPTIONS, &[other, origin, preflight]), (204, None), "{name}");
+        // What is of both is within none of the two.
+        assert_eq!(allowed(Method::DELETE, &[host, origin, ("x-any", "1")]), (405, None), "{name}");
+    }
+}
+
 #[test]
 fn caches_learn_of_fields_that_decide() {
     let router = Router::new()
@@ -244,6 +293,11 @@ fn each_field_is_said_once() {
     let router = Router::new().get("/", negotiated.produces("application/json"));
     let response = block_on(router.call(Request::get("/")));
     assert_eq!(response.headers.get_all("vary").collect::<Vec<_>>(), [b"accept"]);
+    let router = Router::new()
+        .get("/", says("second").produces("text/css").when(header("x-version").equals("2")))
+        .get("/", says("third").produces("text/css").when(header("x-version").equals("3")));
+    let response = block_on(router.call(Request::get("/").header("x-version", "3")));
+    assert_eq!(response.headers.get("vary"), Some("accept, x-version"), "of several handlers, too");
 }
 
 #[test]

@@ -112,6 +112,12 @@ fn a_2xx_without_a_continuation_is_none() {
     let served = serve(Router::new().connect(refuses));
     let answer = served.ask(&connect("a:1"));
     assert_eq!((answer.status, answer.text()), (403, "a:1"));
+    let faulty = async |tunnel: Tunnel| tunnel.accept(toy).header("x-split", "a\r\nb: c");
+    let served = serve(Router::new().connect(faulty));
+    assert_eq!(served.ask(&connect("a:1")).status, 500, "what it says cannot be sent");
+    let mut peer = H2::connect(&served);
+    let id = peer.connect_to("a:1");
+    assert_eq!(peer.answer(id).status(), 500);
     let not_connect = serve(Router::new().get("/", open));
     assert_eq!(not_connect.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").status, 400);
 }

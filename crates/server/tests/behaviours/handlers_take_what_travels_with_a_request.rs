@@ -1,9 +1,14 @@
 //! Handlers take extensions, the address of the peer and its credentials, and their absence has a status.
 
-use anywire_server::{Extension, Next, PeerAddress, Rejection, Request, Response, Router};
+use std::time::Duration;
+
+use anywire_loops::PoolLimits;
+use anywire_server::{
+    Blocking, Extension, Limits, Next, PeerAddress, PeerGone, Rejection, Request, Response, Router, Server,
+};
 use anywire_wire::Credentials;
 
-use crate::support::{Scene, serve};
+use crate::support::{Scene, channel, serve};
 
 #[derive(Clone)]
 struct Tenant(u32);
@@ -41,6 +46,29 @@ fn the_peer_has_an_address() {
     let (status, address) = get(&served, "/");
     assert_eq!(status, 200);
     assert!(address.starts_with("tcp:127.0.0.1:"), "{address}");
+}
+
+#[test]
+fn work_elsewhere_can_ask_whether_anybody_waits() {
+    let (told, heard) = channel();
+    let waits = {
+        let told = told.clone();
+        async move |gone: PeerGone| -> String {
+            let _ = told.send(gone);
+            std::future::pending().await
+        }
+    };
+    let done = move |gone: PeerGone| {
+        let _ = told.send(gone);
+        "done"
+    };
+    let router = Router::new().get("/waits", waits).get("/done", done.on_pool("cpu"));
+    let limits = Limits { handler_timeout: Duration::from_millis(20), ..Limits::default() };
+    let served = Scene::tcp().serve_by(Server::new(router).pool("cpu", PoolLimits::default()).limits(limits));
+    assert_eq!(get(&served, "/waits").0, 503);
+    assert!(heard.next().is_gone(), "its handler was cancelled");
+    assert_eq!(get(&served, "/done"), (200, "done".into()));
+    assert!(!heard.next().is_gone(), "its peer has got the response");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! A handler sends interim responses (1xx) before its final one, in each version that has them, through all layers.
 
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use anywire_http::{Method, Request as Message, StatusCode};
 use anywire_server::layers::{RequestIds, Timeout};
@@ -232,6 +234,36 @@ fn a_handle_that_is_kept_too_long_fails() {
         assert_eq!(peer.answer(false).text(), "tried");
         assert_eq!(heard.next(), Err(InformError::TooLate));
     }
+}
+
+/// A handler that asks for its handle late has one all the same.
+#[test]
+fn a_handle_may_be_taken_behind_a_wait() {
+    async fn waits(request: Request, next: Next) -> Response {
+        tokio::task::yield_now().await;
+        next.run(request).await
+    }
+    let served = Scene::tcp().serve(Router::new().get("/", hinted).layer(waits));
+    assert_hinted(&served, "/");
+    assert_eq!(served.running.counters().interim_responses, 3 * 2);
+}
+
+/// A task that waits for one to leave learns that none leaves any more.
+#[test]
+fn one_that_waits_fails_with_the_end_of_its_handler() {
+    let (told, heard) = channel();
+    let leaves = async move |mut hints: Informational| {
+        let told = told.clone();
+        let mut sending = Box::pin(async move { hints.send(StatusCode::PROCESSING, ()).await });
+        let waits = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx).is_pending())).await;
+        drop(anywire_loops::spawn(async move {
+            let _ = told.send(sending.await);
+        }));
+        waits.to_string()
+    };
+    let served = Scene::tcp().serve(Router::new().get("/", leaves));
+    assert_eq!(served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").text(), "true");
+    assert_eq!(heard.next(), Err(InformError::TooLate));
 }
 
 /// A task of the handler's sends while the handler waits for something else.

@@ -2,6 +2,7 @@
 //! of a handler. They are around everything that the router answers, in each version of HTTP.
 
 use anywire_http::{Method, StatusCode};
+use anywire_server::guards::header;
 use anywire_server::{Ended, Handler, MatchedPath, Next, Path, Request, Response, Router, Server};
 
 use crate::support::{Scene, channel, serve};
@@ -111,6 +112,50 @@ fn layers_are_around_fallbacks() {
     assert_eq!(way(&served, "GET /without/", 404), "anm1");
     assert_eq!(way(&served, "GET /without/x", 200), "a", "a route answers as it does without layers");
     assert_eq!(way(&served, "GET /twice/x", 200), "a");
+}
+
+/// What answers is the same with and without them, whatever the guards of the fallbacks around say.
+#[test]
+fn layers_change_nothing_of_which_fallback_answers() {
+    let says = |name: &'static str| async move || (StatusCode::NOT_FOUND, name);
+    let app = |has_layers: bool| {
+        let within = |router: Router| if has_layers { router.layer(named!("n")) } else { router };
+        let hidden = within(Router::new().get("/x", hello)).when(header("x-hidden"));
+        let own = Router::new().fallback(says("own").when(header("x-own")));
+        let inner = Router::new().get("/x", hello).nest("/hidden", hidden).nest("/own", own);
+        let api = Router::new().fallback(says("api").when(header("x-api"))).nest("/v1", within(inner));
+        Router::new()
+            .nest("/api", api)
+            .get("/{*rest}", (async || "rest").when(header("x-rest")))
+            .fallback(says("first").when(header("x-first")))
+            .fallback(says("second"))
+    };
+    let (with, without) = (serve(app(true)), serve(app(false)));
+    let answer = |name: &str| (if name == "rest" { 200 } else { 404 }, name.to_owned());
+    for (target, field, expected, way) in [
+        ("/api/v1/none", "", "second", "n"),
+        ("/api/v1/none", "x-first", "first", "n"),
+        ("/api/v1/none", "x-api", "api", "n"),
+        ("/api/v1/none", "x-rest", "rest", ""),
+        ("/api/v1/own/none", "x-own", "own", "n"),
+        ("/api/v1/own/none", "x-api", "api", "n"),
+        ("/api/v1/own/none", "x-first", "first", "n"),
+        ("/api/v1/own/none", "x-rest", "rest", ""),
+        ("/api/v1/own/none", "", "second", "n"),
+        ("/api/v1/hidden/none", "x-hidden", "second", "nn"),
+        ("/api/v1/hidden/none", "", "second", "n"),
+        ("/api/v1/hidden/none", "x-first", "first", "n"),
+        ("/api/none", "x-api", "api", ""),
+        ("/api/none", "x-rest", "rest", ""),
+        ("/none", "x-first", "first", ""),
+    ] {
+        let fields: &[(&str, &str)] = if field.is_empty() { &[] } else { &[(field, "1")] };
+        let reply = with.alike(&format!("GET {target}"), fields, "");
+        assert_eq!((reply.status, reply.text.clone()), answer(expected), "{target} {field}");
+        assert_eq!(reply.all("way").concat(), way, "{target} {field}");
+        let plain = without.alike(&format!("GET {target}"), fields, "");
+        assert_eq!((plain.status, plain.text), (reply.status, reply.text), "{target} {field}");
+    }
 }
 
 #[test]

@@ -80,14 +80,33 @@ fn what_is_named_is_allowed() {
         assert_eq!(allowed(&served, "GET /", &[("origin", other)]), ["vary: origin"], "{other}");
     }
     assert_eq!(allowed(&served, "GET /own", &[("origin", "https://a.shop.example")]), ["vary: origin"]);
+    let named = [("origin", SHOP), ("access-control-request-method", "PUT")];
+    assert_eq!(served.alike("GET /", &named, "").status, 401, "only a question is a preflight");
     // A question that is no preflight is the router's.
     assert_eq!(served.alike("OPTIONS /", &[("origin", SHOP)], "").status, 401);
+}
+
+#[test]
+fn all_fields_that_a_page_asks_for_may_be_allowed() {
+    let served = serve(Router::new().get("/", async || "ok").layer(Cors::new().any_origin().any_headers()));
+    let asked = "access-control-request-headers";
+    let preflight =
+        [("origin", SHOP), ("access-control-request-method", "PUT"), (asked, "x-a, x-b"), (asked, "x-c")];
+    let expected = ["allow-headers: x-a, x-b, x-c", "allow-origin: *", PREFLIGHT_VARY];
+    assert_eq!(allowed(&served, "OPTIONS /", &preflight), expected);
 }
 
 #[test]
 fn any_origin_may_be_allowed_without_credentials() {
     let router =
         Router::new().get("/", async || ([("vary", "Accept, Origin")], "ok")).get("/same", async || "ok");
+    let listed = Router::new().get("/listed", async || ([("vary", "Accept, Origin")], "ok"));
+    let listed = serve(listed.layer(Cors::new().origins([SHOP]).headers([])));
+    let expected = ["allow-origin: https://shop.example", "vary: Accept, Origin"];
+    assert_eq!(allowed(&listed, "GET /listed", &[("origin", SHOP)]), expected, "it is said once");
+    let preflight = [("origin", SHOP), ("access-control-request-method", "PUT")];
+    let expected = ["allow-origin: https://shop.example", PREFLIGHT_VARY];
+    assert_eq!(allowed(&listed, "OPTIONS /listed", &preflight), expected, "no names, no field");
     let served = serve(router.layer(Cors::new().any_origin().any_headers()));
     assert_eq!(allowed(&served, "GET /", &[("origin", "null")]), ["allow-origin: *", "vary: Accept, Origin"]);
     // The same for each page, so one page's is good for another.

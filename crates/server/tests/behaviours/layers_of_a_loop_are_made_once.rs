@@ -2,11 +2,14 @@
 //! router.
 
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
-use anywire_server::{Layer, Next, Request, Response, Router, Server, State};
+use anywire_server::layers::BearerAuth;
+use anywire_server::{FromRequestParts, Layer, Next, Parts, Request, Response, Router, Server, State};
 
 use crate::support::serve;
 
@@ -79,6 +82,39 @@ fn a_layer_sees_the_states_of_its_own_router() {
     let reply = served.get("/");
     assert_eq!((&*reply.text, reply.all("layer")), ("outer", vec!["outer", "outer"]));
     assert_eq!(served.get("/inner/nowhere").all("layer"), ["inner", "inner", "outer", "outer"]);
+}
+
+#[test]
+fn what_a_layer_of_the_server_has_on_a_loop_outlives_the_routes() {
+    let made = Arc::<AtomicUsize>::default();
+    let number = Number { made: Arc::clone(&made) };
+    let routes = || Router::new().get("/", async || "");
+    let served = crate::support::Scene::tcp().serve_by(Server::new(routes()).loops(1).layer(number));
+    let mut peer = served.connect();
+    let mut number = || {
+        peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        peer.answer(false).header("x-number").map(str::to_owned)
+    };
+    assert_eq!(number().as_deref(), Some("1"));
+    served.running.router().replace(routes()).expect("right").wait().expect("all loops");
+    assert_eq!(number().as_deref(), Some("2"));
+    assert_eq!(made.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_function_of_a_layer_sees_the_states_of_its_own_router() {
+    let is_name = |parts: &mut Parts, token: &str| {
+        let mut extracted = pin!(State::<Name>::from_request_parts(parts));
+        let cx = &mut Context::from_waker(Waker::noop());
+        matches!(extracted.as_mut().poll(cx), Poll::Ready(Ok(State(name))) if name.0 == token)
+    };
+    let inner = Router::new().get("/", async |State(name): State<Name>| name.0).state(Name("inner"));
+    let router = Router::new().nest("/inner", inner).state(Name("outer"));
+    let served = serve(router.layer(BearerAuth::new("names", is_name)));
+    let reply =
+        |token: &str| served.alike("GET /inner", &[("authorization", &format!("Bearer {token}"))], "");
+    assert_eq!((reply("outer").status, &*reply("outer").text), (200, "inner"));
+    assert_eq!(reply("inner").status, 401);
 }
 
 #[test]

@@ -17,6 +17,14 @@ struct Order {
     count: u32,
 }
 
+/// A body that comes in parts.
+fn ended() -> Body {
+    let (mut sender, body) = Body::channel(100);
+    let _ = sender.try_send(Bytes::from_static(b"in parts"));
+    sender.finish();
+    body
+}
+
 fn router() -> Router {
     let panics = async || -> &'static str { std::hint::black_box(None).expect("on purpose") };
     Router::new()
@@ -27,6 +35,10 @@ fn router() -> Router {
         .get("/page", async || (StatusCode::NOT_FOUND, Html("<p>lost</p>")))
         .get("/bare", async || StatusCode::GONE)
         .get("/encoded", async || (StatusCode::GONE, [("content-encoding", "x-rot13")], "ybfg"))
+        .get("/shouts", async || (StatusCode::GONE, [("content-type", "TEXT/PLAIN ; charset=utf-8")], "gone"))
+        .get("/plainly", async || (StatusCode::GONE, [("content-type", "text/plain-as-day")], "gone"))
+        .get("/streams", async || (StatusCode::BAD_GATEWAY, ended()))
+        .get("/varies", async || (StatusCode::GONE, [("vary", "*")], "gone"))
         .get("/panics", panics)
         .get("/own", async || {
             Problem::new(StatusCode::FORBIDDEN).kind("https://a/b").title("No").member("balance", 30)
@@ -57,6 +69,7 @@ fn as_problem_documents() {
     );
     assert_eq!(refused.field("allow"), Some("POST, OPTIONS"), "fields stay");
     problem("GET /bare", 410, "Gone", "");
+    problem("GET /shouts", 410, "Gone", "gone");
     problem("GET /panics", 500, "Internal Server Error", "the server failed to answer this request");
     assert!(
         served.alike("GET /seven", &[], "").text.contains(r#""status":400,"detail":"the path does not fit"#)
@@ -69,7 +82,10 @@ fn as_problem_documents() {
     // What has a type of its own stays, and so does what is no error.
     assert_eq!(served.get("/json").text, "\"a document of its own\"");
     assert_eq!(served.get("/page").field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(served.get("/plainly").text, "gone", "of another type");
     assert_eq!(served.get("/encoded").text, "ybfg", "its words are not known");
+    assert_eq!(served.get("/streams").text, "in parts", "they have not come yet");
+    assert_eq!(served.get("/varies").all("vary"), ["*"], "which is all that can be said");
     assert_eq!(served.get("/").text, "fine");
     assert_eq!(served.get("/own").text, r#"{"type":"https://a/b","title":"No","status":403,"balance":30}"#);
     let head = served.alike("HEAD /nowhere/at/all", &[], "");
@@ -160,6 +176,8 @@ fn by_functions() {
     let served = serve(router);
     let reply = served.get("/nowhere/at/all");
     assert_eq!((reply.status, &*reply.text), (404, "GET: nothing is here"));
+    let reply = served.get("/panics");
+    assert_eq!((reply.status, &*reply.text), (500, "GET: the server failed to answer this request"));
     let reply = served.get("/");
     assert_eq!((&*reply.text, reply.field("x-served-by")), ("fine", Some("the shop")));
     let reply = served.alike("GET /", &[("x-unknown", "1")], "");

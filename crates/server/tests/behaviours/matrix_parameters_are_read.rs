@@ -84,6 +84,16 @@ fn other_routes_have_them_in_their_segments() {
 }
 
 #[test]
+fn one_handler_of_a_path_takes_them_for_all() {
+    let taken = async |Matrix(all): Matrix<Vec<(String, String)>>| all.len().to_string();
+    let router = Router::new().get("/cars", async || "plain").post("/cars", taken);
+    for (request, expected) in [(Request::get("/cars;a=1"), "plain"), (Request::post("/cars;a=1;b=2"), "2")] {
+        let mut response = block_on(router.call(request));
+        assert_eq!(block_on(response.body.text(1000)).expect("a whole body"), expected);
+    }
+}
+
+#[test]
 fn a_route_with_a_semicolon_of_its_own_comes_first() {
     let matrix = async |Path(id): Path<String>, Matrix(all): Matrix<Vec<(String, String)>>| {
         format!("matrix {id} {}", all.len())

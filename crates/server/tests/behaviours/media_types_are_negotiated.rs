@@ -81,6 +81,8 @@ fn offers() -> Router {
         .get("/each", says("html").produces("text/html"))
         .get("/some", says("json").produces("application/json"))
         .get("/some", says("plain"))
+        .get("/others", says("plain"))
+        .get("/others", says("json").produces("application/json"))
         .format_parameter("format")
 }
 
@@ -109,6 +111,8 @@ fn what_the_peer_accepts_decides() {
     assert_eq!(get("/each", "text/plain").status, 406);
     assert_eq!(get("/some", "application/json;q=0.1").body, "json");
     assert_eq!(get("/some", "text/html").body, "plain", "it does not say what it produces");
+    assert_eq!(get("/others", "application/json").body, "json", "in whatever order they were added");
+    assert_eq!(get("/others", "text/html").body, "plain");
     let head = ask(&router, Request::new(Method::HEAD, "/each").header("accept", "text/html"));
     assert_eq!(head.status, 200);
     let head = ask(&router, Request::new(Method::HEAD, "/each").header("accept", "text/css"));
@@ -127,6 +131,9 @@ fn a_parameter_of_the_query_decides_where_the_router_says_so() {
     assert_eq!(get("/each?format=%ff").status, 406);
     let without = Router::new().get("/", says("html").produces("text/html"));
     assert_eq!(ask(&without, Request::get("/?format=json")).body, "html");
+    let formats = Router::new().get("/", says("css").produces("text/css")).format_parameter("f");
+    let merged = without.merge(formats);
+    assert_eq!(ask(&merged, Request::get("/?f=css")).body, "css", "one of several routers has said so");
     let problem = Router::new().get("/", says("problem").produces("application/problem+json"));
     assert_eq!(ask(&problem.format_parameter("f"), Request::get("/?f=json")).body, "problem");
 }
@@ -139,6 +146,18 @@ fn more_conditions_come_before_a_better_type() {
     let get = |target: &str, accept: &str| ask(&router, Request::get(target).header("accept", accept)).body;
     assert_eq!(get("/?v", "text/html, application/json;q=0.1"), "second");
     assert_eq!(get("/?v", "text/html"), "html");
+}
+
+#[test]
+fn a_type_that_is_consumed_counts_as_a_guard_does() {
+    let json = says("json").consumes("application/json");
+    let router = Router::new()
+        .post("/", says("guarded").when(anywire_server::guards::query("v")))
+        .post("/", json)
+        .post("/", says("any"));
+    let post = |of: &str| ask(&router, Request::post("/?v").header("content-type", of).body("1")).body;
+    assert_eq!(post("application/json"), "json");
+    assert_eq!(post("text/plain"), "guarded");
 }
 
 #[test]
@@ -187,7 +206,9 @@ fn the_type_that_says_most_of_the_content_comes_first() {
         .post("/", says("suffix").consumes("application/*+json"))
         .post("/", says("json").consumes("application/json"))
         .post("/offers", says("one").consumes("text/plain").produces("text/html"))
-        .post("/offers", says("many").consumes("text/*").produces("text/css"));
+        .post("/offers", says("many").consumes("text/*").produces("text/css"))
+        .post("/several", says("text").consumes("text/*"))
+        .post("/several", says("all").consumes(["*/*", "text/plain"]));
     let post = |target: &str, of: &str, accept: &str| {
         let request = Request::post(target).header("content-type", of).header("accept", accept);
         ask(&router, request.body("x")).body
@@ -206,6 +227,8 @@ fn the_type_that_says_most_of_the_content_comes_first() {
     }
     assert_eq!(post("/offers", "text/plain", "text/css, text/html"), "one");
     assert_eq!(post("/offers", "text/plain", "text/css"), "many");
+    assert_eq!(post("/several", "text/plain", "*/*"), "all", "that one of its types counts that says most");
+    assert_eq!(post("/several", "text/css", "*/*"), "text");
 }
 
 #[test]

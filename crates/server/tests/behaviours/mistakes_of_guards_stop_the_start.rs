@@ -26,7 +26,11 @@ fn guards_that_contradict_each_other() {
     assert!(matches!(&error, RouteError::GuardsContradict { route, .. } if route == "GET /b"), "{error}");
     let fallback = Router::new().fallback(nothing.when(host("a.test"))).when(host("*.b.test"));
     assert!(matches!(refused(&fallback), RouteError::GuardsContradict { .. }));
+    let ports = nothing.when(host("a.test:80")).when(host("a.test:81"));
+    assert!(matches!(refused(&Router::new().get("/", ports)), RouteError::GuardsContradict { .. }));
     // These may hold together.
+    let port = nothing.when(host("a.test")).when(host("a.test:81")).when(host("*.test"));
+    assert!(Router::new().get("/", port).describe().is_ok());
     let together = nothing.when(header("a")).when(header("a").equals("1")).when(query("a").equals("2"));
     assert!(Router::new().get("/", together).describe().is_ok());
 }

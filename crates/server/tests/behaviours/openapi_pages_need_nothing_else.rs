@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anywire_http::{Request, Response, StatusCode};
+use anywire_http::{IntoResponse, Request, Response, StatusCode};
 use anywire_loops::block_on;
 use anywire_server::openapi::Info;
-use anywire_server::{Handler, Json, Router};
+use anywire_server::{Handler, Json, Next, Parts, Router, guards};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
@@ -44,6 +44,7 @@ fn both_are_served_and_known_again() {
         let again = get(&router, path, &[("if-none-match", &format!("\"other\", W/{tag}"))]);
         assert_eq!((again.status, again.headers.get("etag")), (StatusCode::NOT_MODIFIED, Some(&*tag)));
         assert_eq!(again.body.length(), Some(0));
+        assert_eq!(get(&router, path, &[("if-none-match", "*")]).status, StatusCode::NOT_MODIFIED);
         assert_eq!(get(&router, path, &[("if-none-match", "\"other\"")]).status, StatusCode::OK);
     }
     assert!(serde_json::from_str::<serde_json::Value>(&text(&router, "/openapi.json")).is_ok());
@@ -142,4 +143,29 @@ fn a_browser_shows_it_as_its_policy_says() {
     // The script has run, so its digest is right.
     assert!(dom.contains("<html lang=\"en\" class=\"scripted\">"), "{console:?}");
     assert!(console.is_empty(), "{console:?}");
+}
+
+#[test]
+fn a_page_may_be_for_some_alone() {
+    fn known(parts: &Parts) -> bool {
+        parts.headers().contains("x-staff")
+    }
+    let refuses = async |request: anywire_server::Request, next: Next| match known(&request) {
+        true => next.run(request).await,
+        false => StatusCode::UNAUTHORIZED.into_response(),
+    };
+    let api = || Router::new().get("/orders", async || "all orders");
+    let by_layer = api().openapi_within("/openapi", shop::info(), |pages| pages.layer(refuses));
+    let by_guard = api().openapi_within("/openapi", shop::info(), |pages| pages.when(guards::of(known)));
+    for (router, refused) in [(by_layer, StatusCode::UNAUTHORIZED), (by_guard, StatusCode::NOT_FOUND)] {
+        let router = Router::new().get("/", async || "root").nest("/shop", router);
+        for path in ["/shop/openapi", "/shop/openapi.json"] {
+            assert_eq!(get(&router, path, &[]).status, refused, "{path}");
+            let mut shown = get(&router, path, &[("x-staff", "1")]);
+            let shown = block_on(shown.body.text(10_000_000)).expect("text");
+            assert!(shown.contains("/shop/orders") && !shown.contains("/shop/openapi\""), "{path}: {shown}");
+        }
+        assert_eq!(text(&router, "/shop/orders"), "all orders");
+        assert_eq!(get(&router, "/shop/none", &[]).status, StatusCode::NOT_FOUND);
+    }
 }

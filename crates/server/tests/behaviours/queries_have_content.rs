@@ -3,6 +3,7 @@
 use anywire_http::{Method, Request};
 use anywire_loops::block_on;
 use anywire_server::codec::Decoded;
+use anywire_server::guards::query;
 use anywire_server::{Form, Handler, Json, Router};
 
 fn routes() -> Router {
@@ -102,4 +103,24 @@ fn several_types_are_none() {
         assert_eq!(several(Method::POST, path), 415, "{path}");
     }
     assert_eq!(several(Method::QUERY, "/any"), 415);
+    let without = Request::new(Method::QUERY, "/any").body("1");
+    assert_eq!(block_on(router.call(without)).status, 415, "content of a query states its type");
+}
+
+#[test]
+fn a_guarded_handler_offers_its_types_to_those_whom_it_takes() {
+    let post = |of: &'static str| (async || "").consumes(of);
+    let router = Router::new()
+        .post("/", post("a/b").when(query("b")))
+        .post("/", post("a/c").when(query("c")))
+        .post("/", (async || "").consumes(["a/b", "a/d"]).when(query("d")));
+    let ask = |method: Method, target: &str| {
+        let response = block_on(router.call(Request::new(method, target)));
+        (response.status.as_u16(), response.headers.get("accept-post").map(str::to_owned))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(ask(Method::OPTIONS, "/?c"), (204, some("a/c")));
+    assert_eq!(ask(Method::OPTIONS, "/?b&d"), (204, some("a/b, a/d")), "each once");
+    assert_eq!(ask(Method::OPTIONS, "/"), (404, None));
+    assert_eq!(ask(Method::GET, "/?c"), (405, None), "only a question about the methods is told");
 }

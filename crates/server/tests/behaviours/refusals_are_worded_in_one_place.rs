@@ -201,6 +201,23 @@ fn of_one_request_too_many() {
 }
 
 #[test]
+fn with_a_time_to_try_again_of_ones_own() {
+    let waits = async || -> String { std::future::pending().await };
+    let none = RouteLimits { concurrency: Some(1), ..Default::default() };
+    let server = Server::new(Router::new().get("/alone", waits.limits(none)));
+    let later = |_: &Refusal<'_>| (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7")]);
+    let served = Scene::tcp().serve_by(server.loops(1).on_refusal(later));
+    let mut first = served.connect();
+    first.send("GET /alone HTTP/1.1\r\nhost: x\r\n\r\n");
+    served.await_count("requests", |counters| counters.requests, 1);
+    let mut peer = served.connect();
+    peer.send("GET /alone HTTP/1.1\r\nhost: x\r\n\r\n");
+    let head = peer.answer(false).head;
+    assert_eq!(head.matches("retry-after").count(), 1, "{head}");
+    assert!(head.contains(" 429 ") && head.contains("retry-after: 7"), "{head}");
+}
+
+#[test]
 fn of_a_late_head() {
     crate::support::on_each_wire(|scene| {
         // From accept on: a handshake has to fit in, on a slow machine too.

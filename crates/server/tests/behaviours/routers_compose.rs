@@ -1,7 +1,9 @@
 //! Nested and merged routers keep their own states and their own fallback, and see those of the router around them.
 
-use anywire_http::Method;
-use anywire_server::{MatchedPath, Path, Router, State};
+use anywire_http::{Method, Request, Response};
+use anywire_loops::block_on;
+use anywire_server::guards::query;
+use anywire_server::{Handler, MatchedPath, Next, Path, RouteLimits, Router, State};
 
 /// A name that several routers have, each its own.
 #[derive(Clone)]
@@ -173,4 +175,98 @@ fn the_matched_path_is_the_routes_with_its_prefixes() {
     assert_eq!(matched("/orders/%37?page=2"), "/orders/{id}");
     assert_eq!(matched("/orders/7/lines/8"), "/orders/{id}/{*rest}");
     assert_eq!(matched("/nowhere"), "none");
+}
+
+async fn marked(request: anywire_server::Request, next: Next) -> Response {
+    next.run(request).await.header("x-layer", "yes")
+}
+
+/// Status, text, and whether the layer was around it.
+fn call(router: &Router, method: Method, target: &str) -> (u16, String, bool) {
+    let mut response = block_on(router.call(Request::new(method, target)));
+    let text = block_on(response.body.text(1000)).expect("a whole body");
+    (response.status.as_u16(), text, response.headers.contains("x-layer"))
+}
+
+/// A handler that answers this.
+fn says(text: &'static str) -> impl Handler<((), ())> {
+    async move || text
+}
+
+#[test]
+fn an_unknown_path_that_a_guard_lets_not_in_is_of_the_router_around_it() {
+    let guarded = || Router::new().fallback(says("guarded").when(query("a")));
+    let layered = Router::new().get("/x", says("x")).layer(marked).when(query("a"));
+    let api = Router::new().fallback(says("api")).nest("/v1", guarded()).nest("/v2", layered);
+    let router = Router::new()
+        .nest("/api", api)
+        .nest("/apis", guarded())
+        .get("/{*rest}", says("page"))
+        .fallback(says("outer"));
+    for (target, expected, has_layer) in [
+        ("/api/v1/nope?a", "guarded", false),
+        ("/api/v1/nope", "api", false),
+        ("/api/v2/nope?a", "api", true),
+        ("/api/v2/nope", "api", false),
+        ("/apis/nope?a", "guarded", false),
+        ("/apis/nope", "page", false),
+        ("/", "outer", false),
+    ] {
+        assert_eq!(call(&router, Method::GET, target), (200, expected.to_owned(), has_layer), "{target}");
+    }
+    let without = Router::new().nest("/api", Router::new().fallback(says("api"))).nest("/apis", guarded());
+    assert_eq!(call(&without, Method::GET, "/apis/nope").0, 404, "it is beside the other one, not below");
+}
+
+#[test]
+fn a_layer_does_not_change_who_answers_an_unknown_path() {
+    for has_layer in [false, true] {
+        let inner = Router::new().get("/x", says("x"));
+        let inner = if has_layer { inner.layer(marked) } else { inner };
+        let api = Router::new().fallback(says("no such call")).nest("/v1", inner);
+        let router = Router::new().nest("/api", api).get("/{*rest}", says("page"));
+        assert_eq!(call(&router, Method::GET, "/api/v1/x"), (200, "x".to_owned(), has_layer));
+        assert_eq!(call(&router, Method::GET, "/api/v1/nope"), (200, "no such call".to_owned(), has_layer));
+        assert_eq!(call(&router, Method::GET, "/api/nope"), (200, "no such call".to_owned(), false));
+        assert_eq!(call(&router, Method::GET, "/nope"), (200, "page".to_owned(), false));
+    }
+}
+
+#[test]
+fn a_fallback_without_guards_answers_within_the_layers_of_a_router_that_has_none() {
+    let nested = Router::new().get("/x", says("x")).layer(marked);
+    let router =
+        Router::new().nest("/in", nested).fallback(says("guarded").when(query("a"))).fallback(says("open"));
+    assert_eq!(call(&router, Method::GET, "/in/nope"), (200, "open".to_owned(), true));
+    assert_eq!(call(&router, Method::GET, "/nope?a"), (200, "guarded".to_owned(), false));
+    assert_eq!(call(&router, Method::GET, "/nope"), (200, "open".to_owned(), false));
+}
+
+#[test]
+fn a_refusal_for_a_path_of_several_routers_is_within_what_is_around_all() {
+    let reads = Router::new().get("/x", says("read")).layer(marked);
+    let writes = Router::new().post("/x", says("written"));
+    let router = Router::new().merge(reads).merge(writes);
+    assert_eq!(call(&router, Method::GET, "/x"), (200, "read".to_owned(), true));
+    let (status, _, has_layer) = call(&router, Method::DELETE, "/x");
+    assert_eq!((status, has_layer), (405, false));
+    let (status, _, has_layer) = call(&Router::new().merge(router).layer(marked), Method::DELETE, "/x");
+    assert_eq!((status, has_layer), (405, true));
+}
+
+#[test]
+fn a_handler_that_a_guard_has_chosen_sees_what_is_its_own() {
+    let told = async |State(name): State<Name>, path: MatchedPath, body: Result<String, _>| {
+        let _: &Result<_, anywire_server::Rejection> = &body;
+        format!("{} {} {}", name.0, path.0, body.is_ok())
+    };
+    let limits = RouteLimits { body_bytes: Some(1), ..RouteLimits::default() };
+    let inner = Router::new().post("/x", told.when(query("a")).limits(limits)).post("/x", told);
+    let router = Router::new().nest("/in", inner.state(Name("inner"))).state(Name("outer"));
+    let post = |target: &str| {
+        let mut response = block_on(router.call(Request::post(target).body("12")));
+        block_on(response.body.text(1000)).expect("a whole body")
+    };
+    assert_eq!(post("/in/x?a"), "inner /in/x false");
+    assert_eq!(post("/in/x"), "inner /in/x true");
 }

@@ -238,6 +238,25 @@ fn a_stream_outlives_any_number_of_routes() {
     assert_eq!(served.running.counters().panics, 0);
 }
 
+/// The handler has ended, and the body of its request goes on.
+#[test]
+fn an_echo_keeps_the_limits_of_its_route() {
+    let silence = Duration::from_millis(300);
+    let echo =
+        (async |body: Body| body).limits(RouteLimits { body_timeout: Some(silence), ..Default::default() });
+    let limits = Limits { body_timeout: Duration::MAX, ..Limits::default() };
+    let served = Scene::tcp().serve_on(1, Router::new().post("/", echo), limits);
+    let mut peer = served.connect();
+    peer.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nbegun ");
+    peer.read_until(b"begun ");
+    let routes = served.running.router();
+    for _ in 0..3 {
+        routes.replace(Router::new()).expect("no routes are right").wait().expect("all loops");
+    }
+    peer.assert_closed();
+    served.await_count("body timeouts", |counters| counters.body_timeouts, 1);
+}
+
 /// A state that cannot be cloned on the loops.
 struct Unclonable;
 

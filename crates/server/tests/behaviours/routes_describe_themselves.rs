@@ -1,12 +1,15 @@
 //! The document of OpenAPI says what the types of handlers say.
 
+use std::convert::Infallible;
+
 use anywire_http::{Bytes, Created, NoContent, Redirect, SetCookie, StatusCode};
 use anywire_server::codec::{Codec, CodecError, Decoded, Format, Negotiated, Source, Target};
-use anywire_server::layers::Codecs;
+use anywire_server::guards::{header, query};
+use anywire_server::layers::{Codecs, ConcurrencyLimit};
 use anywire_server::openapi::{Document, Info};
 use anywire_server::{
-    Cookies, Error, Form, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid, Validate,
-    Violations,
+    Cookies, Error, Form, FromHeader, Handler, Header, Html, Json, Matrix, Path, Query, Router, State, Valid,
+    Validate, Violations,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +36,7 @@ struct Paging {
     /// The first is 1.
     #[serde(default)]
     page: u32,
+    #[serde(default)]
     size: Option<u32>,
     sort: String,
 }
@@ -117,8 +121,43 @@ fn fields_of_a_query_are_parameters() {
     );
     assert_eq!(listed["parameters"][0]["description"], "The first is 1.");
     assert_eq!(listed["parameters"][1]["schema"]["type"], "integer");
+    assert_eq!(listed["parameters"][1]["schema"].get("default"), None, "what is absent is not null");
     assert_eq!(statuses(&listed), ["200", "400", "414"]);
     assert!(parameters(&operation(&router, "/b", "get")).iter().all(|(_, _, is_required)| !is_required));
+}
+
+#[test]
+fn what_may_be_absent_is_not_null() {
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    enum Hue {
+        Red,
+        Blue,
+    }
+    #[derive(Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "its schema is what counts")]
+    struct Paint {
+        hue: Option<Hue>,
+    }
+    async fn paints(_: Query<Paint>) {}
+    let of_query = operation(&Router::new().get("/", paints.documented()), "/", "get");
+    assert_eq!(parameters(&of_query), [("query", "hue", false)]);
+    assert_eq!(of_query["parameters"][0]["schema"], json!({ "type": "string", "enum": ["red", "blue"] }));
+}
+
+#[test]
+fn a_stated_success_has_not_the_content_of_an_error() {
+    async fn begins() -> Result<StatusCode, Error> {
+        Ok(StatusCode::ACCEPTED)
+    }
+    let later = begins.documented().response(StatusCode::ACCEPTED, "It goes on.");
+    let stated = later.response(StatusCode::GONE, "It is gone.").layer(ConcurrencyLimit::new(1));
+    let stated = operation(&Router::new().get("/", stated), "/", "get");
+    let responses = &stated["responses"];
+    assert_eq!(responses["202"], json!({ "description": "It goes on." }));
+    assert!(responses["410"]["content"]["text/plain"].is_object(), "{responses}");
+    assert!(responses["503"]["headers"]["retry-after"].is_object(), "its layer refuses: {responses}");
 }
 
 #[test]
@@ -270,4 +309,32 @@ fn results_are_responses() {
     assert_eq!(of("/gone"), ["204"]);
     assert_eq!(of("/elsewhere"), ["3XX"]);
     assert_eq!(of("/status"), ["202"]);
+}
+
+/// A field of which the name is not in lower case.
+struct Shop;
+
+impl FromHeader for Shop {
+    type Error = Infallible;
+
+    fn name() -> &'static str {
+        "X-Shop"
+    }
+
+    fn from_header(_: &str) -> Result<Self, Infallible> {
+        Ok(Self)
+    }
+}
+
+#[test]
+fn a_header_field_is_one_parameter_whatever_its_case() {
+    let two = async |_: Header<Shop>, _: Option<Header<Shop>>| "two";
+    let router = Router::new()
+        .get("/one", two.documented().when(header("x-SHOP")))
+        .get("/two", two.documented().when(query("a")))
+        .get("/two", (async || "none").documented().when(header("x-shop").equals("1")));
+    let one = operation(&router, "/one", "get");
+    assert_eq!(parameters(&one), [("header", "X-Shop", true)]);
+    let joined = operation(&router, "/two", "get");
+    assert_eq!(parameters(&joined), [("header", "X-Shop", true), ("query", "a", false)]);
 }

@@ -1,8 +1,10 @@
 //! A path with a `/` at its end differs from one without. A router may lead from one to the other, and nowhere else.
 
+use std::collections::HashMap;
+
 use anywire_http::{Method, Request};
 use anywire_loops::block_on;
-use anywire_server::{Handler, Path, Router, guards};
+use anywire_server::{Handler, Matrix, Path, Router, guards};
 
 fn routes() -> Router {
     let page = async |Path(name): Path<String>| name;
@@ -10,6 +12,7 @@ fn routes() -> Router {
         .get("/orders", async || "orders")
         .post("/orders", async || "ordered")
         .get("/both", async || "without")
+        .post("/both", async || "without")
         .get("/both/", async || "with")
         .get("/pages/", async || "pages")
         .get("/of/{name}", page)
@@ -58,6 +61,7 @@ fn a_router_leads_to_the_other_path() {
     assert_eq!(ask(&router, Method::HEAD, "/orders/"), to("/orders"));
     assert_eq!(ask(&router, Method::PUT, "/typed/"), to("/typed"));
     assert_eq!(ask(&router, Method::PUT, "/orders/"), (405, None));
+    assert_eq!(ask(&router, Method::POST, "/both/"), (405, None), "the path has routes of its own");
     for path in ["/orders", "/both", "/both/", "/pages/", "/", "/files/a/", "/in"] {
         assert_eq!(ask(&router, Method::GET, path).0, 200, "{path}");
     }
@@ -82,9 +86,44 @@ fn it_leads_to_no_other_host() {
 }
 
 #[test]
+fn the_type_of_the_content_decides_only_where_it_is_taken() {
+    let router = Router::new().put("/x", async || "x").consumes("application/json").redirect_slashes();
+    let put = |target: &str| Request::new(Method::PUT, target).header("content-type", "text/plain").body("1");
+    assert_eq!(block_on(router.call(put("/x"))).status, 415);
+    assert_eq!(block_on(router.call(put("/x/"))).status, 308);
+}
+
+#[test]
 fn only_its_own_routes_are_led_to() {
     let inner = Router::new().get("/x", async || "x").redirect_slashes();
     let router = Router::new().nest("/in", inner).get("/out", async || "out");
     assert_eq!(ask(&router, Method::GET, "/in/x/").0, 308);
     assert_eq!(ask(&router, Method::GET, "/out/").0, 404);
+}
+
+#[test]
+fn matrix_parameters_stay_on_the_way() {
+    let car = async |Path(id): Path<u32>, _: Matrix<HashMap<String, String>>| id.to_string();
+    let list = async |_: Matrix<HashMap<String, String>>| "cars";
+    let router = Router::new().get("/cars/{id}", car).get("/cars/", list).redirect_slashes();
+    for (from, expected) in [
+        ("/cars;colour=red/7;year=2012/", "/cars;colour=red/7;year=2012"),
+        ("/cars/7;year=2012/?a", "/cars/7;year=2012?a"),
+        ("/cars;colour=red", "/cars;colour=red/"),
+    ] {
+        assert_eq!(ask(&router, Method::GET, from), (308, Some(expected.to_owned())), "{from}");
+        assert_eq!(ask(&router, Method::GET, expected), (200, None), "{expected}");
+    }
+}
+
+#[cfg(feature = "openapi")]
+#[test]
+fn the_page_of_a_description_is_a_route_as_any_other() {
+    let info = || anywire_server::openapi::Info::new("Pages", "1.0.0");
+    let router = Router::new().get("/x", async || "x").redirect_slashes().openapi("/docs", info());
+    assert_eq!(ask(&router, Method::GET, "/docs/"), (308, Some("/docs".to_owned())));
+    let both = Router::new().get("/docs/", async || "other docs").redirect_slashes().openapi("/docs", info());
+    for path in ["/docs", "/docs/"] {
+        assert_eq!(ask(&both, Method::GET, path), (200, None), "{path}");
+    }
 }

@@ -1,11 +1,11 @@
 //! A service that tonic generates, with its feature `codegen` alone, runs in a router of anywire: called by tonic's channel and by
-//! grpcio, unary and with each kind of stream.
+//! grpcio and over a client of anywire, unary and with each kind of stream.
 
 use std::pin::Pin;
 use std::process::Command;
 
 use anywire::server::tower;
-use anywire::{Router, Server};
+use anywire::{Client, Router, Server};
 use bytes::Bytes;
 use tokio_stream::{Stream, StreamExt, iter};
 use tonic::transport::Endpoint;
@@ -73,7 +73,29 @@ fn serve() -> (anywire::server::ServerHandle, String) {
 async fn by_the_channel_of_tonic() {
     let (running, place) = serve();
     let channel = Endpoint::from_shared(format!("http://{place}")).expect("a URI");
-    let mut client = EchoClient::new(channel.connect().await.expect("it listens"));
+    call_each(EchoClient::new(channel.connect().await.expect("it listens"))).await;
+    assert_eq!(running.counters().panics, 1);
+}
+
+/// A client that tonic has generated sends by ours.
+#[tokio::test]
+async fn by_a_client_of_anywire() {
+    let (running, place) = serve();
+    let client = Client::builder().http2_prior_knowledge().build();
+    let origin = format!("http://{place}").parse().expect("a URI");
+    call_each(EchoClient::with_origin(client.clone(), origin)).await;
+    assert_eq!(running.counters().panics, 1);
+}
+
+/// Calls each kind of method, and each kind of failure.
+async fn call_each<S>(mut client: EchoClient<S>)
+where
+    S: tonic::client::GrpcService<tonic::body::Body> + Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S::Future: Send,
+    S::ResponseBody: tonic::codegen::Body<Data = Bytes> + Send + 'static,
+    <S::ResponseBody as tonic::codegen::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+{
     let mut request = Request::new(Bytes::from_static(b"hello"));
     request.metadata_mut().insert("x-sent", "seen".parse().expect("a value"));
     let response = client.one(request).await.expect("no error");
@@ -108,7 +130,6 @@ async fn by_the_channel_of_tonic() {
 
     let large = Bytes::from(vec![b'x'; 3 << 20]);
     assert_eq!(client.one(large.clone()).await.expect("no error").into_inner(), large);
-    assert_eq!(running.counters().panics, 1);
 }
 
 /// Debian's package `python3-grpcio`.

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anywire_tcp::{
@@ -50,6 +51,9 @@ impl Ending {
 struct User {
     plan: Plan,
     peer: Plan,
+    /// What it sends, and what it is to hear.
+    bytes: Rc<[u8]>,
+    peers_bytes: Rc<[u8]>,
     sent: usize,
     heard: usize,
     shut: bool,
@@ -69,6 +73,8 @@ struct World {
     /// By the port of the client: what the server is to do.
     plans: HashMap<u16, (Plan, Plan)>,
     to_open: Vec<(Instant, Plan, Plan)>,
+    /// By their names, made once for both ends.
+    streams: HashMap<u64, Rc<[u8]>>,
     finished: [usize; 2],
     complete: usize,
     failed_openings: usize,
@@ -113,7 +119,21 @@ impl World {
     }
 
     fn add(&mut self, end: usize, id: ConnId, plan: Plan, peer: Plan, now: Instant) {
-        let user = User { plan, peer, sent: 0, heard: 0, shut: false, opened_at: now, reads_again: false };
+        let [bytes, peers_bytes] = [plan, peer].map(|Plan { stream, length, .. }| {
+            let made = || (0..length).map(|place| byte(stream, place)).collect();
+            Rc::clone(self.streams.entry(stream).or_insert_with(made))
+        });
+        let user = User {
+            plan,
+            peer,
+            bytes,
+            peers_bytes,
+            sent: 0,
+            heard: 0,
+            shut: false,
+            opened_at: now,
+            reads_again: false,
+        };
         let before = self.users[end].insert(id, user);
         assert!(before.is_none(), "the id {id:?} is in use");
     }
@@ -122,18 +142,12 @@ impl World {
     fn act(&mut self, engine: &mut Engine, end: usize, id: ConnId, _now: Instant) {
         let Some(user) = self.users[end].get_mut(&id) else { return };
         let limit = if user.plan.reads == 0 { usize::MAX } else { user.plan.reads };
-        let (stream, mut heard) = (user.peer.stream, user.heard);
+        let mut heard = user.heard;
         loop {
             let taken = engine.recv(id, |bytes| {
                 let taken = bytes.len().min(limit);
-                for (place, byte_there) in bytes[..taken].iter().enumerate() {
-                    assert_eq!(
-                        *byte_there,
-                        byte(stream, heard + place),
-                        "byte {} of {id:?} at {end}",
-                        heard + place
-                    );
-                }
+                let sent = user.peers_bytes.get(heard..heard + taken).expect("no more than was sent");
+                assert!(bytes[..taken] == *sent, "{taken} bytes from {heard} on of {id:?} at {end}");
                 taken
             });
             heard += taken;
@@ -183,12 +197,11 @@ impl World {
                 // Every other stream comes in payloads that could be for many.
                 let is_shared = user.plan.stream % 2 == 1;
                 let piece = (stops_at - user.sent).min(if is_shared { 700 } else { 5000 });
-                let bytes: Vec<_> =
-                    (user.sent..user.sent + piece).map(|place| byte(user.plan.stream, place)).collect();
+                let bytes = &user.bytes[user.sent..user.sent + piece];
                 let taken = if is_shared {
-                    engine.send_shared(id, &SharedPayload::from(bytes))
+                    engine.send_shared(id, &SharedPayload::from(bytes.to_vec()))
                 } else {
-                    engine.send(id, &bytes)
+                    engine.send(id, bytes)
                 };
                 user.sent += taken;
                 if taken < piece {
@@ -326,6 +339,7 @@ fn run(seed: u64, predicts: bool) -> impl PartialEq + std::fmt::Debug {
     let world = RefCell::new(World {
         users: [HashMap::new(), HashMap::new()],
         plans: HashMap::new(),
+        streams: HashMap::new(),
         to_open,
         finished: [0; 2],
         complete: 0,

@@ -12,8 +12,11 @@ use super::certificate::Certificate;
 use super::error::TlsError;
 use super::identity::{Identity, certificates, read};
 use super::records::Session;
+use super::stream::TlsStream;
 use super::verify::Verifier;
+use super::wires::Tls;
 use super::{MinVersion, provider};
+use crate::connection::Connection;
 
 /// How a dialler speaks TLS.
 #[derive(Debug, Clone)]
@@ -186,6 +189,35 @@ impl ClientTls {
             config.key_log = Arc::new(rustls::KeyLogFile::new());
         }
         Ok(Self { config: config.into() })
+    }
+
+    /// TLS around a connection that is there already, such as one through a proxy, or over a wire that has no TLS of its own. The
+    /// connection may have TLS around it, too. The peer has to prove `server_name`, and is offered these protocols (ALPN).
+    ///
+    /// Nothing is sent yet: make the handshake next, by [`Connection::handshake`]. Its result is in [`Connection::negotiated`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use anywire_wire::Connection;
+    /// use anywire_wire::tls::ClientTls;
+    ///
+    /// # async fn example(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut secured = ClientTls::default().around(connection, "example.com", &["h2".to_owned()])?;
+    /// secured.handshake(Duration::from_secs(5)).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`TlsError::Name`] if the name is none that a peer can prove. The connection is closed then.
+    pub fn around(
+        &self,
+        connection: Connection,
+        server_name: &str,
+        protocols: &[String],
+    ) -> Result<Connection, TlsError> {
+        let session = self.session(server_name, protocols)?;
+        let wire = Tls::of(connection.peer().wire());
+        Ok(Connection::new(TlsStream::connect(wire, connection, server_name.to_owned(), session)))
     }
 
     /// The session of a new connection to a server that has to prove this name.

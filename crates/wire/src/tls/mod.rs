@@ -9,6 +9,7 @@
 //! | who checks what? | a dialler always checks the name, the dates and the chain; a listener asks for a certificate if it is told to |
 //! | what was agreed on? | [`Connection::negotiated`](crate::Connection::negotiated): protocol, name, version, certificates |
 //! | how does a stream end? | with `close_notify` both ways (RFC 8446 section 6.1); a stream that ends without one fails with `UnexpectedEof`, so that nobody takes what was cut short for whole |
+//! | what of a connection that is there already? | [`ClientTls::around`] and [`ServerTls::around`], which then need a [handshake](crate::Connection::handshake) |
 //! | what does an idle connection hold? | the keys and no buffer: records are opened and sealed in memory that all connections of a loop share |
 //!
 //! ```

@@ -18,7 +18,10 @@ use rustls::{RootCertStore, ServerConfig};
 use super::error::TlsError;
 use super::identity::{Identity, certificates, read};
 use super::records::Session;
+use super::stream::TlsStream;
+use super::wires::Tls;
 use super::{MinVersion, provider};
+use crate::connection::Connection;
 use crate::listener::ListenOptions;
 
 /// How a listener speaks TLS.
@@ -123,14 +126,32 @@ impl ServerTls {
         Ok(())
     }
 
+    /// TLS around a connection that is there already, whose peer begins the handshake: behind a `STARTTLS`, or within a tunnel.
+    /// Agrees on the first of these protocols that the peer offers (ALPN).
+    ///
+    /// Nothing is read yet: make the handshake next, by [`Connection::handshake`]. Connections of a [`Listener`](crate::Listener) at
+    /// an address with TLS need none of this.
+    ///
+    /// # Errors
+    /// [`TlsError::Refused`] if these options allow no session. The connection is closed then.
+    pub fn around(&self, connection: Connection, protocols: &[String]) -> Result<Connection, TlsError> {
+        let wire = Tls::of(connection.peer().wire());
+        let stream = TlsStream::accept(wire, connection, Arc::new(self.accepting_with(protocols, None)));
+        stream.map(Connection::new).map_err(|cause| TlsError::Refused { cause })
+    }
+
     /// What accepts connections as a listener with these options does.
     pub(super) fn accepting(&self, options: &ListenOptions) -> Accepting {
-        Accepting {
-            tls: self.clone(),
-            protocols: options.protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect(),
-            answer_to_clear_text: options.answer_to_clear_text,
-            taken: RwLock::default(),
-        }
+        self.accepting_with(&options.protocols, options.answer_to_clear_text)
+    }
+
+    fn accepting_with(
+        &self,
+        protocols: &[String],
+        answer_to_clear_text: Option<AnswerToClearText>,
+    ) -> Accepting {
+        let protocols = protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect();
+        Accepting { tls: self.clone(), protocols, answer_to_clear_text, taken: RwLock::default() }
     }
 }
 

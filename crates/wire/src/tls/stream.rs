@@ -22,7 +22,8 @@ use crate::connection::{Connection, Credentials, Negotiated, Transport};
 
 /// A connection with TLS around it.
 pub(super) struct TlsStream {
-    wire: &'static Tls,
+    /// The wire of its addresses; none if no wire is TLS around the one below, which then names them.
+    wire: Option<&'static Tls>,
     inner: Connection,
     records: Records,
     stage: Stage,
@@ -63,23 +64,28 @@ impl TlsStream {
     /// # Errors
     /// rustls refuses the options.
     pub(super) fn accept(
-        wire: &'static Tls,
+        wire: Option<&'static Tls>,
         inner: Connection,
         accepting: Arc<Accepting>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, rustls::Error> {
         let accepted = accepting.accepted();
         let stage = Stage::First { accepting, generation: accepted.generation };
-        let session = accepted.session().map_err(io::Error::other)?;
+        let session = accepted.session()?;
         Ok(Self::new(wire, inner, session, stage, None))
     }
 
     /// The end that dials.
-    pub(super) fn connect(wire: &'static Tls, inner: Connection, name: String, session: Session) -> Self {
+    pub(super) fn connect(
+        wire: Option<&'static Tls>,
+        inner: Connection,
+        name: String,
+        session: Session,
+    ) -> Self {
         Self::new(wire, inner, session, Stage::Handshake, Some(name))
     }
 
     fn new(
-        wire: &'static Tls,
+        wire: Option<&'static Tls>,
         inner: Connection,
         session: Session,
         stage: Stage,
@@ -160,7 +166,7 @@ impl TlsStream {
     fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Stage::First { accepting, generation } = &self.stage else { return Poll::Ready(Ok(())) };
         let (accepting, generation) = (Arc::clone(accepting), *generation);
-        if self.wire.is_over_unix()
+        if self.wire.is_some_and(Tls::is_over_unix)
             && accepting.accepted().clear_text.is_taken
             && self.peeks_at_clear_text(cx)
         {
@@ -279,6 +285,14 @@ impl TlsStream {
         }
         let message = "the connection was cut: it ended without the close_notify that ends a TLS stream";
         Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
+    }
+
+    /// The address for one of the wire below.
+    fn outer(&self, inner: Address) -> Address {
+        match self.wire {
+            Some(wire) => wire.outer(&inner),
+            None => inner,
+        }
     }
 
     /// Seals the end of our stream, once.
@@ -426,11 +440,11 @@ impl Transport for TlsStream {
     }
 
     fn local(&self) -> Address {
-        self.wire.outer(&self.inner.local())
+        self.outer(self.inner.local())
     }
 
     fn peer(&self) -> Address {
-        self.wire.outer(&self.inner.peer())
+        self.outer(self.inner.peer())
     }
 
     fn credentials(&self) -> Option<Credentials> {
@@ -523,17 +537,18 @@ mod scratch {
     use super::Cell;
 
     thread_local! {
-        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+        static FREE: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
     }
 
     pub(super) fn with<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
-        // Taken out, so that a use within another one has memory of its own.
-        let mut scratch = SCRATCH.take();
-        if scratch.is_empty() {
-            scratch = vec![0; SIZE_BYTES];
-        }
+        let mut free = FREE.take();
+        // Taken out: a stream within another one, as through a proxy to which TLS is spoken, has memory of its own.
+        let mut scratch = free.pop().unwrap_or_else(|| vec![0; SIZE_BYTES]);
+        FREE.set(free);
         let result = use_it(&mut scratch);
-        SCRATCH.set(scratch);
+        let mut free = FREE.take();
+        free.push(scratch);
+        FREE.set(free);
         result
     }
 

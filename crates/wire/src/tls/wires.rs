@@ -71,9 +71,9 @@ impl Tls {
     }
 
     /// The wire of this build that is TLS around this one.
-    pub(crate) fn of(inner: &'static dyn Wire) -> Option<&'static dyn Wire> {
-        crate::wires()
-            .find(|wire| (*wire as &dyn Any).downcast_ref::<Self>().is_some_and(|tls| same(tls.inner, inner)))
+    pub(crate) fn of(inner: &'static dyn Wire) -> Option<&'static Self> {
+        let mut all = crate::wires().filter_map(|wire| (wire as &dyn Any).downcast_ref::<Self>());
+        all.find(|tls| same(tls.inner, inner))
     }
 
     /// The address of this wire for one of the wire below.
@@ -152,7 +152,7 @@ impl Wire for Tls {
             let session = tls.session(name, &options.protocols).map_err(|error| wrong(invalid(error)))?;
             let connection = self.inner.dial(&address.with_wire(self.inner), options).await;
             let connection = connection.map_err(|error| error.at(address))?;
-            Ok(Connection::new(TlsStream::connect(self, connection, name.to_owned(), session)))
+            Ok(Connection::new(TlsStream::connect(Some(self), connection, name.to_owned(), session)))
         })
     }
 
@@ -201,7 +201,8 @@ struct TlsArrival {
 impl Arrival for TlsArrival {
     fn register(self: Box<Self>) -> io::Result<Connection> {
         let connection = self.arrival.register()?;
-        Ok(Connection::new(TlsStream::accept(self.wire, connection, self.accepting)?))
+        let stream = TlsStream::accept(Some(self.wire), connection, self.accepting);
+        Ok(Connection::new(stream.map_err(io::Error::other)?))
     }
 }
 

@@ -29,6 +29,7 @@ mod addresses_are_given_as_text;
 mod at_the_limit_accepting_pauses;
 mod both_ends_know_their_addresses;
 mod bytes_arrive_whole_and_in_order;
+mod bytes_that_were_read_before_come_first;
 #[cfg(feature = "udp")]
 mod datagram_addresses_are_given_once;
 #[cfg(feature = "udp")]
@@ -46,6 +47,10 @@ mod idle_connections_wait_without_a_buffer;
 mod local_ports_that_run_out_are_said;
 mod low_ports_are_the_systems;
 mod messages_arrive_whole;
+#[cfg(feature = "dns")]
+mod name_servers_are_not_trusted;
+mod names_are_asked_for_once;
+mod names_of_this_machine_need_no_resolver;
 mod not_permitted_is_said;
 mod one_end_costs_the_others_of_its_wire_nothing;
 mod one_of_two_servers_gets_the_address;
@@ -70,6 +75,7 @@ mod shm_wakes_a_task_that_has_tried_twice;
 mod shm_wakes_each_end_each_time;
 mod socket_file_goes_with_its_listener;
 mod socket_file_has_its_mode_before_anyone_connects;
+mod sockets_have_their_options;
 mod stale_socket_file_is_replaced_only_if_nobody_answers;
 mod stopping_frees_the_address;
 mod tcp_sends_small_writes_at_once;
@@ -77,6 +83,8 @@ mod tcp_sends_small_writes_at_once;
 mod tls_certificates_are_chosen_and_replaced;
 #[cfg(feature = "tls")]
 mod tls_checks_who_the_peer_is;
+#[cfg(feature = "tls")]
+mod tls_goes_around_a_given_connection;
 #[cfg(feature = "tls")]
 mod tls_streams_end_or_are_cut;
 mod what_was_received_is_read_before_a_reset;

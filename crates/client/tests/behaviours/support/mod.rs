@@ -13,6 +13,9 @@ mod coat;
 mod fed;
 mod frames;
 mod gate;
+/// A resolver for tests.
+#[path = "../../../../wire/tests/behaviours/support/names.rs"]
+pub mod names;
 mod real;
 mod talk;
 /// A certificate for the peers.
@@ -34,7 +37,7 @@ pub use self::{
     fed::fed,
     frames::{Frame, Frames},
     gate::Gate,
-    real::{Real, real_servers},
+    real::{Real, real_servers, skipped},
     talk::{Received, Talk},
     waiting::{HANG, all, block_on, eventually, poll_once, until_no_call},
 };
@@ -193,9 +196,9 @@ pub fn listening() -> ListenOptions {
     }
 }
 
-/// A client that trusts the peers.
+/// A client that trusts the peers, and makes one attempt: most tests are about that one.
 pub fn builder() -> ClientBuilder {
-    let builder = Client::builder();
+    let builder = Client::builder().retries(0);
     #[cfg(feature = "tls")]
     let builder = builder.tls(trial::client());
     builder

@@ -33,6 +33,8 @@ fn fields_by_name() {
     assert_eq!(read("&page=2&&other=1&other=2&order="), Ok(search));
     let _: Order = read::<HashMap<String, Order>>("o=up").expect("a map").remove("o").expect("a value");
     assert_eq!(read::<()>("a=1"), Ok(()));
+    let first: HashMap<String, String> = read("a=b=c").expect("text");
+    assert_eq!(first["a"], "b=c", "the first sign parts name and value");
 }
 
 #[test]
@@ -41,6 +43,9 @@ fn lists_and_pairs() {
     assert_eq!((lists["a"].len(), lists["b"].len()), (2, 1));
     let pairs = read::<Vec<(String, u8)>>("b=1&a=2&b=3");
     assert_eq!(pairs, Ok(vec![("b".into(), 1), ("a".into(), 2), ("b".into(), 3)]));
+    let maybe = read::<HashMap<String, Option<Vec<String>>>>("a=&a=1&b=").expect("lists that may be absent");
+    assert_eq!(maybe["a"], Some(vec![String::new(), "1".into()]));
+    assert_eq!(maybe["b"], None);
     let any = read::<HashMap<String, serde_json::Value>>("a=1&a=2&b=3").expect("a map of anything");
     assert_eq!(any["a"], serde_json::json!(["1", "2"]));
     assert_eq!(any["b"], serde_json::json!("3"));

@@ -27,8 +27,9 @@ impl Reply {
 impl Served {
     /// Sends a request by each version of HTTP, on connections of their own.
     #[track_caller]
-    pub(crate) fn alike(&self, request: &str, fields: &[(&str, &str)], body: &str) -> Reply {
+    pub(crate) fn alike(&self, request: &str, fields: &[(&str, &str)], body: impl AsRef<[u8]>) -> Reply {
         let (method, path) = request.split_once(' ').expect("method and path");
+        let body = body.as_ref();
         let one = self.by_http1(method, path, fields, body);
         let two = self.by_http2(method, path, fields, body);
         assert_eq!(one, two, "{request} by HTTP/1 and by HTTP/2");
@@ -41,13 +42,16 @@ impl Served {
         self.alike(&format!("GET {path}"), &[], "")
     }
 
-    fn by_http1(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Reply {
+    fn by_http1(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\n");
         fields.iter().for_each(|(name, value)| request.push_str(&format!("{name}: {value}\r\n")));
         if !body.is_empty() {
             request.push_str(&format!("content-length: {}\r\n", body.len()));
         }
-        let answer = self.ask(&format!("{request}\r\n{body}"));
+        request.push_str("\r\n");
+        let mut peer = self.connect();
+        peer.send([request.as_bytes(), body].concat());
+        let answer = peer.answer(method == "HEAD");
         let lines = answer.head.split("\r\n").skip(1);
         let fields = lines.filter_map(|line| line.split_once(": "));
         let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
@@ -58,12 +62,12 @@ impl Served {
         }
     }
 
-    fn by_http2(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Reply {
+    fn by_http2(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut peer = H2::connect(self);
         let length = (!body.is_empty()).then_some(body.len() as u64);
         let id = peer.open(method, path, fields, length, body.is_empty());
         if !body.is_empty() {
-            peer.body(id, body.as_bytes(), true);
+            peer.body(id, body, true);
         }
         let whole = peer.answer(id);
         let fields = whole.head.headers().iter();

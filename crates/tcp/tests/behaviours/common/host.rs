@@ -23,6 +23,7 @@ pub struct Host {
     /// Milliseconds that a handshake takes.
     pub round_trip: u64,
     frames: Frames,
+    leaving: Frames,
     /// Of all frames that it has sent.
     digest: DefaultHasher,
 }
@@ -75,6 +76,7 @@ impl Host {
             now: Instant::from_micros(1_000_000),
             round_trip: 0,
             frames: Frames::new(),
+            leaving: Frames::new(),
             digest: DefaultHasher::new(),
         }
     }
@@ -103,12 +105,12 @@ impl Host {
         let mut all = Vec::new();
         for round in 0.. {
             assert!(round < 10_000, "it never stops sending");
-            let mut frames = Frames::new();
-            self.engine.transmit(self.now, &mut frames);
-            if frames.is_empty() {
+            self.leaving.clear();
+            self.engine.transmit(self.now, &mut self.leaving);
+            if self.leaving.is_empty() {
                 return all;
             }
-            for frame in frames.iter() {
+            for frame in self.leaving.iter() {
                 frame.hash(&mut self.digest);
                 all.push(frame.to_vec());
             }

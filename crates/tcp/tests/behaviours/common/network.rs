@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
 use std::time::Duration;
 
 use anywire_tcp::{Counters, Engine, Frames, Instant};
@@ -61,6 +62,8 @@ pub struct Network {
     pub random: Random,
     /// Frames on their way: when they arrive, a number that keeps their order, to whom, and what.
     under_way: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    /// The one batch for all turns: its memory is too large to be taken each time.
+    batch: Frames,
     frames_sent: u64,
     /// When the link is free again, each way.
     free_at: [u64; 2],
@@ -87,6 +90,7 @@ impl Network {
             now: Instant::from_micros(1_000_000),
             random,
             under_way: BTreeMap::new(),
+            batch: Frames::new(),
             frames_sent: 0,
             free_at: [0; 2],
             waiting: [0; 2],
@@ -189,8 +193,9 @@ impl Network {
     /// every such step.
     pub fn turn(&mut self, app: &mut impl FnMut(&mut Engine, usize, Instant)) {
         let now = self.now.as_micros();
+        let mut batch = mem::replace(&mut self.batch, Frames::with_room(0, 0));
         for end in 0..2 {
-            let mut batch = Frames::new();
+            batch.clear();
             let due: Vec<_> = self
                 .under_way
                 .range(..=(now, u64::MAX))
@@ -212,9 +217,9 @@ impl Network {
             app(&mut self.engines[end], end, self.now);
             for round in 0.. {
                 assert!(round < 10_000, "it never stops sending");
-                let mut frames = Frames::new();
-                self.engines[end].transmit(self.now, &mut frames);
-                for frame in frames.iter() {
+                batch.clear();
+                self.engines[end].transmit(self.now, &mut batch);
+                for frame in batch.iter() {
                     self.carry(end, frame);
                 }
                 if !self.engines[end].wants_to_transmit() {
@@ -222,6 +227,7 @@ impl Network {
                 }
             }
         }
+        self.batch = batch;
     }
 
     /// What a run has come to: its course, and what both engines counted.

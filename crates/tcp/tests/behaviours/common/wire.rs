@@ -113,24 +113,24 @@ impl Segment {
     pub fn frame(&self) -> Vec<u8> {
         let mut options = Vec::new();
         if let Some(mss) = self.mss {
-            options.extend([2, 4, (mss >> 8) as u8, mss as u8]);
+            options.extend_from_slice(&[2, 4, (mss >> 8) as u8, mss as u8]);
         }
         if let Some(scale) = self.scale {
-            options.extend([1, 3, 3, scale]);
+            options.extend_from_slice(&[1, 3, 3, scale]);
         }
         if self.sack_permitted {
-            options.extend([1, 1, 4, 2]);
+            options.extend_from_slice(&[1, 1, 4, 2]);
         }
         if let Some((value, echo)) = self.timestamps {
-            options.extend([1, 1, 8, 10]);
-            options.extend(value.to_be_bytes());
-            options.extend(echo.to_be_bytes());
+            options.extend_from_slice(&[1, 1, 8, 10]);
+            options.extend_from_slice(&value.to_be_bytes());
+            options.extend_from_slice(&echo.to_be_bytes());
         }
         if !self.sack.is_empty() {
-            options.extend([1, 1, 5, 2 + 8 * self.sack.len() as u8]);
+            options.extend_from_slice(&[1, 1, 5, 2 + 8 * self.sack.len() as u8]);
             for (left, right) in &self.sack {
-                options.extend(left.to_be_bytes());
-                options.extend(right.to_be_bytes());
+                options.extend_from_slice(&left.to_be_bytes());
+                options.extend_from_slice(&right.to_be_bytes());
             }
         }
         options.extend(&self.raw_options);
@@ -138,14 +138,14 @@ impl Segment {
         assert!(options.len() <= 40, "options of {} bytes", options.len());
 
         let mut tcp = Vec::new();
-        tcp.extend(self.from.port().to_be_bytes());
-        tcp.extend(self.to.port().to_be_bytes());
-        tcp.extend(self.seq.to_be_bytes());
-        tcp.extend(self.ack.to_be_bytes());
-        tcp.extend([(((20 + options.len()) / 4) << 4) as u8, self.bits.0]);
-        tcp.extend(self.window.to_be_bytes());
-        tcp.extend([0, 0]);
-        tcp.extend(self.urgent.to_be_bytes());
+        tcp.extend_from_slice(&self.from.port().to_be_bytes());
+        tcp.extend_from_slice(&self.to.port().to_be_bytes());
+        tcp.extend_from_slice(&self.seq.to_be_bytes());
+        tcp.extend_from_slice(&self.ack.to_be_bytes());
+        tcp.extend_from_slice(&[(((20 + options.len()) / 4) << 4) as u8, self.bits.0]);
+        tcp.extend_from_slice(&self.window.to_be_bytes());
+        tcp.extend_from_slice(&[0, 0]);
+        tcp.extend_from_slice(&self.urgent.to_be_bytes());
         tcp.extend(options);
         tcp.extend(&self.payload);
         let sum = !sum(&[&pseudo(self.from.ip(), self.to.ip(), 6, tcp.len()), &tcp]);
@@ -255,19 +255,19 @@ pub fn ip_frame(from: IpAddr, to: IpAddr, protocol: u8, class: u8, hop_limit: u8
             let total = (20 + payload.len()) as u16;
             let mut header =
                 vec![0x45, class, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, hop_limit, protocol, 0, 0];
-            header.extend(from.octets());
-            header.extend(to.octets());
+            header.extend_from_slice(&from.octets());
+            header.extend_from_slice(&to.octets());
             let sum = !sum(&[&header]);
             header[10..12].copy_from_slice(&sum.to_be_bytes());
-            frame.extend([8, 0]);
+            frame.extend_from_slice(&[8, 0]);
             frame.extend(header);
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             let length = payload.len() as u16;
-            frame.extend([0x86, 0xdd, 0x60 | (class >> 4), class << 4, 0, 0]);
-            frame.extend([(length >> 8) as u8, length as u8, protocol, hop_limit]);
-            frame.extend(from.octets());
-            frame.extend(to.octets());
+            frame.extend_from_slice(&[0x86, 0xdd, 0x60 | (class >> 4), class << 4, 0, 0]);
+            frame.extend_from_slice(&[(length >> 8) as u8, length as u8, protocol, hop_limit]);
+            frame.extend_from_slice(&from.octets());
+            frame.extend_from_slice(&to.octets());
         }
         _ => panic!("addresses of two families"),
     }
@@ -279,25 +279,27 @@ fn pseudo(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for address in [from, to] {
         match address {
-            IpAddr::V4(address) => bytes.extend(address.octets()),
-            IpAddr::V6(address) => bytes.extend(address.octets()),
+            IpAddr::V4(address) => bytes.extend_from_slice(&address.octets()),
+            IpAddr::V6(address) => bytes.extend_from_slice(&address.octets()),
         }
     }
-    bytes.extend((length as u32).to_be_bytes());
-    bytes.extend([0, 0, 0, protocol]);
+    bytes.extend_from_slice(&(length as u32).to_be_bytes());
+    bytes.extend_from_slice(&[0, 0, 0, protocol]);
     bytes
 }
 
 /// The ones' complement sum of parts of even length (the last may be odd).
 pub fn sum(parts: &[&[u8]]) -> u16 {
-    let mut sum = 0_u64;
+    let mut sum = 0_u128;
     for part in parts {
-        // Two words of 16 bits at a time give the same sum, as its carries come round (RFC 1071, section 2).
-        let (pairs, rest) = part.as_chunks();
-        sum += pairs.iter().map(|pair| u64::from(u32::from_be_bytes(*pair))).sum::<u64>();
-        let mut last = [0; 4];
+        // Four words of 16 bits at a time give the same sum, as its carries come round (RFC 1071, section 2).
+        let (fours, rest) = part.as_chunks();
+        for four in fours {
+            sum += u128::from(u64::from_be_bytes(*four));
+        }
+        let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        sum += u64::from(u32::from_be_bytes(last));
+        sum += u128::from(u64::from_be_bytes(last));
     }
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -310,7 +312,7 @@ pub fn icmp_error(router: IpAddr, about: &Segment, kind: u8, code: u8, mtu: u32)
     let quoted = &about.frame()[14..];
     let quoted = &quoted[..quoted.len().min(if about.from.is_ipv4() { 28 } else { 200 })];
     let mut message = vec![kind, code, 0, 0];
-    message.extend(mtu.to_be_bytes());
+    message.extend_from_slice(&mtu.to_be_bytes());
     message.extend(quoted);
     let (protocol, head) = match about.from.ip() {
         IpAddr::V4(_) => (1, Vec::new()),

@@ -17,6 +17,13 @@ use anywire_wire::{
 #[path = "../../../../anywire/examples/own_wire/pipe.rs"]
 mod pipe;
 
+/// A name server for tests.
+#[cfg(feature = "dns")]
+pub(crate) mod dns;
+/// A resolver for tests.
+#[allow(unreachable_pub, reason = "other crates include it")]
+pub(crate) mod names;
+
 /// A certificate for `localhost`.
 #[cfg(feature = "tls")]
 pub(crate) mod trial;
@@ -200,6 +207,15 @@ pub(crate) async fn ask_echo(connection: &mut Connection) {
         back.extend_from_slice(&buffer[..read]);
     }
     assert_eq!(back, b"echo");
+}
+
+/// An address where nobody listens. Its port is bound for as long as the process lives, so that nobody else gets it.
+pub(crate) fn unused_tcp_address() -> std::net::SocketAddr {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
+    let address = socket.local_addr().expect("it is bound").as_socket().expect("an IP address");
+    let _ = std::mem::ManuallyDrop::new(socket);
+    address
 }
 
 /// Polls for a change on another thread that has no event to wait for.

@@ -1,7 +1,7 @@
 //! Servers of other projects that speak HTTP/2 in clear text, as far as they are installed.
 
 #[path = "../../../../../sys/tests/behaviours/skipped/mod.rs"]
-mod skipped;
+pub mod skipped;
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};

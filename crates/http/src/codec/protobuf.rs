@@ -3,20 +3,16 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use anywire_http::Bytes;
+use bytes::Bytes;
 use prost::Message;
 
 use super::{Codec, CodecError, Source, Target};
 
-/// The codec of Protocol Buffers for routes that read `In` and write `Out`, by the crate `prost`. Serde does not know tags of fields, so
+/// The codec of Protocol Buffers for those that read `In` and write `Out`, by the crate `prost`. Serde does not know tags of fields, so
 /// the codec takes the messages themselves. Both types have the traits of serde as well, for the other codecs.
 ///
-/// A route that speaks nothing else takes [`Protobuf`](crate::Protobuf).
-///
 /// ```
-/// use anywire_server::Router;
-/// use anywire_server::codec::{Decoded, Format, Negotiated, ProtobufCodec};
-/// use anywire_server::layers::Codecs;
+/// use anywire_http::codec::{Codec, CodecError, ProtobufCodec, Source, Target};
 ///
 /// #[derive(Clone, PartialEq, prost::Message, serde::Serialize, serde::Deserialize)]
 /// struct Order {
@@ -24,10 +20,12 @@ use super::{Codec, CodecError, Source, Target};
 ///     item: String,
 /// }
 ///
-/// let echo = async |format: Format, Decoded(order): Decoded<Order>| Negotiated(order, format);
-/// let codecs = Codecs::new().json().with(ProtobufCodec::<Order, Order>::new());
-/// let router = Router::new().post("/orders", echo).layer(codecs);
-/// # drop(router);
+/// let codec = ProtobufCodec::<Order, Order>::new();
+/// let bytes = codec.encode(Source::new(&Order { item: "tea".to_owned() }))?;
+/// let mut order: Option<Order> = None;
+/// codec.decode(&bytes, Target::new(&mut order))?;
+/// assert_eq!(order.map(|order| order.item).as_deref(), Some("tea"));
+/// # Ok::<(), CodecError>(())
 /// ```
 pub struct ProtobufCodec<In, Out> {
     types: PhantomData<fn(In) -> Out>,

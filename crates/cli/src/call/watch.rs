@@ -1,0 +1,67 @@
+//! What is seen of each attempt of a call: its heads for `-v`, those of redirects for `-i`, its time for `--trace`.
+
+use std::sync::Arc;
+
+use anywire::client::{CallRequest, Error, Next, Response};
+use anywire::http::Version;
+use anywire::wire::Address;
+
+use super::deadline::SoFar;
+use super::shown;
+use crate::trust;
+
+/// Goes with a call as one of its extensions.
+#[derive(Clone)]
+pub(super) struct Watch {
+    so_far: Arc<SoFar>,
+    /// Shows heads on stderr, those of requests in this version if there is no agreement on one.
+    version: Option<&'static str>,
+}
+
+impl Watch {
+    pub(super) fn new(so_far: &Arc<SoFar>, verbose: bool, version: &'static str) -> Self {
+        Self { so_far: so_far.clone(), version: verbose.then_some(version) }
+    }
+
+    fn responded(&self, response: &Response) {
+        let head = shown::head(response);
+        if self.version.is_some() {
+            shown::show(b"< ", &head);
+        }
+        if response.status().is_redirection() {
+            self.so_far.facts().may_lead_on(head);
+        }
+    }
+}
+
+/// An interceptor of attempts.
+pub(super) async fn attempt(request: CallRequest, next: Next) -> Result<Response, Error> {
+    let Some(watch) = request.extensions().get::<Watch>().cloned() else { return next.call(request).await };
+    let url = request.url();
+    let head = watch
+        .version
+        .and_then(|_| shown::request_head(request.method(), url, request.headers(), request.body()));
+    let show_sent = |version: &str| {
+        if let Some(head) = &head {
+            shown::show(b"> ", &shown::in_version(head, version));
+        }
+    };
+    // The handshake of TLS has to agree on the version first.
+    let is_agreed_on = url.is_https() || request.via().is_some_and(Address::has_tls);
+    if !is_agreed_on {
+        show_sent(watch.version.unwrap_or_default());
+    }
+    let name = format!("{} {}{}", request.method(), url.authority(), url.path_and_query());
+    let begun = watch.so_far.facts().elapsed();
+    let response = next.call(request).await;
+    watch.so_far.facts().attempted(&name, begun, response.as_ref().ok().map(Response::status));
+    let response = response?;
+    if let Some(tls) = response.tls().filter(|_| head.is_some()) {
+        shown::show(b"* ", trust::lines(tls).as_bytes());
+    }
+    if is_agreed_on {
+        show_sent(if response.version() == Version::HTTP_2 { "HTTP/2" } else { "HTTP/1.1" });
+    }
+    watch.responded(&response);
+    Ok(response)
+}

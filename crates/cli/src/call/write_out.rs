@@ -1,0 +1,377 @@
+//! What `--write-out` prints after a call, in curl's words.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use anywire::client::Response;
+use anywire::http::{Headers, StatusCode, Url, Version};
+use serde_json::{Map, Value};
+
+use super::deadline::SoFar;
+use super::trace::{self, Span};
+use crate::failure::Failure;
+use crate::output;
+
+/// What is known of a call, while it goes on and at its end.
+#[derive(Debug)]
+pub(super) struct Facts {
+    begun: Instant,
+    /// What the last response said.
+    status: u16,
+    version: Option<Version>,
+    headers: Headers,
+    url: String,
+    /// Where it would lead on.
+    location: Option<String>,
+    redirects: usize,
+    /// When its head had come.
+    answered_after: Option<Duration>,
+    bytes: u64,
+    file: Option<String>,
+    /// The heads of responses that may lead on.
+    heads: Vec<Vec<u8>>,
+    attempts: Vec<Span>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            begun: Instant::now(),
+            status: 0,
+            version: None,
+            headers: Headers::new(),
+            url: String::new(),
+            location: None,
+            redirects: 0,
+            answered_after: None,
+            bytes: 0,
+            file: None,
+            heads: Vec::new(),
+            attempts: Vec::new(),
+        }
+    }
+}
+
+impl Facts {
+    /// The head has come.
+    pub(super) fn answered(&mut self, response: &Response) {
+        self.answered_after = Some(self.begun.elapsed());
+        self.status = response.status().as_u16();
+        self.version = Some(response.version());
+        self.headers = response.headers().clone();
+        self.url = response.url().to_owned();
+        self.redirects = response.history().len();
+        let location = response.headers().get("location").filter(|_| response.status().is_redirection());
+        let to = location.and_then(|location| Url::parse(&self.url).ok()?.resolve(location).ok());
+        self.location = to.map(|url| url.as_str().to_owned());
+    }
+
+    /// How long it has been going on.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// A response may lead to another URL.
+    pub(super) fn may_lead_on(&mut self, head: Vec<u8>) {
+        self.heads.push(head);
+    }
+
+    /// The heads of responses that led on.
+    pub(super) fn heads(&self) -> Vec<u8> {
+        // The last response may be one that was not followed.
+        self.heads.iter().take(self.redirects).flatten().copied().collect()
+    }
+
+    /// An attempt that began then has a response, or none.
+    pub(super) fn attempted(&mut self, name: &str, from: Duration, status: Option<StatusCode>) {
+        let name = match status {
+            Some(status) => format!("{name}: {}", status.as_u16()),
+            None => format!("{name}: no response"),
+        };
+        self.attempts.push(Span { name, from, until: self.elapsed() });
+    }
+
+    /// Where its time went.
+    pub(super) fn chart(&self, coloured: bool) -> String {
+        let (total, mut spans) = (self.elapsed(), self.attempts.clone());
+        if let Some(from) = self.answered_after {
+            spans.push(Span { name: format!("body of {} bytes", self.bytes), from, until: total });
+        }
+        trace::chart(&spans, total, coloured)
+    }
+
+    /// More of the body has come.
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// The file that the body goes to.
+    pub(super) fn written_to(&mut self, file: String) {
+        self.file = Some(file);
+    }
+}
+
+/// A call that is over.
+struct Over<'a> {
+    facts: &'a Facts,
+    /// The URL as it was typed.
+    url: &'a str,
+    method: &'a str,
+    /// Its place among the URLs.
+    at: usize,
+    total: Duration,
+    failure: Option<&'a Failure>,
+}
+
+/// The value of a word.
+enum Told {
+    Text(String),
+    Number(u64),
+    /// Of three digits.
+    Status(u16),
+    Time(Duration),
+}
+
+impl Told {
+    fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+            Self::Status(status) => format!("{status:03}"),
+            Self::Time(time) => format!("{:.6}", time.as_secs_f64()),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::Text(text) if text.is_empty() => Value::Null,
+            Self::Text(text) => text.as_str().into(),
+            Self::Number(number) => (*number).into(),
+            Self::Status(status) => (*status).into(),
+            // To the microsecond, as in the text.
+            Self::Time(time) => (time.as_micros() as f64 / 1e6).into(),
+        }
+    }
+}
+
+/// How the value of a word is found.
+type Telling = fn(&Over<'_>) -> Told;
+
+/// The words that are values, by their names.
+const WORDS: &[(&str, Telling)] = &[
+    ("content_type", |over| {
+        Told::Text(over.facts.headers.get("content-type").unwrap_or_default().to_owned())
+    }),
+    ("errormsg", |over| Told::Text(over.failure.map(Failure::message).unwrap_or_default().to_owned())),
+    ("exitcode", |over| Told::Number(over.failure.map_or(0, |failure| failure.code() as u64))),
+    ("filename_effective", |over| Told::Text(over.facts.file.clone().unwrap_or_default())),
+    ("http_code", |over| Told::Status(over.facts.status)),
+    ("http_version", |over| {
+        Told::Text(
+            match over.facts.version {
+                None => "0",
+                Some(Version::HTTP_10) => "1.0",
+                Some(Version::HTTP_2) => "2",
+                Some(_) => "1.1",
+            }
+            .to_owned(),
+        )
+    }),
+    ("method", |over| Told::Text(over.method.to_owned())),
+    ("num_headers", |over| Told::Number(over.facts.headers.len() as u64)),
+    ("num_redirects", |over| Told::Number(over.facts.redirects as u64)),
+    ("redirect_url", |over| Told::Text(over.facts.location.clone().unwrap_or_default())),
+    ("response_code", |over| Told::Status(over.facts.status)),
+    ("scheme", |over| Told::Text(over.effective().split(':').next().unwrap_or_default().to_owned())),
+    ("size_download", |over| Told::Number(over.facts.bytes)),
+    ("speed_download", |over| {
+        // Casting saturates, and makes a time of 0 an end.
+        Told::Number((over.facts.bytes as f64 / over.total.as_secs_f64().max(1e-6)) as u64)
+    }),
+    ("time_starttransfer", |over| Told::Time(over.facts.answered_after.unwrap_or_default())),
+    ("time_total", |over| Told::Time(over.total)),
+    ("url", |over| Told::Text(over.url.to_owned())),
+    ("url_effective", |over| Told::Text(over.effective().to_owned())),
+    ("urlnum", |over| Told::Number(over.at as u64)),
+];
+
+impl Over<'_> {
+    fn effective(&self) -> &str {
+        if self.facts.url.is_empty() { self.url } else { &self.facts.url }
+    }
+
+    fn json(&self) -> Value {
+        WORDS.iter().map(|(name, told)| ((*name).to_owned(), told(self).json())).collect::<Map<_, _>>().into()
+    }
+
+    fn headers(&self) -> Value {
+        let mut all = Map::new();
+        for (name, value) in self.facts.headers.iter() {
+            let values = all.entry(name.to_ascii_lowercase()).or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(values) = values {
+                values.push(String::from_utf8_lossy(value).into());
+            }
+        }
+        all.into()
+    }
+}
+
+/// What is to be printed, with words in it.
+#[derive(Debug, Clone)]
+pub(super) struct Format(Vec<Piece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    /// By its place in [`WORDS`].
+    Word(usize),
+    Json,
+    HeaderJson,
+    Header(String),
+    /// What follows goes there.
+    Stdout,
+    Stderr,
+    /// What follows is for calls that failed.
+    OnError,
+}
+
+impl std::str::FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unread = |cause: io::Error| format!("it cannot be read: {cause}");
+        match text.strip_prefix('@') {
+            None => Self::parse(text),
+            Some("-") => {
+                let mut read = String::new();
+                io::stdin().take(FORMAT_BYTES_MAX).read_to_string(&mut read).map_err(unread)?;
+                Self::parse(&read)
+            }
+            Some(name) => Self::parse(&fs::read_to_string(name).map_err(unread)?),
+        }
+    }
+}
+
+impl Format {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['%', '\\']) {
+            push(&mut pieces, &rest[..at]);
+            let (piece, length) = piece(&rest[at..])?;
+            match piece {
+                Piece::Text(text) => push(&mut pieces, &text),
+                piece => pieces.push(piece),
+            }
+            rest = &rest[at + length..];
+        }
+        push(&mut pieces, rest);
+        Ok(Self(pieces))
+    }
+
+    /// Prints it for a call that is over.
+    pub(super) fn print(
+        &self,
+        so_far: &SoFar,
+        (at, url, method): (usize, &str, &str),
+        failure: Option<&Failure>,
+    ) -> Result<(), Failure> {
+        let facts = so_far.facts();
+        let over = Over { total: facts.begun.elapsed(), facts: &facts, url, method, at, failure };
+        let (mut printed, mut said, mut to_stderr) = (String::new(), String::new(), false);
+        for piece in &self.0 {
+            let text = match piece {
+                Piece::Text(text) => text.clone(),
+                Piece::Word(at) => WORDS[*at].1(&over).text(),
+                Piece::Json => over.json().to_string(),
+                Piece::HeaderJson => over.headers().to_string(),
+                Piece::Header(name) => over.facts.headers.get(name).unwrap_or_default().to_owned(),
+                Piece::OnError if failure.is_none() => break,
+                Piece::OnError => continue,
+                Piece::Stdout | Piece::Stderr => {
+                    to_stderr = *piece == Piece::Stderr;
+                    continue;
+                }
+            };
+            if to_stderr { &mut said } else { &mut printed }.push_str(&text);
+        }
+        // Where that cannot be written the result matters more.
+        let _ = io::stderr().write_all(said.as_bytes());
+        if printed.is_empty() { Ok(()) } else { output::print(printed.as_bytes()) }
+    }
+}
+
+/// Text behind text is one piece.
+fn push(pieces: &mut Vec<Piece>, text: &str) {
+    match pieces.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Piece::Text(before)) => before.push_str(text),
+        _ => pieces.push(Piece::Text(text.to_owned())),
+    }
+}
+
+/// The piece at the begin of this text, which is a `%` or a `\`, and how long it is.
+fn piece(text: &str) -> Result<(Piece, usize), String> {
+    let literal = |text: &str, length| Ok((Piece::Text(text.to_owned()), length));
+    for (escape, meant) in [("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t"), ("%%", "%")] {
+        if text.starts_with(escape) {
+            return literal(meant, escape.len());
+        }
+    }
+    let named =
+        |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.split_once('}')).map(|(name, _)| name);
+    if let Some(name) = named("%header{") {
+        return Ok((Piece::Header(name.to_owned()), "%header{}".len() + name.len()));
+    }
+    let Some(name) = named("%{") else { return literal(&text[..1], 1) };
+    let piece = match name {
+        "json" => Piece::Json,
+        "header_json" => Piece::HeaderJson,
+        "stdout" => Piece::Stdout,
+        "stderr" => Piece::Stderr,
+        "onerror" => Piece::OnError,
+        name => Piece::Word(WORDS.iter().position(|(word, _)| *word == name).ok_or_else(|| unknown(name))?),
+    };
+    Ok((piece, "%{}".len() + name.len()))
+}
+
+fn unknown(name: &str) -> String {
+    let words: Vec<_> = WORDS.iter().map(|(word, _)| *word).collect();
+    format!(
+        "%{{{name}}} is no word of it; the words are {}, json, header_json, stdout, stderr, onerror, and %header{{NAME}}",
+        words.join(", ")
+    )
+}
+
+/// Of a format on stdin.
+const FORMAT_BYTES_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_within_text() {
+        let Format(pieces) =
+            Format::parse("a%{http_code}\\n\\t%%%{json}%header{X-A}100% {b} \\x").expect("known words");
+        let text = |text: &str| Piece::Text(text.to_owned());
+        let code = WORDS.iter().position(|(word, _)| *word == "http_code").expect("it is a word");
+        let expected = [
+            text("a"),
+            Piece::Word(code),
+            text("\n\t%"),
+            Piece::Json,
+            Piece::Header("X-A".to_owned()),
+            text("100% {b} \\x"),
+        ];
+        assert_eq!(pieces, expected);
+        let said = Format::parse("%{http_cod}").expect_err("no such word");
+        assert!(said.contains("%{http_cod} is no word") && said.contains("http_code, "), "{said}");
+    }
+
+    #[test]
+    fn words_are_in_order() {
+        assert!(WORDS.is_sorted_by_key(|(word, _)| *word));
+    }
+}

@@ -1,0 +1,175 @@
+//! One attempt of a call: it finds a loop, puts the request into that loop's pool, and waits for the response.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anywire_loops::clock::{self, precise};
+use anywire_loops::{Task, TaskError};
+use tokio::sync::oneshot;
+
+use crate::handle::ClientRef;
+use crate::inner::Inner;
+use crate::job::Job;
+use crate::learnt::gather;
+use crate::local::Local;
+use crate::request::CallRequest;
+use crate::{Error, Response};
+
+/// What comes of an attempt. A response has its request with it.
+pub(crate) type Reply = Result<Response, Box<Unanswered>>;
+
+/// An attempt without a response.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    pub(crate) error: Error,
+    /// The request, if it may be sent again.
+    pub(crate) request: Option<Box<CallRequest>>,
+}
+
+impl From<Error> for Box<Unanswered> {
+    fn from(error: Error) -> Self {
+        Self::new(Unanswered { error, request: None })
+    }
+}
+
+/// A request that is on its way once it is polled.
+///
+/// It uses no timer and no reactor of the thread that polls it. Dropping it ends it: it leaves the queue, or the connection that
+/// carries it is closed.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    state: State,
+}
+
+impl Attempt {
+    pub(crate) fn new(client: ClientRef, request: Box<CallRequest>) -> Self {
+        Self { state: State::New { client, request } }
+    }
+}
+
+impl Future for Attempt {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
+        let (client, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
+            State::New { client, request } => match place(client.inner(), request) {
+                Ok(placed) => (client, placed),
+                Err(error) => return Poll::Ready(Err(error.into())),
+            },
+            State::Waiting { client, placed } => (client, placed),
+            State::Done => return Poll::Pending,
+        };
+        match Pin::new(&mut placed.response).poll(cx) {
+            Poll::Pending => {
+                self.state = State::Waiting { client, placed };
+                Poll::Pending
+            }
+            Poll::Ready(Ok(reply)) => Poll::Ready(reply),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(placed.why_unanswered(cx).into())),
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let State::Waiting { client, placed } = std::mem::replace(&mut self.state, State::Done) {
+            // First the receiver: a pool that sees the count looks for closed receivers once.
+            drop(placed);
+            client.inner().count_abandoned();
+        }
+    }
+}
+
+/// Waits on a loop of the client, because the thread that waits may have no timer.
+pub(crate) async fn pause(client: &ClientRef, pause: Duration) {
+    let inner = client.inner();
+    let Ok(loops) = inner.loops() else { return };
+    let waits = loops.list[inner.next_loop(loops)].handle.spawn(move || tokio::time::sleep(pause));
+    // A loop that has ended, or takes no more, refuses the attempt as well.
+    drop(waits.await);
+}
+
+/// Puts a call into a pool, here or on another loop.
+fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error> {
+    if inner.is_closed() {
+        return Err(Error::Shutdown { sent: false });
+    }
+    let (reply, response) = oneshot::channel();
+    let local = Local::here(inner);
+    let loops = inner.loops()?;
+    let index = match &local {
+        Some(local) => inner.owner_of(local.index(), loops.list.len()),
+        None => inner.next_loop(loops),
+    };
+    let index = gather(inner, local.as_deref(), loops, &request, index);
+    if let Some(local) = local
+        && local.index() == index
+    {
+        submit(&local, request, reply);
+        return Ok(Placed { response, hand_over: None });
+    }
+    let target = &loops.list[index];
+    target.used.store(true, Ordering::Release);
+    let shared = Arc::clone(inner);
+    let hand_over = target.handle.spawn(move || {
+        // A caller who left meanwhile is not to cost a connection.
+        if !reply.is_closed() {
+            submit(&Local::on_this_loop(&shared, index), request, reply);
+        }
+        ready(())
+    });
+    Ok(Placed { response, hand_over: Some(hand_over) })
+}
+
+fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>) {
+    // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
+    let now = precise();
+    let started = *request.started.get_or_insert(now);
+    let timeouts = &local.inner().config().timeouts;
+    local.submit(Job {
+        at: now,
+        total_until: clock::after(started, request.options.total_timeout),
+        stream_until: Some(request.options.stream_total_timeout)
+            .filter(|limit| *limit != Duration::MAX)
+            .map(|limit| clock::after(started, limit)),
+        acquire_until: clock::after(now, timeouts.acquire),
+        resent: false,
+        sent: false,
+        negotiated: None,
+        refusals: 0,
+        request,
+        reply: Some(reply),
+    });
+}
+
+/// A call that is with a loop.
+#[derive(Debug)]
+struct Placed {
+    response: oneshot::Receiver<Reply>,
+    /// Set for a call from outside; asked only if there is no response.
+    hand_over: Option<Task<()>>,
+}
+
+impl Placed {
+    /// Why the loop dropped the call.
+    fn why_unanswered(self, cx: &mut Context<'_>) -> Error {
+        let refused = self.hand_over.map(|mut hand_over| Pin::new(&mut hand_over).poll(cx));
+        match refused {
+            Some(Poll::Ready(Err(source))) => Error::Loop { sent: source != TaskError::Full, source },
+            // It may have been on a connection. The loop that knew is gone.
+            _ => Error::Loop { source: TaskError::Stopped, sent: true },
+        }
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    New { client: ClientRef, request: Box<CallRequest> },
+    Waiting { client: ClientRef, placed: Placed },
+    Done,
+}

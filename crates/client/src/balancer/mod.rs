@@ -1,0 +1,215 @@
+//! The addresses of one origin on one loop: which of them gets a call.
+
+mod choice;
+mod health;
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+
+use anywire_http::Url;
+use anywire_loops::clock;
+use anywire_wire::{Address, ToAddress};
+
+pub(crate) use self::health::Health;
+use crate::Error;
+use crate::balance::Balance;
+use crate::connector::Way;
+use crate::job::Job;
+use crate::local::Local;
+use crate::pool::{Pool, over_tls};
+
+/// Chooses among the pools of one origin, each of which has one address.
+pub(crate) struct Balancer {
+    balance: Balance,
+    url: Url,
+    local: Weak<Local>,
+    targets: RefCell<Vec<Rc<Target>>>,
+    chooser: choice::Chooser,
+    /// When the addresses of the name are to be looked at again.
+    refresh_at: Cell<Instant>,
+    is_refreshing: Cell<bool>,
+}
+
+/// One address.
+pub(crate) struct Target {
+    address: Address,
+    priority: usize,
+    pool: RefCell<Weak<Pool>>,
+    member: Rc<Member>,
+}
+
+/// What the pool of an address knows of its balancer.
+pub(crate) struct Member {
+    health: Health,
+    balancer: Weak<Balancer>,
+}
+
+impl Balancer {
+    /// For the origin of `url`.
+    pub(crate) fn new(
+        balance: &Balance,
+        url: &Url,
+        local: Weak<Local>,
+        now: Instant,
+    ) -> Result<Rc<Self>, Error> {
+        if let Some(source) = &balance.fault {
+            return Err(Error::Via { source: source.clone() });
+        }
+        let mut addresses = Vec::new();
+        for (priority, group) in balance.groups.iter().enumerate() {
+            for address in group {
+                let address = if url.is_https() { over_tls(address)? } else { address.clone() };
+                addresses.push((address, priority));
+            }
+        }
+        Ok(Rc::new_cyclic(|this| {
+            let target = |(address, priority)| Target::new(address, priority, balance, this);
+            Self {
+                balance: balance.clone(),
+                url: url.clone(),
+                local,
+                targets: RefCell::new(addresses.into_iter().map(target).collect()),
+                chooser: choice::Chooser::new(balance.rule),
+                refresh_at: Cell::new(now),
+                is_refreshing: Cell::new(false),
+            }
+        }))
+    }
+
+    /// The address for a call. None is known yet for a name that is being resolved.
+    pub(crate) fn choose(self: &Rc<Self>, now: Instant) -> Option<Rc<Target>> {
+        if self.balance.is_by_name && self.refresh_at.get() <= now && !self.is_refreshing.replace(true) {
+            drop(anywire_loops::spawn(Rc::clone(self).refresh()));
+        }
+        self.chooser.choose(&self.targets.borrow(), now).cloned()
+    }
+
+    /// All addresses that are known, of the first priority.
+    pub(crate) fn targets(&self) -> Vec<Rc<Target>> {
+        self.targets.borrow().iter().filter(|target| target.priority == 0).cloned().collect()
+    }
+
+    /// Looks at the addresses of the name, which its cache knows mostly.
+    async fn refresh(self: Rc<Self>) {
+        if let Some(local) = self.local.upgrade() {
+            let config = local.inner().config();
+            let (names, timeout) = (config.names.clone(), config.timeouts.resolve);
+            drop(local);
+            let found = names.addresses(self.url.host(), self.url.port());
+            // If the name does not resolve, those that were known are tried on.
+            if let Ok(Ok(found)) = tokio::time::timeout(timeout, found).await {
+                self.set_addresses(&found);
+            }
+        }
+        self.refresh_at.set(clock::after(clock::precise(), REFRESH));
+        self.is_refreshing.set(false);
+    }
+
+    fn set_addresses(self: &Rc<Self>, found: &[std::net::SocketAddr]) {
+        let found = found.iter().filter_map(|address| {
+            let address = address.to_address().ok()?;
+            if self.url.is_https() { over_tls(&address).ok() } else { Some(address) }
+        });
+        let found: Vec<Address> = found.collect();
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            self.targets.take().into_iter().partition(|target| found.contains(&target.address));
+        let mut targets = kept;
+        for address in found {
+            if !targets.iter().any(|target| target.address == address) {
+                targets.push(Target::new(address, 0, &self.balance, &Rc::downgrade(self)));
+            }
+        }
+        self.targets.replace(targets);
+        // Its idle connections are closed, and the others after their calls.
+        if let Some(local) = self.local.upgrade() {
+            gone.iter().filter_map(|target| target.pool()).for_each(|pool| local.remove(&pool));
+            // So is the pool that served before the first addresses were known.
+            if let Some(pool) = local.find_pool(Way::to(&self.url, None)) {
+                local.remove(&pool);
+            }
+        }
+    }
+}
+
+impl Target {
+    fn new(address: Address, priority: usize, balance: &Balance, balancer: &Weak<Balancer>) -> Rc<Self> {
+        let member = Member { health: Health::new(balance.health), balancer: Weak::clone(balancer) };
+        Rc::new(Self { address, priority, pool: RefCell::default(), member: Rc::new(member) })
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub(crate) fn member(&self) -> &Rc<Member> {
+        &self.member
+    }
+
+    /// Its pool, if it has one that takes calls.
+    pub(crate) fn pool(&self) -> Option<Rc<Pool>> {
+        self.pool.borrow().upgrade().filter(|pool| !pool.is_retired())
+    }
+
+    pub(crate) fn set_pool(&self, pool: &Rc<Pool>) {
+        self.pool.replace(Rc::downgrade(pool));
+    }
+}
+
+impl choice::Choosable for Rc<Target> {
+    fn priority(&self) -> usize {
+        self.priority
+    }
+
+    fn health(&self) -> &Health {
+        &self.member.health
+    }
+
+    fn load(&self) -> usize {
+        self.pool().map_or(0, |pool| pool.load())
+    }
+}
+
+impl Member {
+    /// A call was answered.
+    pub(crate) fn succeeded(&self) {
+        self.health.succeeded();
+    }
+
+    /// A dial or a call has failed. Whether the address is out from now on.
+    pub(crate) fn failed(&self, now: Instant) -> bool {
+        self.health.failed(now)
+    }
+
+    /// Puts a call of which nothing was sent into the pool of another address. Gives it back if there is none that may do.
+    pub(crate) fn move_on(&self, mut job: Job, from: &Pool, now: Instant) -> Option<Job> {
+        let Some((balancer, local)) = self.balancer.upgrade().and_then(|balancer| {
+            let local = balancer.local.upgrade()?;
+            Some((balancer, local))
+        }) else {
+            return Some(job);
+        };
+        // Each address once, more or less.
+        if usize::from(job.refusals) >= balancer.targets.borrow().len().min(MOVES_MAX) {
+            return Some(job);
+        }
+        let target = {
+            let targets = balancer.targets.borrow();
+            let others: Vec<_> =
+                targets.iter().filter(|target| target.address != *from.address()).cloned().collect();
+            balancer.chooser.choose(&others, now).cloned()
+        };
+        let Some(pool) = target.and_then(|target| local.pool_of(&target, &job.request.url).ok()) else {
+            return Some(job);
+        };
+        job.refusals += 1;
+        pool.submit_moved(job);
+        None
+    }
+}
+
+/// How often a loop that has calls looks at the addresses of a name. The cache of names keeps their TTL.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// Addresses that one call is moved through at most.
+const MOVES_MAX: usize = 8;

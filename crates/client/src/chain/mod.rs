@@ -1,0 +1,166 @@
+//! The chain of a call: what stands between [`Call::send`](crate::Call::send) and the pool.
+//!
+//! | link, outermost first | runs |
+//! | --- | --- |
+//! | interceptors of calls ([`intercept`](crate::ClientBuilder::intercept)), in the order of adding | once a call |
+//! | [`Redirects`] | follows from one URL to the next, each a *hop* |
+//! | cookies ([`cookies`](crate::ClientBuilder::cookies)), then credentials ([`basic`](crate::ClientBuilder::basic), [`bearer`](crate::ClientBuilder::bearer)) | for each hop |
+//! | [`Retries`] | repeats an attempt within one hop |
+//! | interceptors of attempts ([`intercept_attempts`](crate::ClientBuilder::intercept_attempts)) | for each attempt |
+//! | signatures ([`sign`](crate::ClientBuilder::sign)) | for each attempt |
+//! | the pool | queue, connection, request, response |
+//!
+//! A call of a client without interceptors goes straight to the pool. Redirects and retries are looked at when there is a
+//! response with such a status, or an error.
+
+mod interceptor;
+mod redirect;
+mod retry;
+#[cfg(feature = "signatures")]
+mod sign;
+
+use std::pin::Pin;
+
+pub use interceptor::{Interceptor, Next};
+pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
+pub use retry::{Failure, Retries, RetryHook};
+
+pub(crate) use interceptor::Links;
+pub(crate) use retry::Budget;
+
+use crate::attempt::{Attempt, Reply, Unanswered, pause};
+use crate::handle::ClientRef;
+use crate::request::CallRequest;
+use crate::{Error, Response};
+
+/// A call that some link carries on.
+pub type Calling = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>;
+
+/// Sends a request through the whole chain.
+pub(crate) fn call(client: ClientRef, request: Box<CallRequest>) -> Calling {
+    Next::of_call(client).call(*request)
+}
+
+/// Goes on from the outcome of a first attempt, which had no interceptor around it; gives it back if it is final.
+#[cold]
+pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Box<Reply>> {
+    let config = client.inner().config();
+    let goes_on = match &reply {
+        Ok(response) => response.request().is_some_and(|request| {
+            redirect::applies(&config.redirects_of(request), response)
+                || config.retries_of(request).after_status(request, response, 1).is_some()
+        }),
+        Err(unanswered) => match &unanswered.request {
+            Some(request) => config.retries_of(request).after_error(request, &unanswered.error, 1).is_some(),
+            None => false,
+        },
+    };
+    match goes_on {
+        true => Ok(Box::pin(follow(client.clone(), Hopping::Answered(Box::new(reply))))),
+        false => Err(Box::new(reply)),
+    }
+}
+
+/// Where a hop begins.
+enum Hopping {
+    Request(Box<CallRequest>),
+    /// Behind its first attempt.
+    Answered(Box<Reply>),
+}
+
+/// Follows redirects, and repeats attempts within each hop.
+async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> {
+    let mut history = Vec::new();
+    loop {
+        let mut response = carry_hop(&client, hop).await?;
+        let Some(request) = response.take_request() else { return Ok(response.with_history(history)) };
+        let redirects = client.inner().config().redirects_of(&request);
+        if !redirect::applies(&redirects, &response) {
+            return Ok(response.with_request(request).with_history(history));
+        }
+        match redirect::next(&redirects, &response, request, &history)? {
+            redirect::Step::Stay(request) => {
+                return Ok(response.with_request(request).with_history(history));
+            }
+            redirect::Step::Follow(next, left) => {
+                history.push(left);
+                // Read to its end, its connection can carry the next hop.
+                response.drain().await;
+                hop = Hopping::Request(next);
+            }
+        }
+    }
+}
+
+/// Sends the request of a hop through the links that add to each of them. What they add is not for the next hop.
+async fn carry_hop(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
+    let request = match hop {
+        Hopping::Request(request) if !client.inner().config().hop_links.is_empty() => request,
+        hop => return repeat(client, hop).await,
+    };
+    let kept = Box::new(request.again());
+    let response = Next::of_hop(client.clone()).call(*request).await?;
+    Ok(response.with_request_before_links(kept))
+}
+
+/// Makes attempts until one is final.
+async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
+    let mut attempts = 1;
+    let mut reply = match hop {
+        Hopping::Answered(reply) => *reply,
+        Hopping::Request(request) => attempt(client, request).await,
+    };
+    loop {
+        let config = client.inner().config();
+        let (request, wait) = match reply {
+            Ok(mut response) => {
+                let Some(request) = response.take_request() else { return Ok(response) };
+                match config.retries_of(&request).after_status(&request, &response, attempts) {
+                    Some(wait) => {
+                        response.drain().await;
+                        (request, wait)
+                    }
+                    None => return Ok(response.with_request(request)),
+                }
+            }
+            Err(unanswered) => {
+                let Unanswered { error, request } = *unanswered;
+                let Some(mut request) = request else { return Err(error.after(attempts)) };
+                match config.retries_of(&request).after_error(&request, &error, attempts) {
+                    Some(wait) => {
+                        let source = Box::new(error);
+                        let spent = Error::Retried { attempts, is_budget_spent: true, source };
+                        request.retry_of = Some(Box::new(spent));
+                        (request, wait)
+                    }
+                    None => return Err(error.after(attempts)),
+                }
+            }
+        };
+        attempts += 1;
+        pause(client, wait).await;
+        reply = attempt(client, request).await;
+    }
+}
+
+/// Gives a request to the pool, signed if it is to be.
+async fn send(client: ClientRef, request: Box<CallRequest>) -> Reply {
+    #[cfg(feature = "signatures")]
+    if let Some(signing) = sign::Signing::of(&client, &request) {
+        return signing.send(client, request).await;
+    }
+    Attempt::new(client, request).await
+}
+
+/// Sends a request once, through the interceptors of attempts.
+async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
+    if client.inner().config().attempt_interceptors.is_empty() {
+        return send(client.clone(), request).await;
+    }
+    let kept = request.try_clone().map(Box::new);
+    let replied = Next::of_attempt(client.clone()).call(*request).await;
+    match replied {
+        Ok(response) => Ok(response.or_request(kept)),
+        Err(error) => Err(Box::new(Unanswered { error, request: kept })),
+    }
+}

@@ -1,0 +1,291 @@
+//! Retries: which attempts may be repeated, and after which pause.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anywire_http::{Method, StatusCode};
+use anywire_loops::clock::{after, precise};
+use anywire_wire::DialError;
+
+use crate::connection::random;
+use crate::proxy::ProxyReason;
+use crate::request::CallRequest;
+use crate::{Error, Phase, Response};
+
+/// Which attempts of a call are repeated, how often, and after which pause.
+///
+/// | what happened | repeated |
+/// | --- | --- |
+/// | no connection could be made: refused, reset, unreachable, too slow, also by or of a proxy | any method, if the body is here or untouched |
+/// | the peer ended the connection or the stream, and may have seen the request | only if that is [harmless](CallRequest::is_idempotent), and no byte of a response came |
+/// | one of [`statuses`](Self::statuses) | only if that is harmless |
+/// | a full queue, a handshake that failed, silence, a deadline of the whole call, a response that has begun | never |
+///
+/// A `POST` that the peer may have seen is never sent twice, unless the call is marked by
+/// [`Call::idempotent`](crate::Call::idempotent) or has an `idempotency-key`.
+///
+/// Apart from this, a call whose reused connection turns out dead, or that an HTTP/2 peer says it has not processed, goes
+/// out once more at once.
+///
+/// ```
+/// use anywire_client::{Client, Retries};
+/// use anywire_http::StatusCode;
+///
+/// let retries = Retries { max: 3, statuses: vec![StatusCode::SERVICE_UNAVAILABLE], ..Retries::default() };
+/// let client = Client::builder().retries(retries).build();
+/// let call = client.post("http://shop/orders").idempotent();
+/// let once = client.get("http://shop/").retries(0);
+/// ```
+#[derive(Clone)]
+pub struct Retries {
+    /// Attempts beyond the first one. Default 2.
+    pub max: u32,
+    /// The first pause is a random part of this, and each one behind it of twice as much (full jitter). Default 50 ms.
+    pub first_pause: Duration,
+    /// The most that a pause is a part of. Default 2 s.
+    pub pause_max: Duration,
+    /// The longest `retry-after` (RFC 9110 section 10.2.3) that is waited for. With a longer one the response is the caller's.
+    /// Default 10 s.
+    pub retry_after_max: Duration,
+    /// Statuses that are tried again, such as 429 and 503. Default: none.
+    pub statuses: Vec<StatusCode>,
+    /// Retries to one origin, in per cent of the calls there in the last 10 s, on each loop. Default 20, and 10 retries
+    /// besides. More than that is [`Error::Retried`]: an origin in trouble gets no load on top.
+    pub budget_percent: u32,
+    /// Decides what is repeated instead of the table, within what is harmless, if it is set.
+    pub when: Option<RetryHook>,
+}
+
+/// Decides about another attempt: [`Retries::when`].
+pub type RetryHook = Arc<dyn Fn(&Failure<'_>) -> bool + Send + Sync>;
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            max: 2,
+            first_pause: Duration::from_millis(50),
+            pause_max: Duration::from_secs(2),
+            retry_after_max: Duration::from_secs(10),
+            statuses: Vec::new(),
+            budget_percent: 20,
+            when: None,
+        }
+    }
+}
+
+/// As many; the rest is as the default.
+impl From<u32> for Retries {
+    fn from(max: u32) -> Self {
+        Self { max, ..Self::default() }
+    }
+}
+
+impl fmt::Debug for Retries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { max, first_pause, pause_max, retry_after_max, statuses, budget_percent, when } = self;
+        f.debug_struct("Retries")
+            .field("max", max)
+            .field("first_pause", first_pause)
+            .field("pause_max", pause_max)
+            .field("retry_after_max", retry_after_max)
+            .field("statuses", statuses)
+            .field("budget_percent", budget_percent)
+            .field("when", &when.is_some())
+            .finish()
+    }
+}
+
+/// An attempt that may be repeated without harm, for [`Retries::when`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Failure<'a> {
+    /// The method of the request.
+    pub method: &'a Method,
+    /// Why there is no response.
+    pub error: Option<&'a Error>,
+    /// The response.
+    pub response: Option<&'a Response>,
+    /// Attempts so far.
+    pub attempts: u32,
+}
+
+impl Retries {
+    /// The pause until the next attempt, if an error may be tried again.
+    pub(super) fn after_error(
+        &self,
+        request: &CallRequest,
+        error: &Error,
+        attempts: u32,
+    ) -> Option<Duration> {
+        if attempts > self.max || request.body.is_taken() || !is_worth_it(error) {
+            return None;
+        }
+        let harmless = !error.may_have_been_processed() || request.is_idempotent();
+        let failure = Failure { method: &request.method, error: Some(error), response: None, attempts };
+        let wanted = match &self.when {
+            Some(when) => when(&failure),
+            None => is_repeated(error),
+        };
+        let pause = (harmless && wanted).then(|| self.pause(attempts))?;
+        Some(pause).filter(|pause| is_in_time(request, *pause))
+    }
+
+    /// The pause until the next attempt, if a response may be tried again.
+    pub(super) fn after_status(
+        &self,
+        request: &CallRequest,
+        response: &Response,
+        attempts: u32,
+    ) -> Option<Duration> {
+        if attempts > self.max || request.body.is_taken() || !request.is_idempotent() {
+            return None;
+        }
+        let failure = Failure { method: &request.method, error: None, response: Some(response), attempts };
+        let wanted = match &self.when {
+            Some(when) => when(&failure),
+            None => self.statuses.contains(&response.status()),
+        };
+        let pause = match retry_after(response).filter(|_| wanted) {
+            Some(wait) => Some(wait.max(self.pause(attempts))).filter(|_| wait <= self.retry_after_max)?,
+            None => wanted.then(|| self.pause(attempts))?,
+        };
+        Some(pause).filter(|pause| is_in_time(request, *pause))
+    }
+
+    /// A random part of the pause behind so many attempts.
+    fn pause(&self, attempts: u32) -> Duration {
+        let doubled = self.first_pause.saturating_mul(1_u32.checked_shl(attempts - 1).unwrap_or(u32::MAX));
+        let longest = doubled.min(self.pause_max);
+        longest.mul_f64(random())
+    }
+}
+
+/// Whether another attempt can end otherwise, and leaves the limits of this end alone.
+fn is_worth_it(error: &Error) -> bool {
+    !matches!(
+        error,
+        Error::QueueFull { .. }
+            | Error::TooManyOrigins { .. }
+            | Error::Timeout { phase: Phase::Acquire | Phase::Total, .. }
+            | Error::Shutdown { .. }
+            | Error::Loop { .. }
+            | Error::RequestBody { .. }
+    )
+}
+
+/// The table of [`Retries`].
+fn is_repeated(error: &Error) -> bool {
+    match error {
+        Error::Connect { source, .. } => may_pass(source),
+        Error::Proxy { source, .. } => match source.reason() {
+            ProxyReason::Dial(source) => may_pass(source),
+            ProxyReason::TimedOut { .. } | ProxyReason::Closed | ProxyReason::Broken(_) => true,
+            // Of the proxy, or because it cannot reach the origin.
+            ProxyReason::Refused(status) => (502..=504).contains(&status.as_u16()),
+            ProxyReason::Socks(reply) => (3..=6).contains(&reply.0),
+            _ => false,
+        },
+        Error::ClosedByPeer { phase, .. } | Error::Io { phase, .. } | Error::GoAway { phase, .. } => {
+            *phase != Phase::Body
+        }
+        Error::Stream { phase, why: None, .. } => *phase != Phase::Body,
+        _ => false,
+    }
+}
+
+/// Whether another dial can end otherwise.
+fn may_pass(error: &DialError) -> bool {
+    matches!(
+        error,
+        DialError::Refused { .. }
+            | DialError::Reset { .. }
+            | DialError::Unreachable { .. }
+            | DialError::Timeout { .. }
+            | DialError::NoSuchFile { .. }
+    )
+}
+
+/// Whether the pause ends before the deadline of the whole call.
+fn is_in_time(request: &CallRequest, pause: Duration) -> bool {
+    let now = precise();
+    after(now, pause) < after(request.started.unwrap_or(now), request.options.total_timeout)
+}
+
+/// How long a response asks its client to wait. A date is not looked at here: clocks differ.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get("retry-after")?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The retries that one origin may get on one loop.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    /// Calls since `since`.
+    calls: Cell<u32>,
+    retries: Cell<u32>,
+    since: Cell<Option<Instant>>,
+}
+
+impl Budget {
+    /// Counts a call.
+    #[inline]
+    pub(crate) fn count(&self) {
+        self.calls.set(self.calls.get().saturating_add(1));
+    }
+
+    /// Whether one more retry is within the budget.
+    pub(crate) fn allows(&self, percent: u32, now: Instant) -> bool {
+        let since = self.since.get().unwrap_or(now);
+        let passed = now.saturating_duration_since(since);
+        if self.since.get().is_none() || passed >= WINDOW {
+            // Of calls over a longer time as many count as came in a window on average.
+            let share = WINDOW.as_secs_f64() / passed.max(WINDOW).as_secs_f64();
+            self.calls.set((f64::from(self.calls.get()) * share) as u32);
+            self.retries.set(0);
+            self.since.set(Some(now));
+        }
+        let allowed = FLOOR + u64::from(self.calls.get()) * u64::from(percent) / 100;
+        let allows = u64::from(self.retries.get()) < allowed;
+        if allows {
+            self.retries.set(self.retries.get() + 1);
+        }
+        allows
+    }
+}
+
+/// The time over which calls and retries are compared.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Retries in a window that an origin gets with however few calls.
+const FLOOR: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_part_of_the_calls_and_a_few() {
+        let (budget, now) = (Budget::default(), precise());
+        (0..100).for_each(|_| budget.count());
+        let allowed = (0..100).filter(|_| budget.allows(20, now)).count();
+        assert_eq!(allowed, 30);
+        // The next window begins with the calls of the one before.
+        let allowed = (0..100).filter(|_| budget.allows(20, now + WINDOW)).count();
+        assert_eq!(allowed, 30);
+        // Calls over a long time count by their average.
+        let allowed = (0..100).filter(|_| budget.allows(20, now + WINDOW * 101)).count();
+        assert_eq!(allowed, 10);
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let retries = Retries { pause_max: Duration::from_millis(300), ..Retries::default() };
+        for (attempts, most) in [(1, 50), (2, 100), (3, 200), (4, 300), (40, 300)] {
+            let longest = (0..200).map(|_| retries.pause(attempts)).max().expect("pauses");
+            assert!(longest <= Duration::from_millis(most), "{attempts}: {longest:?}");
+            assert!(longest > Duration::from_millis(most / 2), "{attempts}: {longest:?}");
+        }
+    }
+}

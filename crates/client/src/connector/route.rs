@@ -1,0 +1,137 @@
+//! The way of a pool's connections to its origin, and what it means for the requests.
+
+use std::io;
+use std::sync::Arc;
+
+use anywire_http::Url;
+use anywire_wire::{Address, Connection, DialError};
+
+use super::{ConnectError, Connector, Direct, Target};
+use crate::Error;
+use crate::inner::{Config, Versions};
+use crate::pool::over_tls;
+use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};
+use crate::request::CallRequest;
+
+/// Where calls go that share a pool: the origin of a URL, and how it is reached.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    pub(crate) url: &'a Url,
+    pub(crate) via: Option<&'a Address>,
+    proxy: &'a ProxyOfCall,
+    /// The connection is to leave HTTP.
+    upgrade: bool,
+}
+
+impl<'a> Way<'a> {
+    pub(crate) fn of(request: &'a CallRequest) -> Self {
+        let CallRequest { url, options, upgrade, .. } = request;
+        // A wire that a call names is taken as it is.
+        let proxy = if options.via.is_some() { &OF_CLIENT } else { &options.proxy };
+        Self { url, via: options.via.as_ref(), proxy, upgrade: *upgrade }
+    }
+
+    /// The way of calls without options.
+    pub(crate) fn to(url: &'a Url, via: Option<&'a Address>) -> Self {
+        Self { url, via, proxy: &OF_CLIENT, upgrade: false }
+    }
+
+    /// Whether the client itself finds the addresses of the origin. A proxy does so elsewhere, and so may a connector of the user's.
+    pub(crate) fn is_direct(self, config: &Config) -> bool {
+        self.connector(config).is_none() && matches!(self.proxy(config), Ok(None))
+    }
+
+    /// The connector of the user's that is asked.
+    fn connector(self, config: &Config) -> Option<&Arc<dyn Connector>> {
+        let is_asked = self.via.is_none() && !matches!(self.proxy, ProxyOfCall::This(_));
+        config.network.connector.as_ref().filter(|_| is_asked)
+    }
+
+    /// The proxy on the way.
+    fn proxy(self, config: &Config) -> Result<Option<Proxy>, Error> {
+        match self.proxy {
+            _ if self.via.is_some() => Ok(None),
+            ProxyOfCall::None => Ok(None),
+            ProxyOfCall::This(proxy) => Ok(Some(proxy.clone())),
+            ProxyOfCall::OfClient if config.network.connector.is_some() => Ok(None),
+            ProxyOfCall::OfClient => match &config.network.proxies {
+                None => Ok(None),
+                Some(Ok(proxies)) => Ok(proxies.of(self.url).cloned()),
+                Some(Err(source)) => Err(Error::ProxyUrl { source: Arc::clone(source) }),
+            },
+        }
+    }
+
+    /// The address of the origin, with TLS if the URL says so.
+    fn address(self) -> Result<Address, Error> {
+        if let Some(address) = self.via {
+            return Ok(address.clone());
+        }
+        let plain = Address::from_host(self.url.host_with_zone(), self.url.port())
+            .map_err(|source| Error::Host { origin: self.url.origin().to_owned(), source })?;
+        if self.url.is_https() { over_tls(&plain) } else { Ok(plain) }
+    }
+}
+
+static OF_CLIENT: ProxyOfCall = ProxyOfCall::OfClient;
+
+/// How the connections of a pool are made.
+pub(crate) struct Route {
+    via: Option<Address>,
+    proxy: ProxyOfCall,
+    connector: Arc<dyn Connector>,
+    target: Target,
+    /// The proxy reads the requests, instead of making a tunnel.
+    relay: Option<Arc<Relay>>,
+}
+
+impl Route {
+    pub(crate) fn of(way: Way<'_>, config: &Config) -> Result<Self, Error> {
+        let (url, address, proxy) = (way.url, way.address()?, way.proxy(config)?);
+        let needs_tls = address.has_tls() || proxy.as_ref().is_some_and(Proxy::is_https);
+        let dialer = config.dialer(url.host(), needs_tls)?;
+        let target = Target::new(url.host(), url.port(), url.is_https(), address, dialer);
+        // HTTP/2, and what switches protocols, is nothing that a proxy could relay.
+        let is_plain = !url.is_https() && config.versions != Versions::Http2 && !way.upgrade;
+        let relays = |proxy: &Proxy| is_plain && !proxy.is_socks();
+        let relay = proxy.as_ref().filter(|proxy| relays(proxy)).map(|proxy| Arc::new(Relay::of(proxy)));
+        let connector: Arc<dyn Connector> = match (proxy, way.connector(config)) {
+            (Some(proxy), _) => {
+                let through = Through::new(proxy).limits(HandshakeLimits::of(&config.limits));
+                Arc::new(if relay.is_some() { through.without_tunnel() } else { through })
+            }
+            (None, Some(own)) => Arc::clone(own),
+            (None, None) => Arc::new(Direct),
+        };
+        Ok(Self { via: way.via.cloned(), proxy: way.proxy.clone(), connector, target, relay })
+    }
+
+    /// Whether it is this way, to the same origin.
+    pub(crate) fn serves(&self, way: Way<'_>) -> bool {
+        self.via.as_ref() == way.via && self.proxy == *way.proxy && (self.relay.is_none() || !way.upgrade)
+    }
+
+    pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {
+        self.relay.as_ref()
+    }
+
+    /// The address of the origin.
+    pub(crate) fn address(&self) -> &Address {
+        self.target.address()
+    }
+
+    /// Whether a handshake with the origin agrees on the version of HTTP.
+    pub(crate) fn agrees_on_version(&self) -> bool {
+        self.relay.is_none() && self.address().has_tls()
+    }
+
+    /// A connection on which HTTP is spoken.
+    pub(crate) async fn connect(&self, config: &Config) -> Result<Connection, ConnectError> {
+        let connection = self.connector.connect(&self.target).await?;
+        if self.agrees_on_version() && !config.agrees_with(&connection) {
+            let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");
+            return Err(DialError::Handshake { address: self.address().clone(), cause }.into());
+        }
+        Ok(connection)
+    }
+}

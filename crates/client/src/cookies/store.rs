@@ -1,0 +1,238 @@
+//! What a jar holds: cookies by their domains, and the rules by which they come, go and are sent.
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use anywire_http::Url;
+use anywire_http::cookie::{ReceivedCookie, pairs};
+
+use super::cookie::Cookie;
+use super::matching::{
+    default_path, domain_matches, domains_of, is_address, is_public_suffix, path_matches, path_of,
+};
+use super::{CookieCounters, CookieLimits, CookieRefused};
+
+#[derive(Default)]
+pub(super) struct Store {
+    /// Each of them has a cookie at least.
+    domains: HashMap<String, Vec<Entry>>,
+    limits: CookieLimits,
+    /// What it holds, and has counted.
+    counters: CookieCounters,
+    /// Grows with each cookie that is made and each use, so that the order is known whatever the clock does.
+    turn: u64,
+}
+
+struct Entry {
+    cookie: Cookie,
+    made: u64,
+    used: u64,
+}
+
+impl Entry {
+    fn has_ended(&self, now: SystemTime) -> bool {
+        self.cookie.expires.is_some_and(|end| end <= now)
+    }
+}
+
+impl Store {
+    pub(super) fn new(limits: CookieLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    pub(super) fn counters(&self) -> CookieCounters {
+        self.counters
+    }
+
+    pub(super) fn count(&mut self, taken: &Result<(), CookieRefused>) {
+        match taken {
+            Ok(()) => self.counters.taken += 1,
+            // That is how a server removes one.
+            Err(CookieRefused::Ended) => {}
+            Err(_) => self.counters.refused += 1,
+        }
+    }
+
+    /// RFC 6265bis section 5.7, in its order.
+    pub(super) fn receive(
+        &mut self,
+        url: &Url,
+        received: &ReceivedCookie<'_>,
+        now: SystemTime,
+    ) -> Result<(), CookieRefused> {
+        let host = url.host();
+        let domain = match received.domain.map(str::to_ascii_lowercase) {
+            Some(domain) if !domain.is_ascii() => return Err(CookieRefused::OtherDomain),
+            // Such a cookie is for this host alone.
+            Some(domain) if domain == host && (is_public_suffix(host) || is_address(host)) => None,
+            Some(domain) if is_public_suffix(&domain) => return Err(CookieRefused::PublicSuffix),
+            Some(domain) if !domain_matches(host, &domain) => return Err(CookieRefused::OtherDomain),
+            domain => domain,
+        };
+        let path = received.path.unwrap_or_else(|| default_path(path_of(url.path_and_query())));
+        let cookie = Cookie {
+            name: received.name.to_owned(),
+            value: received.value.to_owned(),
+            is_host_only: domain.is_none(),
+            domain: domain.unwrap_or_else(|| host.to_owned()),
+            path: path.to_owned(),
+            expires: received.lifetime.end(now),
+            is_secure: received.is_secure,
+            is_http_only: received.is_http_only,
+            same_site: received.same_site,
+        };
+        if !url.is_https() {
+            if cookie.is_secure {
+                return Err(CookieRefused::ClearText);
+            }
+            if self.hides_secure(&cookie) {
+                return Err(CookieRefused::HidesSecure);
+            }
+        }
+        cookie.check_promises()?;
+        self.insert(cookie, now)
+    }
+
+    /// Whether a cookie that came in clear text would be sent beside or before one that did not ("leave secure cookies alone").
+    fn hides_secure(&self, new: &Cookie) -> bool {
+        let hides = |Entry { cookie, .. }: &Entry| {
+            cookie.is_secure
+                && cookie.name == new.name
+                && (domain_matches(&cookie.domain, &new.domain)
+                    || domain_matches(&new.domain, &cookie.domain))
+                && path_matches(&new.path, &cookie.path)
+        };
+        self.domains.values().flatten().any(hides)
+    }
+
+    /// Puts a cookie in the place of the one with its name, domain and path, if there is one.
+    pub(super) fn insert(&mut self, cookie: Cookie, now: SystemTime) -> Result<(), CookieRefused> {
+        let is_same = |Entry { cookie: old, .. }: &Entry| {
+            old.name == cookie.name && old.is_host_only == cookie.is_host_only && old.path == cookie.path
+        };
+        let list = self.domains.get(&cookie.domain).map(Vec::as_slice).unwrap_or_default();
+        let old = list.iter().position(is_same).map(|at| self.take(&cookie.domain, at));
+        self.turn += 1;
+        let made = old.flatten().map_or(self.turn, |old| old.made);
+        let entry = Entry { made, used: self.turn, cookie };
+        if entry.has_ended(now) {
+            return Err(CookieRefused::Ended);
+        }
+        if entry.cookie.bytes() > self.limits.bytes {
+            return Err(CookieRefused::NoRoom);
+        }
+        let (domain, used) = (entry.cookie.domain.clone(), entry.used);
+        self.counters.cookies += 1;
+        self.counters.bytes += entry.cookie.bytes();
+        self.domains.entry(domain.clone()).or_default().push(entry);
+        self.make_room(&domain, now);
+        let is_here =
+            self.domains.get(&domain).is_some_and(|list| list.iter().any(|entry| entry.used == used));
+        if is_here { Ok(()) } else { Err(CookieRefused::NoRoom) }
+    }
+
+    /// Drives out what is over a limit after a cookie of this domain has come.
+    fn make_room(&mut self, domain: &str, now: SystemTime) {
+        let len = |store: &Self| store.domains.get(domain).map_or(0, Vec::len);
+        let is_over = |store: &Self| {
+            let CookieLimits { per_domain, cookies, bytes } = store.limits;
+            len(store) > per_domain || store.counters.cookies > cookies || store.counters.bytes > bytes
+        };
+        if !is_over(self) {
+            return;
+        }
+        let before = self.counters.cookies;
+        self.retain_entries(|entry| !entry.has_ended(now));
+        while len(self) > self.limits.per_domain {
+            let list = self.domains.get(domain).map(Vec::as_slice).unwrap_or_default();
+            let oldest =
+                list.iter().enumerate().min_by_key(|(_, entry)| (entry.cookie.is_secure, entry.used));
+            let Some((at, _)) = oldest else { break };
+            self.take(domain, at);
+        }
+        while is_over(self) {
+            let all = self.domains.iter().flat_map(|(domain, list)| {
+                list.iter().enumerate().map(move |(at, entry)| (entry.used, domain, at))
+            });
+            let Some((_, domain, at)) = all.min() else { break };
+            let domain = domain.clone();
+            self.take(&domain, at);
+        }
+        self.counters.evicted += u64::try_from(before - self.counters.cookies).unwrap_or(u64::MAX);
+    }
+
+    pub(super) fn header(&mut self, url: &Url, own: &str, now: SystemTime) -> Option<String> {
+        self.turn += 1;
+        let (host, path, turn) = (url.host(), path_of(url.path_and_query()), self.turn);
+        let has_own = |name: &str| pairs(own).any(|(found, _)| found == name);
+        let mut sent: Vec<(usize, u64, String)> = Vec::new();
+        for domain in domains_of(host) {
+            for entry in self.domains.get_mut(domain).map(Vec::as_mut_slice).unwrap_or_default() {
+                let cookie = &entry.cookie;
+                let is_for_host = domain.len() == host.len() || !cookie.is_host_only;
+                let is_for_scheme = url.is_https() || !cookie.is_secure;
+                if !is_for_host || !is_for_scheme || !path_matches(path, &cookie.path) || entry.has_ended(now)
+                {
+                    continue;
+                }
+                if has_own(&cookie.name) {
+                    continue;
+                }
+                let text = match cookie.name.is_empty() {
+                    true => cookie.value.clone(),
+                    false => [&*cookie.name, "=", &cookie.value].concat(),
+                };
+                sent.push((cookie.path.len(), entry.made, text));
+                entry.used = turn;
+            }
+        }
+        if sent.is_empty() {
+            return None;
+        }
+        // Of the longest path first, and of those the oldest (RFC 6265bis section 5.8.3).
+        sent.sort_by_key(|&(path, made, _)| (std::cmp::Reverse(path), made));
+        let own = Some(own.to_owned()).filter(|own| !own.is_empty());
+        let all: Vec<_> = own.into_iter().chain(sent.into_iter().map(|(_, _, text)| text)).collect();
+        Some(all.join("; "))
+    }
+
+    pub(super) fn cookies(&self, now: SystemTime) -> Vec<Cookie> {
+        let mut all: Vec<_> = self.domains.values().flatten().filter(|entry| !entry.has_ended(now)).collect();
+        all.sort_by_key(|entry| entry.made);
+        all.into_iter().map(|entry| entry.cookie.clone()).collect()
+    }
+
+    /// Keeps those that are to be kept, and tells how many were not.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&Cookie) -> bool) -> usize {
+        let before = self.counters.cookies;
+        self.retain_entries(|entry| is_kept(&entry.cookie));
+        before - self.counters.cookies
+    }
+
+    fn retain_entries(&mut self, is_kept: impl Fn(&Entry) -> bool) {
+        let counters = &mut self.counters;
+        self.domains.retain(|_, list| {
+            list.retain(|entry| {
+                let is_kept = is_kept(entry);
+                if !is_kept {
+                    counters.cookies -= 1;
+                    counters.bytes -= entry.cookie.bytes();
+                }
+                is_kept
+            });
+            !list.is_empty()
+        });
+    }
+
+    /// Takes out the cookie at this place of its domain.
+    fn take(&mut self, domain: &str, at: usize) -> Option<Entry> {
+        let list = self.domains.get_mut(domain)?;
+        let entry = list.remove(at);
+        if list.is_empty() {
+            self.domains.remove(domain);
+        }
+        self.counters.cookies -= 1;
+        self.counters.bytes -= entry.cookie.bytes();
+        Some(entry)
+    }
+}

@@ -1,0 +1,42 @@
+//! Bodies that wait until the peer asks for them by a 100 (RFC 9110 section 10.1.1).
+
+use std::time::Instant;
+
+use anywire_http::h2::Code;
+use anywire_mux::Streams;
+
+use super::session::Session;
+use crate::job::Event;
+
+impl Session {
+    /// Sends a body from here on.
+    pub(super) fn let_go(&mut self, place: usize) {
+        let stream = &mut self.streams[place];
+        if !std::mem::take(&mut stream.is_held) {
+            return;
+        }
+        stream.watchdog.let_go();
+        if stream.upload.is_streaming() {
+            self.schedule.poll_soon(place);
+        } else {
+            self.link.wants_to_send(stream.id, true);
+        }
+        self.schedule.dirty.push(place);
+    }
+
+    /// Sends the bodies that were held back for long enough.
+    pub(super) fn let_go_of_late(&mut self, now: Instant) {
+        let is_late =
+            |stream: &super::stream::Stream| stream.is_held && stream.watchdog.is_held_too_long(now);
+        let late: Vec<_> =
+            self.streams.iter().filter(|(_, stream)| is_late(stream)).map(|(place, _)| place).collect();
+        late.into_iter().for_each(|place| self.let_go(place));
+    }
+
+    /// The peer does not know the expectation (RFC 9110 section 15.5.18): the call goes out once more, without it.
+    pub(super) fn send_without_expectation(&mut self, place: usize) {
+        let mut job = self.remove(place, Code::CANCEL).into_job();
+        job.request.options.expect_continue = None;
+        self.events.push_back(Event::Again(job));
+    }
+}

@@ -1,0 +1,86 @@
+//! A pool whose address is one of several: how busy it is, how it fails, and where its calls go then.
+
+use std::rc::Rc;
+
+use anywire_http::Fault;
+use anywire_loops::clock::{self, precise};
+
+use super::Pool;
+use crate::balancer::Member;
+use crate::job::{Delivery, Job};
+
+impl Pool {
+    /// Its address is one of several.
+    pub(crate) fn join(&self, member: &Rc<Member>) {
+        // One that was made for calls by way of this address may have been there before.
+        self.member.get_or_init(|| Rc::clone(member));
+    }
+
+    /// Calls on its connections, and those that wait.
+    pub(crate) fn load(&self) -> usize {
+        let connections = self.connections.borrow();
+        let on_connections = match self.calls_per_connection.get() {
+            // Each is idle, and listed, or has one call.
+            Some(1) => connections.all.len().saturating_sub(connections.free.len()),
+            _ => connections.all.iter().map(|(_, conn)| conn.calls()).sum(),
+        };
+        on_connections + self.waiting.len()
+    }
+
+    /// Takes a call whose dial to another address has failed.
+    pub(crate) fn submit_moved(self: &Rc<Self>, mut job: Job) {
+        // From here it asks for another connection.
+        job.at = precise();
+        job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
+        self.context.cells.moved.add(1);
+        self.submit(job);
+    }
+
+    /// A dial has failed. Its call goes to another address, if there are several. Those behind it, too, if this address is out now.
+    pub(super) fn move_on(&self, job: Job) -> Option<Job> {
+        let Some(member) = self.member.get() else { return Some(job) };
+        let is_out = self.count_failure(member);
+        let left = member.move_on(job, self, precise());
+        // One that no other address takes waits for a dial here.
+        while is_out && let Some(job) = self.waiting.pop(true) {
+            if let Some(job) = member.move_on(job, self, precise()) {
+                self.waiting.push_first(job);
+                break;
+            }
+        }
+        left
+    }
+
+    #[cold]
+    fn count_failure(&self, member: &Member) -> bool {
+        let is_out = member.failed(precise());
+        if is_out {
+            self.context.cells.ejected.add(1);
+        }
+        is_out
+    }
+
+    /// How a call has ended, for an address that is one of several.
+    #[inline]
+    pub(super) fn note(&self, delivery: &Delivery) {
+        if let Some(member) = self.member.get() {
+            self.note_for(member, delivery);
+        }
+    }
+
+    #[inline(never)]
+    fn note_for(&self, member: &Member, delivery: &Delivery) {
+        match delivery {
+            Delivery::Reply(_, Err(unanswered))
+                if matches!(unanswered.error.fault(), Fault::Peer | Fault::Wire) =>
+            {
+                self.count_failure(member);
+            }
+            Delivery::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
+                self.count_failure(member);
+            }
+            Delivery::Reply(_, Ok(_)) | Delivery::BodyEnds(_) => member.succeeded(),
+            _ => {}
+        }
+    }
+}

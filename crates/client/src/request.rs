@@ -1,0 +1,369 @@
+//! The request of a call, with the options that hold for this call alone.
+
+use std::borrow::Borrow;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use anywire_http::h1::Framing;
+use anywire_http::h1::encode::{self, EncodeError};
+use anywire_http::{Body, BodyError, Headers, Method, ResponseHead, Url};
+use anywire_wire::Address;
+use bytes::Bytes;
+use http::Extensions;
+
+use crate::chain::{Redirects, Retries};
+use crate::inner::Config;
+use crate::job::drop_caught;
+use crate::proxy::{ProxyOfCall, Relay};
+use crate::{Error, Response};
+
+/// A request on its way, as [interceptors](crate::Interceptor) see it.
+///
+/// ```
+/// use anywire_client::{CallRequest, Error, Next, Response};
+///
+/// /// Names the tenant in each call.
+/// async fn tenant(mut request: CallRequest, next: Next) -> Result<Response, Error> {
+///     request.set_header("x-tenant", "blue")?;
+///     next.call(request).await
+/// }
+/// # drop(anywire_client::Client::builder().intercept(tenant));
+/// ```
+#[derive(Debug)]
+pub struct CallRequest {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: Headers,
+    pub(crate) body: Contained,
+    pub(crate) extensions: Extensions,
+    pub(crate) options: CallOptions,
+    /// The caller set a `connection` field, so the connection is closed after the response.
+    pub(crate) last_on_connection: bool,
+    /// It asks for the server as a whole, as `OPTIONS *`.
+    pub(crate) of_server: bool,
+    /// A response 101 is what the caller hopes for.
+    pub(crate) upgrade: bool,
+    /// When it was first given to a loop. Its deadlines hold for all its attempts.
+    pub(crate) started: Option<Instant>,
+    /// The reason why it goes out once more, which is the call's error if it may not.
+    pub(crate) retry_of: Option<Box<Error>>,
+    /// The proxy that reads the request, once it is with the pool whose connections lead there.
+    pub(crate) relay: Option<Arc<Relay>>,
+    /// The response, if it is known without a server.
+    pub(crate) known_response: Option<Box<(ResponseHead, Body)>>,
+}
+
+/// The options of one call.
+#[derive(Debug, Clone)]
+pub(crate) struct CallOptions {
+    /// Set if the call goes by another wire than the URL's.
+    pub(crate) via: Option<Address>,
+    pub(crate) proxy: ProxyOfCall,
+    pub(crate) read_timeout: Duration,
+    pub(crate) stream_timeout: Duration,
+    pub(crate) forwarded_timeout: Duration,
+    pub(crate) total_timeout: Duration,
+    pub(crate) stream_total_timeout: Duration,
+    /// Another's request, sent on by a proxy.
+    pub(crate) is_forwarded: bool,
+    /// Repeating it does no harm, whatever its method is.
+    pub(crate) is_idempotent: bool,
+    /// [`Limits::body_bytes`](crate::Limits::body_bytes).
+    pub(crate) collect_bytes: usize,
+    /// None: as the client has it.
+    pub(crate) redirects: Option<Arc<Redirects>>,
+    /// None: as the client has it.
+    pub(crate) retries: Option<Arc<Retries>>,
+    /// From which size on a body waits for a 100. None: none does.
+    pub(crate) expect_continue: Option<u64>,
+    /// None: the usual ones.
+    pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    /// The jar of the client is left alone.
+    #[cfg(feature = "cookies")]
+    pub(crate) without_cookies: bool,
+    /// None: as the client has it.
+    #[cfg(feature = "signatures")]
+    pub(crate) signer: Option<Arc<anywire_http::signatures::Signer>>,
+}
+
+impl CallRequest {
+    pub(crate) fn new(method: Method, url: Url, config: &Config) -> Self {
+        let Config { limits, timeouts, .. } = config;
+        let options = CallOptions {
+            via: None,
+            proxy: ProxyOfCall::OfClient,
+            read_timeout: timeouts.read,
+            stream_timeout: timeouts.stream,
+            forwarded_timeout: timeouts.forwarded,
+            total_timeout: timeouts.total,
+            stream_total_timeout: timeouts.stream_total,
+            is_forwarded: false,
+            is_idempotent: false,
+            collect_bytes: limits.body_bytes,
+            redirects: None,
+            retries: None,
+            expect_continue: config.expect_continue,
+            codecs: config.codecs.clone(),
+            #[cfg(feature = "cookies")]
+            without_cookies: false,
+            #[cfg(feature = "signatures")]
+            signer: None,
+        };
+        Self {
+            method,
+            url,
+            headers: Headers::new(),
+            body: Contained::default(),
+            extensions: Extensions::new(),
+            options,
+            last_on_connection: false,
+            of_server: false,
+            upgrade: false,
+            started: None,
+            retry_of: None,
+            relay: None,
+            known_response: None,
+        }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Sets the method.
+    pub fn set_method(&mut self, method: Method) {
+        self.method = method;
+    }
+
+    /// The URL.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Sets the URL. Fields stay as they are, those with credentials included.
+    pub fn set_url(&mut self, url: Url) {
+        self.url = url;
+        self.of_server = false;
+    }
+
+    /// The header fields. `host`, `content-length` and `transfer-encoding` are written later, unless there is a `host`.
+    pub fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// Adds a header field, as [`Call::header`](crate::Call::header) does.
+    ///
+    /// # Errors
+    /// As there: [`Header`](Error::Header), [`ReservedHeader`](Error::ReservedHeader), [`Encode`](Error::Encode).
+    pub fn append_header(&mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        let name = name.as_ref();
+        if let Some(name) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name)) {
+            return Err(Error::ReservedHeader { name });
+        }
+        self.headers.append(name, value)?;
+        if name.eq_ignore_ascii_case("host") {
+            self.check_host()?;
+        }
+        self.last_on_connection |= name.eq_ignore_ascii_case("connection");
+        Ok(())
+    }
+
+    /// Sets a header field in place of those with this name.
+    ///
+    /// # Errors
+    /// As [`append_header`](Self::append_header).
+    pub fn set_header(&mut self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.remove_header(name.as_ref());
+        self.append_header(name, value)
+    }
+
+    /// Removes the header fields with this name: whether there was one.
+    pub fn remove_header(&mut self, name: &str) -> bool {
+        self.last_on_connection &= !name.eq_ignore_ascii_case("connection");
+        self.headers.remove(name)
+    }
+
+    /// The body. It is whole, or comes in pieces.
+    pub fn body(&self) -> &Body {
+        self.body.get()
+    }
+
+    /// Sets the body.
+    pub fn set_body(&mut self, body: impl Into<Body>) {
+        self.body = Contained::from(body);
+    }
+
+    /// Values of any type that the interceptors of a call hand on to each other.
+    pub fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// The same, to be changed.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
+    }
+
+    /// The wire to go by, if it is not the URL's: see [`Call::via`](crate::Call::via).
+    pub fn via(&self) -> Option<&Address> {
+        self.options.via.as_ref()
+    }
+
+    /// Whether repeating it does no harm: its method is idempotent (RFC 9110 section 9.2.2), the call was
+    /// [marked](crate::Call::idempotent), or it has an `idempotency-key`.
+    pub fn is_idempotent(&self) -> bool {
+        self.method.is_idempotent() || self.options.is_idempotent || self.headers.contains("idempotency-key")
+    }
+
+    /// A second one, unless the body comes in pieces, which come once.
+    pub fn try_clone(&self) -> Option<Self> {
+        Some(self.again()).filter(|again| !again.body.is_taken())
+    }
+
+    /// A second one, without the body if that comes in pieces.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            method: self.method.clone(),
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            body: self.body.again(),
+            extensions: self.extensions.clone(),
+            options: self.options.clone(),
+            last_on_connection: self.last_on_connection,
+            of_server: self.of_server,
+            upgrade: self.upgrade,
+            started: self.started,
+            retry_of: None,
+            relay: None,
+            known_response: None,
+        }
+    }
+
+    /// A response to this request that no server gave, for an interceptor that responds itself.
+    ///
+    /// ```
+    /// use anywire_client::{CallRequest, Error, Next, Response};
+    ///
+    /// async fn closed(request: CallRequest, _next: Next) -> Result<Response, Error> {
+    ///     let response = anywire_http::Response::new(anywire_http::StatusCode::SERVICE_UNAVAILABLE);
+    ///     Ok(request.respond(response))
+    /// }
+    /// # drop(anywire_client::Client::builder().intercept(closed));
+    /// ```
+    pub fn respond(self, response: anywire_http::Response) -> Response {
+        let mut head = ResponseHead::new(response.status);
+        head.set_version(response.version);
+        *head.headers_mut() = response.headers;
+        Response::whole(Box::new(self), head, response.body, None)
+    }
+
+    /// The target of the request, as the request line or `:path` has it.
+    pub(crate) fn target(&self) -> &str {
+        if self.of_server { "*" } else { self.url.path_and_query() }
+    }
+
+    /// Whether its `host` field, if it has one, can be sent: a bad one must not cost a connection later.
+    pub(crate) fn check_host(&self) -> Result<(), EncodeError> {
+        match self.headers.contains("host") {
+            true => {
+                encode::request_head(&mut Vec::new(), &self.method, "/", "", &self.headers, Framing::None)
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Whether its body waits until the peer asks for it by a 100 (RFC 9110 section 10.1.1).
+    #[inline]
+    pub(crate) fn expects_continue(&self) -> bool {
+        let body = self.body.get();
+        self.options.expect_continue.is_some() && !body.is_empty() && self.expects_continue_of(body.length())
+    }
+
+    /// The same for a body of this length, which is not empty.
+    pub(crate) fn expects_continue_of(&self, length: Option<u64>) -> bool {
+        let is_long = |min_bytes| length.map_or(min_bytes < u64::MAX, |length| length >= min_bytes);
+        self.options.expect_continue.is_some_and(is_long) && !self.upgrade && !self.headers.contains("expect")
+    }
+
+    pub(crate) fn origin(&self) -> String {
+        self.url.origin().to_owned()
+    }
+}
+
+/// Fields that decide where a message ends. Two writers of one of them is how requests are smuggled.
+const RESERVED: [&str; 2] = ["content-length", "transfer-encoding"];
+
+/// A body of the caller's. Its panics end here, because it is polled and dropped by tasks that serve other calls, too.
+#[derive(Debug, Default)]
+pub(crate) struct Contained {
+    body: Body,
+    /// A connection has the body, or had it: this is what it left.
+    is_taken: bool,
+}
+
+impl<B: Into<Body>> From<B> for Contained {
+    fn from(body: B) -> Self {
+        Self { body: body.into(), is_taken: false }
+    }
+}
+
+impl Borrow<Body> for Contained {
+    fn borrow(&self) -> &Body {
+        &self.body
+    }
+}
+
+impl Contained {
+    /// The body, to be looked at: only [`poll_chunk`](Self::poll_chunk) runs the caller's code.
+    pub(crate) fn get(&self) -> &Body {
+        &self.body
+    }
+
+    /// The body, for a connection that sends it.
+    pub(crate) fn take(&mut self) -> Self {
+        let body = mem::take(&mut self.body);
+        self.is_taken = true;
+        Self { body, is_taken: false }
+    }
+
+    /// Whether a connection has taken it.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.is_taken
+    }
+
+    /// The same body with these bytes before it.
+    pub(crate) fn preceded_by(mut self, bytes: Bytes) -> Self {
+        mem::take(&mut self.body).preceded_by(bytes).into()
+    }
+
+    /// A second one of a whole body. One that comes in pieces is taken.
+    pub(crate) fn again(&self) -> Self {
+        match self.body.as_full().filter(|_| !self.is_taken) {
+            Some(bytes) => bytes.clone().into(),
+            None => Self { body: Body::empty(), is_taken: true },
+        }
+    }
+
+    /// The next piece. A panic is an error of the body, which must not be polled again.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        catch_unwind(AssertUnwindSafe(|| self.body.poll_chunk(cx))).unwrap_or_else(|payload| {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)");
+            let error = BodyError::failed(format!("it panicked: {text}"));
+            drop_caught(payload);
+            Poll::Ready(Err(error))
+        })
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        if self.body.as_full().is_some() {
+            return;
+        }
+        drop_caught(mem::take(&mut self.body));
+    }
+}

@@ -1,0 +1,238 @@
+//! Retries: what no peer has seen, and what does no harm twice, is sent again; a POST is seen exactly once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use anywire_client::{Call, Client, ClientBuilder, Error, Limits, Retries};
+use anywire_http::{Body, Method, StatusCode};
+
+use crate::support::{OK, Peer, block_on, builder, on_each_wire, wire};
+
+/// Retries at once, more than any test needs, of all that may be repeated.
+fn eager() -> Retries {
+    Retries {
+        max: 5,
+        first_pause: Duration::ZERO,
+        statuses: vec![StatusCode::SERVICE_UNAVAILABLE],
+        when: Some(Arc::new(|_| true)),
+        ..Retries::default()
+    }
+}
+
+/// A peer that takes a request on each connection, and answers from the connection `answers_from` on.
+fn closing(scheme: &str, answers_from: usize) -> (Peer, Arc<AtomicUsize>) {
+    let requests = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&requests);
+    let peer = Peer::start(wire(scheme), move |mut talk| {
+        while talk.request().is_some() {
+            count.fetch_add(1, Ordering::SeqCst);
+            if talk.number < answers_from {
+                return;
+            }
+            talk.say(OK);
+        }
+    });
+    (peer, requests)
+}
+
+/// The same over HTTP/2.
+fn closing_http2() -> (Peer, Arc<AtomicUsize>) {
+    let requests = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&requests);
+    let peer = Peer::of_http2(wire("tcp"), move |mut frames, _| {
+        if frames.request().is_some() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (peer, requests)
+}
+
+#[test]
+fn what_is_idempotent_is_sent_again_by_default() {
+    on_each_wire(|on| {
+        let (peer, requests) = closing(on.scheme(), 2);
+        let client = builder().retries(Retries::default()).build();
+        let response =
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("the third is answered");
+        assert_eq!(response.status(), 200);
+        assert_eq!((requests.load(Ordering::SeqCst), client.counters().total().retried), (3, 2));
+    });
+}
+
+#[test]
+fn what_fails_too_often_says_how_often() {
+    let (peer, requests) = closing("tcp", usize::MAX);
+    let client = Client::new();
+    let error = block_on(client.get(peer.url("/")).send()).expect_err("no answer");
+    assert!(matches!(error, Error::Retried { attempts: 3, is_budget_spent: false, .. }), "{error:?}");
+    assert!(matches!(error.last(), Error::ClosedByPeer { .. }), "{error:?}");
+    assert_eq!((error.attempts(), requests.load(Ordering::SeqCst)), (3, 3));
+    assert!(error.may_have_been_processed());
+}
+
+#[test]
+fn a_post_is_seen_once_with_every_option_on() {
+    let mark = |call: Call, name: &str| match name {
+        "marked" => call.idempotent(),
+        "keyed" => call.header("Idempotency-Key", "7"),
+        _ => call,
+    };
+    for is_http2 in [false, true] {
+        for (method, name, times) in
+            [("POST", "", 1), ("PATCH", "", 1), ("POST", "marked", 6), ("POST", "keyed", 6), ("PUT", "", 6)]
+        {
+            let (peer, requests) = if is_http2 { closing_http2() } else { closing("tcp", usize::MAX) };
+            let version =
+                if is_http2 { ClientBuilder::http2_prior_knowledge } else { ClientBuilder::http1_only };
+            let client = version(builder()).retries(eager()).build();
+            let method = Method::from_bytes(method.as_bytes()).expect("a method");
+            let call = mark(client.request(method.clone(), peer.url("/")).body("tea"), name).via(peer.via());
+            let error = block_on(call.send()).expect_err("no answer");
+            assert!(error.may_have_been_processed(), "{error:?}");
+            assert_eq!(requests.load(Ordering::SeqCst), times, "{method} {name}: {error:?}");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_was_read_is_not_sent_again() {
+    let (peer, requests) = closing("tcp", 1);
+    let (mut sender, body) = Body::channel(16);
+    let _ = sender.try_send("tea");
+    sender.finish();
+    let client = builder().retries(eager()).build();
+    block_on(client.put(peer.url("/")).body(body).send()).expect_err("no answer");
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_body_that_nobody_has_read_is_sent_when_there_is_a_peer() {
+    let address = wire("unix").scratch().expect("a path");
+    let (listen, dialled) = mpsc::channel();
+    let when = move |_: &anywire_client::Failure<'_>| listen.send(()).is_ok();
+    let retries = Retries {
+        when: Some(Arc::new(when)),
+        first_pause: Duration::from_millis(1),
+        max: u32::MAX,
+        budget_percent: u32::MAX,
+        ..Retries::default()
+    };
+    let client = builder().retries(retries).build();
+    let (mut sender, body) = Body::channel(16);
+    let _ = sender.try_send("tea");
+    sender.finish();
+    let call = std::thread::spawn({
+        let call = client.post("http://peer.example/").via(address.clone()).body(body);
+        move || block_on(call.send())
+    });
+    dialled.recv().expect("a dial");
+    let loops = anywire_loops::Loops::start(1).expect("loops start");
+    let listener = anywire_wire::Listener::bind(&address, &crate::support::listening(), &loops);
+    let (report, seen) = mpsc::channel();
+    let _listening = listener.expect("the name is free").serve(move |connection| {
+        let mut talk = crate::support::Talk::on(connection, 0);
+        let report = report.clone();
+        std::thread::spawn(move || {
+            if let Some(request) = talk.request() {
+                let _ = report.send(request.body);
+                talk.say(OK);
+            }
+        });
+    });
+    call.join().expect("no panic").expect("an answer");
+    assert_eq!(seen.recv().expect("a request"), b"tea");
+}
+
+#[test]
+fn statuses_are_tried_again_if_they_are_listed() {
+    let busy = "HTTP/1.1 503 Busy\r\nretry-after: 0\r\ncontent-length: 4\r\n\r\nlate";
+    for (statuses, method, times) in
+        [(vec![], Method::GET, 1), (vec![503], Method::GET, 2), (vec![503], Method::POST, 1)]
+    {
+        let requests = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&requests);
+        let peer = Peer::start(wire("tcp"), move |mut talk| {
+            while talk.request().is_some() {
+                talk.say(if count.fetch_add(1, Ordering::SeqCst) == 0 { busy } else { OK });
+            }
+        });
+        let statuses =
+            statuses.into_iter().map(|code| StatusCode::from_u16(code).expect("a status")).collect();
+        let retries = Retries { statuses, first_pause: Duration::ZERO, ..Retries::default() };
+        let response = block_on(Client::new().request(method, peer.url("/")).retries(retries).send());
+        let status = response.expect("an answer").status();
+        assert_eq!(status.as_u16(), if times == 2 { 200 } else { 503 });
+        // The connection was kept.
+        assert_eq!((requests.load(Ordering::SeqCst), peer.accepted()), (times, 1));
+    }
+}
+
+#[test]
+fn a_long_retry_after_is_the_callers() {
+    let peer =
+        Peer::answering(wire("tcp"), "HTTP/1.1 503 Busy\r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n");
+    let response = block_on(Client::new().get(peer.url("/")).retries(eager()).send()).expect("an answer");
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers().get("retry-after"), Some("3600"));
+}
+
+#[test]
+fn the_deadline_of_the_call_leaves_no_time_for_a_pause() {
+    let (peer, requests) = closing("tcp", usize::MAX);
+    let hour = Duration::from_secs(3600);
+    let retries = Retries { first_pause: hour * 1000, pause_max: hour * 1000, ..Retries::default() };
+    let error = block_on(Client::new().get(peer.url("/")).retries(retries).send()).expect_err("no answer");
+    assert!(matches!(error, Error::ClosedByPeer { .. }), "{error:?}");
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn an_origin_in_trouble_gets_no_more_than_its_budget() {
+    let (peer, requests) = closing("tcp", usize::MAX);
+    let retries = Retries { first_pause: Duration::ZERO, ..Retries::default() };
+    let loops = anywire_loops::Loops::start(1).expect("loops start");
+    let client = Client::builder().on(&loops).retries(retries).build();
+    let mut spent = 0;
+    for _ in 0..100 {
+        let error = block_on(client.get(peer.url("/")).send()).expect_err("no answer");
+        spent += usize::from(matches!(error, Error::Retried { is_budget_spent: true, .. }));
+    }
+    let counters = client.counters().total();
+    assert!(spent > 0 && counters.retries_refused == spent as u64, "{spent} {counters:?}");
+    // A fifth of all attempts that were asked for, and 10; once more if a window ends meanwhile.
+    assert!(counters.retried <= 2 * (10 + 100), "{counters:?}");
+    assert_eq!(requests.load(Ordering::SeqCst) as u64, 100 + counters.retried);
+}
+
+#[test]
+fn a_full_queue_is_never_tried_again() {
+    let peer = Peer::start(wire("tcp"), |talk| talk.wait_for_end());
+    let limits = Limits { connections_per_origin: 1, queue_per_origin: 0, ..Limits::default() };
+    let client = Client::builder().limits(limits).retries(eager()).build();
+    let mut first = client.get(peer.url("/")).send();
+    assert!(crate::support::poll_once(&mut first).is_pending());
+    crate::support::eventually("the first call has the connection", || peer.accepted() == 1);
+    let error = block_on(client.get(peer.url("/")).send()).expect_err("no place");
+    assert!(matches!(error, Error::QueueFull { .. }), "{error:?}");
+    assert_eq!((client.counters().total().queue_full, error.attempts()), (1, 1));
+}
+
+#[test]
+fn a_call_that_is_dropped_in_its_pause_leaves_nothing() {
+    let (peer, requests) = closing("tcp", usize::MAX);
+    let long = Duration::from_secs(50);
+    let (asked, failed) = mpsc::channel();
+    let when = move |_: &anywire_client::Failure<'_>| asked.send(()).is_ok();
+    let retries =
+        Retries { first_pause: long, pause_max: long, when: Some(Arc::new(when)), ..Retries::default() };
+    let client = Client::builder().retries(retries).build();
+    let mut call = client.get(peer.url("/")).send();
+    while failed.try_recv().is_err() {
+        assert!(crate::support::poll_once(&mut call).is_pending());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(call);
+    crate::support::until_no_call(&client);
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+}

@@ -1,0 +1,176 @@
+//! An origin may have several addresses. Calls are shared among them, and no call fails because one of them is dead.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::names::Book;
+use crate::support::{HANG, OK, Peer, block_on, client, eventually, poll_once, wire};
+use anywire_client::{Balance, Client, Error};
+use anywire_wire::names::{Limits, Names};
+
+const URL: &str = "http://shop.example/";
+const DEAD: &str = "unix:/nowhere/at/all.sock";
+
+/// Answers each request, and counts them.
+fn counting(scheme: &str) -> (Peer, Arc<AtomicUsize>) {
+    let count = Arc::<AtomicUsize>::default();
+    let requests = Arc::clone(&count);
+    let peer = Peer::start(wire(scheme), move |mut talk| {
+        while talk.request().is_some() {
+            requests.fetch_add(1, Ordering::SeqCst);
+            talk.say(OK);
+        }
+    });
+    (peer, count)
+}
+
+fn call(client: &Client) -> Result<(), Error> {
+    block_on(client.get(URL).send()).map(drop)
+}
+
+fn address_of(peer: &Peer) -> SocketAddr {
+    peer.via().location().parse().expect("an address of TCP")
+}
+
+#[test]
+fn round_robin_goes_from_one_to_the_next_on_any_wire() {
+    let peers = ["tcp", "unix", "memory"].map(counting);
+    let addresses = peers.each_ref().map(|(peer, _)| peer.via().clone());
+    let (_loops, client) =
+        client(1, |builder| builder.balance("http://shop.example", Balance::over(addresses).round_robin()));
+    for _ in 0..9 {
+        call(&client).expect("an answer");
+    }
+    assert_eq!(peers.each_ref().map(|(_, count)| count.load(Ordering::SeqCst)), [3, 3, 3]);
+    assert_eq!(client.counters().total().dialed, 3);
+    // What names its wire goes there.
+    block_on(client.get(URL).via(peers[1].0.via()).send()).expect("an answer");
+    assert_eq!(peers[1].1.load(Ordering::SeqCst), 4);
+    // Another origin has nothing to do with it.
+    block_on(client.get(peers[0].0.url("/")).send()).expect("an answer");
+    assert_eq!(peers[0].1.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn an_address_that_is_busy_gets_no_more_than_others() {
+    let slow = Arc::<AtomicUsize>::default();
+    let requests = Arc::clone(&slow);
+    let silent = Peer::start(wire("tcp"), move |mut talk| {
+        talk.request();
+        requests.fetch_add(1, Ordering::SeqCst);
+        talk.wait_for_end();
+    });
+    let (good, quick) = counting("tcp");
+    let addresses = [silent.via(), good.via()];
+    let (_loops, client) = client(1, |builder| builder.balance("http://shop.example", addresses));
+    let mut waiting = Vec::new();
+    for number in 1..=20 {
+        let mut sending = client.get(URL).send();
+        let polled = poll_once(&mut sending);
+        eventually("a peer has it", || slow.load(Ordering::SeqCst) + quick.load(Ordering::SeqCst) == number);
+        if slow.load(Ordering::SeqCst) > waiting.len() {
+            waiting.push(sending);
+        } else if polled.is_pending() {
+            block_on(sending).expect("an answer");
+        }
+    }
+    assert!(slow.load(Ordering::SeqCst) <= 1, "it has one in flight, and the other one none");
+}
+
+#[test]
+fn a_dead_address_costs_no_call_and_is_left_alone() {
+    let (good, count) = counting("tcp");
+    let addresses = Balance::over([DEAD.parse().expect("an address"), good.via().clone()]);
+    let (_loops, client) =
+        client(1, |builder| builder.balance("http://shop.example", addresses.eject_after(1).eject_for(HANG)));
+    for _ in 0..40 {
+        call(&client).expect("the other one answers");
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 40);
+    let counters = client.counters().total();
+    assert_eq!((counters.ejected, counters.moved, counters.dial_failures), (1, 1, 1));
+}
+
+#[test]
+fn the_second_choice_serves_while_the_first_is_dead() {
+    let (first, second) = (counting("tcp"), counting("tcp"));
+    let over = |first: &str| {
+        let first = first.parse::<anywire_wire::Address>().expect("an address");
+        let balance = Balance::over([first]).or_else([second.0.via()]).eject_for(HANG);
+        client(1, |builder| builder.balance("http://shop.example", balance))
+    };
+    let (_loops, client) = over(&first.0.via().to_string());
+    for _ in 0..5 {
+        call(&client).expect("an answer");
+    }
+    assert_eq!((first.1.load(Ordering::SeqCst), second.1.load(Ordering::SeqCst)), (5, 0));
+    let (_loops, client) = over(DEAD);
+    for _ in 0..5 {
+        call(&client).expect("the second choice answers");
+    }
+    assert_eq!(second.1.load(Ordering::SeqCst), 5);
+    let counters = client.counters().total();
+    assert_eq!((counters.moved, counters.ejected, counters.dial_failures), (3, 1, 3));
+}
+
+#[test]
+fn if_all_are_dead_that_is_said() {
+    let (_loops, client) =
+        client(1, |builder| builder.balance("http://shop.example", [DEAD, DEAD]).retries(0));
+    for _ in 0..10 {
+        let error = call(&client).expect_err("nobody is there");
+        assert!(error.is_connect() && !error.may_have_been_processed(), "{error:?}");
+    }
+}
+
+#[test]
+fn an_address_that_answers_nothing_is_left_alone_too() {
+    let cutting = Peer::start(wire("tcp"), |mut talk| drop(talk.request()));
+    let (good, _count) = counting("tcp");
+    let balance = Balance::over([cutting.via(), good.via()]).round_robin().eject_for(HANG);
+    let (_loops, client) = client(1, |builder| builder.balance("http://shop.example", balance));
+    let failed = (0..20).filter(|_| block_on(client.post(URL).body("order").send()).is_err()).count();
+    // A POST is never sent twice.
+    assert_eq!((failed, cutting.accepted(), client.counters().total().ejected), (3, 3, 1));
+}
+
+#[test]
+fn the_addresses_of_a_name_share_its_calls_as_they_change() {
+    let [one, other] = [counting("tcp"), counting("tcp")];
+    let book = Book::new().with_ttl(Duration::ZERO);
+    book.set("shop.example", &[address_of(&one.0), address_of(&other.0)]);
+    let limits = Limits { shortest_ttl: Duration::ZERO, stale: Duration::ZERO, ..Limits::default() };
+    let names = Names::with_limits(book.clone(), limits);
+    let (_loops, client) = client(1, |builder| {
+        builder.names(names).balance("http://shop.example", Balance::over_name().round_robin())
+    });
+    let counts = || (one.1.load(Ordering::SeqCst), other.1.load(Ordering::SeqCst));
+    let call_until = |is_so: &dyn Fn((usize, usize), (usize, usize)) -> bool| {
+        let hang = Instant::now() + HANG;
+        loop {
+            let before = counts();
+            (0..4).for_each(|_| call(&client).expect("an answer"));
+            if is_so(before, counts()) {
+                return;
+            }
+            assert!(Instant::now() < hang, "{before:?}, then {:?}", counts());
+        }
+    };
+    call_until(&|before, now| now.0 == before.0 + 2 && now.1 == before.1 + 2);
+    book.set("shop.example", &[address_of(&other.0)]);
+    call_until(&|before, now| now.0 == before.0 && now.1 == before.1 + 4);
+    // Its idle connection is gone, too.
+    eventually("one connection is left", || client.counters().total().idle == 1);
+}
+
+#[test]
+fn a_fault_is_said_by_the_call() {
+    let (_loops, wrong) = client(1, |builder| builder.balance("shop.example", [DEAD]));
+    assert!(matches!(call(&wrong), Err(Error::Url { .. })));
+    let (_loops, wrong) = client(1, |builder| builder.balance("http://shop.example", ["pigeon:coop"]));
+    assert!(matches!(call(&wrong), Err(Error::Via { .. })));
+    let other = block_on(wrong.get("http://127.0.0.1:1/").send()).expect_err("nobody listens");
+    assert!(other.is_connect(), "{other:?}");
+}

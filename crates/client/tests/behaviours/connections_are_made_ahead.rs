@@ -1,0 +1,44 @@
+//! Connections can be made before the first call, over all loops, within the limits.
+
+use crate::support::{OK, Peer, all, block_on, client, eventually, wire};
+use anywire_client::{Balance, Error, Limits};
+
+#[test]
+fn the_first_calls_find_connections() {
+    let peer = Peer::answering(wire("tcp"), OK);
+    let (_loops, client) = client(2, |builder| builder);
+    assert_eq!(block_on(client.connect_ahead(peer.url("/"), 5)).expect("it connects"), 5);
+    eventually("the peer has accepted them", || peer.accepted() == 5);
+    assert_eq!(client.counters().total().idle, 5);
+    for answer in all((0..4).map(|_| client.get(peer.url("/")).send())) {
+        answer.expect("an answer");
+    }
+    assert_eq!(block_on(client.connect_ahead(peer.url("/"), 5)).expect("they are there"), 5);
+    assert_eq!(peer.accepted(), 5);
+}
+
+#[test]
+fn no_more_than_the_limits_allow() {
+    let peer = Peer::answering(wire("tcp"), OK);
+    let limits = Limits { connections_per_origin: 3, ..Limits::default() };
+    let (_loops, client) = client(1, |builder| builder.limits(limits));
+    assert_eq!(block_on(client.connect_ahead(peer.url("/"), 9)).expect("it connects"), 3);
+}
+
+#[test]
+fn each_address_of_several_gets_its_part() {
+    let peers = [Peer::answering(wire("tcp"), OK), Peer::answering(wire("unix"), OK)];
+    let balance = Balance::over(peers.each_ref().map(|peer| peer.via().clone()));
+    let (_loops, client) = client(1, |builder| builder.balance("http://shop.example", balance));
+    assert_eq!(block_on(client.connect_ahead("http://shop.example", 4)).expect("it connects"), 4);
+    eventually("they are spread evenly", || peers.each_ref().map(Peer::accepted) == [2, 2]);
+}
+
+#[test]
+fn where_nobody_is_there_are_none() {
+    let (_loops, client) =
+        client(1, |builder| builder.balance("http://shop.example", ["unix:/nowhere.sock"]));
+    assert_eq!(block_on(client.connect_ahead("http://shop.example", 2)).expect("it is tried"), 0);
+    assert_eq!(client.counters().total().dial_failures, 2);
+    assert!(matches!(block_on(client.connect_ahead("shop", 1)), Err(Error::Url { .. })));
+}
