@@ -179,6 +179,9 @@ fn is_worth_it(error: &Error) -> bool {
 fn is_repeated(error: &Error) -> bool {
     match error {
         Error::Connect { source, .. } => may_pass(source),
+        // A peer of TLS 1.3 refuses a certificate behind the handshake, and will again.
+        #[cfg(feature = "tls")]
+        Error::Io { .. } if error.handshake().is_some() => false,
         Error::Proxy { source, .. } => match source.reason() {
             ProxyReason::Dial(source) => may_pass(source),
             ProxyReason::TimedOut { .. } | ProxyReason::Closed | ProxyReason::Broken(_) => true,

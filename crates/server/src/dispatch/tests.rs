@@ -217,7 +217,7 @@ fn a_panic_is_the_answer_of_its_own_request() {
 #[test]
 fn routes_that_have_ended_are_forgotten() {
     let mut dispatch = Session::new().dispatch;
-    for _ in 0..3 {
+    for _ in 0..40 {
         let table = Arc::new(Router::new().build().expect("no routes are right"));
         let next = Rc::new(dispatch.replaced_by(table, &Limits::default()));
         let peer = || Peer::at("memory:test".parse().expect("an address"));
@@ -225,7 +225,7 @@ fn routes_that_have_ended_are_forgotten() {
         assert_ne!(old.id(), new.id(), "a connection may bring its context to the new routes");
         dispatch = next;
     }
-    assert_eq!(dispatch.older.len(), 1, "one may still answer, as far as is known");
+    assert_eq!(dispatch.older.len(), 16, "bodies of the last ones may go on, as far as is known");
 }
 
 #[test]
