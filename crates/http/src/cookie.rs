@@ -71,14 +71,16 @@ impl Lifetime {
 
 impl<'a> ReceivedCookie<'a> {
     /// Reads the value of a field `set-cookie`. `None` if it is to be ignored: it holds a control character, is larger than 4,096 bytes in
-    /// name and value, has neither, or its name, value or domain is not UTF-8.
+    /// name and value, has neither, or no name and a value with `=`, or its name, value or domain is not UTF-8.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         if line.iter().any(|byte| is_control(*byte)) {
             return None;
         }
         let mut parts = line.split(|byte| *byte == b';');
         let (name, value) = split_pair(parts.next()?).unwrap_or_else(|value| (&[][..], value));
-        if name.len() + value.len() > COOKIE_BYTES_MAX || (name.is_empty() && value.is_empty()) {
+        // Without a name a value with `=` would be sent as a cookie of another name.
+        let is_ambiguous = name.is_empty() && (value.is_empty() || value.contains(&b'='));
+        if name.len() + value.len() > COOKIE_BYTES_MAX || is_ambiguous {
             return None;
         }
         let mut cookie = Self {
@@ -242,7 +244,7 @@ mod tests {
         assert_eq!((parse("alone").name, parse("alone").value), ("", "alone"));
         assert_eq!((parse("=x; Secure").name, parse("=x").value), ("", "x"));
         assert_eq!((parse("x=").name, parse("x=").value), ("x", ""));
-        for wrong in ["", "=", " ; Secure", " = ; Path=/"] {
+        for wrong in ["", "=", " ; Secure", " = ; Path=/", "=__Host-x=1", "= = x"] {
             assert_eq!(ReceivedCookie::parse(wrong.as_bytes()), None, "{wrong:?}");
         }
     }
