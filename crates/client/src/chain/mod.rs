@@ -28,6 +28,8 @@ pub use retry::{Failure, Retries, RetryHook};
 pub(crate) use interceptor::Links;
 pub(crate) use retry::Budget;
 
+use anywire_loops::clock::precise;
+
 use crate::attempt::{Attempt, Reply, Unanswered, pause};
 use crate::handle::ClientRef;
 use crate::request::CallRequest;
@@ -37,7 +39,9 @@ use crate::{Error, Response};
 pub type Calling = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>;
 
 /// Sends a request through the whole chain.
-pub(crate) fn call(client: ClientRef, request: Box<CallRequest>) -> Calling {
+pub(crate) fn call(client: ClientRef, mut request: Box<CallRequest>) -> Calling {
+    // Before a link keeps a copy for another hop or attempt, which have one deadline together.
+    request.started.get_or_insert_with(precise);
     Next::of_call(client).call(*request)
 }
 

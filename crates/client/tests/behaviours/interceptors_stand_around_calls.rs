@@ -144,3 +144,17 @@ fn one_may_send_a_request_twice() {
     block_on(client.get(peer.url("/")).send()).expect("an answer");
     assert_eq!(client.counters().total().requests, 2);
 }
+
+#[test]
+fn attempts_within_them_have_one_deadline_together() {
+    async fn pass(request: CallRequest, next: Next) -> Result<Response, Error> {
+        next.call(request).await
+    }
+    let peer = Peer::start(wire("tcp"), |mut talk| drop(talk.request()));
+    let retries = Retries { max: u32::MAX, budget_percent: u32::MAX, ..eager() };
+    let client = Client::builder().intercept_attempts(pass).retries(retries).build();
+    let call = client.get(peer.url("/")).total_timeout(Duration::from_millis(200));
+    // Without the deadline there would be no end.
+    let error = block_on(call.send()).expect_err("no answer");
+    assert!(error.attempts() > 1, "{error:?}");
+}
