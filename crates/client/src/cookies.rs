@@ -50,8 +50,8 @@ pub struct CookieJar {
     store: Arc<Mutex<Store>>,
 }
 
-/// How much a [`CookieJar`] holds. What is over a limit drives out others: what has ended first, then of a full domain what is not
-/// `Secure`, then what was not sent for longest (RFC 6265bis section 5.7).
+/// How much a [`CookieJar`] holds. A cookie beyond a limit takes the place of another one: first of one that has expired, then in a full domain of one that is not
+/// `Secure`, then of the one that was sent least recently (RFC 6265bis section 5.7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CookieLimits {
     /// Cookies of one domain. Default 180, as browsers have it; the RFC wants 50 at least.

@@ -40,7 +40,7 @@ pub(super) struct Plan {
     verbose: bool,
     headers: Headers,
     targets: Vec<Target>,
-    /// Those of the call, and what is kept of them for the next one.
+    /// The data of the call, kept for the next URL.
     data: Mutex<Data>,
     cookies: Option<Kept>,
     client: Client,

@@ -84,7 +84,7 @@ impl Signer {
         self
     }
 
-    /// What the signature is for, so that nobody uses it elsewhere.
+    /// The application that the signature is for (parameter `tag`), so that it is not accepted by another one.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tag = Some(tag.into());
         self
