@@ -131,6 +131,9 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
     let now = precise();
     let started = *request.started.get_or_insert(now);
     let timeouts = &local.inner().config().timeouts;
+    if let Some(trace) = &request.options.trace {
+        trace.attempt(&request, now);
+    }
     local.submit(Job {
         at: now,
         total_until: clock::after(started, request.options.total_timeout),

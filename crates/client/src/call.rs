@@ -8,13 +8,13 @@ use anywire_http::{Body, Method, Request, RequestHead, ResponseHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
-use crate::Error;
 use crate::chain::{Redirects, Retries};
 use crate::handle::ClientRef;
 use crate::pool::over_tls;
 use crate::proxy::ProxyOfCall;
 use crate::request::{CallRequest, Contained};
 use crate::sending::Sending;
+use crate::{Error, Trace};
 
 /// A call that is not sent yet. It keeps its client, as a clone of the client does.
 ///
@@ -202,6 +202,14 @@ impl Call {
     pub fn expect_continue(self, min_bytes: u64) -> Self {
         self.edit(|request| {
             request.options.expect_continue = Some(min_bytes);
+            Ok(())
+        })
+    }
+
+    /// Has a trace see where the time of this call goes: see [`Trace`].
+    pub fn trace(self, trace: &Trace) -> Self {
+        self.edit(|request| {
+            request.options.trace = Some(trace.clone());
             Ok(())
         })
     }

@@ -220,6 +220,7 @@ impl Conn {
         }
         let core = &mut *self.core.borrow_mut();
         let Session::H1(session) = &mut core.session else { return };
+        job.trace().zip(core.wire.as_ref()).inspect(|(trace, wire)| trace.acquired(wire, false));
         session.start(job, host, &self.context);
         let (Some(waker), Some(wire)) = (self.waker.get(), core.wire.as_mut()) else { return };
         if !session.begin(&mut Context::from_waker(waker), wire, &core.timer, &self.context) {
@@ -324,6 +325,7 @@ impl Conn {
                 }
                 // One at a time: nothing is borrowed while a call starts.
                 while let Some(job) = { inbox.next(session.is_greeted()) } {
+                    job.trace().inspect(|trace| trace.acquired(wire, true));
                     session.start(job, host, &self.context);
                 }
                 if self.cut.get() {

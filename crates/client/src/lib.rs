@@ -27,6 +27,8 @@
 //! | spread calls over several addresses | [`ClientBuilder::balance`] |
 //! | bound connections, queues, bodies | [`Limits`] |
 //! | bound time | [`Timeouts`] |
+//! | be told of interim responses (1xx) | [`Call::on_interim`] |
+//! | see where the time of a call goes | [`Trace`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
 //!
 //! ```
@@ -91,6 +93,7 @@ mod response;
 mod sending;
 #[cfg(feature = "tower")]
 mod tower;
+mod trace;
 mod tunnel;
 #[cfg(feature = "udp")]
 pub mod udp;
@@ -118,3 +121,4 @@ pub use phase::Phase;
 pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;
+pub use trace::{PhaseSpan, Timeline, Trace, TracedAttempt, TracedConnection, TracedDial};

@@ -33,6 +33,7 @@ impl Pool {
         job.at = precise();
         job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         self.context.cells.moved.add(1);
+        job.trace().inspect(|trace| trace.attempt(&job.request, job.at));
         self.submit(job);
     }
 
