@@ -227,7 +227,10 @@ impl Call {
     pub fn send(self) -> Sending {
         let request = self.request.and_then(|mut request| match request.method {
             Method::CONNECT => Err(Error::Tunnel),
-            _ => request.accept_by_codecs().map(|()| request),
+            _ => request
+                .accept_by_codecs()
+                .and_then(|()| request.named(self.client.inner().config()))
+                .map(|()| request),
         });
         Sending::new(self.client, request)
     }

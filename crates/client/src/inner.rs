@@ -41,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) attempt_interceptors: Links,
     #[cfg(feature = "signatures")]
     pub(crate) signatures: crate::auth::Signatures,
+    /// Of calls that have none.
+    pub(crate) user_agent: Option<String>,
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) retries: Arc<Retries>,
     /// None: as the platform has it.

@@ -27,6 +27,7 @@
 //! | spread calls over several addresses | [`ClientBuilder::balance`] |
 //! | bound connections, queues, bodies | [`Limits`] |
 //! | bound time | [`Timeouts`] |
+//! | have spans of `tracing` | [`ClientBuilder::spans`] |
 //! | be told of interim responses (1xx) | [`Call::on_interim`] |
 //! | see where the time of a call goes | [`Trace`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
@@ -123,4 +124,7 @@ pub use phase::Phase;
 pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;
-pub use trace::{PhaseSpan, Timeline, Trace, TracedAttempt, TracedConnection, TracedDial};
+pub use trace::{
+    InvalidTraceContext, PhaseSpan, Timeline, Trace, TraceContext, TracedAttempt, TracedConnection,
+    TracedDial,
+};

@@ -272,6 +272,17 @@ impl CallRequest {
         Response::whole(Box::new(self), head, response.body, None)
     }
 
+    /// Says which program calls, if the client has a name for it and the call has none.
+    pub(crate) fn named(&mut self, config: &Config) -> Result<(), Error> {
+        if let Some(name) = &config.user_agent
+            && !self.options.is_forwarded
+            && !self.headers.contains("user-agent")
+        {
+            self.headers.append("user-agent", name)?;
+        }
+        Ok(())
+    }
+
     /// The target of the request, as the request line or `:path` has it.
     pub(crate) fn target(&self) -> &str {
         if self.of_server { "*" } else { self.url.path_and_query() }

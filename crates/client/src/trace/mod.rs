@@ -1,11 +1,13 @@
-//! What is seen of one call: where its time goes, and its interim responses.
+//! What is seen of one call: where its time goes, its interim responses, its spans.
 //!
 //! A [`Trace`] goes with a call, notes what happens to it on its loop, and tells at any time what has happened so far: the
 //! [`Timeline`]. A call without one looks for it, finds none, and reads no clock.
 
+mod context;
 mod interim;
 mod record;
 mod show;
+mod spans;
 mod timeline;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +17,7 @@ use anywire_http::{ResponseHead, StatusCode};
 use anywire_loops::clock::precise;
 use anywire_wire::{Connection, DialLog};
 
+pub use context::{InvalidTraceContext, TraceContext};
 pub(crate) use interim::InterimHook;
 use record::Record;
 pub use timeline::{PhaseSpan, Timeline, TracedAttempt, TracedConnection, TracedDial};
