@@ -69,7 +69,12 @@ impl Future for Attempt {
                 self.state = State::Waiting { client, placed };
                 Poll::Pending
             }
-            Poll::Ready(Ok(reply)) => Poll::Ready(reply),
+            Poll::Ready(Ok(reply)) => {
+                if let Err(unanswered) = &reply {
+                    client.inner().past().failed(&unanswered.error);
+                }
+                Poll::Ready(reply)
+            }
             Poll::Ready(Err(_)) => Poll::Ready(Err(placed.why_unanswered(cx).into())),
         }
     }

@@ -15,6 +15,7 @@ use crate::chain::{Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
 use crate::learnt::LearntOrigins;
+use crate::origins::Past;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
@@ -165,6 +166,8 @@ pub(crate) struct Inner {
     /// It keeps no idle connection from now on.
     retired: AtomicBool,
     closed: AtomicBool,
+    /// What was counted for each origin.
+    past: Past,
     /// Which version each origin speaks.
     learnt: LearntOrigins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
@@ -181,6 +184,7 @@ impl Inner {
             let _ = cell.set(ClientLoops::of(loops));
         }
         Self {
+            past: Past::new(config.limits.origins),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             config,
             loops: cell,
@@ -199,6 +203,10 @@ impl Inner {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
     }
 
     pub(crate) fn learnt(&self) -> &LearntOrigins {

@@ -30,6 +30,7 @@
 //! | have spans of `tracing` | [`ClientBuilder::spans`] |
 //! | be told of interim responses (1xx) | [`Call::on_interim`] |
 //! | see where the time of a call goes | [`Trace`] |
+//! | count calls, connections and errors | [`Client::counters`], [`Client::origins`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
 //!
 //! ```
@@ -86,6 +87,7 @@ mod learnt;
 mod limits;
 mod local;
 mod max_forwards;
+mod origins;
 mod phase;
 mod pool;
 pub mod proxy;
@@ -120,6 +122,7 @@ pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
+pub use origins::OriginCounters;
 pub use phase::Phase;
 pub use request::CallRequest;
 pub use response::Response;

@@ -7,6 +7,7 @@
 
 mod ahead;
 mod balanced;
+mod counted;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;

@@ -82,6 +82,33 @@ impl Error {
         }
     }
 
+    /// The origin that was called, where the error is about one.
+    pub fn origin(&self) -> Option<&str> {
+        match self.last() {
+            Self::Host { origin, .. }
+            | Self::RequestBody { origin, .. }
+            | Self::RequestHead { origin, .. }
+            | Self::QueueFull { origin, .. }
+            | Self::TooManyOrigins { origin, .. }
+            | Self::Timeout { origin, .. }
+            | Self::Connect { origin, .. }
+            | Self::Proxy { origin, .. }
+            | Self::ClosedByPeer { origin, .. }
+            | Self::Io { origin, .. }
+            | Self::Response { origin, .. }
+            | Self::SpeaksTls { origin, .. }
+            | Self::Stream { origin, .. }
+            | Self::GoAway { origin, .. }
+            | Self::Http2 { origin, .. }
+            | Self::NoUpgrade { origin, .. }
+            | Self::Interim { origin, .. }
+            | Self::Switched { origin, .. } => Some(origin),
+            #[cfg(feature = "signatures")]
+            Self::Signature { origin, .. } => Some(origin),
+            _ => None,
+        }
+    }
+
     /// What kind of error it is, in a word for counters and spans: of a [deadline](Self::is_timeout) always `timeout`.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -64,6 +64,9 @@ impl Pool {
     /// How a call has ended, for an address that is one of several.
     #[inline]
     pub(super) fn note(&self, outcome: &Outcome) {
+        if let Outcome::BodyBreaks(_, error) = outcome {
+            self.context.inner().past().broke_off(&self.origin, error);
+        }
         if let Some(member) = self.member.get() {
             self.note_for(member, outcome);
         }

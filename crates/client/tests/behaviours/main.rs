@@ -41,6 +41,7 @@ mod cookies_follow_their_rules;
 mod cookies_go_with_calls;
 mod credentials_stay_with_their_origin;
 mod datagrams_find_their_requests;
+mod each_origin_is_counted;
 mod each_phase_has_its_own_deadline;
 mod errors_name_what_was_called;
 mod http2_agrees_with_other_servers;
