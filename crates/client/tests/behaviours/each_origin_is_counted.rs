@@ -47,7 +47,7 @@ fn connections_and_calls_are_those_of_now() {
 fn errors_are_counted_by_kind_and_deadlines_by_phase() {
     let peer = Peer::start(wire("tcp"), |mut talk| {
         while let Some(request) = talk.request() {
-            match &*request.head.path() {
+            match request.head.path() {
                 "/close" => return,
                 "/cut" => return talk.say("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut"),
                 "/garbage" => return talk.say("no HTTP at all\r\n\r\n"),
