@@ -45,6 +45,7 @@
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
 //! | `client::cookies` | `cookies` | a jar of cookies for clients |
+//! | `client::rules` | `rules` | traffic rules: calls that go elsewhere, from a file that may change |
 //! | `http::signatures` | `signatures` | signatures of messages, made and checked; clients that sign |
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways; a `Client` is a service |
@@ -151,6 +152,8 @@ mod guide {
     mod proxies {}
     #[doc = include_str!("../../../docs/guide/balancing.md")]
     mod balancing {}
+    #[doc = include_str!("../../../docs/guide/traffic-rules.md")]
+    mod traffic_rules {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
     mod reverse_proxy {}
     #[doc = include_str!("../../../docs/guide/events.md")]

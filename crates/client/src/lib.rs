@@ -19,6 +19,7 @@
 //! | keep cookies | `ClientBuilder::cookies` (feature `cookies`) |
 //! | send and read values in other formats than JSON | [`codec`] |
 //! | call without `async` | [`blocking`] |
+//! | send some calls elsewhere, by a file that may change | `rules` (feature `rules`) |
 //! | record calls, and test without a server | [`har`], [`CallRequest::respond`] |
 //! | refuse an error status | [`Response::error_for_status`] |
 //! | read the response | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
@@ -88,6 +89,8 @@ pub mod proxy;
 mod queue;
 mod request;
 mod response;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod sending;
 #[cfg(feature = "tower")]
 mod tower;

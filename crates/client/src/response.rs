@@ -102,7 +102,8 @@ impl Response {
     pub(crate) fn with_request_before_links(mut self, before: Box<CallRequest>) -> Self {
         if let Some(sent) = &mut self.request {
             let started = sent.started;
-            **sent = CallRequest { started, ..*before };
+            let sent_to = (sent.url != before.url).then(|| Box::new(sent.url.clone()));
+            **sent = CallRequest { started, sent_to, ..*before };
         }
         self
     }
@@ -154,7 +155,7 @@ impl Response {
     /// The URL that answered, with the query that was added to it.
     pub fn url(&self) -> &str {
         match &self.source {
-            Source::Whole => self.request.as_ref().map_or("", |request| request.url.as_str()),
+            Source::Whole => self.request.as_ref().map_or("", |request| request.sent_to().as_str()),
             Source::Upgraded(url, _) => url.as_str(),
             Source::Stream(state) => state.url.as_str(),
         }
