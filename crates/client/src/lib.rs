@@ -78,6 +78,7 @@ mod h2;
 mod handle;
 pub mod har;
 mod inner;
+mod io;
 mod job;
 mod learnt;
 mod limits;
@@ -92,6 +93,7 @@ mod response;
 #[cfg(feature = "rules")]
 pub mod rules;
 mod sending;
+mod session;
 #[cfg(feature = "tower")]
 mod tower;
 mod tunnel;
