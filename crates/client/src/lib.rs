@@ -56,6 +56,7 @@ mod ahead;
 mod attempt;
 mod auth;
 mod balance;
+mod balanced;
 mod balancer;
 pub mod blocking;
 mod budget;
@@ -107,6 +108,7 @@ pub use anywire_mux::Upgraded;
 #[cfg(feature = "signatures")]
 pub use auth::SignatureFault;
 pub use balance::Balance;
+pub use balanced::AddressCounters;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use chain::{

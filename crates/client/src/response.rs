@@ -364,6 +364,7 @@ impl IntoResponse for Response {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     url: Url,
+    status: StatusCode,
     silence_max: Duration,
     total_timeout: Duration,
     stream_total_timeout: Duration,
@@ -373,12 +374,16 @@ pub(crate) struct StreamState {
 
 impl StreamState {
     /// `pause_max`: how long the body may rest, if that is longer than others may.
-    pub(crate) fn new(request: &CallRequest, pause_max: Duration) -> Self {
+    pub(crate) fn new(request: &CallRequest, status: StatusCode, pause_max: Duration) -> Self {
         let CallOptions { read_timeout, total_timeout, stream_total_timeout, .. } = request.options;
         let silence_max = read_timeout.max(pause_max);
         let total = AtomicU8::new(STREAMED);
         let (url, codecs) = (request.url.clone(), request.options.codecs.clone());
-        Self { url, silence_max, total_timeout, stream_total_timeout, total, codecs }
+        Self { url, status, silence_max, total_timeout, stream_total_timeout, total, codecs }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(crate) fn silence_max(&self) -> Duration {
