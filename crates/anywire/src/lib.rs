@@ -113,6 +113,11 @@ pub struct FromAxum;
 #[doc = include_str!("../../../docs/from-reqwest.md")]
 pub struct FromReqwest;
 
+/// The code of the page for users of RestClient compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-restclient.md")]
+pub struct FromRestClient;
+
 /// The code of the page for users of Spring and Restlight compiles and runs.
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../../../docs/from-spring.md")]
