@@ -45,6 +45,7 @@
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
 //! | `client::cookies` | `cookies` | a jar of cookies for clients |
+//! | `client::rules` | `rules` | traffic rules: calls that go elsewhere, from a file that may change |
 //! | `http::signatures` | `signatures` | signatures of messages, made and checked; clients that sign |
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways; a `Client` is a service |
@@ -112,6 +113,11 @@ pub struct FromAxum;
 #[doc = include_str!("../../../docs/from-reqwest.md")]
 pub struct FromReqwest;
 
+/// The code of the page for users of RestClient compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-restclient.md")]
+pub struct FromRestClient;
+
 /// The code of the page for users of Spring and Restlight compiles and runs.
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../../../docs/from-spring.md")]
@@ -153,6 +159,8 @@ mod guide {
     mod proxies {}
     #[doc = include_str!("../../../docs/guide/balancing.md")]
     mod balancing {}
+    #[doc = include_str!("../../../docs/guide/traffic-rules.md")]
+    mod traffic_rules {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
     mod reverse_proxy {}
     #[doc = include_str!("../../../docs/guide/events.md")]

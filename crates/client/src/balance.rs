@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use anywire_http::Url;
 use anywire_http::url::UrlError;
+use anywire_http::{StatusCode, Url};
 use anywire_wire::{Address, AddressError, ToAddress};
 
 use crate::Error;
@@ -48,6 +48,22 @@ pub(crate) struct HealthOptions {
     pub(crate) eject_after: u32,
     pub(crate) eject_for: Duration,
     pub(crate) slow_start: Duration,
+    pub(crate) statuses: Statuses,
+}
+
+/// Which of the statuses from 500 to 599 are failures, a bit each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Statuses(u128);
+
+impl Statuses {
+    fn bit(status: StatusCode) -> Option<u128> {
+        let at = u32::from(status.as_u16()).checked_sub(500)?;
+        1_u128.checked_shl(at).filter(|_| at < 100)
+    }
+
+    pub(crate) fn contains(self, status: StatusCode) -> bool {
+        Self::bit(status).is_some_and(|bit| self.0 & bit != 0)
+    }
 }
 
 impl Balance {
@@ -73,6 +89,7 @@ impl Balance {
                 eject_after: 3,
                 eject_for: Duration::from_secs(5),
                 slow_start: Duration::from_secs(10),
+                statuses: Statuses::default(),
             },
             fault: None,
         }
@@ -97,9 +114,26 @@ impl Balance {
     }
 
     /// An address that has failed so often in a row is out: dials that fail, connections that end without a response, timeouts.
-    /// A status, such as 500, is a response. Default 3. At least 1.
+    /// A status, such as 500, is a response, unless [`eject_on_statuses`](Self::eject_on_statuses) names it. Default 3. At least 1.
     pub fn eject_after(mut self, failures: u32) -> Self {
         self.health.eject_after = failures.max(1);
+        self
+    }
+
+    /// Statuses from 500 to 599 that are failures of their address, too, such as those of a gateway that cannot reach its server: 502, 503
+    /// and 504. Others are left out. The status of a body that is read by and by counts at its end. Default: none, because an
+    /// address whose requests fail by their own fault would get no calls.
+    ///
+    /// ```
+    /// use anywire_client::Balance;
+    /// use anywire_http::StatusCode;
+    ///
+    /// let gateway = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+    /// let balance = Balance::over(["tcp:10.0.0.1:80", "tcp:10.0.0.2:80"]).eject_on_statuses(gateway);
+    /// ```
+    pub fn eject_on_statuses(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Self {
+        self.health.statuses =
+            Statuses(statuses.into_iter().filter_map(Statuses::bit).fold(0, |all, bit| all | bit));
         self
     }
 

@@ -38,6 +38,8 @@ pub struct ClientBuilder {
     balances: Balances,
     interceptors: Links,
     pub(crate) credentials: crate::auth::Credentials,
+    #[cfg(feature = "rules")]
+    pub(crate) rules: Option<crate::rules::Rules>,
     #[cfg(feature = "cookies")]
     pub(crate) cookies: Option<crate::cookies::CookieJar>,
     expect_continue: Option<u64>,
@@ -275,6 +277,8 @@ impl ClientBuilder {
         limits.origins = limits.origins.max(1);
         limits.http2.streams = limits.http2.streams.max(1);
         let mut hop_links = Links::default();
+        #[cfg(feature = "rules")]
+        self.rules.into_iter().for_each(|rules| hop_links.push(rules));
         #[cfg(feature = "cookies")]
         self.cookies.into_iter().for_each(|jar| hop_links.push(jar.into_link()));
         self.credentials.link(&mut hop_links);

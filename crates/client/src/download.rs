@@ -149,7 +149,7 @@ impl Download {
             false if options.is_forwarded && length.is_none() => options.forwarded_timeout,
             false => Duration::ZERO,
         };
-        let state = Arc::new(StreamState::new(&job.request, pause));
+        let state = Arc::new(StreamState::new(&job.request, head.status(), pause));
         let source = match outgoing {
             None => Source::Stream(Arc::clone(&state)),
             Some(outgoing) => {
@@ -195,7 +195,7 @@ impl Download {
                 };
                 Outcome::Reply(job.reply, Ok(Response::whole(job.request, head, body, job.negotiated)))
             }
-            Self::Streams { sender, .. } => Outcome::BodyEnds(sender),
+            Self::Streams { sender, state, .. } => Outcome::BodyEnds(sender, state.status()),
             Self::Awaited | Self::Upgrades(_) | Self::Over => Outcome::Nothing,
         }
     }

@@ -37,7 +37,7 @@ pub(crate) struct Config {
     pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
-    /// Cookies and credentials, in this order.
+    /// Rules, cookies and credentials, in this order.
     pub(crate) hop_links: Links,
     pub(crate) attempt_interceptors: Links,
     #[cfg(feature = "signatures")]

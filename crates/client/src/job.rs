@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anywire_http::{BodyError, ResponseHead, body};
+use anywire_http::{BodyError, ResponseHead, StatusCode, body};
 use anywire_wire::{DialLog, Negotiated};
 use tokio::sync::oneshot;
 
@@ -94,7 +94,8 @@ pub(crate) enum Outcome {
     /// Nothing that anybody waits for: its caller has left, or there was no call.
     Nothing,
     Reply(Option<oneshot::Sender<Reply>>, Reply),
-    BodyEnds(body::Sender),
+    /// Of a response with this status.
+    BodyEnds(body::Sender, StatusCode),
     BodyBreaks(body::Sender, BodyError),
     /// The peer has not processed it, and it goes out once more.
     Again(Job),
@@ -111,7 +112,7 @@ impl Outcome {
                     drop_caught(unwanted);
                 }
             }
-            Self::BodyEnds(sender) => sender.finish(),
+            Self::BodyEnds(sender, _) => sender.finish(),
             Self::BodyBreaks(sender, error) => sender.abort(error),
             Self::Again(job) => return Some(job),
         }

@@ -19,6 +19,7 @@
 //! | keep cookies | `ClientBuilder::cookies` (feature `cookies`) |
 //! | send and read values in other formats than JSON | [`codec`] |
 //! | call without `async` | [`blocking`] |
+//! | send some calls elsewhere, by a file that may change | `rules` (feature `rules`) |
 //! | record calls, and test without a server | [`har`], [`CallRequest::respond`] |
 //! | refuse an error status | [`Response::error_for_status`] |
 //! | read the response | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
@@ -59,6 +60,7 @@ mod ahead;
 mod attempt;
 mod auth;
 mod balance;
+mod balanced;
 mod balancer;
 pub mod blocking;
 mod budget;
@@ -94,6 +96,8 @@ pub mod proxy;
 mod queue;
 mod request;
 mod response;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod sending;
 mod session;
 #[cfg(feature = "tower")]
@@ -110,6 +114,7 @@ pub use anywire_mux::Upgraded;
 #[cfg(feature = "signatures")]
 pub use auth::SignatureFault;
 pub use balance::Balance;
+pub use balanced::AddressCounters;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use chain::{

@@ -14,6 +14,7 @@ use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
 use tokio::sync::Notify;
 
+use crate::balanced::AddressCounters;
 use crate::balancer::{Balancer, Target};
 use crate::connector::Way;
 use crate::context::{LoopContext, LoopRef};
@@ -150,7 +151,10 @@ impl Local {
         {
             // It is not the recent one: the next call may go to another address.
             return match balancer.choose(precise()) {
-                Some(target) => self.pool_of(&target, &request.url),
+                Some(target) => {
+                    target.member().count_call();
+                    self.pool_of(&target, &request.url)
+                }
                 None => self.pool_at(way),
             };
         }
@@ -169,6 +173,12 @@ impl Local {
             return Ok(vec![self.pool_at(Way::to(url, None))?]);
         }
         targets.iter().map(|target| self.pool_of(target, url)).collect()
+    }
+
+    /// What was counted of addresses that are some of several.
+    pub(crate) fn address_counters(&self) -> Vec<AddressCounters> {
+        let now = precise();
+        self.balancers.borrow().values().flat_map(|balancer| balancer.counters(now)).collect()
     }
 
     fn balancer_of(self: &Rc<Self>, url: &Url) -> Result<Option<Rc<Balancer>>, Error> {

@@ -53,6 +53,8 @@ pub struct CallRequest {
     pub(crate) retry_of: Option<Box<Error>>,
     /// The proxy that reads the request, once it is with the pool whose connections lead there.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// Where it went, if a link of its hop has sent it elsewhere.
+    pub(crate) sent_to: Option<Box<Url>>,
     /// The response, if it is known without a server.
     pub(crate) known_response: Option<Box<(ResponseHead, Body)>>,
 }
@@ -132,6 +134,7 @@ impl CallRequest {
             started: None,
             retry_of: None,
             relay: None,
+            sent_to: None,
             known_response: None,
         }
     }
@@ -250,6 +253,7 @@ impl CallRequest {
             started: self.started,
             retry_of: None,
             relay: None,
+            sent_to: None,
             known_response: None,
         }
     }
@@ -281,6 +285,11 @@ impl CallRequest {
             self.headers.append("user-agent", name)?;
         }
         Ok(())
+    }
+
+    /// The URL that has the request, once it was sent.
+    pub(crate) fn sent_to(&self) -> &Url {
+        self.sent_to.as_deref().unwrap_or(&self.url)
     }
 
     /// The target of the request, as the request line or `:path` has it.
@@ -317,7 +326,7 @@ impl CallRequest {
 }
 
 /// Fields that decide where a message ends. Two writers of one of them is how requests are smuggled.
-const RESERVED: [&str; 2] = ["content-length", "transfer-encoding"];
+pub(crate) const RESERVED: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// A body of the caller's. Its panics end here, because it is polled and dropped by tasks that serve other calls, too.
 #[derive(Debug, Default)]

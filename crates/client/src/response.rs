@@ -102,7 +102,8 @@ impl Response {
     pub(crate) fn with_request_before_links(mut self, before: Box<CallRequest>) -> Self {
         if let Some(sent) = &mut self.request {
             let started = sent.started;
-            **sent = CallRequest { started, ..*before };
+            let sent_to = (sent.url != before.url).then(|| Box::new(sent.url.clone()));
+            **sent = CallRequest { started, sent_to, ..*before };
         }
         self
     }
@@ -154,7 +155,7 @@ impl Response {
     /// The URL that answered, with the query that was added to it.
     pub fn url(&self) -> &str {
         match &self.source {
-            Source::Whole => self.request.as_ref().map_or("", |request| request.url.as_str()),
+            Source::Whole => self.request.as_ref().map_or("", |request| request.sent_to().as_str()),
             Source::Upgraded(url, _) => url.as_str(),
             Source::Stream(state) => state.url.as_str(),
         }
@@ -363,6 +364,7 @@ impl IntoResponse for Response {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     url: Url,
+    status: StatusCode,
     silence_max: Duration,
     total_timeout: Duration,
     stream_total_timeout: Duration,
@@ -372,12 +374,16 @@ pub(crate) struct StreamState {
 
 impl StreamState {
     /// `pause_max`: how long the body may rest, if that is longer than others may.
-    pub(crate) fn new(request: &CallRequest, pause_max: Duration) -> Self {
+    pub(crate) fn new(request: &CallRequest, status: StatusCode, pause_max: Duration) -> Self {
         let CallOptions { read_timeout, total_timeout, stream_total_timeout, .. } = request.options;
         let silence_max = read_timeout.max(pause_max);
         let total = AtomicU8::new(STREAMED);
         let (url, codecs) = (request.url.clone(), request.options.codecs.clone());
-        Self { url, silence_max, total_timeout, stream_total_timeout, total, codecs }
+        Self { url, status, silence_max, total_timeout, stream_total_timeout, total, codecs }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(crate) fn silence_max(&self) -> Duration {

@@ -67,7 +67,7 @@ impl Call {
         if verbose || self.response.include || self.response.write_out.is_some() {
             client = client.intercept_attempts(watch::attempt);
         }
-        Ok(self.connection.versions.apply(client))
+        self.connection.with_rules(self.connection.versions.apply(client))
     }
 
     /// A person waits as long as the person likes: only connecting has a limit of its own.

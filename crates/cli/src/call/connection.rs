@@ -1,15 +1,17 @@
 //! The options that say by which way a call goes, and how long it may take.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anywire::client::proxy::Proxies;
-use anywire::client::{Redirects, Retries};
+use anywire::client::{ClientBuilder, Redirects, Retries};
 use anywire::http::StatusCode;
 use anywire::load::text;
 use anywire::wire::Address;
 use anywire::wire::names::Hosts;
 use clap::Args;
 
+use super::rules;
 use crate::failure::{Code, Failure};
 use crate::values;
 use crate::versions::Versions;
@@ -42,6 +44,9 @@ pub(super) struct ConnectionOptions {
     /// Connect to another place instead, HOST1:PORT1:HOST2:PORT2; what is empty is any, or the same
     #[arg(long, value_name = "PLACES", value_parser = connect_to, hide_short_help = true)]
     connect_to: Vec<String>,
+    /// Send calls elsewhere, or change them, by the traffic rules of this file (TOML)
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    rules: Option<PathBuf>,
     /// Longest time of a call, such as 5 (seconds), 300ms
     #[arg(short = 'm', long, visible_alias = "max-time", value_name = "TIME", value_parser = text::positive_duration)]
     pub(super) timeout: Option<Duration>,
@@ -68,6 +73,14 @@ impl ConnectionOptions {
             Some(hosts) => proxies.except(hosts),
             None => proxies,
         })
+    }
+
+    /// The client with the rules of the file, if there is one.
+    pub(super) fn with_rules(&self, client: ClientBuilder) -> Result<ClientBuilder, Failure> {
+        match &self.rules {
+            Some(path) => rules::apply(path, client),
+            None => Ok(client),
+        }
     }
 
     /// Places that are known without asking.

@@ -17,6 +17,7 @@ mod place;
 mod request;
 mod response;
 mod resume;
+mod rules;
 mod sequence;
 mod shown;
 mod trace;

@@ -25,6 +25,7 @@ mod a_download_goes_on_where_it_ended;
 mod a_file_that_shrinks_is_named;
 mod a_terminal_gets_what_a_person_reads;
 mod an_answer_that_fails_says_how;
+mod calls_go_by_rules;
 mod calls_go_on_elsewhere_and_again;
 mod calls_go_through_proxies;
 mod calls_send_what_curl_sends;

@@ -7,8 +7,8 @@ use crate::{expect_none, tree};
 
 const PAGES: [&str; 2] = ["docs/from-axum.md", "docs/from-reqwest.md"];
 
-/// The page that sets our code beside annotations.
-const ROWS: &str = "docs/from-spring.md";
+/// The pages that set our code beside annotations and calls of Java, with fewer rows than each has.
+const ROWS: [(&str, usize); 2] = [("docs/from-restclient.md", 50), ("docs/from-spring.md", 60)];
 
 #[test]
 fn programs_are_no_longer_than_their_counterparts() {
@@ -21,14 +21,17 @@ fn programs_are_no_longer_than_their_counterparts() {
     expect_none("a program on anywire is no longer and names no more", &complaints);
 }
 
-/// What stands beside an annotation has been compiled: it is in the program of the page.
+/// What stands beside code of Java has been compiled: it is in the program of the page.
 #[test]
-fn each_row_beside_an_annotation_is_code_of_the_program() {
-    let page = tree::read_from_root(ROWS);
-    let (_, program) = page.rsplit_once("\n```rust\n").unwrap_or_default();
-    let rows: Vec<_> = page.lines().filter_map(third_cell).collect();
-    assert!(rows.len() > 60, "{ROWS} has {} rows", rows.len());
-    let complaints: Vec<_> = rows.iter().filter_map(|row| unshown(row, program)).collect();
+fn each_row_beside_java_is_code_of_the_program() {
+    let mut complaints = Vec::new();
+    for (name, least) in ROWS {
+        let page = tree::read_from_root(name);
+        let (_, program) = page.rsplit_once("\n```rust\n").unwrap_or_default();
+        let rows: Vec<_> = page.lines().filter_map(third_cell).collect();
+        assert!(rows.len() > least, "{name} has {} rows", rows.len());
+        complaints.extend(rows.iter().filter_map(|row| unshown(name, row, program)));
+    }
     expect_none(
         "a row has code of the program, leads to a page, or says that there is no counterpart",
         &complaints,
@@ -43,10 +46,10 @@ fn third_cell(row: &str) -> Option<&str> {
 }
 
 /// The code of a row that is not in the program.
-fn unshown(row: &str, program: &str) -> Option<String> {
+fn unshown(page: &str, row: &str, program: &str) -> Option<String> {
     let says_otherwise = row.starts_with("no counterpart") || row.contains("](");
     let code = row.split('`').nth(1)?;
-    (!says_otherwise && !program.contains(code)).then(|| format!("`{code}` is not in the program of {ROWS}"))
+    (!says_otherwise && !program.contains(code)).then(|| format!("`{code}` is not in the program of {page}"))
 }
 
 fn excess(page: &str, theirs: &str, ours: &str) -> Option<String> {
@@ -163,10 +166,10 @@ mod tests {
     #[test]
     fn a_row_whose_code_is_not_in_the_program_is_found() {
         let cell = third_cell("| `@A` | `@B` | `a(b)`, or `c` |").expect("it has three cells");
-        assert_eq!(unshown(cell, "let it = a(b);"), None);
-        assert!(unshown(cell, "let it = a(c);").is_some());
-        assert_eq!(unshown("no counterpart: `a`", ""), None);
-        assert_eq!(unshown("`a`: see [b](c.md)", ""), None);
+        assert_eq!(unshown("a.md", cell, "let it = a(b);"), None);
+        assert!(unshown("a.md", cell, "let it = a(c);").is_some());
+        assert_eq!(unshown("a.md", "no counterpart: `a`", ""), None);
+        assert_eq!(unshown("a.md", "`a`: see [b](c.md)", ""), None);
         assert_eq!(third_cell("| --- | --- | --- |"), None);
         assert_eq!(third_cell("| `@A` | `a` |"), None);
     }

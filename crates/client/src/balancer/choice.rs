@@ -112,6 +112,7 @@ mod tests {
             eject_after: 1,
             eject_for: Duration::from_secs(5),
             slow_start: Duration::from_secs(10),
+            statuses: crate::balance::Statuses::default(),
         };
         let one = |(name, &load)| One { name, priority: 0, health: Health::new(options), load };
         loads.iter().enumerate().map(one).collect()

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use anywire_http::StatusCode;
 use anywire_loops::clock;
 
 use crate::balance::HealthOptions;
@@ -26,6 +27,10 @@ impl Health {
 
     pub(crate) fn is_out(&self, now: Instant) -> bool {
         self.out_until.get().is_some_and(|until| now < until)
+    }
+
+    pub(super) fn is_failure(&self, status: StatusCode) -> bool {
+        self.options.statuses.contains(status)
     }
 
     /// Its part of the calls, of [`FULL`]: less in the time after it was out.
@@ -86,7 +91,12 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn health() -> (Health, Instant) {
-        let options = HealthOptions { eject_after: 3, eject_for: 5 * SECOND, slow_start: 10 * SECOND };
+        let options = HealthOptions {
+            eject_after: 3,
+            eject_for: 5 * SECOND,
+            slow_start: 10 * SECOND,
+            statuses: crate::balance::Statuses::default(),
+        };
         (Health::new(options), clock::precise())
     }
 

@@ -7,13 +7,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use anywire_http::Url;
+use anywire_http::{StatusCode, Url};
 use anywire_loops::clock;
 use anywire_wire::{Address, ToAddress};
 
 pub(crate) use self::health::Health;
 use crate::Error;
 use crate::balance::Balance;
+use crate::balanced::AddressCounters;
 use crate::connector::Way;
 use crate::job::Job;
 use crate::local::Local;
@@ -43,6 +44,9 @@ pub(crate) struct Target {
 pub(crate) struct Member {
     health: Health,
     balancer: Weak<Balancer>,
+    calls: Cell<u64>,
+    failures: Cell<u64>,
+    ejected: Cell<u64>,
 }
 
 impl Balancer {
@@ -90,6 +94,23 @@ impl Balancer {
         self.targets.borrow().iter().filter(|target| target.priority == 0).cloned().collect()
     }
 
+    /// What was counted of its addresses.
+    pub(crate) fn counters(&self, now: Instant) -> Vec<AddressCounters> {
+        let one = |target: &Rc<Target>| {
+            let Member { health, calls, failures, ejected, .. } = &*target.member;
+            AddressCounters {
+                origin: self.url.origin().to_owned(),
+                address: target.address.clone(),
+                calls: calls.get(),
+                failures: failures.get(),
+                in_flight: target.pool().map_or(0, |pool| pool.load() as u64),
+                ejected: ejected.get(),
+                out: u64::from(health.is_out(now)),
+            }
+        };
+        self.targets.borrow().iter().map(one).collect()
+    }
+
     /// Looks at the addresses of the name, which its cache knows mostly.
     async fn refresh(self: Rc<Self>) {
         if let Some(local) = self.local.upgrade() {
@@ -134,7 +155,13 @@ impl Balancer {
 
 impl Target {
     fn new(address: Address, priority: usize, balance: &Balance, balancer: &Weak<Balancer>) -> Rc<Self> {
-        let member = Member { health: Health::new(balance.health), balancer: Weak::clone(balancer) };
+        let member = Member {
+            health: Health::new(balance.health),
+            balancer: Weak::clone(balancer),
+            calls: Cell::new(0),
+            failures: Cell::new(0),
+            ejected: Cell::new(0),
+        };
         Rc::new(Self { address, priority, pool: RefCell::default(), member: Rc::new(member) })
     }
 
@@ -176,9 +203,22 @@ impl Member {
         self.health.succeeded();
     }
 
+    /// A call goes there.
+    pub(crate) fn count_call(&self) {
+        self.calls.set(self.calls.get() + 1);
+    }
+
+    /// Whether a response with this status is as bad as none.
+    pub(crate) fn is_failure(&self, status: StatusCode) -> bool {
+        self.health.is_failure(status)
+    }
+
     /// A dial or a call has failed. Whether the address is out from now on.
     pub(crate) fn failed(&self, now: Instant) -> bool {
-        self.health.failed(now)
+        self.failures.set(self.failures.get() + 1);
+        let is_out = self.health.failed(now);
+        self.ejected.set(self.ejected.get() + u64::from(is_out));
+        is_out
     }
 
     /// Puts a call of which nothing was sent into the pool of another address. Gives it back if there is none that may do.
@@ -199,9 +239,13 @@ impl Member {
                 targets.iter().filter(|target| target.address != *from.address()).cloned().collect();
             balancer.chooser.choose(&others, now).cloned()
         };
-        let Some(pool) = target.and_then(|target| local.pool_of(&target, &job.request.url).ok()) else {
+        let Some((target, pool)) = target.and_then(|target| {
+            let pool = local.pool_of(&target, &job.request.url).ok()?;
+            Some((target, pool))
+        }) else {
             return Some(job);
         };
+        target.member.count_call();
         job.refusals += 1;
         pool.submit_moved(job);
         None

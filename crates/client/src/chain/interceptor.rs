@@ -73,6 +73,11 @@ impl Next {
         Self { client, level: Level::Attempt, passed: 0 }
     }
 
+    #[cfg(feature = "rules")]
+    pub(crate) fn config(&self) -> &crate::inner::Config {
+        self.client.inner().config()
+    }
+
     /// Sends the request on; its response.
     ///
     /// # Errors

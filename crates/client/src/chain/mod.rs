@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | interceptors of calls ([`intercept`](crate::ClientBuilder::intercept)), in the order of adding | once a call |
 //! | [`Redirects`] | follows from one URL to the next, each a *hop* |
+//! | traffic rules ([`rules`](crate::ClientBuilder::rules)) | for each hop, for the URL that comes next |
 //! | cookies ([`cookies`](crate::ClientBuilder::cookies)), then credentials ([`basic`](crate::ClientBuilder::basic), [`bearer`](crate::ClientBuilder::bearer)) | for each hop |
 //! | [`Retries`] | repeats an attempt within one hop |
 //! | interceptors of attempts ([`intercept_attempts`](crate::ClientBuilder::intercept_attempts)) | for each attempt |
@@ -26,6 +27,8 @@ pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
 pub use retry::{Failure, Retries, RetryHook};
 
 pub(crate) use interceptor::Links;
+#[cfg(feature = "rules")]
+pub(crate) use redirect::leave_origin;
 pub(crate) use retry::Budget;
 
 use anywire_loops::clock::precise;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use anywire_http::url::UrlError;
-use anywire_http::{Method, StatusCode, Url};
+use anywire_http::{Headers, Method, StatusCode, Url};
 
 use crate::request::{CallRequest, Contained};
 use crate::{Error, Response};
@@ -184,10 +184,8 @@ pub(super) fn next(
         }
     }
     if !same_origin {
-        let sensitive = redirects.sensitive.iter().map(String::as_str);
-        for name in OF_THE_ORIGIN.into_iter().chain(sensitive) {
-            request.headers.remove(name);
-        }
+        leave_origin(&mut request.headers, &redirects.sensitive);
+        request.headers.remove("host");
     }
     request.method = method;
     request.url = to;
@@ -220,5 +218,11 @@ const OF_THE_BODY: [&str; 11] = [
     "trailer",
 ];
 
-/// Fields that are for one origin alone.
-const OF_THE_ORIGIN: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "host"];
+/// Removes the fields that are for one origin alone: they say who calls. `sensitive`: names of further ones.
+pub(crate) fn leave_origin(headers: &mut Headers, sensitive: &[String]) {
+    for name in OF_THE_ORIGIN.into_iter().chain(sensitive.iter().map(String::as_str)) {
+        headers.remove(name);
+    }
+}
+
+const OF_THE_ORIGIN: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];

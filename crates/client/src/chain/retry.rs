@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,10 @@ use crate::{Error, Phase, Response};
 ///
 /// | what happened | repeated |
 /// | --- | --- |
-/// | no connection could be made: refused, reset, unreachable, too slow, also by or of a proxy | any method, if the body is here or untouched |
+/// | no connection could be made: refused, reset, unreachable, too slow, a name whose resolver failed, also by or of a proxy | any method, if the body is here or untouched |
 /// | the peer ended the connection or the stream, and may have seen the request | only if that is [harmless](CallRequest::is_idempotent), and no byte of a response came |
 /// | one of [`statuses`](Self::statuses) | only if that is harmless |
-/// | a full queue, a handshake that failed, silence, a deadline of the whole call, a response that has begun | never |
+/// | a full queue, a name that does not exist, a handshake that failed, silence, a deadline of the whole call, a response that has begun | never |
 ///
 /// A `POST` that the peer may have seen is never sent twice, unless the call is marked by
 /// [`Call::idempotent`](crate::Call::idempotent) or has an `idempotency-key`.
@@ -200,6 +201,10 @@ fn is_repeated(error: &Error) -> bool {
 
 /// Whether another dial can end otherwise.
 fn may_pass(error: &DialError) -> bool {
+    if let DialError::Resolve { cause, .. } = error {
+        // That there is no such name is an answer, which is kept for some seconds.
+        return cause.kind() != ErrorKind::NotFound;
+    }
     matches!(
         error,
         DialError::Refused { .. }

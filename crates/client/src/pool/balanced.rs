@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use anywire_http::Fault;
+use anywire_http::{Fault, StatusCode};
 use anywire_loops::clock::{self, precise};
 
 use super::Pool;
@@ -83,8 +83,17 @@ impl Pool {
             Outcome::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
                 self.count_failure(member);
             }
-            Outcome::Reply(_, Ok(_)) | Outcome::BodyEnds(_) => member.succeeded(),
+            Outcome::Reply(_, Ok(response)) => self.note_status(member, response.status()),
+            Outcome::BodyEnds(_, status) => self.note_status(member, *status),
             _ => {}
+        }
+    }
+
+    fn note_status(&self, member: &Member, status: StatusCode) {
+        if member.is_failure(status) {
+            self.count_failure(member);
+        } else {
+            member.succeeded();
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anywire_client::{Call, Client, ClientBuilder, Error, Limits, Retries};
 use anywire_http::{Body, Method, StatusCode};
+use anywire_wire::names::{Answer, Records, ResolveError, Resolver, Resolving};
 
 use crate::support::{OK, Peer, block_on, builder, on_each_wire, wire};
 
@@ -235,4 +236,44 @@ fn a_call_that_is_dropped_in_its_pause_leaves_nothing() {
     drop(call);
     crate::support::until_no_call(&client);
     assert_eq!(requests.load(Ordering::SeqCst), 1);
+}
+
+/// A resolver that fails so many times before it knows all names.
+struct Failing {
+    left: AtomicUsize,
+    address: std::net::SocketAddr,
+}
+
+impl Resolver for Failing {
+    fn resolve<'a>(&'a self, name: &'a str, _: Records) -> Resolving<'a> {
+        let fails = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        Box::pin(async move {
+            match (name, fails) {
+                ("no.example", _) => Err(ResolveError::NotFound),
+                (_, Ok(_)) => Err(ResolveError::failed(std::io::ErrorKind::ConnectionReset)),
+                (_, Err(_)) => Ok(Answer { addresses: vec![self.address], ttl: None }),
+            }
+        })
+    }
+}
+
+#[test]
+fn a_resolver_that_fails_is_asked_again() {
+    let (peer, requests) = closing("tcp", 0);
+    let address = peer.via().location().parse().expect("an address of TCP");
+    let client = |failures| {
+        let resolver = Failing { left: AtomicUsize::new(failures), address };
+        let retries = Retries { first_pause: Duration::ZERO, ..Retries::default() };
+        builder().resolver(resolver).retries(retries).build()
+    };
+    let url = peer.url("/").replace("127.0.0.1", "shop.example");
+    // Nothing was sent, so a POST may go out as well.
+    let again = client(2);
+    block_on(again.post(&url).body("tea").send()).expect("the third query is answered");
+    assert_eq!((requests.load(Ordering::SeqCst), again.counters().total().retried), (1, 2));
+    let error = block_on(client(3).post(&url).send()).expect_err("all three failed");
+    assert_eq!((error.attempts(), error.may_have_been_processed()), (3, false));
+    // That a name does not exist is an answer.
+    let error = block_on(client(0).get("http://no.example/").send()).expect_err("no such name");
+    assert_eq!(error.attempts(), 1);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::names::Book;
 use crate::support::{HANG, OK, Peer, block_on, client, eventually, poll_once, wire};
 use anywire_client::{Balance, Client, Error};
+use anywire_http::StatusCode;
 use anywire_wire::names::{Limits, Names};
 
 const URL: &str = "http://shop.example/";
@@ -91,6 +92,80 @@ fn a_dead_address_costs_no_call_and_is_left_alone() {
     assert_eq!(count.load(Ordering::SeqCst), 40);
     let counters = client.counters().total();
     assert_eq!((counters.ejected, counters.moved, counters.dial_failures), (1, 1, 1));
+}
+
+#[test]
+fn a_gateway_that_fails_is_out_if_its_statuses_count() {
+    // The second one is so long that its body is read by and by.
+    for length in [3, 200_000] {
+        let body = "x".repeat(length);
+        let bad = Peer::start(wire("tcp"), move |mut talk| {
+            while talk.request().is_some() {
+                talk.say(format!("HTTP/1.1 502 Bad Gateway\r\ncontent-length: {length}\r\n\r\n{body}"));
+            }
+        });
+        let (good, _count) = counting("tcp");
+        let statuses = |options: &dyn Fn(Balance) -> Balance| {
+            let balance = Balance::over([bad.via(), good.via()]).round_robin().eject_after(2).eject_for(HANG);
+            let (_loops, client) =
+                client(1, |builder| builder.balance("http://shop.example", options(balance)));
+            let one = || {
+                let response = block_on(client.get(URL).send()).expect("an answer");
+                let status = response.status().as_u16();
+                assert!(!block_on(response.bytes()).expect("a body").is_empty());
+                status
+            };
+            let failed = (0..12).filter(|_| one() == 502).count();
+            // What ends a body is seen on the loop before its connection takes the next call.
+            (failed, block_on(client.address_counters()))
+        };
+        let (failed, counters) = statuses(&|balance| balance);
+        assert_eq!(failed, 6, "a status is a response");
+        assert_eq!((counters[0].failures, counters[0].ejected), (0, 0));
+        let (failed, counters) = statuses(&|balance| balance.eject_on_statuses([StatusCode::BAD_GATEWAY]));
+        assert_eq!(failed, 2, "{counters:?}");
+        let [bad, good] = &counters[..] else { panic!("two addresses: {counters:?}") };
+        assert_eq!((bad.calls, bad.failures, bad.ejected, bad.out), (2, 2, 1, 1));
+        assert_eq!((good.calls, good.failures, good.ejected, good.out), (10, 0, 0, 0));
+        let others = statuses(&|balance| {
+            balance.eject_on_statuses([StatusCode::NOT_FOUND, StatusCode::GATEWAY_TIMEOUT])
+        });
+        assert_eq!(others.0, 6);
+    }
+}
+
+#[test]
+fn each_address_has_counters_over_all_loops() {
+    let silent = Peer::start(wire("tcp"), |mut talk| {
+        talk.request();
+        talk.wait_for_end();
+    });
+    let dead: anywire_wire::Address = DEAD.parse().expect("an address");
+    let (loops, client) = client(2, |builder| {
+        let balance = Balance::over([dead.clone()]).or_else([silent.via()]).eject_for(HANG).eject_after(1);
+        builder.balance("http://shop.example", balance).balance("http://a.example", [silent.via()])
+    });
+    assert!(block_on(client.address_counters()).is_empty(), "no call has asked for one");
+    let mut calls: Vec<_> = (0..4).map(|_| client.get(URL).send()).collect();
+    calls.push(client.get("http://a.example/").send());
+    for call in &mut calls {
+        assert!(poll_once(call).is_pending());
+    }
+    // Two calls on each loop have moved there, and wait for a response.
+    eventually("all are there", || {
+        let counters = block_on(client.address_counters());
+        counters.len() == 3 && counters[0].in_flight == 1 && counters[2].in_flight == 4
+    });
+    let counters = block_on(client.address_counters());
+    let of = |at: usize| {
+        let one = &counters[at];
+        (&*one.origin, &one.address, one.calls, one.failures, one.ejected, one.out)
+    };
+    assert_eq!(of(0), ("http://a.example", silent.via(), 1, 0, 0, 0));
+    assert_eq!((of(1).0, of(1).1, of(1).4, of(1).5), ("http://shop.example", &dead, 2, 2));
+    assert!(counters[1].failures >= 2 && counters[1].calls >= 2, "{counters:?}");
+    assert_eq!((of(2).1, of(2).2, of(2).3), (silent.via(), 4, 0));
+    drop((calls, loops));
 }
 
 #[test]

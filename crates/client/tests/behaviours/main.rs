@@ -30,6 +30,7 @@ mod bodies_go_up_as_streams;
 mod bodies_have_codecs;
 mod calls_are_balanced;
 mod calls_are_recorded_and_played_again;
+mod calls_follow_traffic_rules;
 mod calls_go_through_proxies;
 mod calls_have_spans;
 mod calls_may_block;

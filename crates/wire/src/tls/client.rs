@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -151,12 +151,13 @@ fn may_sign(certificate: &CertificateDer<'_>) -> bool {
     Certificate::from_der(certificate).is_none_or(|read| read.may_sign())
 }
 
-/// TLS for diallers; clones share their sessions, so that one resumes what another began.
+/// TLS for diallers; all of its clones are one. They share their sessions, so that one resumes what another began.
 ///
 /// [`Default`] trusts what the platform trusts. It is what a dialler uses that was given none.
 #[derive(Clone)]
 pub struct ClientTls {
-    config: Arc<ClientConfig>,
+    /// Held for as long as it takes to clone or to store it.
+    current: Arc<RwLock<Arc<ClientConfig>>>,
 }
 
 impl ClientTls {
@@ -165,30 +166,18 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`] says what is wrong with a certificate, a key or a root.
     pub fn new(options: ClientTlsOptions) -> Result<Self, TlsError> {
-        let refused = |cause| TlsError::Refused { cause };
-        let builder = ClientConfig::builder_with_provider(provider())
-            .with_protocol_versions(options.min_version.versions())
-            .map_err(refused)?;
-        let verifier = if options.dangerously_accept_any_certificate {
-            Verifier::of_anybody(options.pins)
-        } else {
-            let (roots, accepted) = options.roots.store()?;
-            Verifier::new(roots, accepted, options.pins)?
-        };
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
-        let mut config = match options.identity {
-            None => builder.with_no_client_auth(),
-            Some(Identity { chain, key, places }) => {
-                builder.with_client_auth_cert(chain, key).map_err(|cause| places.mismatch(cause))?
-            }
-        };
-        if !options.resumption {
-            config.resumption = Resumption::disabled();
-        }
-        if options.key_log_file {
-            config.key_log = Arc::new(rustls::KeyLogFile::new());
-        }
-        Ok(Self { config: config.into() })
+        Ok(Self { current: Arc::new(RwLock::new(Arc::new(config_of(options)?))) })
+    }
+
+    /// Takes new options for handshakes that begin from now on, such as a renewed certificate of this end. Connections that are open go
+    /// on, and clients close them when their lifetime is over. No session of before is resumed.
+    ///
+    /// # Errors
+    /// [`TlsError`]; the old options stay in use.
+    pub fn replace(&self, options: ClientTlsOptions) -> Result<(), TlsError> {
+        let new = Arc::new(config_of(options)?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
+        Ok(())
     }
 
     /// TLS around a connection that is there already, such as one through a proxy, or over a wire that has no TLS of its own. The
@@ -225,7 +214,8 @@ impl ClientTls {
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name { name: name.to_owned() })?;
         let protocols = protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect();
-        UnbufferedClientConnection::new_with_alpn(Arc::clone(&self.config), name, protocols)
+        let config = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
+        UnbufferedClientConnection::new_with_alpn(config, name, protocols)
             .map(Session::Client)
             .map_err(|cause| TlsError::Refused { cause })
     }
@@ -238,6 +228,34 @@ impl ClientTls {
         });
         PLATFORM.clone()
     }
+}
+
+/// What sessions are made by.
+fn config_of(options: ClientTlsOptions) -> Result<ClientConfig, TlsError> {
+    let refused = |cause| TlsError::Refused { cause };
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(options.min_version.versions())
+        .map_err(refused)?;
+    let verifier = if options.dangerously_accept_any_certificate {
+        Verifier::of_anybody(options.pins)
+    } else {
+        let (roots, accepted) = options.roots.store()?;
+        Verifier::new(roots, accepted, options.pins)?
+    };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match options.identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { chain, key, places }) => {
+            builder.with_client_auth_cert(chain, key).map_err(|cause| places.mismatch(cause))?
+        }
+    };
+    if !options.resumption {
+        config.resumption = Resumption::disabled();
+    }
+    if options.key_log_file {
+        config.key_log = Arc::new(rustls::KeyLogFile::new());
+    }
+    Ok(config)
 }
 
 /// What functions accept as a client's TLS: a [`ClientTls`], or the options of one.

@@ -382,6 +382,13 @@ fn who_is_asked_for_a_certificate_proves_itself_each_time() {
     assert!(ask(&anonymous).is_err_and(|said| said.contains("requires a certificate")));
     let alice = client(Some(clients.sign(&params(&[]))));
     assert_eq!([ask(&alice), ask(&alice)], [Ok(false), Ok(false)]);
+    // The client's options are replaced while a dialler has a clone.
+    let late = anonymous.clone();
+    let options = |identity, roots| ClientTlsOptions { identity, ..trusts(roots) };
+    anonymous.replace(options(Some(clients.sign(&params(&[]))), servers.roots())).expect("they fit");
+    assert_eq!(ask(&late), Ok(false));
+    anonymous.replace(options(None, clients.roots())).expect("good options");
+    assert!(ask(&late).is_err_and(|said| said.contains("nobody who is trusted")));
 }
 
 #[test]
