@@ -258,8 +258,9 @@ impl Session {
             headers: &request.headers,
             length,
         };
-        let begins_at = self.link.position();
+        let (begins_at, waiting) = (self.link.position(), self.link.output.len());
         let opened = self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer());
+        self.link.allow_unsent(self.link.output.len() - waiting);
         if is_held {
             // If it is sent again, that is asked anew.
             job.request.headers.remove("expect");

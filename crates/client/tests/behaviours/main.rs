@@ -48,6 +48,7 @@ mod http2_ends_need_no_window;
 mod http2_fills_connections_before_it_dials;
 mod http2_fills_large_windows;
 mod http2_gives_what_has_come;
+mod http2_never_hangs;
 mod http2_sends_again_what_was_not_processed;
 mod http2_survives_bad_servers;
 mod http2_tells_why_a_peer_leaves;

@@ -17,6 +17,7 @@ mod gate;
 #[path = "../../../../wire/tests/behaviours/support/names.rs"]
 pub mod names;
 mod real;
+pub mod simulated;
 mod talk;
 /// A certificate for the peers.
 #[cfg(feature = "tls")]
