@@ -124,7 +124,8 @@ impl Session {
         if self.life == Life::Over {
             return Poll::Ready(Event::Over(Outcome::Nothing));
         }
-        let had_slots = self.slots(context) > 0;
+        // Until its peer has said how many calls it takes, calls that wait may have been kept from it.
+        let had_slots = self.slots(context) > 0 && self.link.engine.is_greeted();
         let was_idle = self.streams.is_empty() && self.life == Life::Open;
         let now = precise();
         io.polled_at = now;
@@ -150,7 +151,7 @@ impl Session {
         if let Some(outcome) = self.ended.pop_front() {
             return Poll::Ready(Event::Open(outcome));
         }
-        if !had_slots && self.slots(context) > 0 {
+        if !had_slots && self.slots(context) > 0 && self.link.engine.is_greeted() {
             return Poll::Ready(Event::Open(Outcome::Nothing));
         }
         if self.streams.is_empty() && self.life == Life::Closing {

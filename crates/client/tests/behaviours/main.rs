@@ -30,6 +30,7 @@ mod bodies_have_codecs;
 mod calls_are_balanced;
 mod calls_are_recorded_and_played_again;
 mod calls_go_through_proxies;
+mod calls_may_be_dropped_at_any_moment;
 mod calls_may_block;
 mod calls_share_a_connection;
 mod calls_work_from_anywhere;

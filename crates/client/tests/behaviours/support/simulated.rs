@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anywire_client::{Client, ClientBuilder};
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, ListenOptions, Listener, ListenerHandle};
+use anywire_wire::{Address, Connection, Listener, ListenerHandle};
 
 use super::bytes_of_http2::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, frame};
-use super::{Frame, block_on, builder};
+use super::{Frame, block_on, builder, listening};
 
 /// The loop.
 pub struct Simulated {
@@ -33,8 +33,16 @@ impl Simulated {
         &self,
         script: impl Fn(Line) -> F + Clone + Send + 'static,
     ) -> SimulatedPeer {
-        let memory: Address = "memory:".parse().expect("an address");
-        let listener = Listener::bind(&memory, &ListenOptions::default(), &self.loops).expect("a free name");
+        self.peer_on("memory:", script)
+    }
+
+    /// As [`peer`](Self::peer), perhaps with TLS.
+    pub fn peer_on<F: Future<Output = ()> + 'static>(
+        &self,
+        wire: &str,
+        script: impl Fn(Line) -> F + Clone + Send + 'static,
+    ) -> SimulatedPeer {
+        let listener = Listener::bind(wire, &listening(), &self.loops).expect("a free name");
         let address = listener.local().clone();
         let accepted = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&accepted);
