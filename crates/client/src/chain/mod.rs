@@ -20,6 +20,8 @@ mod retry;
 mod sign;
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 pub use interceptor::{Interceptor, Next};
 pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
@@ -161,10 +163,13 @@ async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
     if client.inner().config().attempt_interceptors.is_empty() {
         return send(client.clone(), request).await;
     }
-    let kept = request.try_clone().map(Box::new);
-    let replied = Next::of_attempt(client.clone()).call(*request).await;
+    let (kept, is_final) = (request.try_clone().map(Box::new), Arc::default());
+    let replied = Next::of_attempt(client.clone(), &is_final).call(*request).await;
     match replied {
         Ok(response) => Ok(response.or_request(kept)),
-        Err(error) => Err(Box::new(Unanswered { error, request: kept })),
+        Err(error) => {
+            let request = kept.filter(|_| !is_final.load(Ordering::Relaxed));
+            Err(Box::new(Unanswered { error, request }))
+        }
     }
 }

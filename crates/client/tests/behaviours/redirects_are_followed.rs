@@ -158,6 +158,29 @@ fn credentials_stay_with_their_origin() {
     assert_eq!(second.field("host"), Some(&*other.via().location().to_owned()));
 }
 
+/// Another host is another origin, though it is the same machine, and so is another scheme.
+#[test]
+fn credentials_stay_with_their_host_and_their_scheme() {
+    let fields = ["authorization", "proxy-authorization", "cookie"];
+    let mut schemes = vec!["tcp"];
+    if cfg!(feature = "tls") {
+        schemes.push("tls");
+    }
+    for (scheme, is_host) in schemes.iter().flat_map(|scheme| [(*scheme, false), (*scheme, true)]) {
+        let (other, seen) = peer(scheme, &[]);
+        let target =
+            if is_host { other.url("/next").replace("127.0.0.1", "localhost") } else { other.url("/next") };
+        let (first, first_seen) = peer("tcp", &[redirect(302, &target)]);
+        let client = crate::support::builder().build();
+        let call = fields.iter().fold(client.get(first.url("/")), |call, name| call.header(name, "secret"));
+        let response = block_on(call.send()).expect("an answer");
+        assert_eq!(response.url(), target);
+        assert_eq!(first_seen.recv().expect("a request").field("cookie"), Some("secret"));
+        let second = seen.recv().expect("a request");
+        assert!(fields.iter().all(|name| second.field(name).is_none()), "{target}: {second:?}");
+    }
+}
+
 #[test]
 fn five_are_followed_and_a_sixth_is_an_error() {
     let chain: Vec<_> = (1..=6).map(|hop| redirect(302, &format!("/{hop}"))).collect();

@@ -275,7 +275,7 @@ impl Http2 {
             let now = Instant::now();
             while let Some(entry) = self.steps.first_entry().filter(|entry| entry.key().0 <= now) {
                 let step = entry.remove();
-                if self.make(step).is_none() {
+                if self.make(&step).is_none() {
                     line.say(&self.out).await;
                     return;
                 }
@@ -363,8 +363,8 @@ impl Http2 {
     }
 
     /// None if the connection ends.
-    fn make(&mut self, step: Step) -> Option<()> {
-        match step {
+    fn make(&mut self, step: &Step) -> Option<()> {
+        match *step {
             Step::Leave => return None,
             Step::Consume(id, length) => self.engine.consumed(id, length, &mut self.out),
             Step::Continue(id) => {
