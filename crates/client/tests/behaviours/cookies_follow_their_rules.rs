@@ -94,12 +94,13 @@ fn prefixes_and_same_site_none_are_promises() {
         "__Host-a=1; Path=/",
         "__HOST-a=1; Secure; Path=/; Domain=example.com",
         "__Host-a=1; Secure; Path=/x",
-        "=__Secure-a=1; Secure",
         "__Host-a; Secure; Path=/",
         "a=1; SameSite=None",
     ] {
         assert_eq!(receive(&jar, from, wrong), Err(CookieRefused::Prefix), "{wrong}");
     }
+    // It would be sent as a cookie of that name.
+    assert_eq!(receive(&jar, from, "=__Secure-a=1; Secure"), Err(CookieRefused::Malformed));
     receive(&jar, from, "__Secure-a=1; Secure; Domain=example.com").expect("secure");
     receive(&jar, from, "__Host-a=2; Secure; Path=/").expect("of this host");
     receive(&jar, from, "b=3; Secure; SameSite=None").expect("secure");

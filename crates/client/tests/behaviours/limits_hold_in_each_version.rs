@@ -300,7 +300,9 @@ fn of_nothing() {
             set(&mut limits);
             let outcome = three_calls(name, is_http2, |builder| version(builder).limits(limits));
             let expected = match *name {
-                "origins" => "Limit Some(Acquire)",
+                // One at least. This peer sends two, whatever the window is.
+                "http2.stream_window_bytes" if is_http2 => "Peer Some(Body)",
+                "http2.idle_frames" if is_http2 => "Limit Some(Read)",
                 "body_bytes" => "Limit Some(Body)",
                 "head.bytes" => "Limit Some(Read)",
                 "head.target_bytes" | "head.fields" if !is_http2 => "Limit Some(Read)",
