@@ -22,6 +22,7 @@ mod sign;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 pub use interceptor::{Interceptor, Next};
 pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
@@ -91,7 +92,7 @@ async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> 
             redirect::Step::Follow(next, left) => {
                 history.push(left);
                 // Read to its end, its connection can carry the next hop.
-                response.drain().await;
+                response.drain(pause(&client, DRAIN_TIME)).await;
                 hop = Hopping::Request(next);
             }
         }
@@ -123,7 +124,7 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                 let Some(request) = response.take_request() else { return Ok(response) };
                 match config.retries_of(&request).after_status(&request, &response, attempts) {
                     Some(wait) => {
-                        response.drain().await;
+                        response.drain(pause(client, DRAIN_TIME)).await;
                         (request, wait)
                     }
                     None => return Ok(response.with_request(request)),
@@ -173,3 +174,6 @@ async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
         }
     }
 }
+
+/// How long the rest of a response may take that nobody reads: a few round trips, which is what a new connection costs.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
