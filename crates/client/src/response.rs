@@ -1,7 +1,10 @@
 //! A response: its head, and its body as it comes.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use anywire_http::{
@@ -119,10 +122,16 @@ impl Response {
         Self { history, ..self }
     }
 
-    /// Reads a small body to its end, so that its connection is free. A longer one is left, and its connection with it.
-    pub(crate) async fn drain(mut self) {
-        // An error ends the connection in any case.
-        let _ = self.body.bytes(DRAIN_BYTES).await;
+    /// Reads a small body to its end, so that its connection is free. One that is longer, or not here when `late` is ready, is left, and
+    /// its connection with it.
+    pub(crate) async fn drain(mut self, late: impl Future<Output = ()>) {
+        let (mut read, mut late) = (pin!(self.body.bytes(DRAIN_BYTES)), pin!(late));
+        poll_fn(|cx| match read.as_mut().poll(cx) {
+            // An error ends the connection in any case.
+            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Pending => late.as_mut().poll(cx),
+        })
+        .await;
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC

@@ -25,8 +25,8 @@ pub struct Http2 {
     pub output: Output,
     /// Bytes of the output that leave before more of a body is produced.
     offer: usize,
-    /// Bytes of the output that are references to whole bodies, or some of them. What is in memory only because it waits to leave is at
-    /// most the rest.
+    /// Bytes of the output that are references to whole bodies, or some of them, and of requests, which are limited otherwise. What is in
+    /// memory only because it waits to leave is at most the rest.
     shared: usize,
 }
 
@@ -85,6 +85,12 @@ impl Http2 {
     #[inline]
     pub fn is_full(&self) -> bool {
         self.output.len() >= OUTPUT_LIMIT_BYTES + self.shared
+    }
+
+    /// So many bytes were added that are a request of this end. They do not stop the reading: a peer may wait for it before it takes them.
+    #[inline]
+    pub fn allow_unsent(&mut self, bytes: usize) {
+        self.shared += bytes;
     }
 
     /// Whether more may be produced before the output leaves.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Calling, Hopping, follow, repeat, send};
 use crate::handle::ClientRef;
@@ -50,6 +51,8 @@ pub struct Next {
     level: Level,
     /// The number of interceptors passed.
     passed: usize,
+    /// Within an attempt: set once it must not be repeated, because a byte of a response has come.
+    is_final: Option<Arc<AtomicBool>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,15 +65,16 @@ enum Level {
 impl Next {
     /// What is outermost.
     pub(super) fn of_call(client: ClientRef) -> Self {
-        Self { client, level: Level::Call, passed: 0 }
+        Self { client, level: Level::Call, passed: 0, is_final: None }
     }
 
     pub(super) fn of_hop(client: ClientRef) -> Self {
-        Self { client, level: Level::Hop, passed: 0 }
+        Self { client, level: Level::Hop, passed: 0, is_final: None }
     }
 
-    pub(super) fn of_attempt(client: ClientRef) -> Self {
-        Self { client, level: Level::Attempt, passed: 0 }
+    /// What an attempt has found out besides its error goes to `is_final`.
+    pub(super) fn of_attempt(client: ClientRef, is_final: &Arc<AtomicBool>) -> Self {
+        Self { client, level: Level::Attempt, passed: 0, is_final: Some(Arc::clone(is_final)) }
     }
 
     #[cfg(feature = "rules")]
@@ -98,7 +102,14 @@ impl Next {
             Level::Hop => Box::pin(async move { repeat(&self.client, Hopping::Request(request)).await }),
             Level::Attempt => {
                 let attempt = send(self.client, request);
-                Box::pin(async move { attempt.await.map_err(|unanswered| unanswered.error) })
+                Box::pin(async move {
+                    attempt.await.map_err(|unanswered| {
+                        if let Some(is_final) = self.is_final.filter(|_| unanswered.request.is_none()) {
+                            is_final.store(true, Ordering::Relaxed);
+                        }
+                        unanswered.error
+                    })
+                })
             }
         }
     }

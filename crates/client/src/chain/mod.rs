@@ -21,6 +21,9 @@ mod retry;
 mod sign;
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 pub use interceptor::{Interceptor, Next};
 pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
@@ -93,7 +96,7 @@ async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> 
                 next.options.trace.iter().for_each(Trace::follow);
                 history.push(left);
                 // Read to its end, its connection can carry the next hop.
-                response.drain().await;
+                response.drain(pause(&client, DRAIN_TIME)).await;
                 hop = Hopping::Request(next);
             }
         }
@@ -125,7 +128,7 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                 let Some(request) = response.take_request() else { return Ok(response) };
                 match config.retries_of(&request).after_status(&request, &response, attempts) {
                     Some(wait) => {
-                        response.drain().await;
+                        response.drain(pause(client, DRAIN_TIME)).await;
                         (request, wait)
                     }
                     None => return Ok(response.with_request(request)),
@@ -165,10 +168,16 @@ async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
     if client.inner().config().attempt_interceptors.is_empty() {
         return send(client.clone(), request).await;
     }
-    let kept = request.try_clone().map(Box::new);
-    let replied = Next::of_attempt(client.clone()).call(*request).await;
+    let (kept, is_final) = (request.try_clone().map(Box::new), Arc::default());
+    let replied = Next::of_attempt(client.clone(), &is_final).call(*request).await;
     match replied {
         Ok(response) => Ok(response.or_request(kept)),
-        Err(error) => Err(Box::new(Unanswered { error, request: kept })),
+        Err(error) => {
+            let request = kept.filter(|_| !is_final.load(Ordering::Relaxed));
+            Err(Box::new(Unanswered { error, request }))
+        }
     }
 }
+
+/// How long the rest of a response may take that nobody reads: a few round trips, which is what a new connection costs.
+const DRAIN_TIME: Duration = Duration::from_secs(1);

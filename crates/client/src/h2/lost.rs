@@ -86,7 +86,7 @@ impl Session {
     }
 
     fn reset_of(&self, stream: &Stream, code: Code, why: Option<MessageError>) -> Error {
-        let (phase, origin, sent) = (phase(stream), stream.job.request.origin(), stream.job.sent);
+        let (phase, origin, sent) = (self.phase(stream), stream.job.request.origin(), stream.job.sent);
         match (why, &self.goaway) {
             // As over HTTP/1.
             (Some(MessageError::Limit(source)), _) => Error::Response { origin, source },
@@ -129,9 +129,9 @@ impl Session {
 
     /// Ends all calls, because the peer broke the protocol, or does not answer.
     pub(super) fn break_off(&mut self, source: h2::Error, context: &LoopContext) {
-        let why = |stream: &Stream| Error::Http2 {
+        let why = |session: &Self, stream: &Stream| Error::Http2 {
             origin: stream.job.request.origin(),
-            phase: phase(stream),
+            phase: session.phase(stream),
             source,
             sent: stream.job.sent,
         };
@@ -140,12 +140,12 @@ impl Session {
 
     /// Ends all calls, because the peer answers in TLS.
     pub(super) fn meet_tls(&mut self, context: &LoopContext) {
-        self.end_all(|stream| Error::SpeaksTls { origin: stream.job.request.origin() }, context);
+        self.end_all(|_, stream| Error::SpeaksTls { origin: stream.job.request.origin() }, context);
     }
 
     /// Ends all calls, because the client is closed.
     pub(crate) fn cut(&mut self, context: &LoopContext) {
-        self.end_all(|stream| Error::Shutdown { sent: stream.job.sent }, context);
+        self.end_all(|_, stream| Error::Shutdown { sent: stream.job.sent }, context);
     }
 
     /// The connection is dead.
@@ -159,7 +159,7 @@ impl Session {
                 self.ended.push_back(Outcome::Again(Job { resent: true, ..job }));
                 continue;
             }
-            let (origin, phase, sent) = (stream.job.request.origin(), phase(stream), stream.job.sent);
+            let (origin, phase, sent) = (stream.job.request.origin(), self.phase(stream), stream.job.sent);
             let error = match (&self.goaway, &cause) {
                 // Having said that, a peer may close with bytes unread, which is a reset.
                 (Some(said), cause) if cause.is_none() || said.code != Code::NO_ERROR => {
@@ -173,13 +173,23 @@ impl Session {
         self.life = Life::Over;
     }
 
-    fn end_all(&mut self, why: impl Fn(&Stream) -> Error, context: &LoopContext) {
+    fn end_all(&mut self, why: impl Fn(&Self, &Stream) -> Error, context: &LoopContext) {
         let places: Vec<_> = self.streams.iter().map(|(place, _)| place).collect();
         for place in places {
-            let error = why(&self.streams[place]);
+            let error = why(self, &self.streams[place]);
             self.fail(place, error, context);
         }
         self.life = Life::Over;
+    }
+
+    /// What a call was doing.
+    fn phase(&self, stream: &Stream) -> Phase {
+        // Its head has come.
+        if !matches!(stream.download, Download::Awaited) {
+            return Phase::Body;
+        }
+        let is_unsent = stream.ends_at > self.link.output.taken();
+        if is_unsent || !stream.upload.is_done() { Phase::Write } else { Phase::Read }
     }
 
     /// Ends a call that was removed from the connection. Its caller gets the received part of the response. If that is all of
@@ -205,16 +215,6 @@ fn again(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),
-    }
-}
-
-/// What a call was doing.
-fn phase(stream: &Stream) -> Phase {
-    match &stream.upload {
-        // Its head has come.
-        _ if !matches!(stream.download, Download::Awaited) => Phase::Body,
-        upload if upload.is_done() => Phase::Read,
-        _ => Phase::Write,
     }
 }
 

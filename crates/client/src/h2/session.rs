@@ -124,7 +124,8 @@ impl Session {
         if self.life == Life::Over {
             return Poll::Ready(Event::Over(Outcome::Nothing));
         }
-        let had_slots = self.slots(context) > 0;
+        // Until its peer has said how many calls it takes, calls that wait may have been kept from it.
+        let had_slots = self.slots(context) > 0 && self.link.engine.is_greeted();
         let was_idle = self.streams.is_empty() && self.life == Life::Open;
         let now = precise();
         io.polled_at = now;
@@ -150,7 +151,7 @@ impl Session {
         if let Some(outcome) = self.ended.pop_front() {
             return Poll::Ready(Event::Open(outcome));
         }
-        if !had_slots && self.slots(context) > 0 {
+        if !had_slots && self.slots(context) > 0 && self.link.engine.is_greeted() {
             return Poll::Ready(Event::Open(Outcome::Nothing));
         }
         if self.streams.is_empty() && self.life == Life::Closing {
@@ -258,8 +259,9 @@ impl Session {
             headers: &request.headers,
             length,
         };
-        let begins_at = self.link.position();
+        let (begins_at, waiting) = (self.link.position(), self.link.output.len());
         let opened = self.link.engine.open_parts(&parts, upload.is_done(), self.link.output.buffer());
+        self.link.allow_unsent(self.link.output.len() - waiting);
         if is_held {
             // If it is sent again, that is asked anew.
             job.request.headers.remove("expect");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::names::Book;
 use crate::support::{OK, Peer, block_on, client, wire};
 use anywire_client::{Error, Fault, Phase, Timeouts};
-use anywire_wire::names::Hosts;
+use anywire_wire::names::{Hosts, Names};
 
 #[test]
 fn a_resolver_that_is_silent_is_named() {
@@ -45,4 +45,29 @@ fn static_hosts_lead_to_a_peer_and_leave_the_url() {
     let hosts = Hosts::default().add("shop.example", [SocketAddr::from(([127, 0, 0, 1], port))]);
     let (_loops, client) = client(1, |builder| builder.resolver(Book::new()).hosts(hosts));
     block_on(client.get("http://shop.example/").send()).expect("an answer");
+}
+
+#[test]
+fn one_dead_address_of_two_costs_no_call_and_a_service_that_moves_is_found() {
+    let (one, other) = (Peer::answering(wire("tcp"), OK), Peer::answering(wire("tcp"), OK));
+    let address = |peer: &Peer| SocketAddr::from(([127, 0, 0, 1], peer.via().port().expect("TCP has ports")));
+    let dead =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address");
+    let book = Book::new().with_ttl(Duration::from_secs(3600));
+    book.set("shop.example", &[dead, address(&one)]);
+    let limits = anywire_wire::names::Limits { shortest_ttl: Duration::ZERO, ..Default::default() };
+    let names = Names::with_limits(book.clone(), limits);
+    let (_loops, client) = client(1, |builder| builder.names(names).retries(1));
+    let call = || block_on(client.post("http://shop.example/").send());
+    call().expect("the other address answers");
+    assert_eq!((one.accepted(), client.counters().total().dial_failures), (1, 0));
+    // It moves, while a connection is open and its name is to hold for an hour.
+    book.set("shop.example", &[address(&other)]);
+    call().expect("the connection is as it was");
+    assert_eq!((one.accepted(), other.accepted()), (1, 0));
+    drop(one);
+    crate::support::eventually("its connection is closed", || client.counters().total().idle == 0);
+    call().expect("it is found where it is now");
+    assert_eq!(other.accepted(), 1);
+    assert_eq!((client.counters().total().retried, book.asked().len()), (1, 2));
 }

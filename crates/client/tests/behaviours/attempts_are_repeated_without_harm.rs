@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use anywire_client::{Call, Client, ClientBuilder, Error, Limits, Retries};
+use anywire_client::{Call, CallRequest, Client, ClientBuilder, Error, Limits, Next, Response, Retries};
 use anywire_http::{Body, Method, StatusCode};
 use anywire_wire::names::{Answer, Records, ResolveError, Resolver, Resolving};
 
+use crate::support::bytes_of_http2::{END_HEADERS, HEADERS, literals};
+use crate::support::simulated::Simulated;
 use crate::support::{OK, Peer, block_on, builder, on_each_wire, wire};
 
 /// Retries at once, more than any test needs, of all that may be repeated.
@@ -276,4 +278,45 @@ fn a_resolver_that_fails_is_asked_again() {
     // That a name does not exist is an answer.
     let error = block_on(client(0).get("http://no.example/").send()).expect_err("no such name");
     assert_eq!(error.attempts(), 1);
+}
+
+/// An interim response is a part of a response: nothing is sent again behind it, with interceptors around the attempts or without.
+#[test]
+fn nothing_is_sent_again_behind_an_interim_response() {
+    async fn pass(request: CallRequest, next: Next) -> Result<Response, Error> {
+        next.call(request).await
+    }
+    for is_http2 in [false, true] {
+        for is_intercepted in [false, true] {
+            let requests = Arc::<AtomicUsize>::default();
+            let count = Arc::clone(&requests);
+            let scene = Simulated::new();
+            let peer = scene.peer(move |mut line| {
+                let count = Arc::clone(&count);
+                async move {
+                    if is_http2 {
+                        line.greet(&[]).await;
+                        let Some(stream) = line.request().await else { return };
+                        let interim = literals(&[(":status", "103")]);
+                        line.frame(HEADERS, END_HEADERS, stream, &interim).await;
+                    } else if line.head().await.is_some() {
+                        line.say("HTTP/1.1 103 Early Hints\r\n\r\n").await;
+                    }
+                    count.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            let client = scene.client(|builder| {
+                let version =
+                    if is_http2 { ClientBuilder::http2_prior_knowledge } else { ClientBuilder::http1_only };
+                let builder = version(builder).retries(eager());
+                if is_intercepted { builder.intercept_attempts(pass) } else { builder }
+            });
+            let error = scene.run(async move || {
+                let call = client.get("http://peer.example/").via(peer.via());
+                call.send().await.expect_err("no answer")
+            });
+            let seen = (requests.load(Ordering::SeqCst), error.attempts());
+            assert_eq!(seen, (1, 1), "HTTP/2: {is_http2}, intercepted: {is_intercepted}: {error:?}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! On a loop, on a plain thread, on another runtime: the same client, the same future.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::support::{OK, Peer, block_on, builder, client, on_each_wire};
+use crate::support::{OK, Peer, all, block_on, builder, client, on_each_wire, poll_once, wire};
 
 #[test]
 fn calls_from_outside_spread_evenly() {
@@ -92,4 +93,31 @@ fn a_loop_that_stopped_is_a_typed_error() {
         let error = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect_err("no loop");
         assert!(matches!(error, anywire_client::Error::Loop { .. }), "{error:?}");
     });
+}
+
+/// However many calls a thread makes while a loop is busy, it is woken once at most.
+#[test]
+fn a_batch_from_outside_is_one_wake_up() {
+    let peer = Peer::answering(wire("memory"), OK);
+    let (loops, client) = client(1, |builder| builder);
+    let one = loops.get(0);
+    let (report, is_busy) = mpsc::channel();
+    let (go_on, going_on) = mpsc::channel::<()>();
+    let busy = one.spawn(move || async move {
+        report.send(()).expect("the test waits");
+        // Blocks the loop on purpose.
+        going_on.recv().expect("the test goes on");
+    });
+    is_busy.recv().expect("the loop runs");
+    let before = one.counters();
+    let mut calls: Vec<_> = (0..100).map(|_| client.get(peer.url("/")).via(peer.via()).send()).collect();
+    assert!(calls.iter_mut().all(|call| poll_once(call).is_pending()));
+    go_on.send(()).expect("the loop waits");
+    busy.wait().expect("no panic");
+    for answer in all(calls) {
+        assert_eq!(answer.expect("an answer").status(), 200);
+    }
+    let after = one.counters();
+    assert_eq!(after.hand_overs - before.hand_overs, 100);
+    assert!(after.wake_ups - before.wake_ups <= 1, "{} wake-ups", after.wake_ups - before.wake_ups);
 }

@@ -1,12 +1,16 @@
 //! Connections of HTTP/2 and their calls: as few connections as the calls need, never more streams than the peer takes or
 //! the client is to open, and calls beyond that wait.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, mpsc};
 
 use crate::support::bytes_of_http2::RST_STREAM;
+use crate::support::simulated::Simulated;
 use crate::support::{AnyWire, Peer, all, block_on, client_of_http2, eventually, on_each_wire, poll_once};
+use anywire_client::connector::{Connecting, Connector, Target};
 use anywire_client::{ClientBuilder, Error, Limits, Phase};
 use anywire_http::h2::{self, Code};
+use anywire_wire::{Address, DialError, Dialer};
 
 #[test]
 fn calls_beyond_the_peers_limit_wait() {
@@ -131,4 +135,49 @@ fn the_queue_is_exact() {
         }
         assert_eq!(client.counters().total().queue_full, 1);
     });
+}
+
+/// How many calls it takes, a peer says last. Calls that wait are then given to it, though their own dials would be beyond the cap.
+#[test]
+fn a_connection_takes_what_waits_once_its_peer_has_said_how_much() {
+    let scene = Simulated::new();
+    let peer = scene.peer(async |mut line| {
+        line.greet(&[]).await;
+        let (Some(first), Some(second)) = (line.request().await, line.request().await) else { return };
+        line.answer(first).await;
+        line.answer(second).await;
+        line.wait_for_end().await;
+    });
+    let road = FailsOnce(peer.via().clone(), AtomicBool::new(false));
+    let limits = Limits { connections_per_origin: 1, ..Limits::default() };
+    let client = scene.client(|builder| builder.http2_prior_knowledge().limits(limits).connector(road));
+    scene.run(async move || {
+        let calls: Vec<_> =
+            (0..3).map(|_| anywire_loops::spawn(client.get("http://peer.example/").send())).collect();
+        let mut failed = 0;
+        for call in calls {
+            match call.await.expect("no panic") {
+                Ok(response) => assert_eq!(response.status(), 200),
+                Err(error) => {
+                    assert!(error.is_connect(), "{error:?}");
+                    failed += 1;
+                }
+            }
+        }
+        assert_eq!((failed, client.counters().total().dialed), (1, 1));
+    });
+}
+
+/// A way to a peer whose first dial fails.
+struct FailsOnce(Address, AtomicBool);
+
+impl Connector for FailsOnce {
+    fn connect<'a>(&'a self, _: &'a Target) -> Connecting<'a> {
+        Box::pin(async move {
+            if !self.1.swap(true, Ordering::SeqCst) {
+                return Err(DialError::Refused { address: self.0.clone() }.into());
+            }
+            Ok(Dialer::default().dial(&self.0).await?)
+        })
+    }
 }

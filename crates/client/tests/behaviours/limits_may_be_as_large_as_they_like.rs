@@ -65,9 +65,14 @@ fn durations() -> Vec<Set> {
     }
     vec![
         ("acquire", |builder| timeouts(builder, |all| all.acquire = MAX)),
+        ("resolve", |builder| timeouts(builder, |all| all.resolve = MAX)),
         ("connect", |builder| timeouts(builder, |all| all.connect = MAX)),
         ("handshake", |builder| timeouts(builder, |all| all.handshake = MAX)),
+        ("expect", |builder| timeouts(builder.expect_continue(0), |all| all.expect = MAX)),
         ("write", |builder| timeouts(builder, |all| all.write = MAX)),
+        ("stream", |builder| timeouts(builder, |all| all.stream = MAX)),
+        ("forwarded", |builder| timeouts(builder, |all| all.forwarded = MAX)),
+        ("stream_total", |builder| timeouts(builder, |all| all.stream_total = MAX)),
         ("read", |builder| timeouts(builder, |all| all.read = MAX)),
         ("total", |builder| timeouts(builder, |all| all.total = MAX)),
         ("idle", |builder| timeouts(builder, |all| all.idle = MAX)),

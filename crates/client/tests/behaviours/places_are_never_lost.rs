@@ -4,25 +4,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::support::{OK, Peer, block_on, client, on_each_wire, until_no_call};
+use crate::support::{Dice, OK, Peer, block_on, client, on_each_wire, until_no_call};
 use anywire_client::Limits;
-
-/// Numbers that look random and are the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 #[test]
 fn after_a_storm_every_place_is_free() {
     on_each_wire(|wire| {
         let seed = AtomicU64::new(1);
         let peer = Peer::start(wire, move |mut talk| {
-            let mut dice = Dice(seed.fetch_add(1, Ordering::Relaxed));
+            let dice = Dice::new(seed.fetch_add(1, Ordering::Relaxed));
             while let Some(request) = talk.request() {
                 let calm = request.head.path() == "/calm";
                 match dice.roll(8) {
@@ -47,7 +37,7 @@ fn after_a_storm_every_place_is_free() {
             .map(|number| {
                 let (client, url, via) = (client.clone(), peer.url("/"), peer.via().clone());
                 loops.get(number % 2).spawn(move || async move {
-                    let mut dice = Dice(number as u64 + 1000);
+                    let dice = Dice::new(number as u64 + 1000);
                     for _ in 0..25 {
                         let call = client.request(
                             if dice.roll(2) == 0 { "GET" } else { "POST" }.parse().expect("a method"),

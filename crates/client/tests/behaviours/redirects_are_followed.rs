@@ -5,9 +5,11 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anywire_client::{Client, Error, RedirectFault, Redirects};
-use anywire_http::{Body, Method};
+use anywire_client::{Client, ClientBuilder, Error, Limits, RedirectFault, Redirects, Retries};
+use anywire_http::{Body, Method, StatusCode};
 
+use crate::support::bytes_of_http2::{DATA, END_HEADERS, HEADERS, literals};
+use crate::support::simulated::Simulated;
 use crate::support::{OK, Peer, block_on, on_each_wire, wire};
 
 /// What a request was, as far as these tests ask.
@@ -158,6 +160,29 @@ fn credentials_stay_with_their_origin() {
     assert_eq!(second.field("host"), Some(&*other.via().location().to_owned()));
 }
 
+/// Another host is another origin, though it is the same machine, and so is another scheme.
+#[test]
+fn credentials_stay_with_their_host_and_their_scheme() {
+    let fields = ["authorization", "proxy-authorization", "cookie"];
+    let mut schemes = vec!["tcp"];
+    if cfg!(feature = "tls") {
+        schemes.push("tls");
+    }
+    for (scheme, is_host) in schemes.iter().flat_map(|scheme| [(*scheme, false), (*scheme, true)]) {
+        let (other, seen) = peer(scheme, &[]);
+        let target =
+            if is_host { other.url("/next").replace("127.0.0.1", "localhost") } else { other.url("/next") };
+        let (first, first_seen) = peer("tcp", &[redirect(302, &target)]);
+        let client = crate::support::builder().build();
+        let call = fields.iter().fold(client.get(first.url("/")), |call, name| call.header(name, "secret"));
+        let response = block_on(call.send()).expect("an answer");
+        assert_eq!(response.url(), target);
+        assert_eq!(first_seen.recv().expect("a request").field("cookie"), Some("secret"));
+        let second = seen.recv().expect("a request");
+        assert!(fields.iter().all(|name| second.field(name).is_none()), "{target}: {second:?}");
+    }
+}
+
 #[test]
 fn five_are_followed_and_a_sixth_is_an_error() {
     let chain: Vec<_> = (1..=6).map(|hop| redirect(302, &format!("/{hop}"))).collect();
@@ -282,4 +307,56 @@ fn clear_text_is_no_place_to_go_from_tls() {
     let redirects = Redirects { to_clear_text: true, ..Redirects::default() };
     let response = block_on(client.get(secure.url("/")).redirects(redirects).send()).expect("it is allowed");
     assert_eq!(response.url(), plain.url("/"));
+}
+
+/// The body of a response that nobody reads holds up no hop and no attempt: one that drips, is silent, or breaks a rule is left. The one
+/// connection that there may be is free then.
+#[test]
+fn a_body_that_nobody_reads_holds_up_no_hop() {
+    let bodies = [
+        "content-length: 9\r\n\r\nx",
+        "transfer-encoding: chunked\r\n\r\n1\r\nx\r\n",
+        "transfer-encoding: chunked\r\n\r\nzz\r\n",
+    ];
+    for (is_http2, body) in bodies.map(|body| (false, body)).into_iter().chain([(true, "")]) {
+        for status in ["302", "503"] {
+            let scene = Simulated::new();
+            let peer = scene.peer(move |mut line| async move {
+                if is_http2 {
+                    line.greet(&[]).await;
+                    let fields =
+                        literals(&[(":status", status), ("location", "/next"), ("retry-after", "0")]);
+                    let Some(first) = line.request().await else { return };
+                    line.frame(HEADERS, END_HEADERS, first, &fields).await;
+                    line.frame(DATA, 0, first, b"x").await;
+                    while let Some(next) = line.request().await {
+                        line.answer(next).await;
+                    }
+                } else if line.number == 0 {
+                    line.head().await;
+                    let fields = "location: /next\r\nretry-after: 0";
+                    line.say(format!("HTTP/1.1 {status} So\r\n{fields}\r\n{body}")).await;
+                    line.trickle("x", Duration::from_secs(20)).await;
+                } else {
+                    while line.head().await.is_some() {
+                        line.say(OK).await;
+                    }
+                }
+            });
+            let limits = Limits { connections_per_origin: 1, ..Limits::default() };
+            let retries = Retries { statuses: vec![StatusCode::SERVICE_UNAVAILABLE], ..Retries::default() };
+            let client = scene.client(|builder| {
+                let version =
+                    if is_http2 { ClientBuilder::http2_prior_knowledge } else { ClientBuilder::http1_only };
+                version(builder).limits(limits).retries(retries)
+            });
+            scene.run(async move || {
+                let begin = tokio::time::Instant::now();
+                let call = client.get("http://peer.example/").via(peer.via());
+                let response = call.send().await.expect("an answer");
+                assert_eq!(response.text().await.expect("a body"), "ok");
+                assert!(begin.elapsed() < Duration::from_secs(2), "{status} {body}: {:?}", begin.elapsed());
+            });
+        }
+    }
 }

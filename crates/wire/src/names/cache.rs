@@ -40,6 +40,7 @@ struct Entry {
 #[derive(Debug)]
 struct Held {
     found: Found,
+    since: Instant,
     fresh_until: Instant,
     stale_until: Instant,
 }
@@ -126,7 +127,7 @@ impl Cache {
             // A name that has come into being is to be seen when the time is over.
             let stale_until =
                 if found.is_ok() { clock::after(fresh_until, limits.stale) } else { fresh_until };
-            entry.held = Some(Held { found: found.clone(), fresh_until, stale_until });
+            entry.held = Some(Held { found: found.clone(), since: now, fresh_until, stale_until });
         }
         found
     }
@@ -137,6 +138,15 @@ impl Cache {
         entry.query = None;
         if entry.held.is_none() {
             self.entries.remove(key);
+        }
+    }
+
+    /// None of its addresses can be reached: they may have changed, whatever the TTL says. Whoever comes next asks anew, but not sooner than
+    /// the shortest TTL allows.
+    pub(super) fn doubt(&mut self, key: &Key, now: Instant) {
+        let Some(held) = self.entries.get_mut(key).and_then(|entry| entry.held.as_mut()) else { return };
+        if held.found.is_ok() && clock::after(held.since, self.limits.shortest_ttl) <= now {
+            (held.fresh_until, held.stale_until) = (now, now);
         }
     }
 

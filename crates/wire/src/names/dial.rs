@@ -49,13 +49,18 @@ where
             None => names.given(host, port),
         },
     };
+    let is_asked = given.is_none();
     let (now, records) = (precise(), if given.is_some() { &[Records::Any] } else { names.records() });
     let mut race = Race::new(address, options, port, records, now);
     match given {
         Some(given) => race.take(Records::Any, Ok(given), now),
         None => race.ask(host, records, now),
     }
-    race.run(connect).await
+    let outcome = race.run(connect).await;
+    if is_asked && matches!(&outcome, Err(error) if !matches!(error, DialError::Resolve { .. })) {
+        names.doubt(host);
+    }
+    outcome
 }
 
 /// The addresses of a `HOST:PORT`, without a dial: all that are known within [`resolve_timeout`](DialOptions::resolve_timeout).

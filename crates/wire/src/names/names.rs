@@ -163,6 +163,13 @@ impl Names {
         }
     }
 
+    /// No address of the name can be reached.
+    pub(super) fn doubt(&self, host: &str) {
+        for &records in self.records() {
+            self.lock().cache.doubt(&(host.into(), records), precise());
+        }
+    }
+
     pub(super) fn note_connected(&self, address: SocketAddr) {
         self.lock().cool_down.connected(address);
     }

@@ -201,3 +201,22 @@ fn an_address_that_failed_is_tried_last() {
     }
     assert_eq!(names.counters().addresses_failed, 1);
 }
+
+/// A service that has moved is found at the next dial, however long its old address was to hold. But a name is not asked for at each
+/// dial that fails.
+#[test]
+fn a_name_whose_addresses_all_fail_is_asked_for_anew() {
+    for (shortest_ttl, is_found) in [(Duration::ZERO, true), (Duration::from_secs(3600), false)] {
+        let (_listening, good, _loops) = echo();
+        let book = Book::new().with_ttl(Duration::from_secs(3600));
+        book.set("shop.test", &[crate::support::unused_tcp_address()]);
+        let names = Names::with_limits(book.clone(), Limits { shortest_ttl, ..Limits::default() });
+        let dial = || {
+            let dialer = dialer(&names);
+            crate::support::on_a_loop(move || async move { dialer.dial("tcp:shop.test:80").await.map(drop) })
+        };
+        assert!(dial().expect_err("nobody is there").is_refused());
+        book.set("shop.test", &[good]);
+        assert_eq!((dial().is_ok(), book.asked().len()), (is_found, 1 + usize::from(is_found)));
+    }
+}

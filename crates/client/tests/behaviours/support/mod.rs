@@ -10,6 +10,7 @@ pub mod bytes_of_http2;
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../../wire/tests/behaviours/support/coat.rs"]
 mod coat;
+mod dice;
 mod fed;
 mod frames;
 mod gate;
@@ -17,6 +18,7 @@ mod gate;
 #[path = "../../../../wire/tests/behaviours/support/names.rs"]
 pub mod names;
 mod real;
+pub mod simulated;
 mod talk;
 /// A certificate for the peers.
 #[cfg(feature = "tls")]
@@ -34,6 +36,7 @@ use anywire_wire::{Address, ListenOptions, Listener, ListenerHandle, Wire};
 
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub use self::{
+    dice::Dice,
     fed::fed,
     frames::{Frame, Frames},
     gate::Gate,
