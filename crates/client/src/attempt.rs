@@ -110,7 +110,7 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     if let Some(local) = local
         && local.index() == index
     {
-        submit(&local, request, reply);
+        submit(&local, request, reply, true);
         return Ok(Placed { response, hand_over: None });
     }
     let target = &loops.list[index];
@@ -119,14 +119,14 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     let hand_over = target.handle.spawn(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
-            submit(&Local::on_this_loop(&shared, index), request, reply);
+            submit(&Local::on_this_loop(&shared, index), request, reply, false);
         }
         ready(())
     });
     Ok(Placed { response, hand_over: Some(hand_over) })
 }
 
-fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>) {
+fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, is_local: bool) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
     let started = *request.started.get_or_insert(now);
@@ -138,6 +138,7 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
             .filter(|limit| *limit != Duration::MAX)
             .map(|limit| clock::after(started, limit)),
         acquire_until: clock::after(now, timeouts.acquire),
+        is_local,
         resent: false,
         sent: false,
         negotiated: None,

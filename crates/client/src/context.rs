@@ -13,15 +13,16 @@ use anywire_wire::Output;
 use crate::Limits;
 use crate::counters::Cells;
 use crate::inner::{Config, Inner};
+use crate::quota::Quota;
 
 /// One client's settings, shares of its limits, counters and free outputs on one loop.
 pub(crate) struct LoopContext {
     client: Arc<LoopRef>,
     /// Which of the client's loops this is.
     pub(crate) index: usize,
+    /// How many it has.
+    loops: usize,
     pub(crate) cells: Arc<Cells>,
-    /// Connections per origin on this loop.
-    pub(crate) connections: usize,
     /// Waiting calls per origin on this loop.
     pub(crate) queue: usize,
     /// Dials at a time per origin on this loop.
@@ -69,8 +70,8 @@ impl LoopContext {
         Self {
             client: Arc::new(LoopRef { inner: Arc::clone(inner) }),
             index,
+            loops,
             cells,
-            connections: Limits::share(limits.connections_per_origin, index, loops),
             // Only owners of connections get calls, so only they have a queue.
             queue: Limits::share(limits.queue_per_origin, index, owners),
             dials: Limits::share(limits.dials_per_origin, index, owners).max(1),
@@ -82,6 +83,11 @@ impl LoopContext {
             kicked: Cell::new(false),
             free_outputs: RefCell::default(),
         }
+    }
+
+    /// The quota of a place, which the loops of the client share.
+    pub(crate) fn quota_of(&self, place: &str) -> Arc<Quota> {
+        self.inner().quotas().of(place, self.config().limits.connections_per_origin, self.loops)
     }
 
     pub(crate) fn client_ref(&self) -> &Arc<LoopRef> {

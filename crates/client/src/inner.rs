@@ -15,6 +15,8 @@ use crate::chain::{Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
 use crate::learnt::LearntOrigins;
+use crate::local::Local;
+use crate::quota::Quotas;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
@@ -165,6 +167,8 @@ pub(crate) struct Inner {
     closed: AtomicBool,
     /// Which version each origin speaks.
     learnt: LearntOrigins,
+    /// How many connections each origin has.
+    quotas: Quotas,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
@@ -187,6 +191,7 @@ impl Inner {
             retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             learnt: LearntOrigins::default(),
+            quotas: Quotas::default(),
             abandoned: AtomicU64::new(0),
         }
     }
@@ -201,6 +206,23 @@ impl Inner {
 
     pub(crate) fn learnt(&self) -> &LearntOrigins {
         &self.learnt
+    }
+
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    /// Has the pools of one of the loops swept, because another loop wants or gives back connections.
+    #[cold]
+    pub(crate) fn look_at_pools(&self, index: usize) {
+        let (id, loops) = (self.id, self.started());
+        let Some(one) = loops.get(index) else { return };
+        drop(one.handle.spawn_always(move || {
+            if let Some(local) = Local::find(id) {
+                local.look_at_pools();
+            }
+            std::future::ready(())
+        }));
     }
 
     pub(crate) fn set_retired(&self) {

@@ -87,6 +87,7 @@ mod phase;
 mod pool;
 pub mod proxy;
 mod queue;
+mod quota;
 mod request;
 mod response;
 mod sending;

@@ -17,8 +17,10 @@ use anywire_http::{HeadLimits, h2};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections to one origin, exact in sum over all loops. Default 512: one busy origin stays far below the
-    /// descriptors of a process. At least 1.
+    /// Connections to one origin, exact in sum over all loops. Each loop has its share, and calls that are made on a loop may also
+    /// use what the other loops have not opened of theirs: one loop alone has them all. Another loop that needs its share gets it
+    /// back, from idle connections at once and from busy ones after their calls. Default 512: one busy origin stays far below
+    /// the descriptors of a process. At least 1.
     pub connections_per_origin: usize,
     /// Calls that may wait for a connection to one origin, in sum over all loops: each has its share. Default 32,768:
     /// a burst of 1,000 calls on one of 32 loops waits, and a queue of small requests stays below 32 MiB. One more

@@ -99,6 +99,11 @@ impl Local {
         local
     }
 
+    /// Has its pools swept soon.
+    pub(crate) fn look_at_pools(&self) {
+        self.context.kick();
+    }
+
     pub(crate) fn index(&self) -> usize {
         self.context.index
     }

@@ -68,6 +68,18 @@ impl Queue {
         }
     }
 
+    /// Whether the oldest call was made on this loop.
+    pub(crate) fn is_local(&self) -> bool {
+        self.jobs.borrow().front().is_some_and(|job| job.is_local)
+    }
+
+    /// The call that came last.
+    pub(crate) fn pop_last(&self) -> Option<Job> {
+        let job = self.jobs.borrow_mut().pop_back()?;
+        self.context.cells.waiting.subtract(1);
+        Some(job)
+    }
+
     /// Drops calls whose callers are gone; of a long queue if enough callers of the client have gone since the last time.
     pub(crate) fn purge(&self) {
         let abandoned = self.context.abandoned();

@@ -55,6 +55,7 @@ mod http2_windows_are_shared;
 mod https_goes_over_tls;
 mod interceptors_stand_around_calls;
 mod limits_may_be_as_large_as_they_like;
+mod loops_lend_connections;
 mod max_forwards_are_counted;
 mod no_connection_is_a_typed_error;
 mod one_dial_is_enough_if_http2_wins;
