@@ -89,7 +89,8 @@ impl Drop for Attempt {
 pub(crate) async fn pause(client: &ClientRef, pause: Duration) {
     let inner = client.inner();
     let Ok(loops) = inner.loops() else { return };
-    let waits = loops.list[inner.next_loop(loops)].handle.spawn(move || tokio::time::sleep(pause));
+    let waits =
+        loops.list[inner.next_loop(loops, loops.list.len())].handle.spawn(move || tokio::time::sleep(pause));
     // A loop that has ended, or takes no more, refuses the attempt as well.
     drop(waits.await);
 }
@@ -103,8 +104,8 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     let local = Local::here(inner);
     let loops = inner.loops()?;
     let index = match &local {
-        Some(local) => inner.owner_of(local.index(), loops.list.len()),
-        None => inner.next_loop(loops),
+        Some(local) => local.index() % inner.owners(loops, &request.url),
+        None => inner.next_loop(loops, inner.owners(loops, &request.url)),
     };
     let index = gather(inner, local.as_deref(), loops, &request, index);
     if let Some(local) = local
@@ -126,19 +127,23 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     Ok(Placed { response, hand_over: Some(hand_over) })
 }
 
-fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, is_local: bool) {
+fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, may_borrow: bool) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
     let started = *request.started.get_or_insert(now);
-    let timeouts = &local.inner().config().timeouts;
+    let inner = local.inner();
+    let acquire = match inner.origins().config_of(request.url.origin()) {
+        Ok(Some(config)) => config.timeouts.acquire,
+        _ => inner.config().timeouts.acquire,
+    };
     local.submit(Job {
         at: now,
         total_until: clock::after(started, request.options.total_timeout),
         stream_until: Some(request.options.stream_total_timeout)
             .filter(|limit| *limit != Duration::MAX)
             .map(|limit| clock::after(started, limit)),
-        acquire_until: clock::after(now, timeouts.acquire),
-        is_local,
+        acquire_until: clock::after(now, acquire),
+        may_borrow,
         resent: false,
         sent: false,
         negotiated: None,

@@ -81,6 +81,19 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// With one at least of what calls cannot do without. No connection at all would make each wait for its acquire deadline.
+    pub(crate) fn at_least_one(mut self) -> Self {
+        for limit in [
+            &mut self.connections_per_origin,
+            &mut self.dials_per_origin,
+            &mut self.origins,
+            &mut self.http2.streams,
+        ] {
+            *limit = (*limit).max(1);
+        }
+        self
+    }
+
     /// The part of `whole` that belongs to loop `index` of `loops`: the first `whole % loops` get one more.
     pub(crate) fn share(whole: usize, index: usize, loops: usize) -> usize {
         whole / loops + usize::from(index < whole % loops)

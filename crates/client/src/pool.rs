@@ -10,6 +10,7 @@ mod balanced;
 mod lending;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -72,6 +73,7 @@ struct Connections {
 impl Pool {
     /// The pool of the calls that go this way.
     pub(crate) fn new(way: Way<'_>, context: &Rc<LoopContext>) -> Result<Self, Error> {
+        let context = &context.of_origin(way.url.origin());
         let config = context.config();
         let route = Route::of(way, config)?;
         let teaches = learns(way.url, way.via, config);
@@ -303,6 +305,11 @@ impl Pool {
         {
             conn.start(job, &self.host);
         }
+        // It was dialled for calls that have gone elsewhere.
+        if self.ends_if_idle(&conn).is_break() {
+            self.close(&conn);
+            return;
+        }
         self.push_free(&conn);
         drop(anywire_loops::spawn(Drive { pool: Rc::clone(self), conn }));
     }
@@ -404,6 +411,13 @@ impl Pool {
                 self.close(&conn);
             }
         }
+    }
+
+    /// The calls that wait, to be given to another pool.
+    pub(crate) fn take_waiting(&self) -> VecDeque<Job> {
+        let jobs = self.waiting.take();
+        self.want_no_more();
+        jobs
     }
 
     /// Ends every call in the pool: how many there were.

@@ -68,9 +68,16 @@ impl Queue {
         }
     }
 
-    /// Whether the oldest call was made on this loop.
-    pub(crate) fn is_local(&self) -> bool {
-        self.jobs.borrow().front().is_some_and(|job| job.is_local)
+    /// All calls, which are to wait elsewhere.
+    pub(crate) fn take(&self) -> VecDeque<Job> {
+        let jobs = self.jobs.take();
+        self.context.cells.waiting.subtract(jobs.len() as u64);
+        jobs
+    }
+
+    /// Whether the oldest call may have a connection beyond the share of this loop.
+    pub(crate) fn may_borrow(&self) -> bool {
+        self.jobs.borrow().front().is_some_and(|job| job.may_borrow)
     }
 
     /// The call that came last.

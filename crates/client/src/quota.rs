@@ -129,6 +129,10 @@ impl Quota {
         if self.is_pressed.load(Ordering::Relaxed) { self.lock().owed_by(index) } else { 0 }
     }
 
+    fn set_cap(&self, cap: usize) {
+        self.change(|state| state.cap = cap);
+    }
+
     /// Calls of the loop wait for no connection more.
     pub(crate) fn is_satisfied(&self, index: usize) {
         self.change(|state| state.loops[index].wants = false);
@@ -176,12 +180,23 @@ impl Quotas {
     pub(crate) fn of(&self, place: &str, cap: usize, loops: usize) -> Arc<Quota> {
         let mut quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(quota) = quotas.get(place).and_then(Weak::upgrade) {
+            quota.set_cap(cap);
             return quota;
         }
         quotas.retain(|_, quota| quota.strong_count() > 0);
         let quota = Arc::new(Quota::new(cap, loops));
         quotas.insert(place.into(), Arc::downgrade(&quota));
         quota
+    }
+
+    /// Changes how many there may be to all places of an origin.
+    pub(crate) fn set_cap(&self, origin: &str, cap: usize) {
+        let quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // As in `Route::place`.
+        let is_of_origin = |place: &str| place.strip_prefix(origin).is_some_and(|rest| rest.starts_with(' '));
+        for (_, quota) in quotas.iter().filter(|(place, _)| is_of_origin(place)) {
+            quota.upgrade().into_iter().for_each(|quota| quota.set_cap(cap));
+        }
     }
 }
 

@@ -10,8 +10,7 @@ use crate::quota::Permit;
 impl Pool {
     /// The right to dial, if there is one more.
     pub(super) fn permit(&self) -> Option<Permit> {
-        // The calls from outside are about to come to the other loops as well.
-        let permit = Permit::take(&self.quota, &self.context, self.waiting.is_local());
+        let permit = Permit::take(&self.quota, &self.context, self.waiting.may_borrow());
         self.wants.set(permit.is_none());
         permit
     }

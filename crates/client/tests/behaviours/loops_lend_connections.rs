@@ -1,9 +1,9 @@
 //! A loop may have the connections that other loops do not use, and gives them back once those are short of their share. In
 //! sum there are never more than the cap.
 
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::Barrier;
 
-use crate::support::{AnyWire, OK, Peer, all, block_on, client, eventually, on_each_wire};
+use crate::support::{OK, Peer, all, block_on, client, eventually, on_each_wire, on_token};
 use anywire_client::{Call, Client, ClientBuilder, Limits};
 use anywire_loops::{Loops, Task};
 
@@ -59,28 +59,6 @@ fn one_loop_may_have_the_whole_cap() {
         assert_eq!((counters.dialed, counters.lent, counters.given_back), (11, 6, 3));
         assert_eq!((counters.idle, counters.waiting), (8, 0));
     });
-}
-
-/// A peer that answers a request for each token.
-fn on_token(wire: AnyWire, is_http2: bool) -> (Peer, mpsc::Sender<()>) {
-    let (give, tokens) = mpsc::channel();
-    let tokens = Arc::new(Mutex::new(tokens));
-    let token = move || tokens.lock().expect("no panic").recv().is_ok();
-    let peer = match is_http2 {
-        true => Peer::of_http2(wire, move |mut frames, _| {
-            while let Some(stream) = frames.request() {
-                if token() {
-                    frames.answer(stream);
-                }
-            }
-        }),
-        false => Peer::start(wire, move |mut talk| {
-            while talk.request().is_some() && token() {
-                talk.say(OK);
-            }
-        }),
-    };
-    (peer, give)
 }
 
 #[test]

@@ -59,6 +59,7 @@ mod loops_lend_connections;
 mod max_forwards_are_counted;
 mod no_connection_is_a_typed_error;
 mod one_dial_is_enough_if_http2_wins;
+mod options_are_by_origin;
 mod options_may_ask_for_the_whole_server;
 mod places_are_never_lost;
 mod proxies_of_other_projects;
