@@ -94,7 +94,8 @@ impl Drop for Attempt {
 pub(crate) async fn pause(client: &ClientRef, pause: Duration) {
     let inner = client.inner();
     let Ok(loops) = inner.loops() else { return };
-    let waits = loops.list[inner.next_loop(loops)].handle.spawn(move || tokio::time::sleep(pause));
+    let waits =
+        loops.list[inner.next_loop(loops, loops.list.len())].handle.spawn(move || tokio::time::sleep(pause));
     // A loop that has ended, or takes no more, refuses the attempt as well.
     drop(waits.await);
 }
@@ -108,14 +109,14 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     let local = Local::here(inner);
     let loops = inner.loops()?;
     let index = match &local {
-        Some(local) => inner.owner_of(local.index(), loops.list.len()),
-        None => inner.next_loop(loops),
+        Some(local) => local.index() % inner.owners(loops, &request.url),
+        None => inner.next_loop(loops, inner.owners(loops, &request.url)),
     };
     let index = gather(inner, local.as_deref(), loops, &request, index);
     if let Some(local) = local
         && local.index() == index
     {
-        submit(&local, request, reply);
+        submit(&local, request, reply, true);
         return Ok(Placed { response, hand_over: None });
     }
     let target = &loops.list[index];
@@ -124,18 +125,22 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     let hand_over = target.handle.spawn(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
-            submit(&Local::on_this_loop(&shared, index), request, reply);
+            submit(&Local::on_this_loop(&shared, index), request, reply, false);
         }
         ready(())
     });
     Ok(Placed { response, hand_over: Some(hand_over) })
 }
 
-fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>) {
+fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, may_borrow: bool) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
     let started = *request.started.get_or_insert(now);
-    let timeouts = &local.inner().config().timeouts;
+    let inner = local.inner();
+    let acquire = match inner.origins().config_of(request.url.origin()) {
+        Ok(Some(config)) => config.timeouts.acquire,
+        _ => inner.config().timeouts.acquire,
+    };
     if let Some(trace) = &request.options.trace {
         trace.attempt(&request, now);
     }
@@ -145,7 +150,8 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
         stream_until: Some(request.options.stream_total_timeout)
             .filter(|limit| *limit != Duration::MAX)
             .map(|limit| clock::after(started, limit)),
-        acquire_until: clock::after(now, timeouts.acquire),
+        acquire_until: clock::after(now, acquire),
+        may_borrow,
         resent: false,
         sent: false,
         negotiated: None,

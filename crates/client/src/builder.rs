@@ -13,6 +13,7 @@ use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
+use crate::origin::{OriginOptions, Origins};
 use crate::{Client, Limits, Timeouts};
 
 /// Makes a [`Client`].
@@ -36,6 +37,7 @@ pub struct ClientBuilder {
     pub(crate) network: Network,
     names: Names,
     balances: Balances,
+    origins: Vec<(String, OriginOptions)>,
     interceptors: Links,
     pub(crate) credentials: crate::auth::Credentials,
     #[cfg(feature = "rules")]
@@ -176,6 +178,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Options of one origin, such as `http://shop.internal`, in place of the client's: see [`OriginOptions`]. They may
+    /// [change](Client::set_origin_options) while the client runs. Options of a call come before both. If that is no origin, it is the
+    /// error of each call.
+    pub fn origin_options(mut self, origin: impl AsRef<str>, options: OriginOptions) -> Self {
+        self.origins.push((origin.as_ref().to_owned(), options));
+        self
+    }
+
     /// After this time without a byte from the peer, an HTTP/2 connection is asked by a ping whether the peer is there:
     /// [`ping_interval`](anywire_http::h2::Limits::ping_interval) of [`Limits::http2`]. Without this it never is.
     pub fn ping_interval(mut self, interval: Duration) -> Self {
@@ -270,12 +280,7 @@ impl ClientBuilder {
 
     /// The client. It neither dials nor starts a loop before its first call.
     pub fn build(self) -> Client {
-        let mut limits = self.limits;
-        // No connection at all would make every call wait for its acquire deadline.
-        limits.connections_per_origin = limits.connections_per_origin.max(1);
-        limits.dials_per_origin = limits.dials_per_origin.max(1);
-        limits.origins = limits.origins.max(1);
-        limits.http2.streams = limits.http2.streams.max(1);
+        let limits = self.limits.at_least_one();
         let mut hop_links = Links::default();
         #[cfg(feature = "rules")]
         self.rules.into_iter().for_each(|rules| hop_links.push(rules));
@@ -309,7 +314,8 @@ impl ClientBuilder {
             #[cfg(feature = "tls")]
             server_name: self.server_name,
         };
-        Client { handle: Arc::new(Handle(Arc::new(Inner::new(config, self.loops.as_ref())))) }
+        let origins = Origins::new(self.origins, &config);
+        Client { handle: Arc::new(Handle(Arc::new(Inner::new(config, origins, self.loops.as_ref())))) }
     }
 }
 

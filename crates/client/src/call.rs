@@ -37,10 +37,9 @@ pub struct Call {
 
 impl Call {
     pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
-        let config = client.inner().config();
         let of_server = method == Method::OPTIONS && is_bare(url);
         let request = match parse_url(url) {
-            Ok(url) => Ok(CallRequest::new(method, url, config)),
+            Ok(url) => client.inner().request(method, url),
             Err(Error::Url { source: UrlError::UserInfo, .. }) => {
                 return Self::with_user_info(client, method, url);
             }
@@ -69,7 +68,7 @@ impl Call {
                 return Err(fault.clone().into());
             }
             let url = url(&mut request.head)?;
-            let mut made = CallRequest::new(request.head.method().clone(), url, client.inner().config());
+            let mut made = client.inner().request(request.head.method().clone(), url)?;
             // Behind the path of an upstream, a path stands in its place.
             made.of_server = request.head.path_and_query() == "*" && made.url.path_and_query() == "/";
             made.headers = request.head.into_headers();

@@ -22,6 +22,7 @@ use anywire_wire::{Connection, Negotiated};
 use crate::context::LoopContext;
 use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::quota::Permit;
 use crate::session::Session;
 
 /// A connection of a pool.
@@ -45,6 +46,10 @@ pub(crate) struct Conn {
     pub(crate) listed: Cell<bool>,
     /// Whether it is counted as idle.
     counted_idle: Cell<bool>,
+    /// The right to be there, which ends when it is closed.
+    permit: Cell<Option<Permit>>,
+    /// It takes no more calls, and ends after those that it has.
+    leaving: Cell<bool>,
     /// Its calls are to be ended, because the client is.
     cut: Cell<bool>,
 }
@@ -56,7 +61,12 @@ struct Core {
 }
 
 impl Conn {
-    pub(crate) fn new(key: usize, wire: Connection, context: &Rc<LoopContext>) -> Self {
+    pub(crate) fn new(
+        key: usize,
+        wire: Connection,
+        permit: Option<Permit>,
+        context: &Rc<LoopContext>,
+    ) -> Self {
         let negotiated = wire.negotiated().cloned();
         let session = Session::new(&wire, context);
         Self {
@@ -71,6 +81,8 @@ impl Conn {
             calls: Cell::new(0),
             listed: Cell::new(false),
             counted_idle: Cell::new(false),
+            permit: Cell::new(permit),
+            leaving: Cell::new(false),
             cut: Cell::new(false),
         }
     }
@@ -92,6 +104,20 @@ impl Conn {
     /// Calls that it can have at a time, those that it has included. None if it takes no more.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity.get()
+    }
+
+    fn set_capacity(&self, session: &Session) {
+        self.capacity.set(if self.leaving.get() { 0 } else { session.capacity(&self.context) });
+    }
+
+    /// It takes no more calls.
+    pub(crate) fn leave(&self) {
+        self.leaving.set(true);
+        self.capacity.set(0);
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.get()
     }
 
     /// Calls on it.
@@ -134,7 +160,7 @@ impl Conn {
         // timer of an idle connection ends it when its lifetime does.
         let Core { session, io } = &mut *self.core.borrow_mut();
         let is_alive = session.is_alive(&mut Context::from_waker(waker), io, &self.context);
-        self.capacity.set(session.capacity(&self.context));
+        self.set_capacity(session);
         is_alive && self.slots() > 0
     }
 
@@ -184,6 +210,7 @@ impl Conn {
         self.set_calls(0);
         let was_open = !matches!(session, Session::Closed);
         drop(wire);
+        drop(self.permit.take());
         // Outside the borrow, and contained: a caller's body, or its error, may be dropped.
         self.inbox.take().into_iter().for_each(drop_caught);
         session.drop_calls();
@@ -225,7 +252,7 @@ impl Conn {
                 Poll::Ready(Event::Open(_)) => {}
             }
             self.set_calls(session.calls() + self.inbox.borrow().len());
-            self.capacity.set(session.capacity(&self.context));
+            self.set_capacity(session);
             return polled;
         }
     }

@@ -1,6 +1,7 @@
 //! What the pools of one client on one loop have in common, and their connections need.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -13,19 +14,26 @@ use anywire_wire::Output;
 use crate::Limits;
 use crate::counters::Cells;
 use crate::inner::{Config, Inner};
+use crate::quota::Quota;
 
-/// One client's settings, shares of its limits, counters and free outputs on one loop.
+/// One client's settings for an origin, shares of its limits, counters and free outputs on one loop.
 pub(crate) struct LoopContext {
     client: Arc<LoopRef>,
+    config: Arc<Config>,
     /// Which of the client's loops this is.
     pub(crate) index: usize,
+    /// How many it has.
+    loops: usize,
     pub(crate) cells: Arc<Cells>,
-    /// Connections per origin on this loop.
-    pub(crate) connections: usize,
     /// Waiting calls per origin on this loop.
     pub(crate) queue: usize,
     /// Dials at a time per origin on this loop.
     pub(crate) dials: usize,
+    shared: Rc<Shared>,
+}
+
+/// What all pools of a client on one loop have in common, whatever options their origins have.
+struct Shared {
     /// For the sweeping task, which holds it armed to the earliest deadline of all pools.
     timer: Deadline,
     next_sweep: Cell<Option<Instant>>,
@@ -54,8 +62,6 @@ impl LoopRef {
 impl LoopContext {
     /// For the loop `index` of the client.
     pub(crate) fn new(inner: &Arc<Inner>, index: usize) -> Self {
-        let config = inner.config();
-        let Config { limits, .. } = config;
         let (loops, cells) = match inner.loops() {
             Ok(loops) => {
                 loops.list[index].used.store(true, Ordering::Release);
@@ -64,16 +70,8 @@ impl LoopContext {
             // A call can be on a loop only if there are loops.
             Err(_) => (1, Arc::default()),
         };
-        let owners = limits.connections_per_origin.min(loops);
         let caller_left = Arc::<CallerLeft>::default();
-        Self {
-            client: Arc::new(LoopRef { inner: Arc::clone(inner) }),
-            index,
-            cells,
-            connections: Limits::share(limits.connections_per_origin, index, loops),
-            // Only owners of connections get calls, so only they have a queue.
-            queue: Limits::share(limits.queue_per_origin, index, owners),
-            dials: Limits::share(limits.dials_per_origin, index, owners).max(1),
+        let shared = Shared {
             timer: Deadline::new(),
             next_sweep: Cell::new(None),
             sweeper: RefCell::new(None),
@@ -81,7 +79,47 @@ impl LoopContext {
             caller_left,
             kicked: Cell::new(false),
             free_outputs: RefCell::default(),
+        };
+        let client = Arc::new(LoopRef { inner: Arc::clone(inner) });
+        Self::with(Arc::clone(inner.config()), client, index, loops, cells, Rc::new(shared))
+    }
+
+    fn with(
+        config: Arc<Config>,
+        client: Arc<LoopRef>,
+        index: usize,
+        loops: usize,
+        cells: Arc<Cells>,
+        shared: Rc<Shared>,
+    ) -> Self {
+        let limits = &config.limits;
+        let owners = limits.connections_per_origin.min(loops);
+        Self {
+            // Only owners of connections get calls, so only they have a queue.
+            queue: Limits::share(limits.queue_per_origin, index, owners),
+            dials: Limits::share(limits.dials_per_origin, index, owners).max(1),
+            client,
+            config,
+            index,
+            loops,
+            cells,
+            shared,
         }
+    }
+
+    /// The same with the options of an origin.
+    pub(crate) fn of_origin(self: &Rc<Self>, origin: &str) -> Rc<Self> {
+        let config = self.inner().config_of(origin);
+        if Arc::ptr_eq(&config, &self.config) {
+            return Rc::clone(self);
+        }
+        let (client, cells) = (Arc::clone(&self.client), Arc::clone(&self.cells));
+        Rc::new(Self::with(config, client, self.index, self.loops, cells, Rc::clone(&self.shared)))
+    }
+
+    /// The quota of a place, which the loops of the client share.
+    pub(crate) fn quota_of(&self, place: &str) -> Arc<Quota> {
+        self.inner().quotas().of(place, self.config().limits.connections_per_origin, self.loops)
     }
 
     pub(crate) fn client_ref(&self) -> &Arc<LoopRef> {
@@ -93,7 +131,7 @@ impl LoopContext {
     }
 
     pub(crate) fn config(&self) -> &Config {
-        self.client.inner.config()
+        &self.config
     }
 
     /// Counts the end of an idle connection whose lifetime lasts until then.
@@ -110,46 +148,46 @@ impl LoopContext {
 
     /// Has the pools swept at `instant`, or before.
     pub(crate) fn sweep_by(&self, instant: Instant) {
-        if self.next_sweep.get().is_none_or(|next| instant < next) {
-            self.next_sweep.set(Some(instant));
-            self.timer.set_at(instant);
+        if self.shared.next_sweep.get().is_none_or(|next| instant < next) {
+            self.shared.next_sweep.set(Some(instant));
+            self.shared.timer.set_at(instant);
         }
     }
 
     /// Has the pools swept by the sweeping task as soon as it runs.
     pub(crate) fn kick(&self) {
-        self.kicked.set(true);
-        if let Some(sweeper) = self.sweeper.borrow().as_ref() {
+        self.shared.kicked.set(true);
+        if let Some(sweeper) = self.shared.sweeper.borrow().as_ref() {
             sweeper.wake_by_ref();
         }
     }
 
     /// Wakes the sweeping task, on whose next poll the queues drop calls whose callers have left.
     pub(crate) fn caller_left(&self) -> &Waker {
-        &self.caller_left_waker
+        &self.shared.caller_left_waker
     }
 
     /// Ready if a sweep is due. It has to set the next one by [`sweep_by`](Self::sweep_by).
     pub(crate) fn poll_sweep_due(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.caller_left.set_task(cx.waker());
-        self.sweeper.replace(Some(cx.waker().clone()));
-        let expired = self.timer.poll_expired(cx).is_ready();
-        if !self.kicked.take() && !expired {
+        self.shared.caller_left.set_task(cx.waker());
+        self.shared.sweeper.replace(Some(cx.waker().clone()));
+        let expired = self.shared.timer.poll_expired(cx).is_ready();
+        if !self.shared.kicked.take() && !expired {
             return Poll::Pending;
         }
-        self.next_sweep.set(None);
-        self.timer.clear();
+        self.shared.next_sweep.set(None);
+        self.shared.timer.clear();
         Poll::Ready(())
     }
 
     /// An output that another request on this loop has used, or a new one.
     pub(crate) fn take_output(&self) -> Output {
-        self.free_outputs.borrow_mut().pop().unwrap_or_default()
+        self.shared.free_outputs.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Gives an output back, empty or not.
     pub(crate) fn keep_output(&self, output: Output) {
-        let mut free = self.free_outputs.borrow_mut();
+        let mut free = self.shared.free_outputs.borrow_mut();
         if output.is_empty() && free.len() < FREE_OUTPUTS_MAX {
             free.push(output);
         }

@@ -44,6 +44,11 @@ counters! {
     requests,
     /// Connections that were dialled with success.
     dialed,
+    /// Dials beyond this loop's share of [`Limits::connections_per_origin`](crate::Limits::connections_per_origin), which other
+    /// loops did not use.
+    lent,
+    /// Connections that were closed, or are to be after their calls, because another loop was short of its share.
+    given_back,
     /// Dials that failed or were too slow.
     dial_failures,
     /// Those of them whose connection was made, and whose handshake (TLS) failed or was too slow.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use anywire_http::{gateway, h2};
+use anywire_http::{Method, Url, gateway, h2};
 use anywire_loops::{LoopHandle, LoopState, Loops, WeakLoops};
 use anywire_wire::names::Names;
 #[cfg(feature = "tls")]
@@ -15,7 +15,10 @@ use crate::chain::{Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
 use crate::learnt::LearntOrigins;
+use crate::local::Local;
+use crate::origin::Origins;
 use crate::origins::Past;
+use crate::quota::Quotas;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
@@ -157,7 +160,7 @@ fn agreed_on_http2(connection: &Connection) -> bool {
 pub(crate) struct Inner {
     /// Tells clients apart in the loop-local list.
     id: u64,
-    config: Config,
+    config: Arc<Config>,
     loops: OnceLock<ClientLoops>,
     /// Held while own loops start, so that they start once.
     starting: Mutex<()>,
@@ -170,12 +173,15 @@ pub(crate) struct Inner {
     past: Past,
     /// Which version each origin speaks.
     learnt: LearntOrigins,
+    /// How many connections each origin has.
+    quotas: Quotas,
+    origins: Origins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
 
 impl Inner {
-    pub(crate) fn new(config: Config, loops: Option<&Loops>) -> Self {
+    pub(crate) fn new(config: Config, origins: Origins, loops: Option<&Loops>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         gateway::know_calls(Error::status_of);
         let cell = OnceLock::new();
@@ -186,13 +192,15 @@ impl Inner {
         Self {
             past: Past::new(config.limits.origins),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            config,
+            config: Arc::new(config),
             loops: cell,
             starting: Mutex::new(()),
             turn: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             learnt: LearntOrigins::default(),
+            quotas: Quotas::default(),
+            origins,
             abandoned: AtomicU64::new(0),
         }
     }
@@ -201,7 +209,7 @@ impl Inner {
         self.id
     }
 
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
@@ -209,8 +217,58 @@ impl Inner {
         &self.past
     }
 
+    pub(crate) fn origins(&self) -> &Origins {
+        &self.origins
+    }
+
+    /// A request with the options that its origin has.
+    pub(crate) fn request(&self, method: Method, url: Url) -> Result<CallRequest, Error> {
+        Ok(match self.origins.config_of(url.origin())? {
+            Some(config) => CallRequest::new(method, url, &config),
+            None => CallRequest::new(method, url, &self.config),
+        })
+    }
+
+    /// The settings of an origin. A fault in them is the error of each call.
+    pub(crate) fn config_of(&self, origin: &str) -> Arc<Config> {
+        let own = self.origins.config_of(origin).unwrap_or_default();
+        own.unwrap_or_else(|| Arc::clone(&self.config))
+    }
+
+    /// Has calls to an origin go by its new options.
+    pub(crate) fn renew_pools(&self, origin: &str) {
+        self.learnt.forget(origin);
+        self.quotas.set_cap(origin, self.config_of(origin).limits.connections_per_origin);
+        let (id, origin) = (self.id, Arc::<str>::from(origin));
+        for index in 0..self.started().len() {
+            let origin = Arc::clone(&origin);
+            self.on_loop(index, move || Local::find(id).into_iter().for_each(|local| local.renew(&origin)));
+        }
+    }
+
     pub(crate) fn learnt(&self) -> &LearntOrigins {
         &self.learnt
+    }
+
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    /// Has the pools of one of the loops swept, because another loop wants or gives back connections.
+    #[cold]
+    pub(crate) fn look_at_pools(&self, index: usize) {
+        let id = self.id;
+        self.on_loop(index, move || Local::find(id).into_iter().for_each(|local| local.look_at_pools()));
+    }
+
+    /// Does something on one of the loops, in its next turn.
+    pub(crate) fn on_loop(&self, index: usize, act: impl FnOnce() + Send + 'static) {
+        if let Some(one) = self.started().get(index) {
+            drop(one.handle.spawn_always(move || {
+                act();
+                std::future::ready(())
+            }));
+        }
     }
 
     pub(crate) fn set_retired(&self) {
@@ -265,20 +323,20 @@ impl Inner {
 
     /// The loop for a call from outside: each loop that may have connections, in turn. Loops that have ended are
     /// skipped. If all have ended, the call fails on the next one.
-    pub(crate) fn next_loop(&self, loops: &ClientLoops) -> usize {
-        let owners = self.owners(loops.list.len());
+    pub(crate) fn next_loop(&self, loops: &ClientLoops, owners: usize) -> usize {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let runs = |&index: &usize| loops.list[index].handle.state() == LoopState::Running;
         (0..owners).map(|skipped| turn.wrapping_add(skipped) % owners).find(runs).unwrap_or(turn % owners)
     }
 
-    /// The loop that serves calls made on loop `index`: itself, or an owner if the cap is below the number of loops.
-    pub(crate) fn owner_of(&self, index: usize, loops: usize) -> usize {
-        index % self.owners(loops)
-    }
-
-    fn owners(&self, loops: usize) -> usize {
-        self.config.limits.connections_per_origin.min(loops)
+    /// The loops that have connections to the origin of a URL: the first ones, if the cap is below the number of loops. They serve the
+    /// calls that are made on the others.
+    pub(crate) fn owners(&self, loops: &ClientLoops, url: &Url) -> usize {
+        let connections = match self.origins.config_of(url.origin()) {
+            Ok(Some(config)) => config.limits.connections_per_origin,
+            _ => self.config.limits.connections_per_origin,
+        };
+        connections.min(loops.list.len())
     }
 
     pub(crate) fn counters(&self) -> ClientCounters {

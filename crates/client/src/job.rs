@@ -26,6 +26,9 @@ pub(crate) struct Job {
     pub(crate) stream_until: Option<Instant>,
     /// When it must have a connection, or be allowed to dial one.
     pub(crate) acquire_until: Instant,
+    /// It may have a connection beyond its loop's share, because its caller is on that loop. Calls from elsewhere take all loops in
+    /// turn, so what others do not use yet they are about to.
+    pub(crate) may_borrow: bool,
     /// It was on a reused connection that had died, and goes out on a fresh one, once.
     pub(crate) resent: bool,
     /// Whether any byte of it was sent, on any connection that may have processed it.

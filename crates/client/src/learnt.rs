@@ -128,7 +128,7 @@ pub(crate) fn gather(
 }
 
 fn gather_by_origin(inner: &Inner, local: Option<&Local>, request: &CallRequest, index: usize) -> usize {
-    let config = inner.config();
+    let config = &*inner.config_of(request.url.origin());
     if !learns(&request.url, request.options.via.as_ref(), config) {
         return index;
     }

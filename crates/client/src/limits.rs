@@ -17,8 +17,10 @@ use anywire_http::{HeadLimits, h2};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections to one origin, exact in sum over all loops. Default 512: one busy origin stays far below the
-    /// descriptors of a process. At least 1.
+    /// Connections to one origin, exact in sum over all loops. Each loop has its share, and calls that are made on a loop may also
+    /// use what the other loops have not opened of theirs: one loop alone has them all. Another loop that needs its share gets it
+    /// back, from idle connections at once and from busy ones after their calls. Default 512: one busy origin stays far below
+    /// the descriptors of a process. At least 1.
     pub connections_per_origin: usize,
     /// Calls that may wait for a connection to one origin, in sum over all loops: each has its share. Default 32,768:
     /// a burst of 1,000 calls on one of 32 loops waits, and a queue of small requests stays below 32 MiB. One more
@@ -79,6 +81,19 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// With one at least of what calls cannot do without. No connection at all would make each wait for its acquire deadline.
+    pub(crate) fn at_least_one(mut self) -> Self {
+        for limit in [
+            &mut self.connections_per_origin,
+            &mut self.dials_per_origin,
+            &mut self.origins,
+            &mut self.http2.streams,
+        ] {
+            *limit = (*limit).max(1);
+        }
+        self
+    }
+
     /// The part of `whole` that belongs to loop `index` of `loops`: the first `whole % loops` get one more.
     pub(crate) fn share(whole: usize, index: usize, loops: usize) -> usize {
         whole / loops + usize::from(index < whole % loops)

@@ -100,6 +100,11 @@ impl Local {
         local
     }
 
+    /// Has its pools swept soon.
+    pub(crate) fn look_at_pools(&self) {
+        self.context.kick();
+    }
+
     pub(crate) fn index(&self) -> usize {
         self.context.index
     }
@@ -125,6 +130,12 @@ impl Local {
             let (origin, limit) = (job.request.origin(), job.request.options.total_timeout);
             return job.fail(Error::Timeout { origin, phase: Phase::Total, limit, sent: false });
         }
+        self.place(job);
+    }
+
+    /// Gives a call to its pool.
+    #[inline]
+    fn place(self: &Rc<Self>, job: Job) {
         let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.request)).cloned();
         let pool = match recent {
             Some(pool) => Ok(pool),
@@ -204,7 +215,9 @@ impl Local {
 
     pub(crate) fn find_pool(&self, way: Way<'_>) -> Option<Rc<Pool>> {
         let pools = self.pools.borrow();
-        pools.get(way.url.origin())?.iter().find(|pool| pool.is_at(way)).cloned()
+        // Those that were retired alone have given their place to another one.
+        let is_in_use = |pool: &&Rc<Pool>| self.retired.get() || !pool.is_retired();
+        pools.get(way.url.origin())?.iter().filter(is_in_use).find(|pool| pool.is_at(way)).cloned()
     }
 
     fn pool_at(&self, way: Way<'_>) -> Result<Rc<Pool>, Error> {
@@ -249,6 +262,34 @@ impl Local {
             pools.retain(|other| !Rc::ptr_eq(other, pool));
             !pools.is_empty()
         });
+    }
+
+    /// Gives an origin new pools, whose options have changed. The old ones end with their calls.
+    pub(crate) fn renew(self: &Rc<Self>, origin: &str) {
+        self.recent.take();
+        let pools = self.pools.borrow().get(origin).cloned().unwrap_or_default();
+        let mut waiting = Vec::new();
+        for pool in pools {
+            pool.retire();
+            waiting.extend(pool.take_waiting());
+        }
+        for mut job in waiting {
+            // It is here already, though other loops may have got connections.
+            job.may_borrow = true;
+            let owner = self.owner_of(&job);
+            if owner == self.index() {
+                self.place(job);
+                continue;
+            }
+            let inner = Arc::clone(self.inner());
+            self.inner().on_loop(owner, move || Self::on_this_loop(&inner, owner).place(job));
+        }
+        self.context.kick();
+    }
+
+    fn owner_of(&self, job: &Job) -> usize {
+        let loops = self.inner().loops().ok();
+        loops.map_or(self.index(), |loops| self.index() % self.inner().owners(loops, &job.request.url))
     }
 
     pub(crate) fn all_pools(&self) -> Vec<Rc<Pool>> {

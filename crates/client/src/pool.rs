@@ -8,12 +8,15 @@
 mod ahead;
 mod balanced;
 mod counted;
+mod lending;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -32,6 +35,7 @@ use crate::inner::Versions;
 use crate::job::{Event, Job, Outcome};
 use crate::learnt::{Learnt, learns};
 use crate::queue::Queue;
+use crate::quota::{Permit, Quota};
 use crate::request::CallRequest;
 
 /// The connections of one loop to one origin by one route.
@@ -43,6 +47,10 @@ pub(crate) struct Pool {
     context: Rc<LoopContext>,
     connections: RefCell<Connections>,
     waiting: Queue,
+    /// Shared with the pools of other loops to the same place.
+    quota: Arc<Quota>,
+    /// It has asked for a connection in vain.
+    wants: Cell<bool>,
     /// Dials under way.
     dialing: Cell<usize>,
     /// Calls that a new connection is likely to take. None: that depends on its protocol, which is not known yet.
@@ -66,6 +74,7 @@ struct Connections {
 impl Pool {
     /// The pool of the calls that go this way.
     pub(crate) fn new(way: Way<'_>, context: &Rc<LoopContext>) -> Result<Self, Error> {
+        let context = &context.of_origin(way.url.origin());
         let config = context.config();
         let route = Route::of(way, config)?;
         let teaches = learns(way.url, way.via, config);
@@ -83,6 +92,8 @@ impl Pool {
         Ok(Self {
             origin: way.url.origin().into(),
             host: way.url.authority().into(),
+            quota: context.quota_of(&route.place(way.url.origin())),
+            wants: Cell::new(false),
             route,
             context: Rc::clone(context),
             connections: RefCell::default(),
@@ -144,15 +155,24 @@ impl Pool {
             self.waiting.purge();
         }
         if self.is_full() {
-            self.context.cells.queue_full.add(1);
-            let limits = &self.context.config().limits;
-            let (connections, queue) = (limits.connections_per_origin, limits.queue_per_origin);
-            job.fail(Error::QueueFull { origin: self.origin.to_string(), connections, queue });
-            return;
+            return self.refuse(job);
         }
         let overdue = job.acquire_until.min(job.total_until);
         self.waiting.push(job);
         self.wait_until(overdue);
+        // Another loop may have taken the place that it was to have.
+        if self.is_overfull()
+            && let Some(job) = self.waiting.pop_last()
+        {
+            self.refuse(job);
+        }
+    }
+
+    fn refuse(&self, job: Job) {
+        self.context.cells.queue_full.add(1);
+        let limits = &self.context.config().limits;
+        let (connections, queue) = (limits.connections_per_origin, limits.queue_per_origin);
+        job.fail(Error::QueueFull { origin: self.origin.to_string(), connections, queue });
     }
 
     /// Puts a call on a connection with a slot; gives it back if there is none.
@@ -192,12 +212,6 @@ impl Pool {
         self.dial_for_waiters();
     }
 
-    /// Each free place below the cap is one waiter's; the queue holds the waiters beyond.
-    fn is_full(&self) -> bool {
-        let free = self.context.connections.saturating_sub(self.connections.borrow().all.len());
-        self.waiting.len() >= free.saturating_add(self.context.queue)
-    }
-
     /// Waiting calls that have a connection once `dials` have succeeded.
     fn served_by(&self, dials: usize) -> usize {
         match self.calls_per_connection.get() {
@@ -209,16 +223,16 @@ impl Pool {
 
     /// Starts dials until there are enough for all waiters, or a cap is reached.
     fn dial_for_waiters(self: &Rc<Self>) {
-        let (cap, dials) = (self.context.connections, self.context.dials);
         loop {
             let dialing = self.dialing.get();
-            let room = self.connections.borrow().all.len() + dialing < cap;
-            if !room || dialing >= dials || self.served_by(dialing) >= self.waiting.len() {
+            if self.served_by(dialing) >= self.waiting.len() {
+                return self.want_no_more();
+            }
+            if dialing >= self.context.dials {
                 return;
             }
-            self.dialing.set(dialing + 1);
-            let dial = Dial { pool: Rc::clone(self) };
-            if anywire_loops::spawn(dial.run()).is_finished() {
+            let Some(permit) = self.permit() else { return };
+            if anywire_loops::spawn(self.dial(permit).run()).is_finished() {
                 // A loop that ends drops its new tasks, so no dial will ever end.
                 self.waiting.fail(|sent| Error::Loop { source: TaskError::Stopped, sent });
                 return;
@@ -226,14 +240,27 @@ impl Pool {
         }
     }
 
-    fn dialed(self: &Rc<Self>, dialed: Result<Connection, ConnectError>, log: &DialLog) {
+    fn dial(self: &Rc<Self>, permit: Permit) -> Dial {
+        self.dialing.update(|dialing| dialing + 1);
+        Dial { pool: Rc::clone(self), permit: Some(permit) }
+    }
+
+    fn dialed(
+        self: &Rc<Self>,
+        dialed: Result<Connection, ConnectError>,
+        log: &DialLog,
+        permit: Option<Permit>,
+    ) {
         let cells = &self.context.cells;
         match dialed {
             Ok(connection) => {
                 cells.dialed.add(1);
-                self.adopt(connection, log);
+                self.adopt(connection, log, permit);
+                // It may have been asked for while there was the dial alone.
+                self.return_owed();
             }
             Err(source) => {
+                drop(permit);
                 cells.dial_failures.add(1);
                 if source.is_handshake() {
                     cells.handshake_failures.add(1);
@@ -264,7 +291,7 @@ impl Pool {
         }
     }
 
-    fn adopt(self: &Rc<Self>, connection: Connection, log: &DialLog) {
+    fn adopt(self: &Rc<Self>, connection: Connection, log: &DialLog, permit: Option<Permit>) {
         if self.teaches {
             let is_http2 = self.context.config().speaks_http2(&connection);
             let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
@@ -273,7 +300,7 @@ impl Pool {
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();
-            let conn = Rc::new(Conn::new(entry.key(), connection, &self.context));
+            let conn = Rc::new(Conn::new(entry.key(), connection, permit, &self.context));
             entry.insert(Rc::clone(&conn));
             conn
         };
@@ -284,6 +311,11 @@ impl Pool {
             && let Some(job) = self.waiting.pop(true)
         {
             conn.start(job.dialed(log), &self.host);
+        }
+        // It was dialled for calls that have gone elsewhere.
+        if self.ends_if_idle(&conn).is_break() {
+            self.close(&conn);
+            return;
         }
         self.push_free(&conn);
         drop(anywire_loops::spawn(Drive { pool: Rc::clone(self), conn }));
@@ -312,9 +344,8 @@ impl Pool {
                 conn.start(job, &self.host);
             }
         }
-        if self.retired.get() && conn.is_idle() {
-            return ControlFlow::Break(());
-        }
+        self.want_no_more();
+        self.ends_if_idle(conn)?;
         self.push_free(conn);
         ControlFlow::Continue(())
     }
@@ -389,6 +420,13 @@ impl Pool {
         }
     }
 
+    /// The calls that wait, to be given to another pool.
+    pub(crate) fn take_waiting(&self) -> VecDeque<Job> {
+        let jobs = self.waiting.take();
+        self.want_no_more();
+        jobs
+    }
+
     /// Ends every call in the pool: how many there were.
     pub(crate) fn cut(&self) -> usize {
         self.retire();
@@ -409,6 +447,7 @@ impl Pool {
     /// Ends overdue waits and starts the dials that are due. Says when to look again, or nothing if the pool is over.
     pub(crate) fn sweep(self: &Rc<Self>, now: Instant) -> Option<Instant> {
         let next = self.waiting.sweep(now, self.served_by(self.dialing.get()));
+        self.return_owed();
         self.dial_for_waiters();
         let unused = self.context.config().timeouts.pool_unused;
         if !self.is_unused() {
@@ -432,17 +471,26 @@ pub(crate) fn over_tls(address: &Address) -> Result<Address, Error> {
     address.with_tls().ok_or_else(|| Error::NoTls { address: address.clone() })
 }
 
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.wants.get() {
+            self.quota.is_satisfied(self.context.index);
+        }
+    }
+}
+
 /// A dial under way. Its drop gives the place back, however it ends.
 struct Dial {
     pool: Rc<Pool>,
+    permit: Option<Permit>,
 }
 
 impl Dial {
-    async fn run(self) {
+    async fn run(mut self) {
         let (dialed, log) = DialLog::of(self.pool.route.connect(self.pool.context.config())).await;
-        let pool = Rc::clone(&self.pool);
+        let (pool, permit) = (Rc::clone(&self.pool), self.permit.take());
         drop(self);
-        pool.dialed(dialed, &log);
+        pool.dialed(dialed, &log, permit);
     }
 }
 

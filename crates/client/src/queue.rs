@@ -68,6 +68,25 @@ impl Queue {
         }
     }
 
+    /// All calls, which are to wait elsewhere.
+    pub(crate) fn take(&self) -> VecDeque<Job> {
+        let jobs = self.jobs.take();
+        self.context.cells.waiting.subtract(jobs.len() as u64);
+        jobs
+    }
+
+    /// Whether the oldest call may have a connection beyond the share of this loop.
+    pub(crate) fn may_borrow(&self) -> bool {
+        self.jobs.borrow().front().is_some_and(|job| job.may_borrow)
+    }
+
+    /// The call that came last.
+    pub(crate) fn pop_last(&self) -> Option<Job> {
+        let job = self.jobs.borrow_mut().pop_back()?;
+        self.context.cells.waiting.subtract(1);
+        Some(job)
+    }
+
     /// Drops calls whose callers are gone; of a long queue if enough callers of the client have gone since the last time.
     pub(crate) fn purge(&self) {
         let abandoned = self.context.abandoned();

@@ -111,6 +111,11 @@ impl Route {
         self.via.as_ref() == way.via && self.proxy == *way.proxy && (self.relay.is_none() || !way.upgrade)
     }
 
+    /// A name for where the connections lead that is the same on all loops.
+    pub(crate) fn place(&self, origin: &str) -> String {
+        format!("{origin} {:?} {:?}", self.via, self.proxy)
+    }
+
     pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {
         self.relay.as_ref()
     }

@@ -2,20 +2,20 @@
 
 use std::rc::Rc;
 
-use super::{Dial, Pool};
+use super::Pool;
 
 impl Pool {
     /// Dials until there are so many connections, or as many as there may be: how many there are then. Those that are being dialled
     /// count, and calls that come meanwhile take them.
     pub(crate) async fn connect_ahead(self: &Rc<Self>, wanted: usize) -> usize {
-        let wanted = wanted.min(self.context.connections);
         let mut dials = Vec::new();
         while self.connections.borrow().all.len() + self.dialing.get() < wanted
             && self.dialing.get() < self.context.dials
         {
-            self.dialing.update(|dialing| dialing + 1);
-            dials.push(anywire_loops::spawn(Dial { pool: Rc::clone(self) }.run()));
+            let Some(permit) = self.permit() else { break };
+            dials.push(anywire_loops::spawn(self.dial(permit).run()));
         }
+        self.want_no_more();
         for dial in dials {
             // One that fails is counted, and leaves fewer connections.
             let _ = dial.await;

@@ -20,6 +20,7 @@ pub mod names;
 mod real;
 pub mod simulated;
 mod talk;
+mod tokens;
 /// A certificate for the peers.
 #[cfg(feature = "tls")]
 #[path = "../../../../wire/tests/behaviours/support/trial.rs"]
@@ -42,6 +43,7 @@ pub use self::{
     gate::Gate,
     real::{Real, real_servers, skipped},
     talk::{Received, Talk},
+    tokens::on_token,
     waiting::{HANG, all, block_on, eventually, poll_once, until_no_call},
 };
 

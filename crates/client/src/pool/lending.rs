@@ -1,0 +1,66 @@
+//! Connections beyond the share of a loop: it has those that other loops do not use, and gives them back.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use super::Pool;
+use crate::connection::Conn;
+use crate::quota::Permit;
+
+impl Pool {
+    /// The right to dial, if there is one more.
+    pub(super) fn permit(&self) -> Option<Permit> {
+        let permit = Permit::take(&self.quota, &self.context, self.waiting.may_borrow());
+        self.wants.set(permit.is_none());
+        permit
+    }
+
+    /// Other loops may have what this one has asked for in vain, if no call waits for it any more.
+    #[inline]
+    pub(super) fn want_no_more(&self) {
+        if self.wants.get() && self.waiting.len() == 0 {
+            self.wants.set(false);
+            self.quota.is_satisfied(self.context.index);
+        }
+    }
+
+    /// Whether one more call would be too many. If connections are left, that is known once it has asked for one.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= self.dialing.get().saturating_add(self.context.queue) && self.quota.is_spent()
+    }
+
+    /// Whether the latest call is one too many. Each connection that may still be dialled is one waiter's; the queue holds the
+    /// waiters beyond.
+    pub(super) fn is_overfull(&self) -> bool {
+        let (waiting, room) = (self.waiting.len(), self.dialing.get().saturating_add(self.context.queue));
+        waiting > room && waiting - room > self.quota.left_of_share(self.context.index)
+    }
+
+    /// Gives back what other loops are short of: idle connections now, and others after their calls.
+    pub(super) fn return_owed(&self) {
+        let owed = self.quota.owed_by(self.context.index);
+        if owed == 0 {
+            return;
+        }
+        let all: Vec<_> = self.connections.borrow().all.iter().map(|(_, conn)| Rc::clone(conn)).collect();
+        let leaving = all.iter().filter(|conn| conn.is_leaving()).count();
+        let mut stay: Vec<_> = all.into_iter().filter(|conn| !conn.is_leaving()).collect();
+        stay.sort_by_key(|conn| conn.calls());
+        for conn in stay.into_iter().take(owed.saturating_sub(leaving)) {
+            self.context.cells.given_back.add(1);
+            conn.leave();
+            if self.ends_if_idle(&conn).is_break() {
+                self.close(&conn);
+            }
+        }
+    }
+
+    /// `Break` if a connection that takes no more calls has none.
+    pub(super) fn ends_if_idle(&self, conn: &Conn) -> ControlFlow<()> {
+        if (self.retired.get() || conn.is_leaving()) && conn.is_idle() {
+            conn.go_away();
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
