@@ -83,6 +83,9 @@ mod limits;
 mod local;
 mod max_forwards;
 mod phase;
+#[cfg(test)]
+#[expect(dead_code, reason = "the connection that uses it follows")]
+mod pipeline;
 mod pool;
 pub mod proxy;
 mod queue;
