@@ -19,7 +19,8 @@ fn routes() -> Router {
         params.join("&")
     };
     let matrix = async |pairs: Option<Matrix<Pairs>>| format!("{:?}", pairs.map(|Matrix(pairs)| pairs));
-    let short = |parts: &Parts| parts.path().len() < 20;
+    // It counts what stays when a path is written otherwise: a redirect encodes octets, and adds or takes a slash.
+    let short = |parts: &Parts| parts.path().split('/').filter(|part| !part.is_empty()).count() < 4;
     let nested = Router::new().get("/", shown).get("/{b}", shown).fallback(async || "nested").when(of(short));
     Router::new()
         .get("/a", shown)
@@ -79,7 +80,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(again.is_none() && led != 404, "{target:?} leads to {location:?}, {led}");
         }
     }
-    // An unreserved octet may be encoded or not (RFC 3986 section 6.2.2.2). A guard of these routes counts the octets.
+    // An unreserved octet may be encoded or not (RFC 3986 section 6.2.2.2).
     let encoded: String =
         target
             .chars()
@@ -87,11 +88,7 @@ fuzz_target!(|bytes: &[u8]| {
                 if byte.is_ascii_alphanumeric() { format!("%{:02x}", byte as u32) } else { byte.to_string() }
             })
             .collect();
-    if target.starts_with('/')
-        && !target.starts_with("/n")
-        && !target.contains(['%', '?'])
-        && encoded.len() < 8000
-    {
+    if target.starts_with('/') && !target.contains(['%', '?']) && encoded.len() < 8000 {
         let (plain, coded) = (ask(&Method::GET, target, &fields), ask(&Method::GET, &encoded, &fields));
         assert_eq!(plain.map(|answer| answer.0), coded.map(|answer| answer.0), "{target:?}");
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::io::DuplexStream;
 
 use crate::attempt::Unanswered;
-use crate::job::{Delivery, Job};
+use crate::job::{Job, Outcome};
 use crate::response::{Source, StreamState};
 use crate::{Error, Limits, Response};
 
@@ -179,7 +179,7 @@ impl Download {
     }
 
     /// The response is complete.
-    pub(crate) fn finish(self, job: Job, limits: &Limits) -> Delivery {
+    pub(crate) fn finish(self, job: Job, limits: &Limits) -> Outcome {
         match self {
             Self::Here { head, body, trailers, .. } => {
                 let body = match trailers.filter(|_| !has_no_body(&head, &job.request.method)) {
@@ -192,18 +192,18 @@ impl Download {
                         rest
                     }
                 };
-                Delivery::Reply(job.reply, Ok(Response::whole(job.request, head, body, job.negotiated)))
+                Outcome::Reply(job.reply, Ok(Response::whole(job.request, head, body, job.negotiated)))
             }
-            Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
-            Self::Awaited | Self::Upgrades(_) | Self::Over => Delivery::Nothing,
+            Self::Streams { sender, .. } => Outcome::BodyEnds(sender),
+            Self::Awaited | Self::Upgrades(_) | Self::Over => Outcome::Nothing,
         }
     }
 
     /// The response gives the connection to the caller.
-    pub(crate) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Delivery {
-        let Self::Upgrades(head) = self else { return Delivery::Nothing };
+    pub(crate) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Outcome {
+        let Self::Upgrades(head) = self else { return Outcome::Nothing };
         let source = Source::Upgraded(job.request.url, Box::new(upgraded));
-        Delivery::Reply(
+        Outcome::Reply(
             job.reply,
             Ok(Response::new(head, Body::empty(), source, limits.body_bytes, job.negotiated)),
         )
@@ -211,14 +211,14 @@ impl Download {
 
     /// The call ends with an error. If nothing of a response has come, `has_begun` is not set, and its caller may send the
     /// request again.
-    pub(crate) fn fail(&mut self, job: &mut Job, error: Error, has_begun: bool) -> Delivery {
+    pub(crate) fn fail(&mut self, job: &mut Job, error: Error, has_begun: bool) -> Outcome {
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
             (None, Self::Streams { sender, .. }) => {
-                Delivery::BodyBreaks(sender, StreamState::body_error(error))
+                Outcome::BodyBreaks(sender, StreamState::body_error(error))
             }
             (reply, _) => {
                 let request = (!has_begun).then(|| Box::new(job.request.again()));
-                Delivery::Reply(reply, Err(Box::new(Unanswered { error, request })))
+                Outcome::Reply(reply, Err(Box::new(Unanswered { error, request })))
             }
         }
     }

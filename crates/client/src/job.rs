@@ -50,33 +50,36 @@ impl Job {
 
     /// Ends the call. A caller who is gone does not mind.
     pub(crate) fn fail(self, error: Error) {
-        self.into_failure(error).make();
+        self.into_failure(error).deliver();
     }
 
     /// Ends the call for good.
     pub(crate) fn give_up(self, error: Error) {
-        Delivery::Reply(self.reply, Err(error.into())).make();
+        Outcome::Reply(self.reply, Err(error.into())).deliver();
     }
 
     /// The end of the call, whose caller gets the request back.
-    pub(crate) fn into_failure(self, error: Error) -> Delivery {
+    pub(crate) fn into_failure(self, error: Error) -> Outcome {
         let request = Some(self.request);
-        Delivery::Reply(self.reply, Err(Box::new(Unanswered { error, request })))
+        Outcome::Reply(self.reply, Err(Box::new(Unanswered { error, request })))
     }
 }
 
-/// The last thing that a caller gets of a call. It is made when the connection has its next state, because the caller
-/// may make the next call at once.
-pub(crate) enum Delivery {
+/// What has become of a call. Its caller is told once the connection has its next state, because the caller may make the next
+/// call at once.
+pub(crate) enum Outcome {
+    /// Nothing that anybody waits for: its caller has left, or there was no call.
     Nothing,
     Reply(Option<oneshot::Sender<Reply>>, Reply),
     BodyEnds(body::Sender),
     BodyBreaks(body::Sender, BodyError),
+    /// The peer has not processed it, and it goes out once more.
+    Again(Job),
 }
 
-impl Delivery {
-    /// Hands it out. A caller who is gone does not mind.
-    pub(crate) fn make(self) {
+impl Outcome {
+    /// Tells the caller. One who is gone does not mind. Gives back a call that goes out once more.
+    pub(crate) fn deliver(self) -> Option<Job> {
         match self {
             Self::Nothing | Self::Reply(None, _) => {}
             Self::Reply(Some(caller), reply) => {
@@ -87,28 +90,20 @@ impl Delivery {
             }
             Self::BodyEnds(sender) => sender.finish(),
             Self::BodyBreaks(sender, error) => sender.abort(error),
+            Self::Again(job) => return Some(job),
         }
+        None
     }
 }
 
-/// What the pool has to know of a connection.
+/// What a connection has to tell its pool.
 pub(crate) enum Event {
-    /// A call is over, and the connection has a slot for another one.
-    SlotFree(Delivery),
-    /// The connection has left HTTP, and is to be polled until it is closed.
-    Upgraded(Delivery),
-    /// The connection is over, and a call with it.
-    Over(Delivery),
-    /// The connection had died while it was idle, and its call goes out once more on another one.
-    Resend(Job),
-    /// The connection has not processed a call, which goes out once more.
-    Again(Job),
-    /// It has slots for calls, and had none before.
-    Slots,
-    /// The peer closed an idle connection, or sent bytes that no request asked for.
+    /// It goes on, with as many slots as it says now. A call may have ended.
+    Open(Outcome),
+    /// It is over, and the last call on it.
+    Over(Outcome),
+    /// It was idle, and the peer closed it or sent bytes that no request asked for.
     Evicted,
-    /// It was closed, or has been idle for too long.
-    Closed,
 }
 
 /// Drops a value of the caller's. A panic of its destructor ends here.

@@ -77,6 +77,7 @@ mod h2;
 mod handle;
 pub mod har;
 mod inner;
+mod io;
 mod job;
 mod learnt;
 mod limits;
@@ -92,6 +93,7 @@ mod queue;
 mod request;
 mod response;
 mod sending;
+mod session;
 #[cfg(feature = "tower")]
 mod tower;
 mod tunnel;

@@ -28,7 +28,7 @@ use crate::connection::Conn;
 use crate::connector::{ConnectError, Route, Way};
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{Event, Job};
+use crate::job::{Event, Job, Outcome};
 use crate::learnt::{Learnt, learns};
 use crate::queue::Queue;
 use crate::request::CallRequest;
@@ -295,8 +295,8 @@ impl Pool {
     /// A call is over: its slot goes to the oldest waiting call. `Break` if the connection is over instead.
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
         self.last_used.set(conn.polled_at());
-        if let Some(capacity) = conn.capacity() {
-            self.calls_per_connection.set(Some(capacity));
+        if conn.capacity() > 0 {
+            self.calls_per_connection.set(Some(conn.capacity()));
         }
         // Without a waiting call the connection turns idle, and an idle one is registered for reading anyway.
         if self.waiting.len() > 0 && conn.slots() > 0 {
@@ -315,6 +315,14 @@ impl Pool {
         }
         self.push_free(conn);
         ControlFlow::Continue(())
+    }
+
+    /// Tells the caller of a call that has ended, or sends it once more.
+    #[inline]
+    fn deliver(self: &Rc<Self>, outcome: Outcome) {
+        if let Some(job) = outcome.deliver() {
+            self.resubmit(job);
+        }
     }
 
     /// Lists a connection if it has a slot, and counts it if it is idle.
@@ -455,44 +463,25 @@ impl Future for Drive {
         let Self { pool, conn } = &*self;
         loop {
             match ready!(conn.poll(cx, &pool.host)) {
-                Event::SlotFree(delivery) => {
-                    pool.note(&delivery);
+                Event::Open(outcome) => {
+                    pool.note(&outcome);
                     let refilled = pool.refill(conn);
-                    delivery.make();
+                    pool.deliver(outcome);
                     if refilled.is_break() {
                         break;
                     }
                 }
-                Event::Upgraded(delivery) => delivery.make(),
-                Event::Over(delivery) => {
-                    pool.note(&delivery);
+                Event::Over(outcome) => {
+                    pool.note(&outcome);
+                    // First the place, then the caller or the call that may need one.
                     pool.close(conn);
-                    delivery.make();
+                    pool.deliver(outcome);
                     break;
-                }
-                Event::Resend(job) => {
-                    // First the place, then the call that needs one.
-                    pool.close(conn);
-                    pool.resubmit(job);
-                    break;
-                }
-                Event::Again(job) => {
-                    let refilled = pool.refill(conn);
-                    pool.resubmit(job);
-                    if refilled.is_break() {
-                        break;
-                    }
-                }
-                Event::Slots => {
-                    if pool.refill(conn).is_break() {
-                        break;
-                    }
                 }
                 Event::Evicted => {
                     pool.evict(conn);
                     break;
                 }
-                Event::Closed => break,
             }
         }
         Poll::Ready(())

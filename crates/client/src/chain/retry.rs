@@ -9,7 +9,7 @@ use anywire_http::{Method, StatusCode};
 use anywire_loops::clock::{after, precise};
 use anywire_wire::DialError;
 
-use crate::connection::random;
+use crate::io::random;
 use crate::proxy::ProxyReason;
 use crate::request::CallRequest;
 use crate::{Error, Phase, Response};

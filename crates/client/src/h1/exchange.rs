@@ -16,12 +16,11 @@ use anywire_wire::{Connection, Output};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::session::Outcome;
 use super::upload::Upload;
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::{Download, Pieces};
-use crate::job::{Delivery, Job};
+use crate::job::{Job, Outcome};
 use crate::tunnel::{Tunnel, tunnel};
 use crate::watchdog::{WaitsFor, Watchdog};
 use crate::{Error, Phase};
@@ -45,6 +44,19 @@ pub(crate) struct Exchange {
     watchdog: Watchdog,
     /// When the call came here, and then when its task was last polled.
     polled_at: Instant,
+}
+
+/// How a call ends.
+pub(super) enum End {
+    /// The response is complete.
+    Complete,
+    /// The response is a 101 that was asked for: the connection leaves HTTP, by [`Exchange::into_upgrade`].
+    Upgrade,
+    /// The connection is to be closed.
+    Over(Outcome),
+    /// The connection had died while it was idle, or the peer did not take the request: it goes out once more, by
+    /// [`Exchange::into_job`].
+    Resend,
 }
 
 /// How far the exchange has come.
@@ -89,12 +101,17 @@ impl Exchange {
     }
 
     /// When the call came here, and then when its task was last polled.
-    pub(crate) fn polled_at(&self) -> Instant {
+    pub(super) fn polled_at(&self) -> Instant {
         self.polled_at
     }
 
+    /// For how long the connection may wait for its next call; none if it may not be used again.
+    pub(super) fn reuse(&self) -> Option<Duration> {
+        self.reuse
+    }
+
     /// The complete response for the caller. Returns the output to the loop.
-    pub(crate) fn into_delivery(self, context: &LoopContext) -> Delivery {
+    pub(super) fn into_outcome(self, context: &LoopContext) -> Outcome {
         context.keep_output(self.output);
         self.download.finish(self.job, &context.config().limits)
     }
@@ -131,9 +148,9 @@ impl Exchange {
         decoder: &mut ResponseDecoder,
         timer: &Deadline,
         context: &LoopContext,
-    ) -> Poll<Outcome> {
+    ) -> Poll<End> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
-            return Poll::Ready(Outcome::Over(Delivery::Nothing));
+            return Poll::Ready(End::Over(Outcome::Nothing));
         }
         if self.upload.is_held() && self.watchdog.is_held_too_long(precise()) {
             self.let_go();
@@ -153,8 +170,8 @@ impl Exchange {
         if let Some(error) = self.watchdog.overdue_in_all(now, &self.download, &self.job, context) {
             return Poll::Ready(self.fail(error));
         }
-        if let Poll::Ready(outcome) = self.poll_receive(cx, wire, decoder, context) {
-            return Poll::Ready(outcome);
+        if let Poll::Ready(end) = self.poll_receive(cx, wire, decoder, context) {
+            return Poll::Ready(end);
         }
         self.watch(now, timer, context);
         while timer.poll_expired(cx).is_ready() {
@@ -172,7 +189,7 @@ impl Exchange {
     }
 
     /// The response for the caller, and the task that copies between it and the connection.
-    pub(crate) fn into_upgrade(self, wire: Connection, context: &LoopContext) -> (Delivery, Tunnel) {
+    pub(super) fn into_upgrade(self, wire: Connection, context: &LoopContext) -> (Outcome, Tunnel) {
         let received = self.input.map_or_else(Bytes::new, |input| Bytes::copy_from_slice(input.data()));
         let (upgraded, tunnel) = tunnel(wire, received);
         context.keep_output(self.output);
@@ -180,7 +197,7 @@ impl Exchange {
     }
 
     /// Ends the call because its client is closed.
-    pub(super) fn cut(&mut self) -> Outcome {
+    pub(super) fn cut(&mut self) -> End {
         self.fail(Error::Shutdown { sent: self.job.sent })
     }
 
@@ -190,9 +207,9 @@ impl Exchange {
         self.upload.let_go(&mut self.job.request, &mut self.output);
     }
 
-    fn fail(&mut self, error: Error) -> Outcome {
+    fn fail(&mut self, error: Error) -> End {
         let has_begun = self.stage == Stage::Received;
-        Outcome::Over(self.download.fail(&mut self.job, error, has_begun))
+        End::Over(self.download.fail(&mut self.job, error, has_begun))
     }
 
     fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
@@ -208,16 +225,16 @@ impl Exchange {
         wire: &mut Connection,
         decoder: &mut ResponseDecoder,
         context: &LoopContext,
-    ) -> Poll<Outcome> {
+    ) -> Poll<End> {
         for _ in 0..READS_IN_A_ROW_MAX {
-            if let Some(outcome) = ready!(self.poll_decode(cx, decoder, context)) {
-                return Poll::Ready(outcome);
+            if let Some(end) = ready!(self.poll_decode(cx, decoder, context)) {
+                return Poll::Ready(end);
             }
             if self.download.hand_out(&mut self.job, None, &context.config().limits).is_err() {
-                return Poll::Ready(Outcome::Over(Delivery::Nothing));
+                return Poll::Ready(End::Over(Outcome::Nothing));
             }
             if ready!(self.download.poll_wanted(cx)).is_err() {
-                return Poll::Ready(Outcome::Over(Delivery::Nothing));
+                return Poll::Ready(End::Over(Outcome::Nothing));
             }
             let input = self.input.get_or_insert_with(|| {
                 Buffer::with_limit(context.config().limits.head.bytes.saturating_mul(2))
@@ -242,19 +259,19 @@ impl Exchange {
         Poll::Pending
     }
 
-    /// Takes what the input holds; an outcome if that was the response's end.
+    /// Takes what the input holds; the end of the call if that was the response's.
     fn poll_decode(
         &mut self,
         cx: &mut Context<'_>,
         decoder: &mut ResponseDecoder,
         context: &LoopContext,
-    ) -> Poll<Option<Outcome>> {
+    ) -> Poll<Option<End>> {
         let limits = &context.config().limits;
         loop {
             let Some(input) = self.input.as_mut() else { return Poll::Ready(None) };
             // Without input there may still be the end, which needs no room.
             if !input.is_empty() && ready!(self.download.poll_room(cx)).is_err() {
-                return Poll::Ready(Some(Outcome::Over(Delivery::Nothing)));
+                return Poll::Ready(Some(End::Over(Outcome::Nothing)));
             }
             if self.download.is_awaited() && is_tls_alert(input.data()) {
                 let error = Error::SpeaksTls { origin: self.job.request.origin() };
@@ -268,7 +285,7 @@ impl Exchange {
                     let error = Error::Response { origin: self.job.request.origin(), source };
                     return Poll::Ready(Some(match self.download.hand_out(&mut self.job, None, limits) {
                         Ok(()) => self.fail(error),
-                        Err(()) => Outcome::Over(Delivery::Nothing),
+                        Err(()) => End::Over(Outcome::Nothing),
                     }));
                 }
             };
@@ -289,7 +306,7 @@ impl Exchange {
                     let in_step = self.upload.is_done() && self.output.is_empty();
                     if self.job.request.upgrade && in_step {
                         self.download = Download::Upgrades(head);
-                        return Poll::Ready(Some(Outcome::Upgrade));
+                        return Poll::Ready(Some(End::Upgrade));
                     }
                     let error = Error::Switched { origin: self.job.request.origin() };
                     return Poll::Ready(Some(self.fail(error)));
@@ -298,7 +315,7 @@ impl Exchange {
                     if self.upload.is_held() && head.status() == StatusCode::EXPECTATION_FAILED =>
                 {
                     self.job.request.options.expect_continue = None;
-                    return Poll::Ready(Some(Outcome::Resend));
+                    return Poll::Ready(Some(End::Resend));
                 }
                 ResponseEvent::Head(head, info) => {
                     // The peer wants no body any more.
@@ -318,15 +335,16 @@ impl Exchange {
     }
 
     /// The response is complete.
-    fn finish(&mut self) -> Outcome {
+    fn finish(&mut self) -> End {
         let rest = self.input.take().is_some_and(|input| !input.is_empty());
         // Bytes behind the response, or one that came before the request was sent whole: not in step any more.
         let in_step = !rest && self.upload.is_done() && self.output.is_empty();
-        Outcome::Complete { reuse: self.reuse.filter(|_| in_step) }
+        self.reuse.take_if(|_| !in_step);
+        End::Complete
     }
 
     /// The peer sends nothing more.
-    fn ended(&mut self, decoder: &mut ResponseDecoder) -> Outcome {
+    fn ended(&mut self, decoder: &mut ResponseDecoder) -> End {
         if self.stage != Stage::Received {
             return self.lost(None);
         }
@@ -342,10 +360,10 @@ impl Exchange {
     }
 
     /// The connection is dead.
-    fn lost(&mut self, cause: Option<io::Error>) -> Outcome {
+    fn lost(&mut self, cause: Option<io::Error>) -> End {
         // The connection may have died while it was idle.
         if self.replayable && self.stage != Stage::Received && self.job.may_resend() {
-            return Outcome::Resend;
+            return End::Resend;
         }
         let (origin, sent) = (self.job.request.origin(), self.job.sent);
         let (phase, cause) = match std::mem::replace(&mut self.upload, Upload::Done) {
@@ -361,7 +379,7 @@ impl Exchange {
     }
 
     /// The call, to be sent again.
-    pub(crate) fn into_job(self) -> Job {
+    pub(super) fn into_job(self) -> Job {
         Job { resent: true, ..self.job }
     }
 

@@ -4,5 +4,5 @@ mod exchange;
 mod session;
 mod upload;
 
-pub(crate) use exchange::{Exchange, is_tls_alert};
-pub(crate) use session::{Outcome, Session};
+pub(crate) use exchange::is_tls_alert;
+pub(crate) use session::Session;

@@ -1,45 +1,34 @@
 //! A connection's HTTP/1 state: the decoder, and the call that is on it.
 
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{Limits, ResponseDecoder};
 use anywire_loops::clock::precise;
-use anywire_loops::deadline::Deadline;
-use anywire_wire::Connection;
 
-use super::exchange::Exchange;
+use super::exchange::{End, Exchange};
 use crate::context::LoopContext;
-use crate::job::{Delivery, Job};
+use crate::io::Io;
+use crate::job::{Event, Job, Outcome};
+use crate::tunnel::Tunnel;
 
 /// HTTP/1 on one connection. A request leaves when the response of the one before is complete.
 pub(crate) struct Session {
     decoder: ResponseDecoder,
     exchange: Option<Exchange>,
+    /// Carries the call that has taken the wire out of HTTP.
+    tunnel: Option<Tunnel>,
     /// Whether it has carried a call to its end.
     used: bool,
 }
 
-/// How a call ended, for the connection.
-pub(crate) enum Outcome {
-    /// The response is complete. The connection may wait for its next call for `reuse`; none: it is to be closed.
-    Complete { reuse: Option<Duration> },
-    /// The response is a 101 that was asked for: the connection leaves HTTP, by [`Exchange::into_upgrade`].
-    Upgrade,
-    /// The connection is to be closed.
-    Over(Delivery),
-    /// The connection had died while it was idle: the call goes out once more, by [`Exchange::into_job`].
-    Resend,
-}
-
 impl Session {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { decoder: ResponseDecoder::new(limits), exchange: None, used: false }
+        Self { decoder: ResponseDecoder::new(limits), exchange: None, tunnel: None, used: false }
     }
 
-    /// Calls that it can take now.
-    pub(crate) fn slots(&self) -> usize {
-        usize::from(self.exchange.is_none())
+    /// Calls that are on it.
+    pub(crate) fn calls(&self) -> usize {
+        usize::from(self.exchange.is_some() || self.tunnel.is_some())
     }
 
     /// Takes a call, and encodes its request.
@@ -53,42 +42,55 @@ impl Session {
 
     /// Sends at once what the wire takes of a request that is encoded whole. `false` if the connection's task has to
     /// run: a caller's body is polled by that task only, because a panic of the body ends the task that polls it.
-    pub(crate) fn begin(
-        &mut self,
-        cx: &mut Context<'_>,
-        wire: &mut Connection,
-        timer: &Deadline,
-        context: &LoopContext,
-    ) -> bool {
-        let whole = self.exchange.as_mut().filter(|exchange| exchange.is_whole());
-        whole.is_some_and(|exchange| {
-            let now = exchange.polled_at();
-            exchange.begin(cx, wire, timer, now, context)
-        })
+    pub(crate) fn begin(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
+        let (Some(exchange), Some(wire)) = (&mut self.exchange, &mut io.wire) else { return false };
+        exchange.is_whole() && exchange.begin(cx, wire, &io.timer, exchange.polled_at(), context)
     }
 
-    /// Carries the call on as far as it goes; ready when it is over. `cut` ends it.
+    /// Carries the call on as far as it goes; ready when it is over. `cut` ends it. An idle connection is ready when it is over.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        wire: &mut Connection,
-        timer: &Deadline,
+        io: &mut Io,
         context: &LoopContext,
         cut: bool,
-    ) -> Poll<Outcome> {
-        let Some(exchange) = self.exchange.as_mut() else { return Poll::Pending };
+    ) -> Poll<Event> {
+        if let Some(tunnel) = self.tunnel.as_mut().filter(|_| !cut) {
+            return tunnel.as_mut().poll(cx).map(|()| Event::Over(Outcome::Nothing));
+        }
+        let (Some(exchange), Some(wire)) = (&mut self.exchange, &mut io.wire) else {
+            return io.poll_idle(cx, context);
+        };
         if !exchange.has_begun() {
-            exchange.begin(cx, wire, timer, precise(), context);
+            exchange.begin(cx, wire, &io.timer, precise(), context);
         }
-        if cut {
-            return Poll::Ready(exchange.cut());
-        }
-        exchange.poll(cx, wire, &mut self.decoder, timer, context)
+        let end = match cut {
+            true => exchange.cut(),
+            false => ready!(exchange.poll(cx, wire, &mut self.decoder, &io.timer, context)),
+        };
+        Poll::Ready(self.end(end, io, context))
     }
 
-    /// The call that is on it, whose slot is free from here. Dropping it may run the caller's code.
-    pub(crate) fn take(&mut self) -> Option<Exchange> {
+    /// The call has left the connection, whose slot is free from here if it goes on.
+    fn end(&mut self, end: End, io: &mut Io, context: &LoopContext) -> Event {
         self.used = true;
-        self.exchange.take()
+        let Some(exchange) = self.exchange.take() else { return Event::Over(Outcome::Nothing) };
+        io.polled_at = exchange.polled_at();
+        match end {
+            End::Complete => {
+                let goes_on = exchange.reuse().is_some_and(|idle| io.rest(idle, context));
+                let outcome = exchange.into_outcome(context);
+                if goes_on { Event::Open(outcome) } else { Event::Over(outcome) }
+            }
+            End::Upgrade => {
+                let Some(wire) = io.wire.take() else { return Event::Over(Outcome::Nothing) };
+                io.timer.clear();
+                let (outcome, tunnel) = exchange.into_upgrade(wire, context);
+                self.tunnel = Some(tunnel);
+                Event::Open(outcome)
+            }
+            End::Resend => Event::Over(Outcome::Again(exchange.into_job())),
+            End::Over(outcome) => Event::Over(outcome),
+        }
     }
 }

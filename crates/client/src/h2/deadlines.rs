@@ -77,7 +77,7 @@ impl Session {
             self.wakers = Vec::new();
             self.schedule.clear();
             self.unflushed = Vec::new();
-            self.events = VecDeque::new();
+            self.ended = VecDeque::new();
         }
         if self.link.output.is_empty() {
             context.keep_output(mem::replace(&mut self.link.output, Output::new()));

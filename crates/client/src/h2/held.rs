@@ -6,7 +6,7 @@ use anywire_http::h2::Code;
 use anywire_mux::Streams;
 
 use super::session::Session;
-use crate::job::Event;
+use crate::job::Outcome;
 
 impl Session {
     /// Sends a body from here on.
@@ -37,6 +37,6 @@ impl Session {
     pub(super) fn send_without_expectation(&mut self, place: usize) {
         let mut job = self.remove(place, Code::CANCEL).into_job();
         job.request.options.expect_continue = None;
-        self.events.push_back(Event::Again(job));
+        self.ended.push_back(Outcome::Again(job));
     }
 }

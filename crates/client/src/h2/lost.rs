@@ -11,7 +11,7 @@ use super::session::{Life, Session};
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::download::Download;
-use crate::job::{Event, Job};
+use crate::job::{Job, Outcome};
 use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 
@@ -22,27 +22,29 @@ impl Session {
         mem::take(&mut self.streams)
     }
 
-    /// Acts on deadlines that have passed.
-    pub(super) fn expire(&mut self, now: Instant, lifetime_until: Instant, context: &LoopContext) {
+    /// Acts on deadlines that have passed. Whether it has been idle for too long.
+    pub(super) fn expire(&mut self, now: Instant, lifetime_until: Instant, context: &LoopContext) -> bool {
         if self.link.engine.next_deadline().is_some_and(|at| at <= now)
             && let Err(error) = self.link.advance(now)
         {
-            return self.break_off(error, context);
+            self.break_off(error, context);
+            return false;
         }
         self.let_go_of_late(now);
         if self.streams.is_empty() {
-            if self.idle_until.is_some_and(|until| until <= now) {
+            let has_rested = self.idle_until.is_some_and(|until| until <= now);
+            if has_rested {
                 self.life = Life::Over;
                 // The `GOAWAY` goes with the last write.
                 self.link.go_away();
                 context.count_end(lifetime_until);
-                self.events.push_back(Event::Closed);
             }
-            return;
+            return has_rested;
         }
         if self.schedule.is_late(now) {
             self.end_overdue(now, Watchdog::overdue, context);
         }
+        false
     }
 
     /// Ends the calls that are overdue in some way.
@@ -116,7 +118,7 @@ impl Session {
         }
         if stream.upload.is_repeatable() && stream.job.refusals < REFUSALS_MAX {
             stream.job.refusals += 1;
-            return self.events.push_back(Event::Again(stream.into_job()));
+            return self.ended.push_back(Outcome::Again(stream.into_job()));
         }
         if !stream.upload.is_repeatable() {
             context.cells.replays_lost.add(1);
@@ -154,7 +156,7 @@ impl Session {
             let stream = &self.streams[place];
             if stream.may_resend() {
                 let job = self.remove(place, Code::CANCEL).into_job();
-                self.events.push_back(Event::Again(Job { resent: true, ..job }));
+                self.ended.push_back(Outcome::Again(Job { resent: true, ..job }));
                 continue;
             }
             let (origin, phase, sent) = (stream.job.request.origin(), phase(stream), stream.job.sent);
@@ -184,12 +186,12 @@ impl Session {
     /// it, the call succeeds: a peer may reset a stream behind its response, or close the connection (RFC 9113 section 8.1).
     pub(super) fn end(&mut self, mut stream: Stream, error: Error, context: &LoopContext) {
         let limits = &context.config().limits;
-        self.events.push_back(Event::SlotFree(if stream.give_all(limits) {
+        self.ended.push_back(if stream.give_all(limits) {
             stream.download.finish(stream.job, limits)
         } else {
             let has_begun = stream.has_response();
             stream.download.fail(&mut stream.job, error, has_begun)
-        }));
+        });
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Instant;
 use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer, Method, StatusCode};
 use anywire_loops::clock::{self, precise};
-use anywire_loops::deadline::Deadline;
 use anywire_mux::{Http2, Next, Piece, Schedule, Sent, Streams, send};
 use anywire_wire::Connection;
 use slab::Slab;
@@ -20,7 +19,8 @@ use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::Download;
 use crate::h1::is_tls_alert;
-use crate::job::{Delivery, Event, Job};
+use crate::io::Io;
+use crate::job::{Event, Job, Outcome};
 use crate::watchdog::Watchdog;
 
 /// HTTP/2 on one connection.
@@ -33,16 +33,14 @@ pub(crate) struct Session {
     pub(super) schedule: Schedule<usize>,
     /// Streams that have bytes in the output.
     pub(super) unflushed: Vec<usize>,
-    /// What the pool has yet to be told.
-    pub(super) events: VecDeque<Event>,
+    /// Calls that have ended, of which the pool has yet to be told.
+    pub(super) ended: VecDeque<Outcome>,
     /// What the connection's timer is set to.
     pub(super) timer_at: Option<Instant>,
     /// When the connection has been idle for too long.
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
     pub(super) received_at: Instant,
-    /// When its task was last polled.
-    polled_at: Instant,
     /// Whether it has carried a call to its end.
     used: bool,
     pub(super) life: Life,
@@ -71,11 +69,10 @@ impl Session {
             wakers: Vec::new(),
             schedule: Schedule::default(),
             unflushed: Vec::new(),
-            events: VecDeque::new(),
+            ended: VecDeque::new(),
             timer_at: None,
             idle_until: None,
             received_at: now,
-            polled_at: now,
             used: false,
             life: Life::Open,
             goaway: None,
@@ -102,30 +99,35 @@ impl Session {
         if self.life > Life::Open { 0 } else { self.streams.len() + self.slots(context) }
     }
 
-    /// When its task was last polled.
-    pub(crate) fn polled_at(&self) -> Instant {
-        self.polled_at
+    /// Calls that are on it, and those that have ended and of which the pool has yet to be told.
+    pub(crate) fn calls(&self) -> usize {
+        self.streams.len() + self.ended.len()
     }
 
-    /// Does all that can be done now. Ready with an event of one of its calls; pending if it waits.
+    /// Does all that can be done now. Ready with the end of one of its calls, or with slots where there were none; pending if it
+    /// waits. `cut` ends its calls.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        wire: &mut Connection,
-        timer: &Deadline,
+        io: &mut Io,
         context: &LoopContext,
-        until: Instant,
+        cut: bool,
     ) -> Poll<Event> {
-        if let Some(event) = self.events.pop_front() {
-            return Poll::Ready(event);
+        let (timer, until) = (&io.timer, io.until);
+        let Some(wire) = io.wire.as_mut() else { return Poll::Ready(Event::Over(Outcome::Nothing)) };
+        if cut {
+            self.cut(context);
+        }
+        if let Some(outcome) = self.ended.pop_front() {
+            return Poll::Ready(Event::Open(outcome));
         }
         if self.life == Life::Over {
-            return Poll::Ready(Event::Closed);
+            return Poll::Ready(Event::Over(Outcome::Nothing));
         }
         let had_slots = self.slots(context) > 0;
         let was_idle = self.streams.is_empty() && self.life == Life::Open;
         let now = precise();
-        self.polled_at = now;
+        io.polled_at = now;
         let is_late = self.schedule.is_late(now);
         if is_late {
             // What is read below has come too late for these, whatever the timer did.
@@ -137,25 +139,27 @@ impl Session {
             context.cells.lifetimes_ended.add(1);
         }
         let mut waits = self.carry_on(cx, wire, now, context);
+        let mut has_rested = false;
         if (has_expired || is_late) && self.life < Life::Over {
             // Behind the reading: it is no silence of the peer that the loop was blocked.
             self.timer_at = None;
             self.watch(context);
-            self.expire(now, until, context);
+            has_rested = self.expire(now, until, context);
             waits = self.carry_on(cx, wire, now, context);
         }
-        if !had_slots && self.slots(context) > 0 {
-            self.events.push_back(Event::Slots);
+        if let Some(outcome) = self.ended.pop_front() {
+            return Poll::Ready(Event::Open(outcome));
         }
-        if let Some(event) = self.events.pop_front() {
-            return Poll::Ready(event);
+        if !had_slots && self.slots(context) > 0 {
+            return Poll::Ready(Event::Open(Outcome::Nothing));
         }
         if self.streams.is_empty() && self.life == Life::Closing {
             self.life = Life::Over;
             self.go_away(cx, wire);
         }
         if self.life == Life::Over {
-            return Poll::Ready(if was_idle { Event::Evicted } else { Event::Closed });
+            let by_peer = was_idle && !has_rested;
+            return Poll::Ready(if by_peer { Event::Evicted } else { Event::Over(Outcome::Nothing) });
         }
         if !waits {
             cx.waker().wake_by_ref();
@@ -183,7 +187,7 @@ impl Session {
             self.flush(cx, wire);
             // If the wire has taken a full output, nothing would wake the task to fill it again.
             let has_more = was_full && self.link.output.is_empty();
-            if !self.events.is_empty() || self.life == Life::Over {
+            if !self.ended.is_empty() || self.life == Life::Over {
                 return true;
             }
             // It reads although the peer takes nothing: the peer may be as full, and wait for us to read (RFC 9113 section 5.2.2).
@@ -215,12 +219,8 @@ impl Session {
     }
 
     /// Whether an idle connection can take a call. Reads what the peer has sent meanwhile, such as a `GOAWAY`.
-    pub(crate) fn is_alive(
-        &mut self,
-        cx: &mut Context<'_>,
-        wire: &mut Connection,
-        context: &LoopContext,
-    ) -> bool {
+    pub(crate) fn is_alive(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
+        let Some(wire) = io.wire.as_mut() else { return false };
         if self.streams.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
             self.carry_on(cx, wire, precise(), context);
         }
@@ -230,7 +230,7 @@ impl Session {
     /// Begins with a call, on a connection that has a slot.
     pub(crate) fn start(&mut self, mut job: Job, host: &str, context: &LoopContext) {
         if self.slots(context) == 0 {
-            return self.events.push_back(Event::Again(job));
+            return self.ended.push_back(Outcome::Again(job));
         }
         self.idle_until = None;
         let (upload, length, tunnel, protocol) = if job.request.upgrade {
@@ -270,7 +270,7 @@ impl Session {
                 if protocol.is_none() {
                     upload.give_back(&mut job.request);
                 }
-                return self.events.push_back(Event::Again(job));
+                return self.ended.push_back(Outcome::Again(job));
             }
             Err(source) => {
                 let origin = job.request.origin();
@@ -278,7 +278,7 @@ impl Session {
                     Refused::ExtendedConnect => Error::NoUpgrade { origin },
                     source => Error::RequestHead { origin, source, sent: job.sent },
                 };
-                return self.events.push_back(Event::SlotFree(job.into_failure(error)));
+                return self.ended.push_back(job.into_failure(error));
             }
         };
         let is_streaming = upload.is_streaming() && !is_held;
@@ -495,13 +495,13 @@ impl Session {
     fn complete(&mut self, place: usize, context: &LoopContext) {
         let stream = self.remove(place, Code::CANCEL);
         self.used = true;
-        self.events.push_back(Event::SlotFree(stream.download.finish(stream.job, &context.config().limits)));
+        self.ended.push_back(stream.download.finish(stream.job, &context.config().limits));
     }
 
     /// Ends a call whose caller has left.
     fn cancel(&mut self, place: usize) {
         drop(self.remove(place, Code::CANCEL));
-        self.events.push_back(Event::SlotFree(Delivery::Nothing));
+        self.ended.push_back(Outcome::Nothing);
     }
 
     fn caller_fails(&mut self, place: usize, source: BodyError, context: &LoopContext) {

@@ -7,7 +7,7 @@ use anywire_loops::clock::{self, precise};
 
 use super::Pool;
 use crate::balancer::Member;
-use crate::job::{Delivery, Job};
+use crate::job::{Job, Outcome};
 
 impl Pool {
     /// Its address is one of several.
@@ -62,24 +62,24 @@ impl Pool {
 
     /// How a call has ended, for an address that is one of several.
     #[inline]
-    pub(super) fn note(&self, delivery: &Delivery) {
+    pub(super) fn note(&self, outcome: &Outcome) {
         if let Some(member) = self.member.get() {
-            self.note_for(member, delivery);
+            self.note_for(member, outcome);
         }
     }
 
     #[inline(never)]
-    fn note_for(&self, member: &Member, delivery: &Delivery) {
-        match delivery {
-            Delivery::Reply(_, Err(unanswered))
+    fn note_for(&self, member: &Member, outcome: &Outcome) {
+        match outcome {
+            Outcome::Reply(_, Err(unanswered))
                 if matches!(unanswered.error.fault(), Fault::Peer | Fault::Wire) =>
             {
                 self.count_failure(member);
             }
-            Delivery::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
+            Outcome::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
                 self.count_failure(member);
             }
-            Delivery::Reply(_, Ok(_)) | Delivery::BodyEnds(_) => member.succeeded(),
+            Outcome::Reply(_, Ok(_)) | Outcome::BodyEnds(_) => member.succeeded(),
             _ => {}
         }
     }

@@ -30,8 +30,10 @@ impl Router {
                 continue;
             }
             let conditions = entry.parts.conditions.guards_alone();
-            let mut parts = HandlerParts { conditions, ..redirect.into_parts() };
-            if entry.parts.needs.takes_matrix() {
+            let takes_matrix = entry.parts.needs.takes_matrix();
+            let leads = async move |request: Request| redirect(&request, takes_matrix);
+            let mut parts = HandlerParts { conditions, ..leads.into_parts() };
+            if takes_matrix {
                 parts.needs.matrix();
             }
             let entry = Entry { parts, place: entry.place, scope: entry.scope };
@@ -49,11 +51,18 @@ fn counterpart(route: &str) -> Option<String> {
     }
 }
 
-/// Leads to the other path.
-async fn redirect(request: Request) -> Response {
+/// Leads to the other path. If the route takes matrix parameters, a path also ends with `/` if parameters alone follow.
+fn redirect(request: &Request, takes_matrix: bool) -> Response {
     // In normal form, because browsers take a `\` for a `/`.
     let asked = path::of_request(request.path());
-    let mut location = asked.strip_suffix('/').map_or_else(|| format!("{asked}/"), str::to_owned);
+    let mut location = match asked.rsplit_once('/') {
+        Some((without, parameters))
+            if parameters.is_empty() || takes_matrix && parameters.starts_with(';') =>
+        {
+            format!("{without}{parameters}")
+        }
+        _ => format!("{asked}/"),
+    };
     if location.starts_with("//") {
         // It would lead to another host (RFC 3986 section 4.2).
         return (StatusCode::NOT_FOUND, NOTHING).into_response();

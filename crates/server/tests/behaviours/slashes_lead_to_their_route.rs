@@ -109,6 +109,7 @@ fn matrix_parameters_stay_on_the_way() {
     for (from, expected) in [
         ("/cars;colour=red/7;year=2012/", "/cars;colour=red/7;year=2012"),
         ("/cars/7;year=2012/?a", "/cars/7;year=2012?a"),
+        ("/cars/7;year=2012/;a=b", "/cars/7;year=2012;a=b"),
         ("/cars;colour=red", "/cars;colour=red/"),
     ] {
         assert_eq!(ask(&router, Method::GET, from), (308, Some(expected.to_owned())), "{from}");

@@ -1,0 +1,128 @@
+//! The protocol of a connection, which is chosen when it is made. Another protocol is another variant.
+
+use std::task::{Context, Poll, Waker};
+
+use anywire_wire::Connection;
+
+use crate::budget::poll_truly;
+use crate::context::LoopContext;
+use crate::io::Io;
+use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::{h1, h2};
+
+/// The protocol that a connection speaks, and the calls that it carries.
+#[expect(clippy::large_enum_variant, reason = "one a connection, which is boxed as a whole")]
+pub(crate) enum Session {
+    H1(h1::Session),
+    H2(Box<h2::Session>),
+    /// The connection is closed.
+    Closed,
+}
+
+impl Session {
+    /// For a new connection.
+    pub(crate) fn new(wire: &Connection, context: &LoopContext) -> Self {
+        let config = context.config();
+        match config.speaks_http2(wire) {
+            true => Self::H2(Box::new(h2::Session::new(context))),
+            false => Self::H1(h1::Session::new(config.limits.head.into())),
+        }
+    }
+
+    /// Calls that it can have at a time, those that it has included. None if it takes no more.
+    pub(crate) fn capacity(&self, context: &LoopContext) -> usize {
+        match self {
+            Self::H1(_) => 1,
+            Self::H2(session) => session.capacity(context),
+            Self::Closed => 0,
+        }
+    }
+
+    /// Calls that are on it, and those that have ended and of which the pool has yet to be told.
+    pub(crate) fn calls(&self) -> usize {
+        match self {
+            Self::H1(session) => session.calls(),
+            Self::H2(session) => session.calls(),
+            Self::Closed => 0,
+        }
+    }
+
+    /// Whether a call begins in the poll of its caller. Otherwise the connection's task takes it with its next turn, so that
+    /// the requests of many callers leave in one write.
+    pub(crate) fn begins_at_once(&self) -> bool {
+        matches!(self, Self::H1(_))
+    }
+
+    /// Whether it can start a call now. One that asks for another protocol waits until an HTTP/2 server has said whether it takes
+    /// an extended CONNECT (RFC 8441 section 3).
+    pub(crate) fn may_start(&self, job: &Job) -> bool {
+        match self {
+            Self::H2(session) => !job.request.upgrade || session.is_greeted(),
+            Self::H1(_) | Self::Closed => true,
+        }
+    }
+
+    /// Takes a call.
+    pub(crate) fn start(&mut self, job: Job, host: &str, context: &LoopContext) {
+        match self {
+            Self::H1(session) => session.start(job, host, context),
+            Self::H2(session) => session.start(job, host, context),
+            Self::Closed => drop_caught(job),
+        }
+    }
+
+    /// Sends what the wire takes at once of a call that was just taken. `false` if the connection's task has to run.
+    pub(crate) fn begin(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
+        match self {
+            Self::H1(session) => session.begin(cx, io, context),
+            Self::H2(_) | Self::Closed => false,
+        }
+    }
+
+    /// Sets the task that carries it.
+    pub(crate) fn set_task(&self, task: &Waker) {
+        if let Self::H2(session) = self {
+            session.set_task(task);
+        }
+    }
+
+    /// Carries the calls on as far as they go. `cut` ends them.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut Io,
+        context: &LoopContext,
+        cut: bool,
+    ) -> Poll<Event> {
+        match self {
+            Self::H1(session) => session.poll(cx, io, context, cut),
+            Self::H2(session) => session.poll(cx, io, context, cut),
+            Self::Closed => Poll::Ready(Event::Over(Outcome::Nothing)),
+        }
+    }
+
+    /// Whether an idle connection can be given a call.
+    pub(crate) fn is_alive(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
+        match self {
+            Self::H1(_) => poll_truly(cx, |cx| io.poll_broken(cx)).is_pending(),
+            Self::H2(session) => session.is_alive(cx, io, context),
+            Self::Closed => false,
+        }
+    }
+
+    /// Tells the peer that an idle connection ends, where the protocol has words for that.
+    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, io: &mut Io) {
+        if let (Self::H2(session), Some(wire)) = (self, &mut io.wire) {
+            session.go_away(cx, wire);
+        }
+    }
+
+    /// Drops its calls. A caller's body, or its error, may be dropped with them: a panic of theirs ends here.
+    pub(crate) fn drop_calls(self) {
+        match self {
+            Self::H1(session) => drop_caught(session),
+            Self::H2(mut session) => session.take().into_iter().for_each(drop_caught),
+            Self::Closed => {}
+        }
+    }
+}
