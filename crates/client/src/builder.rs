@@ -13,6 +13,7 @@ use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
+use crate::pipeline::Pipelines;
 use crate::{Client, Limits, Timeouts};
 
 /// Makes a [`Client`].
@@ -36,6 +37,7 @@ pub struct ClientBuilder {
     pub(crate) network: Network,
     names: Names,
     balances: Balances,
+    pub(crate) pipelines: Pipelines,
     interceptors: Links,
     pub(crate) credentials: crate::auth::Credentials,
     #[cfg(feature = "cookies")]
@@ -282,6 +284,7 @@ impl ClientBuilder {
             network: self.network.built(),
             names: self.names,
             balances: self.balances,
+            pipelines: self.pipelines,
             interceptors: self.interceptors,
             hop_links,
             expect_continue: self.expect_continue,

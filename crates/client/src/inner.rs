@@ -15,6 +15,7 @@ use crate::chain::{Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
 use crate::learnt::LearntOrigins;
+use crate::pipeline::Pipelines;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
@@ -27,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) network: Network,
     /// Several addresses for some origins.
     pub(crate) balances: Balances,
+    /// Origins whose calls share connections of HTTP/1.
+    pub(crate) pipelines: Pipelines,
     /// Where addresses come from.
     pub(crate) names: Names,
     pub(crate) interceptors: Links,

@@ -47,12 +47,23 @@ struct Front {
 /// A part of the response to the oldest call.
 #[derive(Debug)]
 pub(crate) enum Part<'a, C> {
-    Interim(&'a mut C, ResponseHead),
+    Interim(&'a mut C),
     Head(&'a mut C, ResponseHead, HeadInfo),
     Data(&'a mut C, &'a [u8]),
     Trailers(&'a mut C, Headers),
     /// The response is whole, and the call is no longer in the line.
     Whole(C),
+}
+
+/// A call in the line.
+#[derive(Debug)]
+pub(crate) struct Stands<'a, C> {
+    /// Its place. Behind 0, the response of another one is due.
+    pub(crate) at: usize,
+    pub(crate) call: &'a mut C,
+    /// Where its request begins and ends in all that the connection sends.
+    pub(crate) begins_at: Position,
+    pub(crate) ends_at: Position,
 }
 
 /// Why no more responses can be read.
@@ -121,10 +132,12 @@ impl<C> Line<C> {
         self.places.front_mut()?.call.as_mut()
     }
 
-    /// All calls whose callers wait, the oldest first, each with the end of its request.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut C, Position)> {
-        let places = self.places.iter_mut().enumerate();
-        places.filter_map(|(at, place)| Some((at, place.call.as_mut()?, place.ends_at)))
+    /// All calls whose callers wait, the oldest first.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = Stands<'_, C>> {
+        self.places.iter_mut().enumerate().filter_map(|(at, place)| {
+            let Place { call, begins_at, ends_at, .. } = place;
+            Some(Stands { at, call: call.as_mut()?, begins_at: *begins_at, ends_at: *ends_at })
+        })
     }
 
     /// A request whose bytes stand between these positions goes behind the others.
@@ -202,9 +215,9 @@ impl<C> Line<C> {
         // It was just looked at.
         let Some(Place { call: Some(call), .. }) = places.front_mut() else { return Ok(None) };
         Ok(match event {
-            ResponseEvent::Informational(head) => {
+            ResponseEvent::Informational(_) => {
                 front.has_begun = true;
-                Some(Part::Interim(call, head))
+                Some(Part::Interim(call))
             }
             ResponseEvent::Head(head, info) => {
                 front.begin(info);

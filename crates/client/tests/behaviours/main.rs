@@ -32,6 +32,7 @@ mod calls_are_recorded_and_played_again;
 mod calls_go_through_proxies;
 mod calls_may_block;
 mod calls_share_a_connection;
+mod calls_share_a_pipeline;
 mod calls_work_from_anywhere;
 mod connections_are_made_ahead;
 mod connections_end_in_time;
