@@ -112,6 +112,11 @@ impl<C> Line<C> {
         self.places.is_empty()
     }
 
+    /// Keeps memory for so many.
+    pub(crate) fn shrink_to(&mut self, places: usize) {
+        self.places.shrink_to(places);
+    }
+
     /// Calls whose callers wait.
     pub(crate) fn calls(&self) -> usize {
         self.places.len() - self.left

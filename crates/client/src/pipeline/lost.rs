@@ -18,9 +18,9 @@ impl Session {
         for stands in self.line.iter_mut() {
             let Piped { job, download, watchdog, .. } = stands.call;
             if let Some(error) = overdue(watchdog, now, download, job, context) {
-                // Those behind it would wait for a response that does not come. Only the time of a call behind others
-                // says nothing of the connection.
-                is_stuck |= stands.at == 0 || error.phase() != Some(Phase::Total);
+                // Those behind it would wait for a response that does not come. That one behind others is late for its response
+                // says nothing of theirs.
+                is_stuck |= stands.at == 0 || error.phase() == Some(Phase::Write);
                 late.push((stands.at, error));
             }
         }

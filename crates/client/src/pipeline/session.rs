@@ -80,7 +80,7 @@ impl Session {
             depth: pipelining.depth,
             line: Line::new(limits, pipelining.drain_bytes),
             alone: h1::Session::new(limits),
-            output: context.take_output(),
+            output: Output::new(),
             input: None,
             ended: VecDeque::new(),
             left_waker: Arc::clone(&left).into(),
@@ -141,6 +141,9 @@ impl Session {
             drop_caught(job);
             return self.ended.push_back(Outcome::Nothing);
         }
+        if self.line.is_empty() && self.output.is_empty() {
+            self.output = context.take_output();
+        }
         let begins_at = self.output.end();
         if let Upload::Failed(source) = Upload::start(&mut job.request, host, &mut self.output) {
             // Nothing of it has left.
@@ -181,7 +184,11 @@ impl Session {
             return Poll::Ready(event);
         }
         if self.line.is_empty() {
-            return io.poll_idle(cx, context);
+            let polled = io.poll_idle(cx, context);
+            if polled.is_pending() {
+                self.free_memory(context);
+            }
+            return polled;
         }
         let now = precise();
         io.polled_at = now;
@@ -367,6 +374,15 @@ impl Session {
         }
     }
 
+    /// Frees what only a busy connection needs.
+    fn free_memory(&mut self, context: &LoopContext) {
+        self.line.shrink_to(PLACES_KEPT);
+        self.ended.shrink_to(PLACES_KEPT);
+        if self.output.is_empty() {
+            context.keep_output(std::mem::take(&mut self.output));
+        }
+    }
+
     /// Writes as much of the output as the wire takes.
     fn flush(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
         if self.output.is_empty() {
@@ -464,6 +480,9 @@ impl Session {
         drop_caught(self.alone);
     }
 }
+
+/// Calls for which an idle connection keeps memory.
+const PLACES_KEPT: usize = 2;
 
 /// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other tasks
 /// and its clock.

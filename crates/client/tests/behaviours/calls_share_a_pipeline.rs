@@ -188,6 +188,68 @@ fn a_call_to_itself_takes_another_connection_if_there_may_be_one() {
 }
 
 #[test]
+fn calls_to_themselves_do_not_wait_for_each_other() {
+    let (report, seen) = mpsc::channel();
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        let target = target(&mut talk).expect("a request");
+        let _ = report.send(());
+        let _ = wait.lock().expect("no panic").recv_timeout(HANG);
+        talk.say(answer_of(&target));
+        talk.wait_for_end();
+    });
+    let (_loops, client) = client(1, |builder| of_connections(builder, 8));
+    let release = std::thread::spawn(move || {
+        (0..5).for_each(|_| seen.recv_timeout(HANG).expect("each has a connection"));
+        (0..5).for_each(|_| go.send(()).expect("the peer waits"));
+    });
+    let posts = (0..5).map(|_| client.post(peer.url("/")).via(peer.via()).body("order"));
+    assert!(bodies(posts).iter().all(Result::is_ok));
+    release.join().expect("no panic");
+}
+
+#[test]
+fn a_burst_fills_a_connection_before_it_dials() {
+    let peer = Peer::start(wire("tcp"), |mut talk| while answer_one(&mut talk) {});
+    let (_loops, client) = client(1, |builder| of_connections(builder, 100).pipelining(50));
+    first_call(&client, &peer);
+    assert_own_answers(&client, &peer, 50);
+    assert_eq!(peer.accepted(), 1);
+}
+
+#[test]
+fn a_request_of_which_nothing_has_left_is_not_sent_for_nobody() {
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        answer_one(&mut talk);
+        // Reads nothing, until the test has dropped a call.
+        wait.lock().expect("no panic").recv_timeout(HANG).expect("the test goes on");
+        while answer_one(&mut talk) {}
+    });
+    let (_loops, client) = client(1, |builder| sharing(builder).pipelining(3));
+    first_call(&client, &peer);
+    // More than the buffers of both ends hold.
+    let mut long =
+        client.request(Method::PUT, peer.url("/long")).via(peer.via()).body(vec![b'x'; 64 << 20]).send();
+    assert!(poll_once(&mut long).is_pending());
+    let mut calls: Vec<_> = ["/a", "/dropped"].map(|path| get(&client, &peer, path).send()).into();
+    assert!(calls.iter_mut().all(|call| poll_once(call).is_pending()));
+    eventually("both are behind it", || client.counters().total().pipelined == 2);
+    drop(calls.pop());
+    // It takes the place that is free.
+    let mut next = get(&client, &peer, "/next").send();
+    assert!(poll_once(&mut next).is_pending());
+    eventually("the next one is behind them", || client.counters().total().pipelined == 3);
+    go.send(()).expect("the peer waits");
+    for (path, call) in [("/long", long), ("/a", calls.remove(0)), ("/next", next)] {
+        assert_eq!(block_on(async { call.await?.text().await }).expect("an answer"), path);
+    }
+    assert_eq!(peer.accepted(), 1);
+}
+
+#[test]
 fn a_post_that_is_marked_shares() {
     let peer = Peer::start(wire("tcp"), |mut talk| {
         answer_one(&mut talk);
