@@ -8,6 +8,7 @@ mod a_blocked_loop_does_not_shorten_a_deadline;
 mod a_body_may_panic_when_it_is_dropped;
 mod a_body_may_wait_to_be_asked_for;
 mod a_body_that_trickles;
+mod a_broken_pipeline_loses_no_call;
 mod a_burst_of_calls_waits;
 mod a_call_keeps_its_client;
 mod a_cause_stands_once;
