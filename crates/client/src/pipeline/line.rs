@@ -47,7 +47,7 @@ struct Front {
 /// A part of the response to the oldest call.
 #[derive(Debug)]
 pub(crate) enum Part<'a, C> {
-    Interim(&'a mut C),
+    Interim(&'a mut C, ResponseHead),
     Head(&'a mut C, ResponseHead, HeadInfo),
     Data(&'a mut C, &'a [u8]),
     Trailers(&'a mut C, Headers),
@@ -220,9 +220,9 @@ impl<C> Line<C> {
         // It was just looked at.
         let Some(Place { call: Some(call), .. }) = places.front_mut() else { return Ok(None) };
         Ok(match event {
-            ResponseEvent::Informational(_) => {
+            ResponseEvent::Informational(head) => {
                 front.has_begun = true;
-                Some(Part::Interim(call))
+                Some(Part::Interim(call, head))
             }
             ResponseEvent::Head(head, info) => {
                 front.begin(info);

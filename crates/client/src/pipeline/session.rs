@@ -314,19 +314,25 @@ impl Session {
             }
             match self.line.next(input, taken) {
                 Ok(None) => break,
-                Ok(Some(Part::Interim(call))) => {
+                Ok(Some(Part::Interim(call, head))) => {
                     call.interim += 1;
                     if call.interim > limits.interim_responses {
                         context.cells.too_many_interim.add(1);
                         let (origin, count) = (call.job.request.origin(), call.interim);
                         return self.break_off(Error::Interim { origin, count }, context);
                     }
+                    call.job.informed(&head);
                 }
                 Ok(Some(Part::Head(call, head, _))) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    call.job.trace().inspect(|trace| trace.head(&head));
                     let error = Error::Switched { origin: call.job.request.origin() };
                     return self.break_off(error, context);
                 }
                 Ok(Some(Part::Head(call, head, info))) => {
+                    call.job.trace().inspect(|trace| {
+                        trace.first_byte();
+                        trace.head(&head);
+                    });
                     let reuse = h1::may_reuse(&head, &call.job.request, context);
                     call.proves = info.keep_alive && head.version() == Version::HTTP_11;
                     if reuse.is_none() {
@@ -395,6 +401,9 @@ impl Session {
             for stands in self.line.iter_mut().filter(|stands| stands.ends_at > before) {
                 stands.call.job.sent |= taken > stands.begins_at;
                 stands.call.watchdog.peer_took();
+                if taken >= stands.ends_at {
+                    stands.call.job.trace().inspect(|trace| trace.written());
+                }
             }
         }
         if let Poll::Ready(Err(error)) = flushed {

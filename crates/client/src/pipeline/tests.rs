@@ -149,7 +149,7 @@ fn take_all(
     loop {
         match line.next(input, taken) {
             Ok(None) => return None,
-            Ok(Some(Part::Interim(call))) => call.interim += 1,
+            Ok(Some(Part::Interim(call, _))) => call.interim += 1,
             Ok(Some(Part::Head(call, head, _))) => call.status = Some(head.status().as_u16()),
             Ok(Some(Part::Data(call, data))) => call.body.extend(data),
             Ok(Some(Part::Trailers(..))) => {}
