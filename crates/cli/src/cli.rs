@@ -15,6 +15,7 @@ use crate::ladder::Ladder;
 use crate::load::Load;
 #[cfg(feature = "man")]
 use crate::man::Man;
+use crate::pipe::Pipe;
 use crate::serve::Serve;
 #[cfg(feature = "swarm")]
 use crate::swarm::Swarm;
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     #[command(flatten)]
     Call(Verb),
     Load(Load),
+    Pipe(Pipe),
     Compare(Compare),
     Ladder(Ladder),
     #[cfg(feature = "swarm")]
@@ -63,6 +65,7 @@ impl Command {
             Self::Serve(serve) => serve.run(verbose > 0),
             Self::Call(verb) => verb.run(verbose > 0),
             Self::Load(load) => load.run(),
+            Self::Pipe(pipe) => pipe.run(),
             Self::Compare(compare) => compare.run(),
             Self::Ladder(ladder) => ladder.run(),
             #[cfg(feature = "swarm")]

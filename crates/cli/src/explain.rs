@@ -24,7 +24,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
     match error {
         Error::Connect { source, .. } => dial(source),
         Error::Proxy { source, .. } => proxy(url, source),
-        Error::Url { source, .. } => calling(Code::Usage, &found(source)).help(url_help(source)),
+        Error::Url { source, .. } => bad_url(url, source),
         Error::ReservedHeader { name } => {
             calling(Code::Usage, &format!("the field {name:?} is written by the command, from the data"))
                 .help("leave it out of --header, and give the body with --data")
@@ -190,7 +190,7 @@ fn redirect(from: &str, status: StatusCode, location: &str, fault: &RedirectFaul
 }
 
 /// No connection: the wire's words name the address, and what would help.
-fn dial(error: &DialError) -> Failure {
+pub(crate) fn dial(error: &DialError) -> Failure {
     if let Some(found) = error.handshake() {
         let code = match found {
             _ if found.is_not_pinned() => Code::Pinned,
@@ -301,6 +301,11 @@ const OPTION_OF: &[(&str, &str)] = &[
     ("bytes of one request", "--data with --header (in bytes)"),
     ("requests", "--requests"),
 ];
+
+/// A URL that is none, as it may be shown.
+pub(crate) fn bad_url(url: &str, error: &UrlError) -> Failure {
+    Failure::new(Code::Usage, format_args!("calling {url}: {}", found(error))).help(url_help(error))
+}
 
 fn url_help(error: &UrlError) -> &'static str {
     match error {

@@ -24,6 +24,7 @@ mod load;
 #[cfg(feature = "man")]
 mod man;
 mod output;
+mod pipe;
 mod progress;
 mod serve;
 mod signals;

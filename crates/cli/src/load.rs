@@ -100,7 +100,7 @@ impl Load {
 
     fn plan(&self) -> Result<Plan, Failure> {
         let body = match &self.data {
-            Some(data) => data_bytes(data)?,
+            Some(data) => values::data(data)?,
             None => Bytes::new(),
         };
         let method = if self.data.is_some() { Method::POST } else { Method::GET };
@@ -216,14 +216,6 @@ fn method(text: &str) -> Result<Method, String> {
         );
     }
     text.parse().map_err(|_| "it is no method; write one such as POST".to_owned())
-}
-
-fn data_bytes(data: &str) -> Result<Bytes, Failure> {
-    let Some(name) = data.strip_prefix('@') else { return Ok(Bytes::from(data.to_owned())) };
-    std::fs::read(name).map(Bytes::from).map_err(|cause| {
-        let message = format!("reading the data of {name:?} failed: {cause}");
-        Failure::new(Code::Read, message).help("name a file that this user can read")
-    })
 }
 
 const WARM_UP: Duration = Duration::from_secs(1);

@@ -3,6 +3,7 @@
 use anywire::http::Headers;
 use anywire::loops::Builder;
 use anywire::wire::{self, Address, AddressError};
+use bytes::Bytes;
 use clap::builder::RangedU64ValueParser;
 
 use crate::failure::{Code, Failure};
@@ -133,6 +134,15 @@ pub(crate) fn headers(fields: &[Field]) -> Result<Headers, Failure> {
         headers.append(&field.name, &field.value).map_err(|invalid| Failure::of(Code::Usage, &invalid))?;
     }
     Ok(headers)
+}
+
+/// The body of a request: text, or the bytes of `@FILE`.
+pub(crate) fn data(data: &str) -> Result<Bytes, Failure> {
+    let Some(name) = data.strip_prefix('@') else { return Ok(Bytes::from(data.to_owned())) };
+    std::fs::read(name).map(Bytes::from).map_err(|cause| {
+        let message = format!("reading the data of {name:?} failed: {cause}");
+        Failure::new(Code::Read, message).help("name a file that this user can read")
+    })
 }
 
 #[cfg(test)]

@@ -156,6 +156,7 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
         sent: false,
         negotiated: None,
         refusals: 0,
+        is_alone: false,
         request,
         reply: Some(reply),
     });

@@ -14,6 +14,7 @@ use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
 use crate::origin::{OriginOptions, Origins};
+use crate::pipeline::Pipelines;
 use crate::{Client, Limits, Timeouts};
 
 /// Makes a [`Client`].
@@ -38,6 +39,7 @@ pub struct ClientBuilder {
     names: Names,
     balances: Balances,
     origins: Vec<(String, OriginOptions)>,
+    pub(crate) pipelines: Pipelines,
     interceptors: Links,
     pub(crate) credentials: crate::auth::Credentials,
     #[cfg(feature = "rules")]
@@ -299,6 +301,7 @@ impl ClientBuilder {
             network: self.network.built(),
             names: self.names,
             balances: self.balances,
+            pipelines: self.pipelines,
             interceptors: self.interceptors,
             hop_links,
             expect_continue: self.expect_continue,

@@ -6,7 +6,7 @@
 //! HTTP/1: a call on an idle connection is encoded and written in the poll of its caller, with the waker of the
 //! connection's task. So this task runs for the first time when the response is there.
 //!
-//! HTTP/2: calls go into an inbox, which the connection's task takes with its next turn, so that the requests of many
+//! HTTP/2, and HTTP/1 that calls share: calls go into an inbox, which the connection's task takes with its next turn, so that the requests of many
 //! callers leave in one write. A caller's body may make a call while that task polls it.
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -22,6 +22,7 @@ use anywire_wire::{Connection, Negotiated};
 use crate::context::LoopContext;
 use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::pipeline::Pipelining;
 use crate::quota::Permit;
 use crate::session::Session;
 
@@ -44,6 +45,10 @@ pub(crate) struct Conn {
     capacity: Cell<usize>,
     /// Whether it is among those that the pool finds a slot on.
     pub(crate) listed: Cell<bool>,
+    /// Whether these are the busy ones that calls share.
+    pub(crate) is_among_shared: Cell<bool>,
+    /// Whether calls share it, if it is of HTTP/1.
+    shares: bool,
     /// Whether it is counted as idle.
     counted_idle: Cell<bool>,
     /// The right to be there, which ends when it is closed.
@@ -65,14 +70,16 @@ impl Conn {
         key: usize,
         wire: Connection,
         permit: Option<Permit>,
+        pipelining: Option<Pipelining>,
         context: &Rc<LoopContext>,
     ) -> Self {
         let negotiated = wire.negotiated().cloned();
-        let session = Session::new(&wire, context);
+        let session = Session::new(&wire, pipelining, context);
         Self {
             key,
             context: Rc::clone(context),
             capacity: Cell::new(session.capacity(context)),
+            shares: matches!(session, Session::Piped(_)),
             core: RefCell::new(Core { session, io: Io::new(wire, context) }),
             inbox: RefCell::default(),
             is_seen: Cell::new(false),
@@ -80,6 +87,7 @@ impl Conn {
             negotiated,
             calls: Cell::new(0),
             listed: Cell::new(false),
+            is_among_shared: Cell::new(false),
             counted_idle: Cell::new(false),
             permit: Cell::new(permit),
             leaving: Cell::new(false),
@@ -118,6 +126,16 @@ impl Conn {
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.get()
+    }
+
+    /// Whether calls share it though it is of HTTP/1.
+    pub(crate) fn shares(&self) -> bool {
+        self.shares
+    }
+
+    /// Whether its peer has answered in a way that lets calls share it.
+    pub(crate) fn is_proven(&self) -> bool {
+        matches!(&self.core.borrow().session, Session::Piped(session) if session.is_proven())
     }
 
     /// Calls on it.
@@ -171,6 +189,9 @@ impl Conn {
             job.negotiated.clone_from(&self.negotiated);
         }
         self.set_calls(self.calls.get() + 1);
+        if job.is_alone && self.shares {
+            self.capacity.set(1);
+        }
         let core = self.core.try_borrow_mut().ok();
         let Some(mut core) = core.filter(|core| core.session.begins_at_once()) else {
             self.inbox.borrow_mut().push_back(job);

@@ -61,6 +61,12 @@ counters! {
     reused,
     /// Requests that were sent again after their reused connection turned out dead.
     resent,
+    /// Requests that went out behind others on their way, by a [`Pipelining`](crate::Pipelining).
+    pipelined,
+    /// Those of them that were sent again, because their connection had ended before their response was due.
+    displaced,
+    /// Connections that were closed because of [`Pipelining::drain_bytes`](crate::Pipelining::drain_bytes).
+    undrained,
     /// Calls that went to another address of a [`Balance`](crate::Balance) after their dial had failed.
     moved,
     /// How often an address of a [`Balance`](crate::Balance) was out because of its failures.

@@ -18,6 +18,7 @@ use crate::learnt::LearntOrigins;
 use crate::local::Local;
 use crate::origin::Origins;
 use crate::origins::Past;
+use crate::pipeline::Pipelines;
 use crate::quota::Quotas;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
@@ -31,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) network: Network,
     /// Several addresses for some origins.
     pub(crate) balances: Balances,
+    /// Origins whose calls share connections of HTTP/1.
+    pub(crate) pipelines: Pipelines,
     /// Where addresses come from.
     pub(crate) names: Names,
     pub(crate) interceptors: Links,

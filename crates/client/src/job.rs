@@ -37,6 +37,8 @@ pub(crate) struct Job {
     pub(crate) negotiated: Option<Arc<Negotiated>>,
     /// How often a connection has ended or refused it before anything of it was processed.
     pub(crate) refusals: u8,
+    /// Where calls share connections, it has one to itself.
+    pub(crate) is_alone: bool,
 }
 
 impl Job {
@@ -132,6 +134,10 @@ pub(crate) enum Event {
     /// It was idle, and the peer closed it or sent bytes that no request asked for.
     Evicted,
 }
+
+/// How often a call is sent again that was refused before it was processed. A peer that refuses for ever would otherwise
+/// keep it going until its total deadline.
+pub(crate) const REFUSALS_MAX: u8 = 32;
 
 /// Drops a value of the caller's. A panic of its destructor ends here.
 #[cold]

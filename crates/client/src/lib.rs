@@ -49,7 +49,8 @@
 //! A connection speaks HTTP/2 if the handshake of its wire agrees on that, or if the client was
 //! [built so](ClientBuilder::http2_prior_knowledge); else HTTP/1. That handshake is the one of TLS, which `https` URLs go
 //! over (feature `tls`, [`ClientBuilder::tls`]). Over HTTP/2 many calls share a connection, and what ends
-//! one of them does not touch the others. Nothing else is different.
+//! one of them does not touch the others. Nothing else is different. Over HTTP/1 calls share one if
+//! [told to](ClientBuilder::pipelining).
 //!
 //! Redirects are followed ([`Redirects`]), and attempts are repeated where that does no harm ([`Retries`]). Besides, a request
 //! is sent once more at once if its connection died while it was idle, and the peer has not seen the request or repeating it
@@ -92,6 +93,7 @@ mod max_forwards;
 mod origin;
 mod origins;
 mod phase;
+mod pipeline;
 mod pool;
 pub mod proxy;
 mod queue;
@@ -132,6 +134,7 @@ pub use limits::{Limits, Timeouts};
 pub use origin::OriginOptions;
 pub use origins::OriginCounters;
 pub use phase::Phase;
+pub use pipeline::Pipelining;
 pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;

@@ -9,6 +9,7 @@ mod ahead;
 mod balanced;
 mod counted;
 mod lending;
+mod shared;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ use crate::context::LoopContext;
 use crate::inner::Versions;
 use crate::job::{Event, Job, Outcome};
 use crate::learnt::{Learnt, learns};
+use crate::pipeline::Pipelining;
 use crate::queue::Queue;
 use crate::quota::{Permit, Quota};
 use crate::request::CallRequest;
@@ -57,6 +59,8 @@ pub(crate) struct Pool {
     calls_per_connection: Cell<Option<usize>>,
     /// What the handshake agrees on is told to the client's other loops.
     teaches: bool,
+    /// Whether calls share connections of HTTP/1.
+    pipelining: Option<Pipelining>,
     /// Set if its address is one of several.
     member: OnceCell<Rc<Member>>,
     retired: Cell<bool>,
@@ -69,6 +73,18 @@ struct Connections {
     all: Slab<Rc<Conn>>,
     /// Those with a free slot, the one used last at the end.
     free: Vec<Rc<Conn>>,
+    /// Busy ones of HTTP/1 that calls share, with a free slot.
+    shared: Vec<Rc<Conn>>,
+}
+
+impl Connections {
+    /// Takes a connection out of the list that it is in.
+    fn unlist(&mut self, conn: &Conn) {
+        let list = if conn.is_among_shared.take() { &mut self.shared } else { &mut self.free };
+        if let Some(at) = list.iter().position(|other| std::ptr::eq(&**other, conn)) {
+            list.remove(at);
+        }
+    }
 }
 
 impl Pool {
@@ -78,15 +94,17 @@ impl Pool {
         let config = context.config();
         let route = Route::of(way, config)?;
         let teaches = learns(way.url, way.via, config);
+        let pipelining = config.pipelines.of(way.url.origin())?;
+        let of_http1 = pipelining.map_or(1, |pipelining| pipelining.depth);
         let calls_per_connection = match config.versions {
             // Clear text agrees on nothing.
             Versions::Negotiated if teaches => match context.inner().learnt().version_of(way.url.origin()) {
-                Some(Learnt::Http1) => Some(1),
+                Some(Learnt::Http1) => Some(of_http1),
                 Some(Learnt::Http2) => Some(config.limits.http2.streams),
                 None => None,
             },
             Versions::Negotiated if route.agrees_on_version() => None,
-            Versions::Negotiated | Versions::Http1 => Some(1),
+            Versions::Negotiated | Versions::Http1 => Some(of_http1),
             Versions::Http2 => Some(config.limits.http2.streams),
         };
         Ok(Self {
@@ -101,6 +119,7 @@ impl Pool {
             dialing: Cell::new(0),
             calls_per_connection: Cell::new(calls_per_connection),
             teaches,
+            pipelining,
             member: OnceCell::new(),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
@@ -141,6 +160,7 @@ impl Pool {
         if relay.is_some() || job.request.relay.is_some() {
             job.request.relay = relay.cloned();
         }
+        job.is_alone = self.pipelining.is_some() && job.request.is_alone();
         self.budget.count();
         if let Some(error) = job.request.retry_of.take() {
             let percent = self.context.config().retries_of(&job.request).budget_percent;
@@ -178,7 +198,7 @@ impl Pool {
     /// Puts a call on a connection with a slot; gives it back if there is none.
     #[inline]
     fn place(&self, job: Job) -> Option<Job> {
-        while let Some(conn) = self.pop_free() {
+        while let Some(conn) = self.pop_for(&job) {
             if conn.slots() == 0 {
                 // It has come to take no more calls. Its task ends it.
                 continue;
@@ -225,7 +245,7 @@ impl Pool {
     fn dial_for_waiters(self: &Rc<Self>) {
         loop {
             let dialing = self.dialing.get();
-            if self.served_by(dialing) >= self.waiting.len() {
+            if self.served_by(dialing) >= self.waiting_weight() {
                 return self.want_no_more();
             }
             if dialing >= self.context.dials {
@@ -300,15 +320,16 @@ impl Pool {
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();
-            let conn = Rc::new(Conn::new(entry.key(), connection, permit, &self.context));
+            let conn = Rc::new(Conn::new(entry.key(), connection, permit, self.pipelining, &self.context));
             entry.insert(Rc::clone(&conn));
             conn
         };
         // Not more than others turned out to take, which this one has yet to say.
         let room = conn.slots().min(self.calls_per_connection.get().unwrap_or(usize::MAX));
-        self.calls_per_connection.set(Some(room));
+        let of_next = self.pipelining.filter(|_| conn.shares()).map_or(room, |pipelining| pipelining.depth);
+        self.calls_per_connection.set(Some(of_next));
         while conn.calls() < room
-            && let Some(job) = self.waiting.pop(true)
+            && let Some(job) = self.next_for(&conn, true)
         {
             conn.start(job.dialed(log), &self.host);
         }
@@ -329,9 +350,7 @@ impl Pool {
     /// A call is over: its slot goes to the oldest waiting call. `Break` if the connection is over instead.
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
         self.last_used.set(conn.polled_at());
-        if conn.capacity() > 0 {
-            self.calls_per_connection.set(Some(conn.capacity()));
-        }
+        self.learn_capacity(conn);
         // Without a waiting call the connection turns idle, and an idle one is registered for reading anyway.
         if self.waiting.len() > 0 && conn.slots() > 0 {
             if !conn.is_alive() {
@@ -339,7 +358,7 @@ impl Pool {
                 return ControlFlow::Break(());
             }
             while conn.slots() > 0
-                && let Some(job) = self.waiting.pop(false)
+                && let Some(job) = self.next_for(conn, false)
             {
                 conn.start(job, &self.host);
             }
@@ -365,6 +384,9 @@ impl Pool {
         }
         if conn.is_idle() {
             conn.count_idle(true);
+        }
+        if conn.shares() {
+            return self.list_shared(conn);
         }
         if !conn.listed.replace(true) {
             self.connections.borrow_mut().free.push(Rc::clone(conn));
@@ -395,10 +417,8 @@ impl Pool {
         }
         {
             let mut connections = self.connections.borrow_mut();
-            if conn.listed.take()
-                && let Some(at) = connections.free.iter().position(|other| std::ptr::eq(&**other, conn))
-            {
-                connections.free.remove(at);
+            if conn.listed.take() {
+                connections.unlist(conn);
             }
             conn.count_idle(false);
             connections.all.try_remove(conn.key());
@@ -523,6 +543,7 @@ impl Future for Drive {
                 }
                 Event::Over(outcome) => {
                     pool.note(&outcome);
+                    pool.learn_end(conn);
                     // First the place, then the caller or the call that may need one.
                     pool.close(conn);
                     pool.deliver(outcome);

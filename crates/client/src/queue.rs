@@ -17,29 +17,56 @@ use crate::{Error, Phase};
 pub(crate) struct Queue {
     context: Rc<LoopContext>,
     jobs: RefCell<VecDeque<Job>>,
+    /// Those of them that have a connection to themselves where others share.
+    alone: Cell<usize>,
     /// The client's count of abandoned calls when the queue was last purged.
     purged_at: Cell<u64>,
 }
 
 impl Queue {
     pub(crate) fn new(context: &Rc<LoopContext>) -> Self {
-        Self { context: Rc::clone(context), jobs: RefCell::default(), purged_at: Cell::new(0) }
+        Self {
+            context: Rc::clone(context),
+            jobs: RefCell::default(),
+            alone: Cell::new(0),
+            purged_at: Cell::new(0),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.jobs.borrow().len()
     }
 
+    /// Calls that wait for a connection of their own where others share.
+    pub(crate) fn alone(&self) -> usize {
+        self.alone.get()
+    }
+
+    /// Calls have gone.
+    fn forget<'j>(&self, gone: impl IntoIterator<Item = &'j Job>) {
+        let (count, alone) = gone
+            .into_iter()
+            .fold((0, 0), |(count, alone), job| (count + 1, alone + usize::from(job.is_alone)));
+        self.alone.update(|before| before - alone);
+        self.context.cells.waiting.subtract(count);
+    }
+
+    /// A call has come.
+    fn count(&self, job: &Job) {
+        self.alone.update(|alone| alone + usize::from(job.is_alone));
+        self.context.cells.waiting.add(1);
+    }
+
     pub(crate) fn push(&self, mut job: Job) {
         self.watch(&mut job);
+        self.count(&job);
         self.jobs.borrow_mut().push_back(job);
-        self.context.cells.waiting.add(1);
     }
 
     pub(crate) fn push_first(&self, mut job: Job) {
         self.watch(&mut job);
+        self.count(&job);
         self.jobs.borrow_mut().push_front(job);
-        self.context.cells.waiting.add(1);
     }
 
     /// Has the queue purged once the caller leaves.
@@ -55,13 +82,26 @@ impl Queue {
 
     /// The oldest call whose caller still waits. A call that is sent again takes a `fresh` connection only.
     pub(crate) fn pop(&self, fresh: bool) -> Option<Job> {
+        self.pop_by(|jobs| jobs.iter().position(|job| fresh || !job.resent))
+    }
+
+    /// The oldest one that can share a connection. It `passes` those that cannot.
+    pub(crate) fn pop_sharing(&self, fresh: bool, passes: bool) -> Option<Job> {
+        self.pop_by(|jobs| {
+            let mut able = jobs.iter().enumerate().filter(|(_, job)| fresh || !job.resent);
+            let (at, _) = able.find(|(_, job)| !job.is_alone || !passes)?;
+            Some(at).filter(|at| !jobs[*at].is_alone)
+        })
+    }
+
+    fn pop_by(&self, find: impl Fn(&VecDeque<Job>) -> Option<usize>) -> Option<Job> {
         loop {
             let job = {
                 let mut jobs = self.jobs.borrow_mut();
-                let at = jobs.iter().position(|job| fresh || !job.resent)?;
+                let at = find(&jobs)?;
                 jobs.remove(at)?
             };
-            self.context.cells.waiting.subtract(1);
+            self.forget([&job]);
             if job.is_wanted() {
                 return Some(Job { at: precise(), ..job });
             }
@@ -99,7 +139,7 @@ impl Queue {
         // Outside the borrow: a caller's body may be dropped, and its destructor may make a call.
         let (mut wanted, gone): (VecDeque<_>, VecDeque<_>) =
             self.jobs.take().into_iter().partition(Job::is_wanted);
-        self.context.cells.waiting.subtract(gone.len() as u64);
+        self.forget(&gone);
         drop(gone);
         let mut jobs = self.jobs.borrow_mut();
         wanted.append(&mut jobs);
@@ -110,7 +150,7 @@ impl Queue {
     pub(crate) fn fail(&self, why: impl Fn(bool) -> Error) -> usize {
         let jobs = self.jobs.take();
         let count = jobs.len();
-        self.context.cells.waiting.subtract(count as u64);
+        self.forget(&jobs);
         for job in jobs {
             let error = why(job.sent);
             job.fail(error);
@@ -140,7 +180,7 @@ impl Queue {
                 overdue.extend(jobs.remove(at));
             }
         }
-        self.context.cells.waiting.subtract(overdue.len() as u64);
+        self.forget(&overdue);
         // A caller who is gone has no deadline to miss.
         for job in overdue.into_iter().filter(Job::is_wanted) {
             let (phase, limit) = match job.total_until <= now {

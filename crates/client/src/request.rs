@@ -74,6 +74,8 @@ pub(crate) struct CallOptions {
     pub(crate) is_forwarded: bool,
     /// Repeating it does no harm, whatever its method is.
     pub(crate) is_idempotent: bool,
+    /// It shares no connection.
+    pub(crate) is_alone: bool,
     /// [`Limits::body_bytes`](crate::Limits::body_bytes).
     pub(crate) collect_bytes: usize,
     /// None: as the client has it.
@@ -109,6 +111,7 @@ impl CallRequest {
             stream_total_timeout: timeouts.stream_total,
             is_forwarded: false,
             is_idempotent: false,
+            is_alone: false,
             collect_bytes: limits.body_bytes,
             redirects: None,
             retries: None,

@@ -8,6 +8,7 @@ use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::pipeline::{self, Pipelining};
 use crate::{h1, h2};
 
 /// The protocol that a connection speaks, and the calls that it carries.
@@ -15,17 +16,20 @@ use crate::{h1, h2};
 pub(crate) enum Session {
     H1(h1::Session),
     H2(Box<h2::Session>),
+    /// HTTP/1, whose calls share the connection.
+    Piped(Box<pipeline::Session>),
     /// The connection is closed.
     Closed,
 }
 
 impl Session {
     /// For a new connection.
-    pub(crate) fn new(wire: &Connection, context: &LoopContext) -> Self {
+    pub(crate) fn new(wire: &Connection, pipelining: Option<Pipelining>, context: &LoopContext) -> Self {
         let config = context.config();
-        match config.speaks_http2(wire) {
-            true => Self::H2(Box::new(h2::Session::new(context))),
-            false => Self::H1(h1::Session::new(config.limits.head.into())),
+        match pipelining {
+            _ if config.speaks_http2(wire) => Self::H2(Box::new(h2::Session::new(context))),
+            Some(pipelining) => Self::Piped(Box::new(pipeline::Session::new(pipelining, context))),
+            None => Self::H1(h1::Session::new(config.limits.head.into())),
         }
     }
 
@@ -34,6 +38,7 @@ impl Session {
         match self {
             Self::H1(_) => 1,
             Self::H2(session) => session.capacity(context),
+            Self::Piped(session) => session.capacity(),
             Self::Closed => 0,
         }
     }
@@ -43,6 +48,7 @@ impl Session {
         match self {
             Self::H1(session) => session.calls(),
             Self::H2(session) => session.calls(),
+            Self::Piped(session) => session.calls(),
             Self::Closed => 0,
         }
     }
@@ -58,6 +64,7 @@ impl Session {
     pub(crate) fn may_start(&self, job: &Job) -> bool {
         match self {
             Self::H2(session) => !job.request.upgrade || session.is_greeted(),
+            Self::Piped(session) => session.may_start(job),
             Self::H1(_) | Self::Closed => true,
         }
     }
@@ -70,6 +77,7 @@ impl Session {
         match self {
             Self::H1(session) => session.start(job, host, context),
             Self::H2(session) => session.start(job, host, context),
+            Self::Piped(session) => session.start(job, host, context),
             Self::Closed => drop_caught(job),
         }
     }
@@ -78,14 +86,16 @@ impl Session {
     pub(crate) fn begin(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
         match self {
             Self::H1(session) => session.begin(cx, io, context),
-            Self::H2(_) | Self::Closed => false,
+            Self::H2(_) | Self::Piped(_) | Self::Closed => false,
         }
     }
 
     /// Sets the task that carries it.
     pub(crate) fn set_task(&self, task: &Waker) {
-        if let Self::H2(session) = self {
-            session.set_task(task);
+        match self {
+            Self::H2(session) => session.set_task(task),
+            Self::Piped(session) => session.set_task(task),
+            Self::H1(_) | Self::Closed => {}
         }
     }
 
@@ -100,6 +110,7 @@ impl Session {
         match self {
             Self::H1(session) => session.poll(cx, io, context, cut),
             Self::H2(session) => session.poll(cx, io, context, cut),
+            Self::Piped(session) => session.poll(cx, io, context, cut),
             Self::Closed => Poll::Ready(Event::Over(Outcome::Nothing)),
         }
     }
@@ -109,6 +120,7 @@ impl Session {
         match self {
             Self::H1(_) => poll_truly(cx, |cx| io.poll_broken(cx)).is_pending(),
             Self::H2(session) => session.is_alive(cx, io, context),
+            Self::Piped(session) => session.is_alive(cx, io),
             Self::Closed => false,
         }
     }
@@ -125,6 +137,7 @@ impl Session {
         match self {
             Self::H1(session) => drop_caught(session),
             Self::H2(mut session) => session.take().into_iter().for_each(drop_caught),
+            Self::Piped(session) => session.drop_calls(),
             Self::Closed => {}
         }
     }

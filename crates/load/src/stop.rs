@@ -32,7 +32,7 @@ impl Stop {
     }
 
     /// Waits until [`Stop::stop`] is called.
-    pub(crate) async fn stopped(&self) {
+    pub async fn stopped(&self) {
         // Cannot fail: the sender lives in `self`.
         let _ = self.said.subscribe().wait_for(|said| *said).await;
     }

@@ -32,7 +32,7 @@ fn manual_pages_hold_options_and_examples() {
 
 #[test]
 fn help_shows_examples() {
-    for command in ["serve", "get", "post", "load", "compare", "completions", "man"] {
+    for command in ["serve", "get", "post", "load", "pipe", "compare", "completions", "man"] {
         let help = stdout(&anywire(&[command, "--help"]));
         assert!(help.contains("Examples:\n  anywire "), "{command}: {help}");
     }

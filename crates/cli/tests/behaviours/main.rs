@@ -5,6 +5,8 @@ mod again;
 mod common;
 #[path = "common/figures.rs"]
 mod figures;
+#[path = "common/nginx.rs"]
+mod nginx;
 #[path = "common/peer.rs"]
 mod peer;
 #[path = "common/pki.rs"]
@@ -49,6 +51,7 @@ mod load_says_how_it_went;
 mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
 mod pages_fit_every_window;
+mod pipe_matches_answers_in_order;
 mod serve_answers_curl_on_every_wire;
 mod serve_dir_never_leaves_it;
 mod serve_logs_requests;

@@ -21,6 +21,7 @@ use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::{Download, Pieces};
 use crate::job::{Job, Outcome};
+use crate::request::CallRequest;
 use crate::tunnel::{Tunnel, tunnel};
 use crate::watchdog::{WaitsFor, Watchdog};
 use crate::{Error, Phase};
@@ -332,7 +333,7 @@ impl Exchange {
                     // The peer wants no body any more.
                     self.watchdog.let_go();
                     self.job.trace().inspect(|trace| trace.head(&head));
-                    self.reuse = self.may_reuse(&head, context).filter(|_| info.keep_alive);
+                    self.reuse = may_reuse(&head, &self.job.request, context).filter(|_| info.keep_alive);
                     let length = info.framing.length();
                     self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
                     if info.framing == Framing::None {
@@ -395,22 +396,6 @@ impl Exchange {
         Job { resent: true, ..self.job }
     }
 
-    /// How long the connection may be idle after this response. None: it is to be closed.
-    fn may_reuse(&self, head: &ResponseHead, context: &LoopContext) -> Option<Duration> {
-        let idle = context.config().timeouts.idle;
-        if self.job.request.last_on_connection {
-            return None;
-        }
-        match head.headers().get("keep-alive").and_then(peer_idle_timeout) {
-            // The peer counts from when it wrote the response, so we have to be the earlier one.
-            Some(timeout) => {
-                let idle = timeout.saturating_sub(Duration::from_secs(1)).min(idle);
-                Some(idle).filter(|idle| !idle.is_zero())
-            }
-            None => Some(idle),
-        }
-    }
-
     fn watch(&mut self, now: Instant, timer: &Deadline, context: &LoopContext) {
         let uploads = match self.upload {
             Upload::Body { .. } => true,
@@ -428,6 +413,26 @@ impl Exchange {
 /// that came without.
 pub(crate) fn is_tls_alert(bytes: &[u8]) -> bool {
     bytes.starts_with(&[21, 3])
+}
+
+/// How long a connection may be idle after this response. None: it is to be closed.
+pub(crate) fn may_reuse(
+    head: &ResponseHead,
+    request: &CallRequest,
+    context: &LoopContext,
+) -> Option<Duration> {
+    let idle = context.config().timeouts.idle;
+    if request.last_on_connection {
+        return None;
+    }
+    match head.headers().get("keep-alive").and_then(peer_idle_timeout) {
+        // The peer counts from when it wrote the response, so we have to be the earlier one.
+        Some(timeout) => {
+            let idle = timeout.saturating_sub(Duration::from_secs(1)).min(idle);
+            Some(idle).filter(|idle| !idle.is_zero())
+        }
+        None => Some(idle),
+    }
 }
 
 /// The `timeout` of a `Keep-Alive` field (RFC 2068 section 19.7.1.1).

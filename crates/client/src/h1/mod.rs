@@ -4,5 +4,6 @@ mod exchange;
 mod session;
 mod upload;
 
-pub(crate) use exchange::is_tls_alert;
+pub(crate) use exchange::{is_tls_alert, may_reuse};
 pub(crate) use session::Session;
+pub(crate) use upload::Upload;

@@ -31,6 +31,11 @@ impl Session {
         usize::from(self.exchange.is_some() || self.tunnel.is_some())
     }
 
+    /// It has carried a call to its end, though not here.
+    pub(crate) fn set_used(&mut self) {
+        self.used = true;
+    }
+
     /// Takes a call, and encodes its request.
     pub(crate) fn start(&mut self, job: Job, host: &str, context: &LoopContext) {
         if self.used {

@@ -12,7 +12,7 @@ use crate::request::{CallRequest, Contained};
 
 /// The part of a request that is still to be sent.
 #[derive(Debug)]
-pub(super) enum Upload {
+pub(crate) enum Upload {
     /// Nothing; the output may still hold bytes.
     Done,
     /// A body that comes in pieces.
@@ -27,7 +27,7 @@ pub(super) enum Upload {
 
 impl Upload {
     /// Puts the head into `output`, which is empty, and the whole body if it is there already.
-    pub(super) fn start(request: &mut CallRequest, host: &str, output: &mut Output) -> Self {
+    pub(crate) fn start(request: &mut CallRequest, host: &str, output: &mut Output) -> Self {
         let is_held = request.expects_continue();
         if is_held && let Err(error) = request.headers.append("expect", "100-continue") {
             return Self::Failed(BodyError::failed(error));
@@ -68,24 +68,24 @@ impl Upload {
     }
 
     /// Whether its body waits.
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         matches!(self, Self::Held { .. })
     }
 
     /// Sends a body that waits from here on.
-    pub(super) fn let_go(&mut self, request: &mut CallRequest, output: &mut Output) {
+    pub(crate) fn let_go(&mut self, request: &mut CallRequest, output: &mut Output) {
         if let Self::Held { framing } = *self {
             *self = Self::with_body(request, framing, output);
         }
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self, Self::Done)
     }
 
     /// Moves the body into `output` and `output` into the wire, until one of them has no more to give or to take.
     /// Pending if the wire or the body will wake the task. Whether the wire took any byte.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection, output: &mut Output) -> bool {
+    pub(crate) fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection, output: &mut Output) -> bool {
         let mut taken = false;
         for _ in 0..WRITES_IN_A_ROW_MAX {
             // The body first, so that the head and the first piece leave in one write.

@@ -11,7 +11,7 @@ use super::session::{Life, Session};
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::download::Download;
-use crate::job::{Job, Outcome};
+use crate::job::{Job, Outcome, REFUSALS_MAX};
 use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 
@@ -217,7 +217,3 @@ fn again(error: &io::Error) -> io::Error {
         None => io::Error::new(error.kind(), error.to_string()),
     }
 }
-
-/// How often a call is sent again that was refused before it was processed. A peer that refuses for ever would otherwise
-/// keep it going until its total deadline.
-const REFUSALS_MAX: u8 = 32;

@@ -21,7 +21,9 @@ impl Pool {
         let connections = self.connections.borrow();
         let on_connections = match self.calls_per_connection.get() {
             // Each is idle, and listed, or has one call.
-            Some(1) => connections.all.len().saturating_sub(connections.free.len()),
+            Some(1) if self.pipelining.is_none() => {
+                connections.all.len().saturating_sub(connections.free.len())
+            }
             _ => connections.all.iter().map(|(_, conn)| conn.calls()).sum(),
         };
         on_connections + self.waiting.len()

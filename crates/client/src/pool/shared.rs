@@ -1,0 +1,76 @@
+//! Connections of HTTP/1 that calls share: which of them a call joins, and which has one to itself.
+
+use std::rc::Rc;
+
+use super::Pool;
+use crate::connection::Conn;
+use crate::job::Job;
+
+impl Pool {
+    /// A connection for a call: an idle one, or one that it shares with others.
+    #[inline]
+    pub(super) fn pop_for(&self, job: &Job) -> Option<Rc<Conn>> {
+        self.pop_free().or_else(|| if self.pipelining.is_some() { self.pop_shared(job) } else { None })
+    }
+
+    #[inline(never)]
+    fn pop_shared(&self, job: &Job) -> Option<Rc<Conn>> {
+        // Behind one that needs an idle connection, and for which none is dialled, all wait: it would for ever otherwise.
+        if job.is_alone || self.waiting.len() > 0 && self.dialing.get() == 0 {
+            return None;
+        }
+        let conn = self.connections.borrow_mut().shared.pop()?;
+        conn.listed.set(false);
+        conn.is_among_shared.set(false);
+        Some(conn)
+    }
+
+    /// The oldest waiting call that a connection can take now. One that is sent again takes a `fresh` connection only.
+    #[inline]
+    pub(super) fn next_for(&self, conn: &Conn, fresh: bool) -> Option<Job> {
+        match conn.shares() && !conn.is_idle() {
+            true => self.waiting.pop_sharing(fresh, self.dialing.get() > 0),
+            false => self.waiting.pop(fresh),
+        }
+    }
+
+    /// Lists a connection that was busy among those that are idle, or the other way round.
+    pub(super) fn list_shared(&self, conn: &Rc<Conn>) {
+        let is_busy = !conn.is_idle();
+        let was_listed = conn.listed.replace(true);
+        if was_listed && conn.is_among_shared.get() == is_busy {
+            return;
+        }
+        let mut connections = self.connections.borrow_mut();
+        if was_listed {
+            connections.unlist(conn);
+        }
+        conn.is_among_shared.set(is_busy);
+        let list = if is_busy { &mut connections.shared } else { &mut connections.free };
+        list.push(Rc::clone(conn));
+    }
+
+    /// How many calls the next connection is likely to take, after what this one has turned out to.
+    pub(super) fn learn_capacity(&self, conn: &Conn) {
+        match conn.capacity() {
+            0 => {}
+            // It has yet to say, or has a call to itself.
+            1 if conn.shares() => {}
+            capacity => self.calls_per_connection.set(Some(capacity)),
+        }
+    }
+
+    /// A connection has ended. One that no calls have shared may be of a server that lets none.
+    pub(super) fn learn_end(&self, conn: &Conn) {
+        if conn.shares() && !conn.is_proven() {
+            self.calls_per_connection.set(Some(1));
+        }
+    }
+
+    /// Waiting calls, each that has a connection to itself counted as all that another connection takes.
+    pub(super) fn waiting_weight(&self) -> usize {
+        let alone = self.waiting.alone();
+        let more = self.calls_per_connection.get().map_or(0, |calls| calls - 1);
+        self.waiting.len().saturating_add(alone.saturating_mul(more))
+    }
+}
