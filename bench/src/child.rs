@@ -12,9 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use anywire_load::Protocol;
 use anywire_wire::Address;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::clients::{Plan, Tally};
+use crate::clients::{Bursts, Plan, Tally};
 use crate::measure::Family;
 
 /// A server in a process of its own; dropping it ends it.
@@ -98,7 +99,19 @@ impl Drop for ServerChild {
 /// # Errors
 /// The child could not start, failed, or printed no result.
 pub fn call(name: &str, core: usize, plan: &Plan) -> Result<Tally> {
-    let output = ourselves("call", core)?
+    run_to_end("call", name, core, plan)
+}
+
+/// Runs `bench burst NAME` to its end and reads its figures, a tally for each count.
+///
+/// # Errors
+/// As [`call`].
+pub fn burst(name: &str, core: usize, plan: &Bursts) -> Result<Vec<Tally>> {
+    run_to_end("burst", name, core, plan)
+}
+
+fn run_to_end<T: DeserializeOwned>(verb: &str, name: &str, core: usize, plan: &impl Serialize) -> Result<T> {
+    let output = ourselves(verb, core)?
         .arg(name)
         .arg(serde_json::to_string(plan)?)
         .stdin(Stdio::null())

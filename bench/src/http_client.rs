@@ -116,6 +116,12 @@ pub fn run(options: &Options) -> Result<()> {
         });
         let rows = rows(&chosen, rounds);
         println!("\n{}\n\n{}", scenario.what, table(&rows).text());
+        // The calls of threads outside, over those made on the loop.
+        let ratio = rows.iter().find(|row| row.name == THREADS).and_then(|row| row.anywire_to_this);
+        if let Some(ratio) = ratio {
+            let what = format!("{name}: CPU per request, 8 threads outside / on the loop");
+            bars.push(Bar::judge(what, Bound::AtMost(1.35), Some(1.0 / ratio.median)));
+        }
         bars.extend(RATIO_BARS.iter().filter(|(of, ..)| *of == name).map(|&(_, peer, bound)| {
             let ratio = rows.iter().find(|row| row.name == peer).and_then(|row| row.anywire_to_this);
             Bar::judge_ratio(format!("{name}: CPU per request, anywire / {peer}"), bound, ratio)
@@ -132,7 +138,6 @@ pub fn run(options: &Options) -> Result<()> {
         plan: Plan {
             rounds: options.common.rounds,
             seconds: options.common.seconds,
-            warm_up_seconds: WARM_UP.as_secs_f64(),
             target: target.name,
             target_version: (target.version)(),
             server_core: options.common.server_core,
@@ -148,9 +153,10 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// What a ratio of CPU per request of our client must be: scenario, divided by whom, bound.
 static RATIO_BARS: &[(&str, &str, Bound)] = &[
-    ("64 in flight", "wrk", Bound::AtMost(1.15)),
-    ("64 in flight", "hyper-util", Bound::Below(1.0)),
-    ("64 in flight", "reqwest", Bound::Below(1.0)),
+    ("64 in flight", "wrk", Bound::AtMost(1.0)),
+    ("64 in flight", "hyper-util", Bound::AtMost(0.75)),
+    ("64 in flight", "reqwest", Bound::AtMost(0.5)),
+    ("64 in flight", "restclient", Bound::AtMost(0.6)),
     ("h2-1x100", "hyper-util", Bound::AtMost(0.5)),
     ("h2-1x100", "h2load", Bound::AtMost(1.2)),
     ("h2-4x16", "hyper-util", Bound::AtMost(0.5)),
@@ -180,16 +186,19 @@ fn measure(
         http2: options.http2,
         connections: scenario.connections,
         in_flight: scenario.in_flight,
-        warm_up: WARM_UP,
+        warm_up: client.warm_up,
         duration: Duration::from_secs(options.common.seconds),
     };
     let family = server.family();
     let before = family.sockets()?;
     let (tally, open) = thread::scope(|scope| {
-        let counting = scope.spawn(move || {
-            // Early in the run of a client with warm-up, and in that of wrk, which has none.
-            thread::sleep(WARM_UP.mul_f64(0.75));
-            family.sockets()
+        let counting = scope.spawn({
+            let warm_up = plan.warm_up;
+            move || {
+                // Early in the run of a client with warm-up, and in that of wrk, which has none.
+                thread::sleep(warm_up.mul_f64(0.75));
+                family.sockets()
+            }
         });
         let tally = child::call(client.name, options.common.client_core, &plan)?;
         let sockets = counting.join().ok().context("counting the connections panicked")??;
@@ -303,7 +312,6 @@ struct ScenarioResult {
 struct Plan {
     rounds: u32,
     seconds: u64,
-    warm_up_seconds: f64,
     target: &'static str,
     target_version: String,
     server_core: usize,
@@ -313,7 +321,7 @@ struct Plan {
 
 /// Whom everybody is divided by: the first that is there.
 const BASELINES: [&str; 2] = ["wrk", "h2load"];
+/// Our client, called from elsewhere.
+const THREADS: &str = "anywire-threads";
 /// Whom the bars are about.
 const OURS: &str = "anywire";
-/// Before counting starts: connections open, caches warm.
-const WARM_UP: Duration = Duration::from_secs(1);

@@ -1,10 +1,11 @@
-//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `tls`, `swarm`, `udp`, `ipc`, `pools`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `tls`, `swarm`, `udp`, `ipc`, `pools`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
 //! ratios to a limit. See `README.md` beside this crate for what each scenario means and how the peers are set.
 
 mod browser;
+mod bursts;
 mod check;
 mod check_http2;
 mod child;
@@ -35,7 +36,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use anywire_load::Protocol;
 use clap::{Args, Parser, Subcommand};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
+use crate::clients::Cores;
 use crate::report::Candidate;
 
 #[derive(Parser)]
@@ -53,6 +57,8 @@ enum Command {
     Tls(tls::Options),
     /// CPU per request of HTTP clients.
     HttpClient(http_client::Options),
+    /// Bursts of calls by one thread, as RestClient was measured by its authors.
+    Bursts(bursts::Options),
     /// Echoes over millions of connections in one process, and what limits them.
     Swarm(swarm::Options),
     /// Datagrams: CPU per echo, a rate that is stood without a loss, and what joining saves.
@@ -77,6 +83,14 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         also: Option<anywire_wire::Address>,
     },
+    /// Make bursts as this candidate and print their cost (the program starts itself so).
+    #[command(hide = true)]
+    Burst {
+        #[command(flatten)]
+        child: ChildOptions,
+        /// What to do, as JSON.
+        plan: String,
+    },
     /// Call as this candidate and print its cost (the program starts itself so).
     #[command(hide = true)]
     Call {
@@ -85,6 +99,15 @@ enum Command {
         /// What to do, as JSON.
         plan: String,
     },
+}
+
+/// This thread, and those that it starts, may run on all cores again.
+fn everywhere() -> Result<()> {
+    let mut all = CpuSet::new();
+    for core in 0..CpuSet::count() {
+        all.set(core)?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &all).context("leaving the pinned core failed")
 }
 
 #[derive(Args)]
@@ -121,6 +144,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::HttpServer(options) => http_server::run(options),
         Command::Tls(options) => tls::run(options),
         Command::HttpClient(options) => http_client::run(options),
+        Command::Bursts(options) => bursts::run(options),
         Command::Swarm(options) => swarm::run(options),
         Command::Udp(options) => udp::run(options),
         Command::Ipc(options) => ipc::run(options),
@@ -135,8 +159,15 @@ fn run(arguments: &Arguments) -> Result<()> {
             let http = if *http2 { Protocol::Http2 } else { Protocol::Http1 };
             servers::serve(&child.name, http, also.as_ref())
         }
+        Command::Burst { child, plan } => {
+            everywhere()?;
+            clients::burst(&child.name, plan)
+        }
         Command::Call { child, plan } => {
-            child.pin()?;
+            match clients::named(&child.name)?.cores {
+                Cores::One => child.pin()?,
+                Cores::All => everywhere()?,
+            }
             clients::call(&child.name, plan)
         }
     }

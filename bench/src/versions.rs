@@ -23,6 +23,11 @@ pub fn nginx() -> String {
         .unwrap_or(NONE.into())
 }
 
+/// The version of the Java that is installed.
+pub fn java() -> String {
+    said("java", "-version").and_then(|text| Some(text.split('"').nth(1)?.to_owned())).unwrap_or(NONE.into())
+}
+
 /// The version of the wrk that is installed.
 pub fn wrk() -> String {
     said_by("wrk").and_then(|text| Some(text.split_whitespace().nth(1)?.to_owned())).unwrap_or(NONE.into())

@@ -1,12 +1,14 @@
 //! anywire's own client, on one loop.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use anyhow::Result;
-use anywire_client::{Client as AnywireClient, Limits};
+use anywire_client::{Client as AnywireClient, Limits, blocking};
 use anywire_loops::Loops;
 
-use super::{Client, Meter, Plan, Protocol, Tally};
+use super::{BURST_MAX, Bursts, Client, Cores, Meter, Plan, Protocol, Tally, WARM_UP};
 use crate::versions;
 
 pub(super) const CLIENT: Client = Client {
@@ -14,7 +16,10 @@ pub(super) const CLIENT: Client = Client {
     version: || versions::locked("anywire-client"),
     settings: "1 loop, calls made on it, default limits, all deadlines on; over HTTP/2 as many streams a connection as the plan has",
     protocols: &[Protocol::Http1, Protocol::Http2],
+    warm_up: WARM_UP,
+    cores: Cores::One,
     call,
+    bursts: Some(bursts),
 };
 
 fn call(plan: &Plan) -> Result<Tally> {
@@ -44,7 +49,34 @@ fn call(plan: &Plan) -> Result<Tally> {
     tally.wait()?
 }
 
-async fn get(client: &AnywireClient, url: &str) -> Result<(u16, usize)> {
+/// From a thread outside the loops: calls at once as tasks of the loops, and the one that is waited for by the blocking face.
+fn bursts(plan: &Bursts) -> Result<Vec<Tally>> {
+    let loops = Loops::start(thread::available_parallelism()?.get())?;
+    let limits = Limits { queue_per_origin: BURST_MAX, ..Limits::default() };
+    let client = AnywireClient::builder().on(&loops).limits(limits).build();
+    let waited = blocking::Client::from(client.clone());
+    let url: Arc<str> = format!("http://{}/", plan.address).into();
+    let post = |meter: &Arc<Meter>| {
+        let (client, url, meter) = (client.clone(), Arc::clone(&url), Arc::clone(meter));
+        let start = Instant::now();
+        drop(loops.next_in_turn().spawn(move || async move {
+            meter.took(start, post(&client, &url).await);
+        }));
+    };
+    let post_and_wait = || {
+        let response = waited.post(&*url).body("OK").send()?;
+        Ok((response.status().as_u16(), response.bytes()?.len()))
+    };
+    plan.run(post, post_and_wait)
+}
+
+async fn post(client: &AnywireClient, url: &str) -> Result<(u16, usize)> {
+    let response = client.post(url).body("OK").send().await?;
+    let status = response.status().as_u16();
+    Ok((status, response.bytes().await?.len()))
+}
+
+pub(super) async fn get(client: &AnywireClient, url: &str) -> Result<(u16, usize)> {
     let response = client.get(url).send().await?;
     let status = response.status().as_u16();
     Ok((status, response.bytes().await?.len()))

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
-use super::{Client, Plan, Protocol, Tally, system_us, user_us};
+use super::{Client, Cores, Plan, Protocol, Tally, WARM_UP, system_us, user_us};
 use crate::generators::{Window, h2load};
 use crate::versions;
 
@@ -12,7 +12,10 @@ pub(super) const CLIENT: Client = Client {
     version: versions::h2load,
     settings: "-t1 -c -m as the plan has them, windows of 2^30 bytes",
     protocols: &[Protocol::Http2],
+    warm_up: WARM_UP,
+    cores: Cores::One,
     call,
+    bursts: None,
 };
 
 fn call(plan: &Plan) -> Result<Tally> {
@@ -29,6 +32,7 @@ fn call(plan: &Plan) -> Result<Tally> {
         seconds,
         user_us: user_us(&usage) * seconds / all,
         system_us: system_us(&usage) * seconds / all,
+        p99_us: None,
     })
 }
 

@@ -10,7 +10,7 @@ use hyper_util::client::legacy::Client as LegacyClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-use super::{Client, Meter, Plan, Protocol, Tally};
+use super::{Client, Cores, Meter, Plan, Protocol, Tally, WARM_UP};
 use crate::versions;
 
 pub(super) const CLIENT: Client = Client {
@@ -18,7 +18,10 @@ pub(super) const CLIENT: Client = Client {
     version: || versions::locked("hyper-util"),
     settings: "legacy client, pool_max_idle_per_host = in flight; over HTTP/2 one client a connection, http2_only; TCP_NODELAY, tokio current-thread runtime",
     protocols: &[Protocol::Http1, Protocol::Http2],
+    warm_up: WARM_UP,
+    cores: Cores::One,
     call,
+    bursts: None,
 };
 
 fn call(plan: &Plan) -> Result<Tally> {

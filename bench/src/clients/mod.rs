@@ -5,12 +5,16 @@
 //! and what CPU time its whole process used in it.
 
 mod anywire;
+mod bursts;
 mod h2load;
 mod hyper_util;
+mod java;
 mod reqwest;
+mod threads;
 mod wrk;
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,11 +24,21 @@ use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
 
+pub use bursts::{BURST_MAX, Bursts};
+
 use crate::servers::BODY;
 
 /// Every client that can be measured. Over each version the first is what the others are divided by.
-pub static CLIENTS: &[Client] =
-    &[wrk::CLIENT, h2load::CLIENT, anywire::CLIENT, hyper_util::CLIENT, reqwest::CLIENT];
+pub static CLIENTS: &[Client] = &[
+    wrk::CLIENT,
+    h2load::CLIENT,
+    anywire::CLIENT,
+    threads::CLIENT,
+    hyper_util::CLIENT,
+    reqwest::CLIENT,
+    java::RESTCLIENT,
+    java::JAVA,
+];
 
 /// One candidate of `bench http-client`.
 pub struct Client {
@@ -36,8 +50,26 @@ pub struct Client {
     pub settings: &'static str,
     /// The versions of HTTP by which it is measured.
     pub protocols: &'static [Protocol],
+    /// Time before counting starts: connections open, caches warm.
+    pub warm_up: Duration,
+    /// Where it runs.
+    pub cores: Cores,
     /// Runs the plan and returns its cost.
     pub call: fn(&Plan) -> Result<Tally>,
+    /// Makes bursts, if it is part of `bench bursts`.
+    pub bursts: Option<MakesBursts>,
+}
+
+/// Makes the bursts of a plan, and tells the cost of each count.
+pub type MakesBursts = fn(&Bursts) -> Result<Vec<Tally>>;
+
+/// Where a client runs.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Cores {
+    /// On one core, which the server does not have.
+    One,
+    /// On all cores, one of which is the server's, too.
+    All,
 }
 
 /// What a client shall do.
@@ -70,6 +102,9 @@ pub struct Tally {
     pub user_us: f64,
     /// CPU time of the process in the kernel, microseconds.
     pub system_us: f64,
+    /// The time within which 99 of 100 answers came, where it is measured.
+    #[serde(default)]
+    pub p99_us: Option<f64>,
 }
 
 /// The client of this name.
@@ -82,6 +117,17 @@ pub fn named(name: &str) -> Result<&'static Client> {
         bail!("no client is named `{name}`; there are: {}", names.join(", "));
     };
     Ok(client)
+}
+
+/// Body of `bench burst NAME PLAN`: prints a list of [`Tally`] as JSON.
+///
+/// # Errors
+/// The client could not be set up.
+pub fn burst(name: &str, plan: &str) -> Result<()> {
+    let plan: Bursts = serde_json::from_str(plan).context("the plan is no JSON of a plan")?;
+    let bursts = named(name)?.bursts.with_context(|| format!("`{name}` makes no bursts"))?;
+    println!("{}", serde_json::to_string(&bursts(&plan)?)?);
+    Ok(())
 }
 
 /// Body of `bench call NAME PLAN`: prints a [`Tally`] as JSON.
@@ -101,13 +147,28 @@ pub fn call(name: &str, plan: &str) -> Result<()> {
 struct Meter {
     requests: AtomicU64,
     errors: AtomicU64,
+    /// How long answers took, microseconds, if that is measured.
+    latencies: Mutex<Vec<u32>>,
 }
 
 impl Meter {
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
     /// One request ended: with an answer of this status and body length, or not.
     fn count(&self, end: Result<(u16, usize)>) {
+        self.count_of(end, BODY.len());
+    }
+
+    /// One request ended, whose answer has so many bytes if it is right.
+    fn count_of(&self, end: Result<(u16, usize)>, length: usize) {
         match end {
-            Ok((200, bytes)) if bytes == BODY.len() => self.requests.fetch_add(1, Ordering::Relaxed),
+            Ok((200, bytes)) if bytes == length => self.requests.fetch_add(1, Ordering::Relaxed),
             other => {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
                     eprintln!("the first request that failed: {other:?}");
@@ -120,20 +181,23 @@ impl Meter {
     /// Waits for the warm-up and the interval of the plan on a tokio runtime and tells what happened in the latter.
     async fn interval(&self, plan: &Plan) -> Result<Tally> {
         tokio::time::sleep(plan.warm_up).await;
-        let (before, usage, start) =
-            (self.requests.load(Ordering::Relaxed), usage_of_process()?, Instant::now());
+        let (before, usage, start) = (self.requests(), usage_of_process()?, Instant::now());
         tokio::time::sleep(plan.duration).await;
         let (after, usage_after, seconds) =
-            (self.requests.load(Ordering::Relaxed), usage_of_process()?, start.elapsed().as_secs_f64());
+            (self.requests(), usage_of_process()?, start.elapsed().as_secs_f64());
         Ok(Tally {
             requests: after - before,
-            errors: self.errors.load(Ordering::Relaxed),
+            errors: self.errors(),
             seconds,
             user_us: user_us(&usage_after) - user_us(&usage),
             system_us: system_us(&usage_after) - system_us(&usage),
+            p99_us: None,
         })
     }
 }
+
+/// Before counting starts: connections open, caches warm.
+const WARM_UP: Duration = Duration::from_secs(1);
 
 fn usage_of_process() -> Result<Usage> {
     Ok(getrusage(UsageWho::RUSAGE_SELF)?)

@@ -6,7 +6,7 @@
 use anyhow::Result;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::{Client, Plan, Protocol, Tally, system_us, user_us};
+use super::{Client, Cores, Plan, Protocol, Tally, WARM_UP, system_us, user_us};
 use crate::generators::wrk;
 use crate::versions;
 
@@ -15,7 +15,10 @@ pub(super) const CLIENT: Client = Client {
     version: versions::wrk,
     settings: "-t1 -c = in flight, no script",
     protocols: &[Protocol::Http1],
+    warm_up: WARM_UP,
+    cores: Cores::One,
     call,
+    bursts: None,
 };
 
 fn call(plan: &Plan) -> Result<Tally> {
@@ -29,5 +32,6 @@ fn call(plan: &Plan) -> Result<Tally> {
         seconds: report.seconds,
         user_us: user_us(&usage),
         system_us: system_us(&usage),
+        p99_us: None,
     })
 }

@@ -10,6 +10,7 @@ use anywire_wire::ListenOptions;
 use bytes::Bytes;
 
 use super::{Announce, BACKLOG, BODY, Http, LARGE_BYTES, Server, api};
+use crate::clients::Bursts;
 use crate::versions;
 
 pub(super) const SERVER: Server = Server {
@@ -32,7 +33,7 @@ pub(crate) fn run(announce: &Announce, given: impl FnOnce(AnywireServer) -> Anyw
         let large = large.clone();
         async move { large }
     });
-    let router = router.merge(api());
+    let router = router.post("/", async |_: Bytes| Bursts::ANSWER).merge(api());
     let running = given(AnywireServer::new(router))
         .listen_options(ListenOptions { backlog: BACKLOG as u32, ..ListenOptions::default() })
         .loops(1)

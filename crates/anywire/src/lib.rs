@@ -153,6 +153,8 @@ mod guide {
     mod embedding {}
     #[doc = include_str!("../../../docs/guide/calls.md")]
     mod calls {}
+    #[doc = include_str!("../../../docs/guide/slow-calls.md")]
+    mod slow_calls {}
     #[doc = include_str!("../../../docs/guide/proxies.md")]
     mod proxies {}
     #[doc = include_str!("../../../docs/guide/balancing.md")]

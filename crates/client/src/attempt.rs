@@ -69,7 +69,12 @@ impl Future for Attempt {
                 self.state = State::Waiting { client, placed };
                 Poll::Pending
             }
-            Poll::Ready(Ok(reply)) => Poll::Ready(reply),
+            Poll::Ready(Ok(reply)) => {
+                if let Err(unanswered) = &reply {
+                    client.inner().past().failed(&unanswered.error);
+                }
+                Poll::Ready(reply)
+            }
             Poll::Ready(Err(_)) => Poll::Ready(Err(placed.why_unanswered(cx).into())),
         }
     }
@@ -131,6 +136,9 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
     let now = precise();
     let started = *request.started.get_or_insert(now);
     let timeouts = &local.inner().config().timeouts;
+    if let Some(trace) = &request.options.trace {
+        trace.attempt(&request, now);
+    }
     local.submit(Job {
         at: now,
         total_until: clock::after(started, request.options.total_timeout),

@@ -47,6 +47,7 @@ pub struct ClientBuilder {
     attempt_interceptors: Links,
     #[cfg(feature = "signatures")]
     pub(crate) signatures: crate::auth::Signatures,
+    user_agent: Option<String>,
     redirects: Arc<Redirects>,
     retries: Arc<Retries>,
     #[cfg(feature = "tls")]
@@ -218,6 +219,13 @@ impl ClientBuilder {
         self
     }
 
+    /// The field `user-agent` (RFC 9110 section 10.1.5) of the calls that have none. What is [forwarded](Client::forward) stays as
+    /// it came. A value that no field may have is [`Error::Header`](crate::Error::Header) of each call. Default: none is sent.
+    pub fn user_agent(mut self, name: impl Into<String>) -> Self {
+        self.user_agent = Some(name.into());
+        self
+    }
+
     /// How redirects are followed, or how many: [`Redirects`]. Default: 5, and none of a call that
     /// [forwards](Client::forward).
     pub fn redirects(mut self, redirects: impl Into<Redirects>) -> Self {
@@ -293,6 +301,7 @@ impl ClientBuilder {
             attempt_interceptors: self.attempt_interceptors,
             #[cfg(feature = "signatures")]
             signatures: self.signatures,
+            user_agent: self.user_agent,
             redirects: self.redirects,
             retries: self.retries,
             #[cfg(feature = "tls")]

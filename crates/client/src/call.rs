@@ -8,13 +8,13 @@ use anywire_http::{Body, Method, Request, RequestHead, ResponseHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
-use crate::Error;
 use crate::chain::{Redirects, Retries};
 use crate::handle::ClientRef;
 use crate::pool::over_tls;
 use crate::proxy::ProxyOfCall;
 use crate::request::{CallRequest, Contained};
 use crate::sending::Sending;
+use crate::{Error, Trace};
 
 /// A call that is not sent yet. It keeps its client, as a clone of the client does.
 ///
@@ -206,6 +206,14 @@ impl Call {
         })
     }
 
+    /// Has a trace see where the time of this call goes: see [`Trace`].
+    pub fn trace(self, trace: &Trace) -> Self {
+        self.edit(|request| {
+            request.options.trace = Some(trace.clone());
+            Ok(())
+        })
+    }
+
     /// A value for the interceptors of this call: [`CallRequest::extensions`].
     pub fn extension<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.edit(|request| {
@@ -219,7 +227,10 @@ impl Call {
     pub fn send(self) -> Sending {
         let request = self.request.and_then(|mut request| match request.method {
             Method::CONNECT => Err(Error::Tunnel),
-            _ => request.accept_by_codecs().map(|()| request),
+            _ => request
+                .accept_by_codecs()
+                .and_then(|()| request.named(self.client.inner().config()))
+                .map(|()| request),
         });
         Sending::new(self.client, request)
     }

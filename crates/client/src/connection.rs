@@ -154,7 +154,7 @@ impl Conn {
             return;
         };
         let Core { session, io } = &mut *core;
-        session.start(job, host, &self.context);
+        session.start(job, host, io, &self.context);
         let Some(waker) = self.waker.get() else { return };
         if !session.begin(&mut Context::from_waker(waker), io, &self.context) {
             waker.wake_by_ref();
@@ -209,7 +209,7 @@ impl Conn {
             }
             // One at a time: nothing is borrowed while a call starts.
             while let Some(job) = self.next(session) {
-                session.start(job, host, &self.context);
+                session.start(job, host, io, &self.context);
             }
             let polled = session.poll(cx, io, &self.context, self.cut.get());
             match &polled {

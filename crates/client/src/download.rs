@@ -180,6 +180,7 @@ impl Download {
 
     /// The response is complete.
     pub(crate) fn finish(self, job: Job, limits: &Limits) -> Outcome {
+        job.trace().inspect(|trace| trace.ended());
         match self {
             Self::Here { head, body, trailers, .. } => {
                 let body = match trailers.filter(|_| !has_no_body(&head, &job.request.method)) {
@@ -202,6 +203,8 @@ impl Download {
     /// The response gives the connection to the caller.
     pub(crate) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Outcome {
         let Self::Upgrades(head) = self else { return Outcome::Nothing };
+        // No response goes on from here.
+        job.trace().inspect(|trace| trace.ended());
         let source = Source::Upgraded(job.request.url, Box::new(upgraded));
         Outcome::Reply(
             job.reply,
@@ -212,6 +215,7 @@ impl Download {
     /// The call ends with an error. If nothing of a response has come, `has_begun` is not set, and its caller may send the
     /// request again.
     pub(crate) fn fail(&mut self, job: &mut Job, error: Error, has_begun: bool) -> Outcome {
+        job.trace().inspect(|trace| trace.failed(&error));
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
             (None, Self::Streams { sender, .. }) => {
                 Outcome::BodyBreaks(sender, StreamState::body_error(error))

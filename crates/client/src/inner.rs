@@ -15,6 +15,7 @@ use crate::chain::{Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
 use crate::learnt::LearntOrigins;
+use crate::origins::Past;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
@@ -41,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) attempt_interceptors: Links,
     #[cfg(feature = "signatures")]
     pub(crate) signatures: crate::auth::Signatures,
+    /// Of calls that have none.
+    pub(crate) user_agent: Option<String>,
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) retries: Arc<Retries>,
     /// None: as the platform has it.
@@ -163,6 +166,8 @@ pub(crate) struct Inner {
     /// It keeps no idle connection from now on.
     retired: AtomicBool,
     closed: AtomicBool,
+    /// What was counted for each origin.
+    past: Past,
     /// Which version each origin speaks.
     learnt: LearntOrigins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
@@ -179,6 +184,7 @@ impl Inner {
             let _ = cell.set(ClientLoops::of(loops));
         }
         Self {
+            past: Past::new(config.limits.origins),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             config,
             loops: cell,
@@ -197,6 +203,10 @@ impl Inner {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
     }
 
     pub(crate) fn learnt(&self) -> &LearntOrigins {

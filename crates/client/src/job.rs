@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anywire_http::{BodyError, StatusCode, body};
-use anywire_wire::Negotiated;
+use anywire_http::{BodyError, ResponseHead, StatusCode, body};
+use anywire_wire::{DialLog, Negotiated};
 use tokio::sync::oneshot;
 
-use crate::Error;
 use crate::attempt::{Reply, Unanswered};
 use crate::request::CallRequest;
+use crate::{Error, Trace};
 
 /// A submitted call. It moves from a pool's queue to a connection, and back once if the connection turns out dead.
 #[derive(Debug)]
@@ -37,6 +37,27 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// What sees where its time goes, if anything does.
+    #[inline]
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.request.options.trace.as_ref()
+    }
+
+    /// The same, of which a dial that it has waited for is over.
+    #[inline]
+    pub(crate) fn dialed(self, log: &DialLog) -> Self {
+        self.trace().inspect(|trace| trace.dialed(log));
+        self
+    }
+
+    /// An interim response has come.
+    pub(crate) fn informed(&self, head: &ResponseHead) {
+        self.trace().inspect(|trace| trace.interim(head.status()));
+        if let Some(hook) = &self.request.options.on_interim {
+            hook.tell(head);
+        }
+    }
+
     /// Whether the caller still waits for the response's head.
     pub(crate) fn is_wanted(&self) -> bool {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
@@ -55,11 +76,13 @@ impl Job {
 
     /// Ends the call for good.
     pub(crate) fn give_up(self, error: Error) {
+        self.trace().inspect(|trace| trace.failed(&error));
         Outcome::Reply(self.reply, Err(error.into())).deliver();
     }
 
     /// The end of the call, whose caller gets the request back.
     pub(crate) fn into_failure(self, error: Error) -> Outcome {
+        self.trace().inspect(|trace| trace.failed(&error));
         let request = Some(self.request);
         Outcome::Reply(self.reply, Err(Box::new(Unanswered { error, request })))
     }

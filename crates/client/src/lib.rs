@@ -28,6 +28,10 @@
 //! | spread calls over several addresses | [`ClientBuilder::balance`] |
 //! | bound connections, queues, bodies | [`Limits`] |
 //! | bound time | [`Timeouts`] |
+//! | have spans of `tracing` | [`ClientBuilder::spans`] |
+//! | be told of interim responses (1xx) | [`Call::on_interim`] |
+//! | see where the time of a call goes | [`Trace`] |
+//! | count calls, connections and errors | [`Client::counters`], [`Client::origins`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
 //!
 //! ```
@@ -85,6 +89,7 @@ mod learnt;
 mod limits;
 mod local;
 mod max_forwards;
+mod origins;
 mod phase;
 mod pool;
 pub mod proxy;
@@ -97,6 +102,7 @@ mod sending;
 mod session;
 #[cfg(feature = "tower")]
 mod tower;
+mod trace;
 mod tunnel;
 #[cfg(feature = "udp")]
 pub mod udp;
@@ -121,7 +127,12 @@ pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
+pub use origins::OriginCounters;
 pub use phase::Phase;
 pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;
+pub use trace::{
+    InvalidTraceContext, PhaseSpan, Timeline, Trace, TraceContext, TracedAttempt, TracedConnection,
+    TracedDial,
+};

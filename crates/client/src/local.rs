@@ -243,6 +243,7 @@ impl Local {
 
     pub(crate) fn remove(&self, pool: &Rc<Pool>) {
         pool.retire();
+        self.inner().past().keep(pool.origin(), pool.counters());
         self.recent.borrow_mut().take_if(|recent| Rc::ptr_eq(recent, pool));
         self.pools.borrow_mut().retain(|_, pools| {
             pools.retain(|other| !Rc::ptr_eq(other, pool));
@@ -250,7 +251,7 @@ impl Local {
         });
     }
 
-    fn all_pools(&self) -> Vec<Rc<Pool>> {
+    pub(crate) fn all_pools(&self) -> Vec<Rc<Pool>> {
         self.pools.borrow().values().flatten().cloned().collect()
     }
 

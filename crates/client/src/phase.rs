@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A part of a call, each with its own deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Phase {
     /// Waiting for a connection.

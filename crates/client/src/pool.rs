@@ -7,6 +7,7 @@
 
 mod ahead;
 mod balanced;
+mod counted;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
@@ -18,7 +19,7 @@ use std::time::Instant;
 
 use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
-use anywire_wire::{Address, Connection};
+use anywire_wire::{Address, Connection, DialLog};
 use slab::Slab;
 
 use crate::Error;
@@ -179,6 +180,7 @@ impl Pool {
         job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
+        job.trace().inspect(|trace| trace.attempt(&job.request, job.at));
         let job = if job.resent { Some(job) } else { self.place(job) };
         let Some(job) = job else { return };
         self.waiting.push_first(job);
@@ -224,12 +226,12 @@ impl Pool {
         }
     }
 
-    fn dialed(self: &Rc<Self>, dialed: Result<Connection, ConnectError>) {
+    fn dialed(self: &Rc<Self>, dialed: Result<Connection, ConnectError>, log: &DialLog) {
         let cells = &self.context.cells;
         match dialed {
             Ok(connection) => {
                 cells.dialed.add(1);
-                self.adopt(connection);
+                self.adopt(connection, log);
             }
             Err(source) => {
                 cells.dial_failures.add(1);
@@ -245,7 +247,7 @@ impl Pool {
                 if self.teaches {
                     self.context.inner().learnt().forget(&self.origin);
                 }
-                if let Some(job) = self.waiting.pop(true).and_then(|job| self.move_on(job)) {
+                if let Some(job) = self.waiting.pop(true).and_then(|job| self.move_on(job.dialed(log))) {
                     if let Some(phase) = source.overdue() {
                         cells.count_timeout(phase);
                     }
@@ -262,7 +264,7 @@ impl Pool {
         }
     }
 
-    fn adopt(self: &Rc<Self>, connection: Connection) {
+    fn adopt(self: &Rc<Self>, connection: Connection, log: &DialLog) {
         if self.teaches {
             let is_http2 = self.context.config().speaks_http2(&connection);
             let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
@@ -281,7 +283,7 @@ impl Pool {
         while conn.calls() < room
             && let Some(job) = self.waiting.pop(true)
         {
-            conn.start(job, &self.host);
+            conn.start(job.dialed(log), &self.host);
         }
         self.push_free(&conn);
         drop(anywire_loops::spawn(Drive { pool: Rc::clone(self), conn }));
@@ -437,10 +439,10 @@ struct Dial {
 
 impl Dial {
     async fn run(self) {
-        let dialed = self.pool.route.connect(self.pool.context.config()).await;
+        let (dialed, log) = DialLog::of(self.pool.route.connect(self.pool.context.config())).await;
         let pool = Rc::clone(&self.pool);
         drop(self);
-        pool.dialed(dialed);
+        pool.dialed(dialed, &log);
     }
 }
 

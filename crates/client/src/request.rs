@@ -18,7 +18,8 @@ use crate::chain::{Redirects, Retries};
 use crate::inner::Config;
 use crate::job::drop_caught;
 use crate::proxy::{ProxyOfCall, Relay};
-use crate::{Error, Response};
+use crate::trace::InterimHook;
+use crate::{Error, Response, Trace};
 
 /// A request on its way, as [interceptors](crate::Interceptor) see it.
 ///
@@ -83,6 +84,10 @@ pub(crate) struct CallOptions {
     pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
+    /// Is told of interim responses.
+    pub(crate) on_interim: Option<InterimHook>,
+    /// Sees where its time goes.
+    pub(crate) trace: Option<Trace>,
     /// The jar of the client is left alone.
     #[cfg(feature = "cookies")]
     pub(crate) without_cookies: bool,
@@ -109,6 +114,8 @@ impl CallRequest {
             retries: None,
             expect_continue: config.expect_continue,
             codecs: config.codecs.clone(),
+            on_interim: None,
+            trace: None,
             #[cfg(feature = "cookies")]
             without_cookies: false,
             #[cfg(feature = "signatures")]
@@ -215,6 +222,11 @@ impl CallRequest {
         self.options.via.as_ref()
     }
 
+    /// The trace of the call. If it has none, it is given one, which sees what happens from here on.
+    pub fn trace(&mut self) -> &Trace {
+        self.options.trace.get_or_insert_default()
+    }
+
     /// Whether repeating it does no harm: its method is idempotent (RFC 9110 section 9.2.2), the call was
     /// [marked](crate::Call::idempotent), or it has an `idempotency-key`.
     pub fn is_idempotent(&self) -> bool {
@@ -267,6 +279,17 @@ impl CallRequest {
     /// The URL that has the request, once it was sent.
     pub(crate) fn sent_to(&self) -> &Url {
         self.sent_to.as_deref().unwrap_or(&self.url)
+    }
+
+    /// Says which program calls, if the client has a name for it and the call has none.
+    pub(crate) fn named(&mut self, config: &Config) -> Result<(), Error> {
+        if let Some(name) = &config.user_agent
+            && !self.options.is_forwarded
+            && !self.headers.contains("user-agent")
+        {
+            self.headers.append("user-agent", name)?;
+        }
+        Ok(())
     }
 
     /// The target of the request, as the request line or `:path` has it.

@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use anywire_http::{Body, ResponseHead};
+
 use crate::attempt::Attempt;
 use crate::chain::{self, Calling};
 use crate::handle::ClientRef;
@@ -34,7 +36,7 @@ enum State {
 impl Sending {
     pub(crate) fn new(client: ClientRef, request: Result<Box<CallRequest>, Error>) -> Self {
         let state = match request {
-            Ok(mut request) => match request.known_response.take() {
+            Ok(mut request) => match Self::begin(&mut request) {
                 Some(known) => {
                     let (head, body) = *known;
                     State::Known(Box::new(Ok(Response::whole(request, head, body, None))))
@@ -47,6 +49,15 @@ impl Sending {
             Err(error) => State::Known(Box::new(Err(error))),
         };
         Self { state }
+    }
+
+    /// The response, if it is known without a server.
+    #[inline]
+    fn begin(request: &mut CallRequest) -> Option<Box<(ResponseHead, Body)>> {
+        if let Some(trace) = &request.options.trace {
+            trace.begin();
+        }
+        request.known_response.take()
     }
 }
 

@@ -63,7 +63,10 @@ impl Session {
     }
 
     /// Takes a call.
-    pub(crate) fn start(&mut self, job: Job, host: &str, context: &LoopContext) {
+    pub(crate) fn start(&mut self, job: Job, host: &str, io: &Io, context: &LoopContext) {
+        if let Some((trace, wire)) = job.trace().zip(io.wire.as_ref()) {
+            trace.acquired(wire, matches!(self, Self::H2(_)));
+        }
         match self {
             Self::H1(session) => session.start(job, host, context),
             Self::H2(session) => session.start(job, host, context),

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
 use crate::address::Address;
+use crate::dial_log::{DialLog, DialStep};
 use crate::limit::Permit;
 use crate::preceded::Preceded;
 
@@ -239,7 +240,11 @@ impl Connection {
         let in_time = tokio::time::timeout(timeout, handshake).await;
         in_time.unwrap_or_else(|_| {
             Err(io::Error::new(io::ErrorKind::TimedOut, format!("it was not done within {timeout:?}")))
-        })
+        })?;
+        if self.negotiated().is_some() {
+            DialLog::note(DialStep::Secured);
+        }
+        Ok(())
     }
 
     /// The result of the handshake; `None` on wires without one.

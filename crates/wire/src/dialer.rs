@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::address::{Address, ToAddress};
 use crate::connection::Connection;
+use crate::dial_log::{DialLog, DialStep};
 use crate::error::DialError;
 use crate::names::{self, Names};
 use crate::socket_options::SocketOptions;
@@ -114,6 +115,7 @@ impl Dialer {
     pub async fn dial(&self, address: impl ToAddress) -> Result<Connection, DialError> {
         let address = address.to_address()?;
         let mut connection = address.wire().dial(&address, &self.options).await?;
+        DialLog::note(DialStep::Connected);
         connection
             .handshake(self.options.handshake_timeout)
             .await

@@ -7,6 +7,7 @@
 //! | [`Connection`] | an ordered byte stream on a wire; it lives and dies on one loop |
 //! | [`Listener`] | gives each arriving connection to the loop that will serve it |
 //! | [`Dialer`] | makes connections, with deadlines |
+//! | [`DialLog`] | when a dial has done its steps |
 //! | [`Names`](names::Names) | finds the addresses of names: a resolver, its cache, static hosts |
 //! | `udp::Udp` | datagrams, which are no streams and so no wire: `udp:` and `unixgram:` (feature `udp`) |
 //!
@@ -20,6 +21,7 @@
 mod address;
 mod claim;
 mod connection;
+mod dial_log;
 mod dialer;
 mod error;
 mod handshakes;
@@ -48,6 +50,7 @@ mod wires;
 
 pub use address::{Address, AddressError, ToAddress};
 pub use connection::{Connection, Credentials, Negotiated, Transport};
+pub use dial_log::{DialLog, DialStep};
 pub use dialer::{DialOptions, Dialer};
 pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;

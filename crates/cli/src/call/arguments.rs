@@ -64,7 +64,7 @@ impl Call {
             client = client.server_name(name);
         }
         // What nobody looks at is not intercepted.
-        if verbose || self.response.trace || (self.response.include && self.connection.location) {
+        if verbose || self.response.include || self.response.write_out.is_some() {
             client = client.intercept_attempts(watch::attempt);
         }
         self.connection.with_rules(self.connection.versions.apply(client))

@@ -11,7 +11,7 @@ use anywire::loops::block_on;
 use tokio::sync::Notify;
 
 use super::exchange::Plan;
-use super::write_out::Facts;
+use super::facts::Facts;
 use crate::blocks::Blocks;
 use crate::failure::{Code, Failure};
 

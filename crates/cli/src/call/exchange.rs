@@ -113,6 +113,8 @@ impl Plan {
         }
         let watch = Watch::new(so_far, self.verbose, connection.versions.name());
         call = call.redirects(connection.redirects()).retries(connection.retries()).extension(watch);
+        let (trace, facts) = (so_far.facts().calls(), Arc::clone(so_far));
+        call = call.trace(&trace).on_interim(move |head| facts.facts().informed(&shown::head(head)));
         let response = call.send().await.map_err(|error| explain::call(url, &error))?;
         so_far.reaches(Stage::Answer);
         so_far.facts().answered(&response);
@@ -172,7 +174,7 @@ impl Plan {
             // A write may block, so the lock is not held.
             let redirects = so_far.facts().heads();
             writer.head(&redirects)?;
-            writer.head(&shown::head(&response))?;
+            writer.head(&shown::head(response.head()))?;
         }
         so_far.reaches(Stage::Answer);
         while wants_body

@@ -9,6 +9,7 @@ mod cookies;
 mod data;
 mod deadline;
 mod exchange;
+mod facts;
 mod help;
 mod json;
 mod password;

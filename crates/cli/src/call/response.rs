@@ -25,7 +25,7 @@ pub(super) struct ResponseOptions {
     /// Print this after each response, such as '%{http_code} %{time_total}\n'
     #[arg(short, long, value_name = "FORMAT")]
     pub(super) write_out: Option<Format>,
-    /// Show on stderr where the time went: each attempt, and the body
+    /// Show on stderr where the time went: each attempt, and its phases
     #[arg(long)]
     pub(super) trace: bool,
     /// Exit with 22, and print no body, for a status of 400 or more

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
-use anywire::client::Response;
 use anywire::http::h1::{Framing, encode};
-use anywire::http::{Body, Headers, Method, Url, Version};
+use anywire::http::{Body, Headers, Method, ResponseHead, Url, Version};
 use clap::builder::styling::{AnsiColor, Style};
 
 use crate::output;
@@ -25,12 +24,12 @@ pub(super) fn in_version(head: &[u8], version: &str) -> Vec<u8> {
 }
 
 /// The head of an answer as it came, up to the empty line at its end.
-pub(super) fn head(answer: &Response) -> Vec<u8> {
+pub(super) fn head(answer: &ResponseHead) -> Vec<u8> {
     let status = answer.status().as_u16();
     let mut head = match answer.version() {
         // It has no reason, and no minor version (RFC 9113 section 8.3.2).
         Version::HTTP_2 => format!("HTTP/2 {status}").into_bytes(),
-        version => [format!("{version:?} {status} ").as_bytes(), answer.head().reason_bytes()].concat(),
+        version => [format!("{version:?} {status} ").as_bytes(), answer.reason_bytes()].concat(),
     };
     head.extend_from_slice(b"\r\n");
     head.extend_from_slice(answer.headers().wire_bytes());

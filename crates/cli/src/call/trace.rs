@@ -1,4 +1,4 @@
-//! Where the time of a call went, as a small chart (`--trace`): each attempt up to its head, and the body.
+//! Where the time of a call went, as a small chart (`--trace`): each attempt, and each of its phases.
 
 use std::fmt::Write as _;
 use std::time::Duration;

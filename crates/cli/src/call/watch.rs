@@ -1,4 +1,4 @@
-//! What is seen of each attempt of a call: its heads for `-v`, those of redirects for `-i`, its time for `--trace`.
+//! What is seen of each attempt of a call: its heads for `-v`, and those of redirects for `-i`.
 
 use std::sync::Arc;
 
@@ -23,14 +23,20 @@ impl Watch {
         Self { so_far: so_far.clone(), version: verbose.then_some(version) }
     }
 
+    /// Shows the heads of interim responses.
+    fn informed(&self) {
+        let heads = self.so_far.facts().interim().to_vec();
+        if self.version.is_some() && !heads.is_empty() {
+            shown::show(b"< ", &heads);
+        }
+    }
+
     fn responded(&self, response: &Response) {
-        let head = shown::head(response);
+        let head = shown::head(response.head());
         if self.version.is_some() {
             shown::show(b"< ", &head);
         }
-        if response.status().is_redirection() {
-            self.so_far.facts().may_lead_on(head);
-        }
+        self.so_far.facts().responded(&head, response.status().is_redirection());
     }
 }
 
@@ -51,10 +57,11 @@ pub(super) async fn attempt(request: CallRequest, next: Next) -> Result<Response
     if !is_agreed_on {
         show_sent(watch.version.unwrap_or_default());
     }
-    let name = format!("{} {}{}", request.method(), url.authority(), url.path_and_query());
-    let begun = watch.so_far.facts().elapsed();
+    watch.so_far.facts().attempts();
     let response = next.call(request).await;
-    watch.so_far.facts().attempted(&name, begun, response.as_ref().ok().map(Response::status));
+    if response.is_err() {
+        watch.informed();
+    }
     let response = response?;
     if let Some(tls) = response.tls().filter(|_| head.is_some()) {
         shown::show(b"* ", trust::lines(tls).as_bytes());
@@ -62,6 +69,7 @@ pub(super) async fn attempt(request: CallRequest, next: Next) -> Result<Response
     if is_agreed_on {
         show_sent(if response.version() == Version::HTTP_2 { "HTTP/2" } else { "HTTP/1.1" });
     }
+    watch.informed();
     watch.responded(&response);
     Ok(response)
 }

@@ -2,119 +2,23 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Duration;
 
-use anywire::client::Response;
-use anywire::http::{Headers, StatusCode, Url, Version};
+use anywire::client::{Timeline, TracedAttempt, TracedConnection};
+use anywire::http::Version;
+use anywire::wire::{Address, DialStep};
 use serde_json::{Map, Value};
 
 use super::deadline::SoFar;
-use super::trace::{self, Span};
+use super::facts::Facts;
 use crate::failure::Failure;
 use crate::output;
-
-/// What is known of a call, while it goes on and at its end.
-#[derive(Debug)]
-pub(super) struct Facts {
-    begun: Instant,
-    /// What the last response said.
-    status: u16,
-    version: Option<Version>,
-    headers: Headers,
-    url: String,
-    /// Where it would lead on.
-    location: Option<String>,
-    redirects: usize,
-    /// When its head had come.
-    answered_after: Option<Duration>,
-    bytes: u64,
-    file: Option<String>,
-    /// The heads of responses that may lead on.
-    heads: Vec<Vec<u8>>,
-    attempts: Vec<Span>,
-}
-
-impl Default for Facts {
-    fn default() -> Self {
-        Self {
-            begun: Instant::now(),
-            status: 0,
-            version: None,
-            headers: Headers::new(),
-            url: String::new(),
-            location: None,
-            redirects: 0,
-            answered_after: None,
-            bytes: 0,
-            file: None,
-            heads: Vec::new(),
-            attempts: Vec::new(),
-        }
-    }
-}
-
-impl Facts {
-    /// The head has come.
-    pub(super) fn answered(&mut self, response: &Response) {
-        self.answered_after = Some(self.begun.elapsed());
-        self.status = response.status().as_u16();
-        self.version = Some(response.version());
-        self.headers = response.headers().clone();
-        self.url = response.url().to_owned();
-        self.redirects = response.history().len();
-        let location = response.headers().get("location").filter(|_| response.status().is_redirection());
-        let to = location.and_then(|location| Url::parse(&self.url).ok()?.resolve(location).ok());
-        self.location = to.map(|url| url.as_str().to_owned());
-    }
-
-    /// How long it has been going on.
-    pub(super) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    /// A response may lead to another URL.
-    pub(super) fn may_lead_on(&mut self, head: Vec<u8>) {
-        self.heads.push(head);
-    }
-
-    /// The heads of responses that led on.
-    pub(super) fn heads(&self) -> Vec<u8> {
-        // The last response may be one that was not followed.
-        self.heads.iter().take(self.redirects).flatten().copied().collect()
-    }
-
-    /// An attempt that began then has a response, or none.
-    pub(super) fn attempted(&mut self, name: &str, from: Duration, status: Option<StatusCode>) {
-        let name = match status {
-            Some(status) => format!("{name}: {}", status.as_u16()),
-            None => format!("{name}: no response"),
-        };
-        self.attempts.push(Span { name, from, until: self.elapsed() });
-    }
-
-    /// Where its time went.
-    pub(super) fn chart(&self, coloured: bool) -> String {
-        let (total, mut spans) = (self.elapsed(), self.attempts.clone());
-        if let Some(from) = self.answered_after {
-            spans.push(Span { name: format!("body of {} bytes", self.bytes), from, until: total });
-        }
-        trace::chart(&spans, total, coloured)
-    }
-
-    /// More of the body has come.
-    pub(super) fn received(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-    }
-
-    /// The file that the body goes to.
-    pub(super) fn written_to(&mut self, file: String) {
-        self.file = Some(file);
-    }
-}
 
 /// A call that is over.
 struct Over<'a> {
     facts: &'a Facts,
+    timeline: Timeline,
     /// The URL as it was typed.
     url: &'a str,
     method: &'a str,
@@ -134,6 +38,14 @@ enum Told {
 }
 
 impl Told {
+    fn ip(at: Option<SocketAddr>) -> Self {
+        Self::Text(at.map(|at| at.ip().to_string()).unwrap_or_default())
+    }
+
+    fn port(at: Option<SocketAddr>) -> Self {
+        Self::Number(at.map_or(0, |at| at.port().into()))
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -178,18 +90,37 @@ const WORDS: &[(&str, Telling)] = &[
             .to_owned(),
         )
     }),
+    ("local_ip", |over| Told::ip(over.end(|connection| &connection.local))),
+    ("local_port", |over| Told::port(over.end(|connection| &connection.local))),
     ("method", |over| Told::Text(over.method.to_owned())),
+    ("num_connects", |over| {
+        Told::Number(
+            over.timeline.attempts.iter().filter(|it| it.dial.is_some() && it.acquired.is_some()).count()
+                as u64,
+        )
+    }),
     ("num_headers", |over| Told::Number(over.facts.headers.len() as u64)),
     ("num_redirects", |over| Told::Number(over.facts.redirects as u64)),
+    ("num_retries", |over| Told::Number(over.timeline.retries() as u64)),
     ("redirect_url", |over| Told::Text(over.facts.location.clone().unwrap_or_default())),
+    ("remote_ip", |over| Told::ip(over.end(|connection| &connection.peer))),
+    ("remote_port", |over| Told::port(over.end(|connection| &connection.peer))),
     ("response_code", |over| Told::Status(over.facts.status)),
     ("scheme", |over| Told::Text(over.effective().split(':').next().unwrap_or_default().to_owned())),
     ("size_download", |over| Told::Number(over.facts.bytes)),
+    ("size_header", |over| Told::Number(over.facts.head_bytes as u64)),
     ("speed_download", |over| {
         // Casting saturates, and makes a time of 0 an end.
         Told::Number((over.facts.bytes as f64 / over.total.as_secs_f64().max(1e-6)) as u64)
     }),
-    ("time_starttransfer", |over| Told::Time(over.facts.answered_after.unwrap_or_default())),
+    ("time_appconnect", |over| over.dialed(DialStep::Secured)),
+    ("time_connect", |over| over.dialed(DialStep::Connected)),
+    ("time_namelookup", |over| over.named()),
+    ("time_posttransfer", |over| over.at(|last| last.written)),
+    ("time_pretransfer", |over| over.at(|last| last.acquired)),
+    ("time_queue", |over| over.at(|last| last.dial.as_ref().map(|dial| dial.begun).or(last.acquired))),
+    ("time_redirect", |over| over.redirected()),
+    ("time_starttransfer", |over| over.at(|last| last.first_byte)),
     ("time_total", |over| Told::Time(over.total)),
     ("url", |over| Told::Text(over.url.to_owned())),
     ("url_effective", |over| Told::Text(over.effective().to_owned())),
@@ -197,6 +128,38 @@ const WORDS: &[(&str, Telling)] = &[
 ];
 
 impl Over<'_> {
+    /// The last attempt.
+    fn last(&self) -> Option<&TracedAttempt> {
+        self.timeline.attempts.last()
+    }
+
+    /// A time of the last attempt, counted from the begin of all.
+    fn at(&self, time: impl Fn(&TracedAttempt) -> Option<Duration>) -> Told {
+        Told::Time(self.facts.since_begun(self.last().and_then(time)))
+    }
+
+    /// When its dial had done a step. As with curl 0 if there was none.
+    fn dialed(&self, step: DialStep) -> Told {
+        self.at(|last| last.dial.as_ref()?.done(step))
+    }
+
+    /// When its name had an address, which one that is a number has from the start.
+    fn named(&self) -> Told {
+        self.at(|last| last.dial.as_ref().map(|dial| dial.done(DialStep::Resolved).unwrap_or(dial.begun)))
+    }
+
+    /// When the last URL was begun with, if it is not the first.
+    fn redirected(&self) -> Told {
+        let hop = self.timeline.redirects();
+        let first = self.timeline.attempts.iter().find(|attempt| attempt.hop == hop && hop > 0);
+        Told::Time(self.facts.since_begun(first.map(|first| first.queued)))
+    }
+
+    /// An end of its connection.
+    fn end(&self, end: impl Fn(&TracedConnection) -> &Address) -> Option<SocketAddr> {
+        end(self.last()?.connection.as_ref()?).location().parse().ok()
+    }
+
     fn effective(&self) -> &str {
         if self.facts.url.is_empty() { self.url } else { &self.facts.url }
     }
@@ -278,7 +241,8 @@ impl Format {
         failure: Option<&Failure>,
     ) -> Result<(), Failure> {
         let facts = so_far.facts();
-        let over = Over { total: facts.begun.elapsed(), facts: &facts, url, method, at, failure };
+        let (total, timeline) = (facts.elapsed(), facts.timeline());
+        let over = Over { total, timeline, facts: &facts, url, method, at, failure };
         let (mut printed, mut said, mut to_stderr) = (String::new(), String::new(), false);
         for piece in &self.0 {
             let text = match piece {

@@ -31,14 +31,20 @@ fn each_head_is_printed_once() {
 }
 
 #[test]
-fn a_trace_has_a_line_for_each_attempt_and_the_body() {
+fn a_trace_has_a_line_for_each_attempt_and_each_of_its_phases() {
     let recorder = Recorder::start();
     let traced = anywire(&["get", "-L", "--trace", &recorder.url("/old")]);
     assert_eq!(stdout(&traced), "{\"a\":1}");
     let said = stderr(&traced);
-    let names: Vec<_> = said.lines().map(|line| line.split("  ").next().unwrap_or_default()).collect();
+    let name = |line: &'static str| line;
+    let names: Vec<_> =
+        said.lines().map(|line| line.trim_start().split("  ").next().unwrap_or_default()).collect();
     let of = |rest: &str| format!("GET {}{rest}", recorder.authority);
-    assert_eq!(names, [&of("/old: 302"), &of("/json: 200"), "body of 7 bytes", "all"], "{said}");
+    let phases = ["sending the request", "waiting for the response", "reading the body"].map(name);
+    let (old, json) = (of("/old: 302"), of("/json: 200"));
+    let expected = [&[&*old, "waiting for a connection", "connecting"][..], &phases].concat();
+    let expected = [&expected, &[&*json, "waiting for a connection"][..], &phases, &["all"]].concat();
+    assert_eq!(names, expected, "{said}");
     assert!(said.lines().all(|line| line.ends_with('s') && !line.contains('\u{1b}')), "{said}");
     let failed = stderr(&anywire(&["get", "--trace", "http://127.0.0.1:1/"]));
     assert!(failed.starts_with("GET 127.0.0.1:1/: no response"), "{failed}");

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::common::{Served, anywire, anywire_with_stdin, assert_refused, command, stderr, stdout, text};
+use crate::recorder::Recorder;
 
 #[test]
 fn the_body_goes_to_stdout_and_the_head_where_it_is_asked_for() {
@@ -323,4 +324,17 @@ fn answering(answer: &'static [u8]) -> (String, JoinHandle<String>) {
         String::from_utf8_lossy(&heard[..length]).into_owned()
     });
     (url, peer)
+}
+
+#[test]
+fn interim_responses_are_shown_with_heads() {
+    let recorder = Recorder::start();
+    let url = recorder.url("/hints");
+    assert_eq!(stdout(&anywire(&["get", &url])), "hi");
+    let heads = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\n";
+    assert!(stdout(&anywire(&["get", "-i", &url])).starts_with(heads));
+    let said = stderr(&anywire(&["get", "-v", &url]));
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("< ")).collect();
+    assert_eq!(lines[..3], ["< HTTP/1.1 103 Early Hints", "< link: </a.css>", "< "], "{said}");
+    assert_eq!(lines[3], "< HTTP/1.1 200 OK", "{said}");
 }

@@ -42,6 +42,47 @@ fn all_of_it_is_json() {
 }
 
 #[test]
+fn times_follow_each_other() {
+    let recorder = Recorder::start();
+    let times = |args: &[&str]| {
+        let output = anywire(&[&["get", "-s", "-o", "/dev/null", "-w", "%{json}\\n"], args].concat());
+        let line = stdout(&output).lines().last().expect("a line").to_owned();
+        serde_json::from_str::<serde_json::Value>(&line).expect("JSON")
+    };
+    let all = times(&["-L", &recorder.url("/old")]);
+    let order =
+        ["time_redirect", "time_pretransfer", "time_posttransfer", "time_starttransfer", "time_total"];
+    let seconds = |word: &str| all[word].as_f64().expect("a number");
+    assert!(order.map(seconds).is_sorted() && seconds("time_redirect") > 0.0, "{all}");
+    // The second request goes over the connection of the first.
+    assert_eq!((&all["num_connects"], seconds("time_connect")), (&1.into(), 0.0), "{all}");
+    assert_eq!((all["time_appconnect"].as_f64(), &all["num_retries"]), (Some(0.0), &0.into()));
+    let all = times(&[&recorder.url("/json")]);
+    let order = ["time_namelookup", "time_connect", "time_pretransfer", "time_starttransfer"];
+    let seconds = |word: &str| all[word].as_f64().expect("a number");
+    assert!(order.map(seconds).is_sorted() && seconds("time_namelookup") > 0.0, "{all}");
+    let (ip, port) = recorder.authority.rsplit_once(':').expect("it has a port");
+    assert_eq!(
+        (&all["remote_ip"], &all["remote_port"]),
+        (&ip.into(), &port.parse::<u16>().expect("a number").into())
+    );
+    assert_eq!(all["local_ip"], "127.0.0.1");
+    assert!(all["local_port"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_call_that_reaches_nobody_has_no_ends() {
+    let output = anywire(&[
+        "get",
+        "-s",
+        "-w",
+        "[%{remote_ip} %{remote_port} %{num_connects} %{time_connect}]",
+        "http://127.0.0.1:1/",
+    ]);
+    assert_eq!(stdout(&output), "[ 0 0 0.000000]");
+}
+
+#[test]
 fn an_unknown_word_is_said_before_the_call() {
     let recorder = Recorder::start();
     let output = anywire(&["get", "-w", "%{http_cod}", &recorder.url("/json")]);

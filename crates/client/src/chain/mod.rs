@@ -36,7 +36,7 @@ use anywire_loops::clock::precise;
 use crate::attempt::{Attempt, Reply, Unanswered, pause};
 use crate::handle::ClientRef;
 use crate::request::CallRequest;
-use crate::{Error, Response};
+use crate::{Error, Response, Trace};
 
 /// A call that some link carries on.
 pub type Calling = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>;
@@ -90,6 +90,7 @@ async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> 
                 return Ok(response.with_request(request).with_history(history));
             }
             redirect::Step::Follow(next, left) => {
+                next.options.trace.iter().for_each(Trace::follow);
                 history.push(left);
                 // Read to its end, its connection can carry the next hop.
                 response.drain().await;

@@ -230,9 +230,12 @@ fn retry_after(response: &Response) -> Option<Duration> {
 /// The retries that one origin may get on one loop.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// Calls since `since`.
-    calls: Cell<u32>,
+    /// Calls of all time, and as many of them as count no more.
+    calls: Cell<u64>,
+    past: Cell<u64>,
+    /// Since `since`, and of all time.
     retries: Cell<u32>,
+    all_retries: Cell<u64>,
     since: Cell<Option<Instant>>,
 }
 
@@ -240,7 +243,7 @@ impl Budget {
     /// Counts a call.
     #[inline]
     pub(crate) fn count(&self) {
-        self.calls.set(self.calls.get().saturating_add(1));
+        self.calls.set(self.calls.get().wrapping_add(1));
     }
 
     /// Whether one more retry is within the budget.
@@ -250,16 +253,28 @@ impl Budget {
         if self.since.get().is_none() || passed >= WINDOW {
             // Of calls over a longer time as many count as came in a window on average.
             let share = WINDOW.as_secs_f64() / passed.max(WINDOW).as_secs_f64();
-            self.calls.set((f64::from(self.calls.get()) * share) as u32);
+            let counting = ((self.calls.get() - self.past.get()) as f64 * share) as u64;
+            self.past.set(self.calls.get() - counting);
             self.retries.set(0);
             self.since.set(Some(now));
         }
-        let allowed = FLOOR + u64::from(self.calls.get()) * u64::from(percent) / 100;
+        let allowed = FLOOR + (self.calls.get() - self.past.get()).saturating_mul(percent.into()) / 100;
         let allows = u64::from(self.retries.get()) < allowed;
         if allows {
             self.retries.set(self.retries.get() + 1);
+            self.all_retries.set(self.all_retries.get() + 1);
         }
         allows
+    }
+
+    /// How many were counted.
+    pub(crate) fn all_calls(&self) -> u64 {
+        self.calls.get()
+    }
+
+    /// How many retries were within it.
+    pub(crate) fn all_retries(&self) -> u64 {
+        self.all_retries.get()
     }
 }
 

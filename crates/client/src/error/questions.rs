@@ -82,6 +82,56 @@ impl Error {
         }
     }
 
+    /// The origin that was called, where the error is about one.
+    pub fn origin(&self) -> Option<&str> {
+        match self.last() {
+            Self::Host { origin, .. }
+            | Self::RequestBody { origin, .. }
+            | Self::RequestHead { origin, .. }
+            | Self::QueueFull { origin, .. }
+            | Self::TooManyOrigins { origin, .. }
+            | Self::Timeout { origin, .. }
+            | Self::Connect { origin, .. }
+            | Self::Proxy { origin, .. }
+            | Self::ClosedByPeer { origin, .. }
+            | Self::Io { origin, .. }
+            | Self::Response { origin, .. }
+            | Self::SpeaksTls { origin, .. }
+            | Self::Stream { origin, .. }
+            | Self::GoAway { origin, .. }
+            | Self::Http2 { origin, .. }
+            | Self::NoUpgrade { origin, .. }
+            | Self::Interim { origin, .. }
+            | Self::Switched { origin, .. } => Some(origin),
+            #[cfg(feature = "signatures")]
+            Self::Signature { origin, .. } => Some(origin),
+            _ => None,
+        }
+    }
+
+    /// What kind of error it is, in a word for counters and spans: of a [deadline](Self::is_timeout) always `timeout`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            _ if self.is_timeout() => "timeout",
+            Self::Retried { .. } => self.last().kind(),
+            Self::Connect { .. } if self.phase() == Some(Phase::Resolve) => "resolve",
+            Self::Connect { .. } if self.is_handshake() => "handshake",
+            Self::Connect { .. } => "connect",
+            Self::Proxy { .. } => "proxy",
+            Self::QueueFull { .. } | Self::TooManyOrigins { .. } | Self::BodyTooLarge { .. } => "limit",
+            Self::ClosedByPeer { .. } | Self::Io { .. } => "connection",
+            Self::Stream { .. } | Self::GoAway { .. } => "reset",
+            Self::Status { .. } => "status",
+            Self::Redirect { .. } => "redirect",
+            Self::Shutdown { .. } | Self::Loop { .. } | Self::Start(_) => "shutdown",
+            Self::Body(_) | Self::Coded { .. } | Self::Unreadable { .. } | Self::JsonResponse { .. } => {
+                "body"
+            }
+            _ if self.is_protocol() => "protocol",
+            _ => "request",
+        }
+    }
+
     /// The attempts that were made: 1 without [retries](crate::Retries).
     pub fn attempts(&self) -> u32 {
         match self {

@@ -217,6 +217,12 @@ impl Exchange {
             self.job.sent = true;
             self.watchdog.peer_took();
         }
+        if let Some(trace) = self.job.trace()
+            && self.upload.is_done()
+            && self.output.is_empty()
+        {
+            trace.written();
+        }
     }
 
     fn poll_receive(
@@ -249,7 +255,10 @@ impl Exchange {
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.ended(decoder)),
                 Poll::Ready(Ok(count)) => {
                     input.filled(count);
-                    self.stage = Stage::Received;
+                    if self.stage != Stage::Received {
+                        self.stage = Stage::Received;
+                        self.job.trace().inspect(|trace| trace.first_byte());
+                    }
                     self.watchdog.peer_gave();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(self.lost(Some(error))),
@@ -301,8 +310,10 @@ impl Exchange {
                         let error = Error::Interim { origin: self.job.request.origin(), count: self.interim };
                         return Poll::Ready(Some(self.fail(error)));
                     }
+                    self.job.informed(&head);
                 }
                 ResponseEvent::Head(head, _) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    self.job.trace().inspect(|trace| trace.head(&head));
                     let in_step = self.upload.is_done() && self.output.is_empty();
                     if self.job.request.upgrade && in_step {
                         self.download = Download::Upgrades(head);
@@ -320,6 +331,7 @@ impl Exchange {
                 ResponseEvent::Head(head, info) => {
                     // The peer wants no body any more.
                     self.watchdog.let_go();
+                    self.job.trace().inspect(|trace| trace.head(&head));
                     self.reuse = self.may_reuse(&head, context).filter(|_| info.keep_alive);
                     let length = info.framing.length();
                     self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };

@@ -378,6 +378,8 @@ impl Session {
                     self.schedule.dirty.push(place);
                     if self.streams[place].interim > context.config().limits.interim_responses {
                         self.too_many_interim(place, context);
+                    } else {
+                        self.streams[place].job.informed(&head);
                     }
                 }
                 Ok(Some(h2::Event::Reset { id, code, why, .. })) => {
@@ -475,6 +477,12 @@ impl Session {
                 stream.job.sent |= taken > stream.begins_at;
                 stream.watchdog.peer_took();
                 schedule.dirty.push(place);
+                if let Some(trace) = stream.job.trace()
+                    && stream.upload.is_done()
+                    && stream.ends_at <= taken
+                {
+                    trace.written();
+                }
                 stream.ends_at > taken
             });
         }

@@ -70,6 +70,11 @@ impl Stream {
 
     /// The peer has sent a frame of it.
     fn received_frame(&mut self) {
+        if let Some(trace) = self.job.trace()
+            && !self.has_response()
+        {
+            trace.first_byte();
+        }
         self.upload.settle();
         self.watchdog.peer_gave();
     }
@@ -92,6 +97,7 @@ impl Stream {
         limits: &Limits,
     ) -> Result<(), Left> {
         self.received_frame();
+        self.job.trace().inspect(|trace| trace.head(&head));
         self.incoming.push(&[], end);
         let agrees = head.status().is_success();
         self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };

@@ -33,6 +33,7 @@ impl Pool {
         job.at = precise();
         job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         self.context.cells.moved.add(1);
+        job.trace().inspect(|trace| trace.attempt(&job.request, job.at));
         self.submit(job);
     }
 
@@ -63,6 +64,9 @@ impl Pool {
     /// How a call has ended, for an address that is one of several.
     #[inline]
     pub(super) fn note(&self, outcome: &Outcome) {
+        if let Outcome::BodyBreaks(_, error) = outcome {
+            self.context.inner().past().broke_off(&self.origin, error);
+        }
         if let Some(member) = self.member.get() {
             self.note_for(member, outcome);
         }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_wire::Connection;
+use anywire_wire::{Connection, DialLog, DialStep};
 
 use super::server::Kind;
 use super::{Handshake, HandshakeLimits, Proxy, ProxyError, ProxyReason};
@@ -80,7 +80,9 @@ impl Through {
         };
         let handshake = Handshake::new(&self.proxy, &host, target.port(), &self.limits);
         let handshake = handshake.map_err(|reason| self.error(reason))?;
-        in_time(after, ask(connection, handshake)).await.map_err(|reason| self.error(reason))
+        let tunnel = in_time(after, ask(connection, handshake)).await.map_err(|reason| self.error(reason))?;
+        DialLog::note(DialStep::Tunnelled);
+        Ok(tunnel)
     }
 }
 

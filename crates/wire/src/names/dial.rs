@@ -14,6 +14,7 @@ use super::happy_eyeballs::{Candidate, HappyEyeballs, Input, Output};
 use super::names::{Looked, Names, with_port, worse};
 use super::resolver::{Records, ResolveError};
 use crate::address::Address;
+use crate::dial_log::{DialLog, DialStep};
 use crate::dialer::DialOptions;
 use crate::error::DialError;
 use crate::place;
@@ -68,6 +69,9 @@ pub(crate) async fn resolve(address: &Address, options: &DialOptions) -> Result<
     let after = options.resolve_timeout;
     let found = tokio::time::timeout(after, names.addresses(host, port)).await;
     let found = found.unwrap_or(Err(ResolveError::Timeout { after }));
+    if found.is_ok() {
+        DialLog::note(DialStep::Resolved);
+    }
     found.map_err(|error| DialError::of_resolving(address, error.into()))
 }
 
@@ -170,7 +174,10 @@ impl<'a, F> Race<'a, F> {
             let now = precise();
             let until = match self.machine.next_output(now) {
                 Output::Attempt(address) => {
-                    self.connect_until.get_or_insert(clock::after(now, self.options.connect_timeout));
+                    self.connect_until.get_or_insert_with(|| {
+                        DialLog::note(DialStep::Resolved);
+                        clock::after(now, self.options.connect_timeout)
+                    });
                     let connecting = Box::pin(connect(address));
                     self.attempts.push(Attempt { address, number: begun, connecting });
                     begun += 1;

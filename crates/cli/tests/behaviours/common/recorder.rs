@@ -182,6 +182,10 @@ fn response(request: &Request, before: usize) -> String {
         }
         ("/missing", _) => ("404 Not Found", String::new(), "nothing here"),
         ("/empty", _) => return String::new(),
+        ("/hints", _) => {
+            let hints = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n";
+            return format!("{hints}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
+        }
         ("/cut", _) => {
             return "HTTP/1.1 200 OK\r\ncontent-length: 9\r\nconnection: close\r\n\r\ncut".to_owned();
         }

@@ -1,0 +1,25 @@
+//! What a pool tells of itself.
+
+use super::Pool;
+use crate::OriginCounters;
+
+impl Pool {
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// What is now, and what it has counted.
+    pub(crate) fn counters(&self) -> OriginCounters {
+        let connections = self.connections.borrow();
+        let idle = connections.all.iter().filter(|(_, conn)| conn.is_idle()).count();
+        OriginCounters {
+            idle,
+            busy: connections.all.len() - idle,
+            dialing: self.dialing.get(),
+            waiting: self.waiting.len(),
+            attempts: self.budget.all_calls(),
+            retries: self.budget.all_retries(),
+            ..OriginCounters::default()
+        }
+    }
+}

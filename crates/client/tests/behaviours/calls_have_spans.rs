@@ -1,0 +1,202 @@
+//! Spans of `tracing` are around calls and their attempts, with the names of OpenTelemetry, and `traceparent` says the span.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anywire_client::{Client, Retries, TraceContext};
+use anywire_http::Url;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::support::{OK, Peer, block_on, client, wire};
+
+/// Keeps all spans.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<Span>>>);
+
+#[derive(Default)]
+struct Span {
+    name: &'static str,
+    parent: Option<u64>,
+    fields: Fields,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}").trim_matches('"').to_owned());
+    }
+}
+
+impl Subscriber for Kept {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        let parent = attributes.parent().map(Id::into_u64);
+        let mut kept = self.0.lock().expect("no panic");
+        kept.push(Span { name: attributes.metadata().name(), parent, fields });
+        Id::from_u64(kept.len() as u64)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        values.record(&mut self.0.lock().expect("no panic")[span.into_u64() as usize - 1].fields);
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+impl Kept {
+    /// What a call leaves: its span, and those of its attempts.
+    fn of(call: impl FnOnce()) -> (Fields, Vec<Fields>) {
+        let kept = Self::default();
+        tracing::subscriber::with_default(kept.clone(), call);
+        let spans = std::mem::take(&mut *kept.0.lock().expect("no panic"));
+        let mut spans = spans.into_iter().filter(|span| span.name.starts_with("http."));
+        let call = spans.next().expect("the span of the call");
+        assert_eq!((call.name, call.parent), ("http.call", None));
+        let attempts = spans.inspect(|span| assert_eq!((span.name, span.parent), ("http.request", Some(1))));
+        (call.fields, attempts.map(|span| span.fields).collect())
+    }
+}
+
+impl Fields {
+    fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", |value| value)
+    }
+}
+
+/// Closes the first connection, redirects `/`, and answers with the `traceparent` that it gets.
+fn peer() -> Peer {
+    Peer::start(wire("tcp"), |mut talk| {
+        while let Some(request) = talk.request() {
+            let sent = request.head.headers().get("traceparent").unwrap_or_default().to_owned();
+            match (talk.number, request.head.path()) {
+                (0, _) => return,
+                (_, "/") => talk.say("HTTP/1.1 302 Found\r\nlocation: /next\r\ncontent-length: 0\r\n\r\n"),
+                (_, "/none") => talk.say("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"),
+                _ => talk.say(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{sent}", sent.len())),
+            }
+        }
+    })
+}
+
+fn text(client: &Client, url: &str, traceparent: Option<&str>) -> String {
+    let call = client.get(url);
+    let call = traceparent.into_iter().fold(call, |call, value| call.header("traceparent", value));
+    block_on(async { call.send().await?.text().await }).expect("an answer")
+}
+
+#[test]
+fn each_attempt_has_one_within_that_of_its_call() {
+    let peer = peer();
+    let retries = Retries { first_pause: Duration::ZERO, ..Retries::default() };
+    let (_loops, client) = client(1, |builder| builder.retries(retries).spans());
+    let mut sent = String::new();
+    let (call, attempts) = Kept::of(|| sent = text(&client, &peer.url("/"), None));
+    let url = Url::parse(&peer.url("/")).expect("a URL");
+    let port = url.port().to_string();
+    for (name, value) in [
+        ("http.request.method", "GET"),
+        ("url.full", url.as_str()),
+        ("server.address", url.host()),
+        ("server.port", &port),
+        ("http.response.status_code", "200"),
+        ("error.type", ""),
+    ] {
+        assert_eq!(call.get(name), value, "{name}");
+    }
+    let [lost, found, next] = &*attempts else { panic!("three attempts: {attempts:?}") };
+    let of = |fields: &Fields| {
+        ["http.request.resend_count", "http.response.status_code", "error.type"]
+            .map(|name| fields.get(name).to_owned())
+    };
+    assert_eq!(of(lost), ["", "", "connection"]);
+    assert_eq!(of(found), ["1", "302", ""]);
+    assert_eq!(of(next), ["2", "200", ""]);
+    assert_eq!(next.get("url.full"), peer.url("/next"));
+    for (name, value) in [
+        ("otel.kind", "client"),
+        ("network.protocol.version", "1.1"),
+        ("network.peer.address", url.host()),
+        ("network.peer.port", &port),
+    ] {
+        assert_eq!(next.get(name), value, "{name}");
+    }
+    // The peer of the last attempt was told of its span.
+    let context: TraceContext = sent.parse().expect("a trace context");
+    assert!(context.is_sampled);
+    assert_eq!(format!("{:032x}", context.trace_id), next.get("trace_id"));
+    assert_eq!(format!("{:016x}", context.span_id), next.get("span_id"));
+    assert_eq!(lost.get("trace_id"), next.get("trace_id"));
+    assert_ne!(lost.get("span_id"), next.get("span_id"));
+}
+
+#[test]
+fn a_call_stays_within_the_trace_that_it_names() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        while let Some(request) = talk.request() {
+            let sent = request.head.headers().get("traceparent").unwrap_or_default().to_owned();
+            talk.say(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{sent}", sent.len()));
+        }
+    });
+    let (_loops, client) = client(1, |builder| builder.spans());
+    let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+    let sent: TraceContext = text(&client, &peer.url("/"), Some(given)).parse().expect("a trace context");
+    let given: TraceContext = given.parse().expect("it is one");
+    assert_eq!((sent.trace_id, sent.is_sampled), (given.trace_id, false));
+    assert_ne!(sent.span_id, given.span_id);
+    // Without anybody who keeps spans there is a trace, too, of which nothing is recorded here.
+    let first: TraceContext = text(&client, &peer.url("/"), None).parse().expect("a trace context");
+    let second: TraceContext = text(&client, &peer.url("/"), Some("none")).parse().expect("a trace context");
+    assert_ne!(first.trace_id, second.trace_id);
+}
+
+#[test]
+fn secrets_of_a_url_are_in_no_span() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        while talk.request().is_some() {
+            talk.say("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let (_loops, client) = client(1, |builder| builder.spans());
+    let url = peer.url("/none?a=1&sig=abc&Signature=def").replacen("://", "://Ada:secret@", 1);
+    let (call, attempts) = Kept::of(|| drop(block_on(client.get(&url).send()).expect("an answer")));
+    assert_eq!(call.get("url.full"), peer.url("/none?a=1&sig=REDACTED&Signature=REDACTED"));
+    assert_eq!(attempts[0].get("url.full"), call.get("url.full"));
+    assert_eq!((call.get("error.type"), attempts[0].get("error.type")), ("404", "404"));
+    for fields in attempts.iter().chain([&call]) {
+        assert!(
+            fields.0.values().all(|value| !value.contains("secret") && !value.contains("abc")),
+            "{fields:?}"
+        );
+    }
+}
+
+#[test]
+fn without_the_option_nothing_is_sent_or_opened() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        while let Some(request) = talk.request() {
+            assert!(!request.head.headers().contains("traceparent"));
+            talk.say(OK);
+        }
+    });
+    let (_loops, client) = client(1, |builder| builder);
+    let kept = Kept::default();
+    tracing::subscriber::with_default(kept.clone(), || assert_eq!(text(&client, &peer.url("/"), None), "ok"));
+    assert_eq!(
+        kept.0.lock().expect("no panic").iter().filter(|span| span.name.starts_with("http.")).count(),
+        0
+    );
+}
