@@ -13,7 +13,7 @@ use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
-use crate::origin::{OriginOptions, Origins};
+use crate::origin_options::{OriginOptions, Origins};
 use crate::pipeline::Pipelines;
 use crate::{Client, Limits, Timeouts};
 
