@@ -1,11 +1,12 @@
 //! A busy connection: frames come in, and what is ready of all streams leaves in as few writes as possible.
 
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use anywire_http::Buffer;
-use anywire_http::h2::{Abuse, Error, Event, Limits};
+use anywire_http::h2::{Abuse, Error, Event};
 use anywire_loops::clock::precise;
 use anywire_mux::Http2;
 
@@ -37,9 +38,8 @@ pub(crate) struct Session {
 impl Session {
     /// A session for a connection of which `input` has the first bytes.
     pub(crate) fn new(input: Buffer, service: &Service) -> Self {
-        let limits = Limits { head: service.limits.head, ..service.limits.http2 };
         service.counters.http2_connections.increment();
-        let mut link = Http2::server(limits, precise(), input, service.take_output());
+        let mut link = Http2::server(Arc::clone(&service.http2), precise(), input, service.take_output());
         link.engine.leave_refusals();
         Self {
             exchanges: Exchanges::new(link),
