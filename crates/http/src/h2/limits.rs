@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::frame::WINDOW_MAX;
+use super::settings::{DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN};
 use crate::HeadLimits;
 
 /// Limits of an HTTP/2 connection. Each abuse that is known of the protocol meets one of them.
@@ -49,7 +51,7 @@ impl Default for Limits {
         Self {
             head: HeadLimits::default(),
             streams: 256,
-            stream_window_bytes: super::settings::DEFAULT_WINDOW_BYTES,
+            stream_window_bytes: DEFAULT_WINDOW_BYTES,
             connection_window_bytes: 16 << 20,
             continuations: 8,
             resets: Rate { burst: 200, per_second: 50 },
@@ -59,6 +61,24 @@ impl Default for Limits {
             ping_deadline: Duration::from_secs(10),
             extended_connect: false,
         }
+    }
+}
+
+impl Limits {
+    /// What a stream begins with. Without a window no body could ever come.
+    #[inline]
+    pub(super) fn stream_window(&self) -> u32 {
+        self.stream_window_bytes.clamp(1, WINDOW_MAX)
+    }
+
+    /// What the connection begins with: no less than the RFC gives it.
+    pub(super) fn connection_window(&self) -> u32 {
+        self.connection_window_bytes.clamp(DEFAULT_WINDOW_BYTES, WINDOW_MAX)
+    }
+
+    /// `CONTINUATION` frames of a block, which is no longer than what it counts for the limit of heads, which the peer is told.
+    pub(super) fn continuations_max(&self) -> usize {
+        self.continuations.max(self.head.bytes.max(self.head.trailer_bytes) / FRAME_BYTES_MIN)
     }
 }
 
