@@ -122,16 +122,20 @@ impl Response {
         Self { history, ..self }
     }
 
-    /// Reads a small body to its end, so that its connection is free. One that is longer, or not here when `late` is ready, is left, and
-    /// its connection with it.
-    pub(crate) async fn drain(mut self, late: impl Future<Output = ()>) {
-        let (mut read, mut late) = (pin!(self.body.bytes(DRAIN_BYTES)), pin!(late));
-        poll_fn(|cx| match read.as_mut().poll(cx) {
-            // An error ends the connection in any case.
-            Poll::Ready(_) => Poll::Ready(()),
-            Poll::Pending => late.as_mut().poll(cx),
-        })
-        .await;
+    /// Reads a small body to its end, so that its connection is free: the response with that body. One that is longer, or not here when
+    /// `late` is ready, is left, and its connection with it.
+    pub(crate) async fn drain(mut self, late: impl Future<Output = ()>) -> Option<Self> {
+        let read = {
+            let (mut read, mut late) = (pin!(self.body.bytes(DRAIN_BYTES)), pin!(late));
+            poll_fn(|cx| match read.as_mut().poll(cx) {
+                // An error ends the connection in any case.
+                Poll::Ready(read) => Poll::Ready(read.ok()),
+                Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+            })
+            .await
+        };
+        self.body = Body::from(read?);
+        Some(self)
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
