@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -165,12 +165,22 @@ impl Response {
         &self.head
     }
 
-    /// The URL that answered, with the query that was added to it.
-    pub fn url(&self) -> &str {
+    /// The URL that answered, with the query that was added to it: what the links in the body are relative to.
+    ///
+    /// ```no_run
+    /// # async fn example(client: anywire_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let page = client.get("http://shop/orders/").send().await?;
+    /// let next = page.url().resolve("?page=2")?;
+    /// client.get(next).send().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn url(&self) -> &Url {
+        // The request is away only while the chain has it.
+        static NONE: LazyLock<Url> = LazyLock::new(|| Url::parse("http://none.invalid/").expect("a URL"));
         match &self.source {
-            Source::Whole => self.request.as_ref().map_or("", |request| request.sent_to().as_str()),
-            Source::Upgraded(url, _) => url.as_str(),
-            Source::Stream(state) => state.url.as_str(),
+            Source::Whole => self.request.as_ref().map_or(&*NONE, |request| request.sent_to()),
+            Source::Upgraded(url, _) => url,
+            Source::Stream(state) => &state.url,
         }
     }
 
@@ -191,7 +201,7 @@ impl Response {
     /// [`Status`](Error::Status), which names the URL and the status.
     pub fn error_for_status(self) -> Result<Self, Error> {
         match self.status() {
-            status if status.as_u16() >= 400 => Err(Error::Status { url: self.url().to_owned(), status }),
+            status if status.as_u16() >= 400 => Err(Error::Status { url: self.url().to_string(), status }),
             _ => Ok(self),
         }
     }
@@ -218,7 +228,7 @@ impl Response {
     pub fn upgrade(self) -> Result<Upgraded<DuplexStream>, Error> {
         match self.source {
             Source::Upgraded(_, upgraded) => Ok(*upgraded),
-            _ => Err(Error::Status { url: self.url().to_owned(), status: self.status() }),
+            _ => Err(Error::Status { url: self.url().to_string(), status: self.status() }),
         }
     }
 
@@ -280,7 +290,7 @@ impl Response {
             if let Err(coded) = self.check_coding(&bytes) {
                 return coded;
             }
-            let (url, status) = (self.url().to_owned(), self.status());
+            let (url, status) = (self.url().to_string(), self.status());
             Error::JsonResponse { url, status, source, start: Self::start_of(&bytes) }
         })
     }
@@ -305,7 +315,7 @@ impl Response {
     /// Why a codec cannot read this response.
     pub(crate) fn unreadable(&self, bytes: &Bytes, error: CodecError) -> Error {
         Error::Unreadable {
-            url: self.url().to_owned(),
+            url: self.url().to_string(),
             status: self.status(),
             content_type: self.headers().get("content-type").unwrap_or_default().to_owned(),
             start: Self::start_of(bytes),
@@ -328,7 +338,7 @@ impl Response {
     /// Whether these bytes of the body are what the peer means, and not a coding of it.
     pub(crate) fn check_coding(&self, bytes: &Bytes) -> Result<(), Error> {
         match self.headers().content_coding() {
-            Some(coding) if !bytes.is_empty() => Err(Error::Coded { url: self.url().to_owned(), coding }),
+            Some(coding) if !bytes.is_empty() => Err(Error::Coded { url: self.url().to_string(), coding }),
             _ => Ok(()),
         }
     }

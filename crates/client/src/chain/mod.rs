@@ -129,8 +129,10 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                 match config.retries_of(&request).after_status(&request, &response, attempts) {
                     Some(wait) => {
                         let spent =
-                            Error::Status { url: response.url().to_owned(), status: response.status() };
-                        answered = response.drain(pause(client, DRAIN_TIME)).await;
+                            Error::Status { url: response.url().to_string(), status: response.status() };
+                        let kept = Box::new(request.again());
+                        let response = response.drain(pause(client, DRAIN_TIME)).await;
+                        answered = response.map(|response| response.with_request(kept));
                         (request.as_retry(attempts, spent), wait)
                     }
                     None => return Ok(response.with_request(request)),
@@ -142,7 +144,7 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                 if let (Error::Retried { is_budget_spent: true, .. }, Some(response)) =
                     (&error, answered.take())
                 {
-                    return Ok(response.or_request(request));
+                    return Ok(response);
                 }
                 let Some(request) = request else { return Err(error.after(attempts)) };
                 match config.retries_of(&request).after_error(&request, &error, attempts) {
