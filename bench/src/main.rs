@@ -1,4 +1,4 @@
-//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `tls`, `swarm`, `udp`, `ipc`, `pools`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `pipelined`, `tls`, `swarm`, `udp`, `ipc`, `pools`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
@@ -18,6 +18,7 @@ mod idle;
 mod ipc;
 mod measure;
 mod options;
+mod pipelined;
 mod pools;
 mod report;
 mod rounds;
@@ -59,6 +60,8 @@ enum Command {
     HttpClient(http_client::Options),
     /// Bursts of calls by one thread, as RestClient was measured by its authors.
     Bursts(bursts::Options),
+    /// 100 connections with 100 requests each, one by one and pipelined.
+    Pipelined(pipelined::Options),
     /// Echoes over millions of connections in one process, and what limits them.
     Swarm(swarm::Options),
     /// Datagrams: CPU per echo, a rate that is stood without a loss, and what joining saves.
@@ -145,6 +148,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Tls(options) => tls::run(options),
         Command::HttpClient(options) => http_client::run(options),
         Command::Bursts(options) => bursts::run(options),
+        Command::Pipelined(options) => pipelined::run(options),
         Command::Swarm(options) => swarm::run(options),
         Command::Udp(options) => udp::run(options),
         Command::Ipc(options) => ipc::run(options),

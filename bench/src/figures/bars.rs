@@ -6,11 +6,13 @@ use super::markdown::{figure, table};
 use super::{Results, items};
 
 /// The runs that set bars. Runs of earlier states set none for this one.
-const RUNS: [&str; 9] = [
+const RUNS: [&str; 11] = [
     "http-server",
     "http-client",
     "http-server-h2",
     "http-client-h2",
+    "bursts",
+    "pipelined",
     "tls",
     "ipc",
     "udp",

@@ -5,6 +5,7 @@
 //! compiles this folder as well, which is why nothing here knows the rest of the bench.
 
 mod bars;
+mod callers;
 mod handlers;
 mod http;
 mod ladder;
@@ -72,6 +73,8 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "http-server" => http::servers(results),
         "http-server-h2" => http::servers_of_http2(results),
         "http-client" => http::clients(results),
+        "bursts" => callers::bursts(results),
+        "pipelined" => callers::pipelined(results),
         "tls" => http::tls(results),
         "messages" => local::messages(results),
         "http-on-wires" => local::http(results),
