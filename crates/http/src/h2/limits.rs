@@ -31,7 +31,7 @@ pub struct Limits {
     /// 200 and 50, because a browser cancels all requests of a page when its user leaves (CVE-2023-44487, CVE-2025-8671).
     pub resets: Rate,
     /// Frames that move nothing, so many at once and so many a second. Default 1,000 and 100 (CVE-2019-9512, -9514, -9515,
-    /// -9518). These are `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, unknown frames, and a client's `HEADERS`
+    /// -9518). These are `PING`, `SETTINGS`, `GOAWAY`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, unknown frames, and a client's `HEADERS`
     /// for a stream that is gone, or above `streams` before it can know that. Bodies that we send allow the peer more: one frame for each 512 bytes, and three for each
     /// piece that no window cut short. Each stream allows four more. The peer may use them at once or later.
     pub idle_frames: Rate,

@@ -138,7 +138,7 @@ impl Engine {
             kind::RST_STREAM => self.rst_stream(now, head, payload, out),
             kind::SETTINGS => self.settings(now, head, payload, out),
             kind::PING => self.ping(now, head, payload, out),
-            kind::GOAWAY => self.receive_go_away(head, payload, out),
+            kind::GOAWAY => self.receive_go_away(now, head, payload, out),
             kind::WINDOW_UPDATE => self.window_update(now, head, payload, out),
             kind::PRIORITY => self.old_priority(now, head, out),
             kind::PRIORITY_UPDATE => self.priority_update(now, head, payload),

@@ -100,6 +100,7 @@ impl Engine {
     /// RFC 9113 section 6.8.
     pub(super) fn receive_go_away(
         &mut self,
+        now: Instant,
         head: FrameHead,
         payload: &[u8],
         out: &mut Vec<u8>,
@@ -109,6 +110,8 @@ impl Engine {
         else {
             return refuse(Code::FRAME_SIZE_ERROR, "GOAWAY is shorter than eight bytes");
         };
+        // A peer needs two of them. Each becomes an event, and looks at all streams.
+        self.spend_idle(now)?;
         let last = last & frame::STREAM_ID_MAX;
         if self.last_of_peer.is_some_and(|before| last > before) {
             return refuse(Code::PROTOCOL_ERROR, "a later GOAWAY names a higher stream");
