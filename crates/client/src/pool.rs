@@ -110,7 +110,7 @@ impl Pool {
         Ok(Self {
             origin: way.url.origin().into(),
             host: way.url.authority().into(),
-            quota: context.quota_of(&route.place(way.url.origin())),
+            quota: context.quota_of(route.place(way.url.origin())),
             wants: Cell::new(false),
             route,
             context: Rc::clone(context),
