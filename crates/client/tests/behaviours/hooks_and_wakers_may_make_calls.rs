@@ -26,7 +26,10 @@ impl Wake for Calls {
     }
 }
 
-fn clients() -> Vec<(&'static str, fn(ClientBuilder) -> ClientBuilder)> {
+/// Sets how calls share connections.
+type Sharing = (&'static str, fn(ClientBuilder) -> ClientBuilder);
+
+fn clients() -> Vec<Sharing> {
     vec![
         ("alone", |builder| builder.http1_only()),
         ("pipelined", |builder| builder.http1_only().pipelining(8)),
