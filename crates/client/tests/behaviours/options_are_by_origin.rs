@@ -58,7 +58,7 @@ fn a_larger_cap_serves_those_who_wait() {
 
 #[test]
 fn a_smaller_cap_closes_idle_connections_and_busy_ones_after_their_calls() {
-    for (is_http2, loops) in [(false, 1), (false, 2)] {
+    for (is_http2, loops) in [(true, 1), (false, 1), (false, 2)] {
         on_each_wire(|wire| {
             let (peer, tokens) = on_token(wire, is_http2);
             let (_loops, client) = client(loops, |builder| of_version(builder, is_http2).limits(limits(4)));

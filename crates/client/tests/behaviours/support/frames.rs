@@ -79,10 +79,11 @@ impl Frames {
         self.say(HEADERS, END_HEADERS | if end { END_STREAM } else { 0 }, stream, b"\x88");
     }
 
-    /// Answers with `ok`.
+    /// Answers with `ok`, in one write: of a response in two, the client may see the head alone, and its connection is busy until the
+    /// body is read.
     pub fn answer(&self, stream: u32) {
-        self.head(stream, false);
-        self.say(DATA, END_STREAM, stream, b"ok");
+        let head = frame(HEADERS, END_HEADERS, stream, b"\x88");
+        self.talk.say([head, frame(DATA, END_STREAM, stream, b"ok")].concat());
     }
 
     fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
