@@ -137,9 +137,13 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
     let now = precise();
     let started = *request.started.get_or_insert(now);
     let inner = local.inner();
-    let acquire = match inner.origins().config_of(request.url.origin()) {
-        Ok(Some(config)) => config.timeouts.acquire,
-        _ => inner.config().timeouts.acquire,
+    let acquire = if inner.origins().is_used() {
+        // A redirect, a rule or an interceptor may have led it to this origin.
+        let config = inner.config_of(request.url.origin());
+        request.come_under(&config);
+        config.timeouts.acquire
+    } else {
+        inner.config().timeouts.acquire
     };
     if let Some(trace) = &request.options.trace {
         trace.attempt(&request, now);

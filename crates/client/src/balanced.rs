@@ -41,7 +41,7 @@ impl Client {
         let id = self.handle.id();
         let look =
             move || async move { Local::find(id).map(|local| local.address_counters()).unwrap_or_default() };
-        let tasks: Vec<_> = self.handle.used_loops().map(|one| one.handle.spawn(look)).collect();
+        let tasks: Vec<_> = self.handle.used_loops().map(|one| one.handle.spawn_always(look)).collect();
         let mut all: Vec<AddressCounters> = Vec::new();
         for task in tasks {
             // A loop that has ended has no calls.

@@ -149,6 +149,7 @@ impl Call {
     pub fn read_timeout(self, limit: Duration) -> Self {
         self.edit(|request| {
             request.options.read_timeout = limit;
+            request.options.has_read_timeout = true;
             Ok(())
         })
     }
@@ -158,6 +159,7 @@ impl Call {
         self.edit(|request| {
             request.options.stream_timeout = limit;
             request.options.forwarded_timeout = limit;
+            request.options.has_stream_timeout = true;
             Ok(())
         })
     }

@@ -267,6 +267,11 @@ impl Conn {
                 {
                     continue;
                 }
+                Poll::Ready(Event::Over(_)) if self.has_next(session) => {
+                    let Poll::Ready(Event::Over(outcome)) = polled else { continue };
+                    // They were never on it, and go elsewhere with its next turn.
+                    return Poll::Ready(Event::Open(outcome));
+                }
                 // The calls of one that is over end when it is closed.
                 Poll::Ready(Event::Over(_) | Event::Evicted) => return polled,
                 Poll::Pending => self.is_seen.set(false),

@@ -12,6 +12,7 @@ use anywire_loops::deadline::Deadline;
 use anywire_wire::Output;
 
 use crate::Limits;
+use crate::connector::Place;
 use crate::counters::Cells;
 use crate::inner::{Config, Inner};
 use crate::quota::Quota;
@@ -118,7 +119,7 @@ impl LoopContext {
     }
 
     /// The quota of a place, which the loops of the client share.
-    pub(crate) fn quota_of(&self, place: &str) -> Arc<Quota> {
+    pub(crate) fn quota_of(&self, place: Place) -> Arc<Quota> {
         self.inner().quotas().of(place, self.config().limits.connections_per_origin, self.loops)
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anywire_http::Url;
 use anywire_loops::TaskError;
-use anywire_loops::clock::{self, precise};
+use anywire_loops::clock::precise;
 use tokio::sync::Notify;
 
 use crate::balanced::AddressCounters;
@@ -215,9 +215,13 @@ impl Local {
 
     pub(crate) fn find_pool(&self, way: Way<'_>) -> Option<Rc<Pool>> {
         let pools = self.pools.borrow();
-        // Those that were retired alone have given their place to another one.
-        let is_in_use = |pool: &&Rc<Pool>| self.retired.get() || !pool.is_retired();
-        pools.get(way.url.origin())?.iter().filter(is_in_use).find(|pool| pool.is_at(way)).cloned()
+        let mut of_origin = pools.get(way.url.origin())?.iter();
+        of_origin.find(|pool| self.is_in_use(pool) && pool.is_at(way)).cloned()
+    }
+
+    /// Whether a pool takes calls. One that was retired alone has given its place to another one.
+    fn is_in_use(&self, pool: &Pool) -> bool {
+        self.retired.get() || !pool.is_retired()
     }
 
     fn pool_at(&self, way: Way<'_>) -> Result<Rc<Pool>, Error> {
@@ -231,7 +235,7 @@ impl Local {
                     pool.retire();
                 }
                 self.pools.borrow_mut().entry(origin.into()).or_default().push(Rc::clone(&pool));
-                self.context.sweep_by(clock::after(precise(), self.inner().config().timeouts.pool_unused));
+                self.context.sweep_by(pool.unused_until());
                 pool
             }
         };
@@ -241,11 +245,12 @@ impl Local {
     /// Drops the longest unused pool if there are as many as there may be.
     fn make_room(&self, origin: &str) -> Result<(), Error> {
         let origins = self.inner().config().limits.origins;
-        if self.all_pools().len() < origins {
+        // Those that only end their last calls have given their places to others.
+        let pools = || self.all_pools().into_iter().filter(|pool| self.is_in_use(pool));
+        if pools().count() < origins {
             return Ok(());
         }
-        let unused =
-            self.all_pools().into_iter().filter(|pool| pool.is_unused()).min_by_key(|pool| pool.last_used());
+        let unused = pools().filter(|pool| pool.is_unused()).min_by_key(|pool| pool.last_used());
         let Some(pool) = unused else {
             self.context.cells.too_many_origins.add(1);
             return Err(Error::TooManyOrigins { origin: origin.to_owned(), origins });
@@ -254,7 +259,8 @@ impl Local {
         Ok(())
     }
 
-    pub(crate) fn remove(&self, pool: &Rc<Pool>) {
+    /// Forgets a pool without calls.
+    fn remove(&self, pool: &Rc<Pool>) {
         pool.retire();
         self.inner().past().keep(pool.origin(), pool.counters());
         self.recent.borrow_mut().take_if(|recent| Rc::ptr_eq(recent, pool));
@@ -266,8 +272,14 @@ impl Local {
 
     /// Gives an origin new pools, whose options have changed. The old ones end with their calls.
     pub(crate) fn renew(self: &Rc<Self>, origin: &str) {
-        self.recent.take();
         let pools = self.pools.borrow().get(origin).cloned().unwrap_or_default();
+        self.replace(&pools);
+    }
+
+    /// Has other pools take the calls that wait in these, and all that come later. These end with the calls that they have, and are
+    /// looked after until then.
+    pub(crate) fn replace(self: &Rc<Self>, pools: &[Rc<Pool>]) {
+        self.recent.take();
         let mut waiting = Vec::new();
         for pool in pools {
             pool.retire();

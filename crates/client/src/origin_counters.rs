@@ -88,7 +88,7 @@ pub(crate) struct Past {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The oldest one first.
+    /// The one that was counted last at the end.
     order: VecDeque<Box<str>>,
     by_origin: BTreeMap<Box<str>, OriginCounters>,
 }
@@ -137,7 +137,12 @@ impl Past {
     fn change(&self, origin: &str, change: impl FnOnce(&mut OriginCounters)) {
         let known = &mut *self.lock();
         if let Some(counters) = known.by_origin.get_mut(origin) {
-            return change(counters);
+            change(counters);
+            // One that goes on failing is not forgotten for the sake of others.
+            let at = known.order.iter().rposition(|other| **other == *origin);
+            let moved = at.and_then(|at| known.order.remove(at));
+            known.order.extend(moved);
+            return;
         }
         if known.order.len() >= self.origins_max
             && let Some(oldest) = known.order.pop_front()
@@ -167,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_origin_makes_room() {
+    fn the_origin_that_was_counted_longest_ago_makes_room() {
         let past = Past::new(2);
         for origin in ["http://a", "http://b", "http://a", "http://c"] {
             past.count(origin, "connect", None);
@@ -175,6 +180,6 @@ mod tests {
         let all = past.all();
         let origins: Vec<_> =
             all.iter().map(|(origin, counters)| (&**origin, counters.errors["connect"])).collect();
-        assert_eq!(origins, [("http://b", 1), ("http://c", 1)]);
+        assert_eq!(origins, [("http://a", 2), ("http://c", 1)]);
     }
 }

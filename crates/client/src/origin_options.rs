@@ -13,6 +13,9 @@ use crate::{Client, Error, Limits, Timeouts};
 /// What holds for one origin in place of what the client has: [`ClientBuilder::origin_options`](crate::ClientBuilder::origin_options)
 /// and [`Client::set_origin_options`]. What is not given is the client's.
 ///
+/// A redirect, a rule or an interceptor that leads to another origin brings a call under the options of that one. What the call says
+/// itself stays, such as [`Call::read_timeout`](crate::Call::read_timeout), and so does the deadline of the whole call.
+///
 /// ```
 /// use std::time::Duration;
 /// use anywire_client::{Client, Limits, OriginOptions, Timeouts};
@@ -98,10 +101,15 @@ impl Origins {
         self.is_used.store(true, Ordering::Release);
     }
 
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
     /// The settings of an origin that has its own.
     #[inline]
     pub(crate) fn config_of(&self, origin: &str) -> Result<Option<Arc<Config>>, Error> {
-        if !self.is_used.load(Ordering::Acquire) {
+        if !self.is_used() {
             return Ok(None);
         }
         if let Some((text, source)) = &self.fault {

@@ -110,7 +110,7 @@ impl Pool {
         Ok(Self {
             origin: way.url.origin().into(),
             host: way.url.authority().into(),
-            quota: context.quota_of(&route.place(way.url.origin())),
+            quota: context.quota_of(route.place(way.url.origin())),
             wants: Cell::new(false),
             route,
             context: Rc::clone(context),
@@ -145,6 +145,11 @@ impl Pool {
 
     pub(crate) fn last_used(&self) -> Instant {
         self.last_used.get()
+    }
+
+    /// When it will have been without calls for too long.
+    pub(crate) fn unused_until(&self) -> Instant {
+        clock::after(self.last_used.get(), self.context.config().timeouts.pool_unused)
     }
 
     /// Whether no call is in it.
@@ -294,7 +299,9 @@ impl Pool {
                 if self.teaches {
                     self.context.inner().learnt().forget(&self.origin);
                 }
-                if let Some(job) = self.waiting.pop(true).and_then(|job| self.move_on(job.dialed(log))) {
+                let is_out = self.member.get().is_some_and(|member| self.count_failure(member));
+                let job = self.waiting.pop(true).and_then(|job| self.move_on(job.dialed(log), is_out));
+                if let Some(job) = job {
                     if let Some(phase) = source.overdue() {
                         cells.count_timeout(phase);
                     }
@@ -443,6 +450,8 @@ impl Pool {
     /// The calls that wait, to be given to another pool.
     pub(crate) fn take_waiting(&self) -> VecDeque<Job> {
         let jobs = self.waiting.take();
+        // The other one counts them.
+        self.budget.forget(jobs.len() as u64);
         self.want_no_more();
         jobs
     }
@@ -469,15 +478,15 @@ impl Pool {
         let next = self.waiting.sweep(now, self.served_by(self.dialing.get()));
         self.return_owed();
         self.dial_for_waiters();
-        let unused = self.context.config().timeouts.pool_unused;
         if !self.is_unused() {
             // A pool in use is looked at again when its calls may be over.
+            let unused = self.context.config().timeouts.pool_unused;
             return Some(next.unwrap_or_else(|| clock::after(now, unused)));
         }
         if self.retired.get() {
             return None;
         }
-        let unused_until = clock::after(self.last_used.get(), unused);
+        let unused_until = self.unused_until();
         if unused_until <= now {
             self.context.cells.pools_unused.add(1);
             return None;

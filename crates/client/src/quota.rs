@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::Limits;
+use crate::connector::Place;
 use crate::context::LoopContext;
 
 /// The connections to one place.
@@ -173,28 +174,26 @@ impl Drop for Permit {
 
 /// The quotas of a client, by place.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas(Mutex<HashMap<Box<str>, Weak<Quota>>>);
+pub(crate) struct Quotas(Mutex<HashMap<Place, Weak<Quota>>>);
 
 impl Quotas {
     /// The one of a place, which all its pools share.
-    pub(crate) fn of(&self, place: &str, cap: usize, loops: usize) -> Arc<Quota> {
+    pub(crate) fn of(&self, place: Place, cap: usize, loops: usize) -> Arc<Quota> {
         let mut quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(quota) = quotas.get(place).and_then(Weak::upgrade) {
+        if let Some(quota) = quotas.get(&place).and_then(Weak::upgrade) {
             quota.set_cap(cap);
             return quota;
         }
         quotas.retain(|_, quota| quota.strong_count() > 0);
         let quota = Arc::new(Quota::new(cap, loops));
-        quotas.insert(place.into(), Arc::downgrade(&quota));
+        quotas.insert(place, Arc::downgrade(&quota));
         quota
     }
 
     /// Changes how many there may be to all places of an origin.
     pub(crate) fn set_cap(&self, origin: &str, cap: usize) {
         let quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // As in `Route::place`.
-        let is_of_origin = |place: &str| place.strip_prefix(origin).is_some_and(|rest| rest.starts_with(' '));
-        for (_, quota) in quotas.iter().filter(|(place, _)| is_of_origin(place)) {
+        for (_, quota) in quotas.iter().filter(|(place, _)| *place.origin == *origin) {
             quota.upgrade().into_iter().for_each(|quota| quota.set_cap(cap));
         }
     }

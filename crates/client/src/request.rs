@@ -68,6 +68,9 @@ pub(crate) struct CallOptions {
     pub(crate) read_timeout: Duration,
     pub(crate) stream_timeout: Duration,
     pub(crate) forwarded_timeout: Duration,
+    /// The call has said so itself, whatever its origin has.
+    pub(crate) has_read_timeout: bool,
+    pub(crate) has_stream_timeout: bool,
     pub(crate) total_timeout: Duration,
     pub(crate) stream_total_timeout: Duration,
     /// Another's request, sent on by a proxy.
@@ -107,6 +110,8 @@ impl CallRequest {
             read_timeout: timeouts.read,
             stream_timeout: timeouts.stream,
             forwarded_timeout: timeouts.forwarded,
+            has_read_timeout: false,
+            has_stream_timeout: false,
             total_timeout: timeouts.total,
             stream_total_timeout: timeouts.stream_total,
             is_forwarded: false,
@@ -295,6 +300,19 @@ impl CallRequest {
             self.headers.append("user-agent", name)?;
         }
         Ok(())
+    }
+
+    /// Goes by the settings of the origin that it goes to, which may be another one than when it was made. What the call says
+    /// itself stays, and so does the deadline of the whole call.
+    pub(crate) fn come_under(&mut self, config: &Config) {
+        let (options, timeouts) = (&mut self.options, &config.timeouts);
+        options.collect_bytes = config.limits.body_bytes;
+        if !options.has_read_timeout {
+            options.read_timeout = timeouts.read;
+        }
+        if !options.has_stream_timeout {
+            (options.stream_timeout, options.forwarded_timeout) = (timeouts.stream, timeouts.forwarded);
+        }
     }
 
     /// The URL that has the request, once it was sent.

@@ -114,7 +114,7 @@ impl Balancer {
     /// Looks at the addresses of the name, which its cache knows mostly.
     async fn refresh(self: Rc<Self>) {
         if let Some(local) = self.local.upgrade() {
-            let config = local.inner().config();
+            let config = local.inner().config_of(self.url.origin());
             let (names, timeout) = (config.names.clone(), config.timeouts.resolve);
             drop(local);
             let found = names.addresses(self.url.host(), self.url.port());
@@ -144,10 +144,12 @@ impl Balancer {
         self.targets.replace(targets);
         // Its idle connections are closed, and the others after their calls.
         if let Some(local) = self.local.upgrade() {
-            gone.iter().filter_map(|target| target.pool()).for_each(|pool| local.remove(&pool));
+            let of_gone = gone.iter().filter_map(|target| target.pool());
             // So is the pool that served before the first addresses were known.
-            if let Some(pool) = local.find_pool(Way::to(&self.url, None)) {
-                local.remove(&pool);
+            let before = local.find_pool(Way::to(&self.url, None));
+            let replaced: Vec<_> = of_gone.chain(before).collect();
+            if !replaced.is_empty() {
+                local.replace(&replaced);
             }
         }
     }

@@ -248,6 +248,12 @@ impl Budget {
         self.calls.set(self.calls.get().wrapping_add(1));
     }
 
+    /// So many calls have gone elsewhere.
+    pub(crate) fn forget(&self, calls: u64) {
+        self.calls.set(self.calls.get().saturating_sub(calls));
+        self.past.set(self.past.get().min(self.calls.get()));
+    }
+
     /// Whether one more retry is within the budget.
     pub(crate) fn allows(&self, percent: u32, now: Instant) -> bool {
         let since = self.since.get().unwrap_or(now);

@@ -11,5 +11,5 @@ mod target;
 pub use contract::{ConnectError, Connecting, Connector};
 pub use direct::Direct;
 pub(crate) use network::Network;
-pub(crate) use route::{Route, Way};
+pub(crate) use route::{Place, Route, Way};
 pub use target::Target;

@@ -75,6 +75,16 @@ impl<'a> Way<'a> {
 
 static OF_CLIENT: ProxyOfCall = ProxyOfCall::OfClient;
 
+/// Where the connections of a pool lead, which is the same on all loops. What tells pools apart tells places apart: a
+/// connection of one is of no use to another, such as that of another login at a proxy.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) origin: Box<str>,
+    via: Option<Address>,
+    proxy: ProxyOfCall,
+    is_relayed: bool,
+}
+
 /// How the connections of a pool are made.
 pub(crate) struct Route {
     via: Option<Address>,
@@ -111,9 +121,10 @@ impl Route {
         self.via.as_ref() == way.via && self.proxy == *way.proxy && (self.relay.is_none() || !way.upgrade)
     }
 
-    /// A name for where the connections lead that is the same on all loops.
-    pub(crate) fn place(&self, origin: &str) -> String {
-        format!("{origin} {:?} {:?}", self.via, self.proxy)
+    /// Where the connections lead.
+    pub(crate) fn place(&self, origin: &str) -> Place {
+        let (via, proxy) = (self.via.clone(), self.proxy.clone());
+        Place { origin: origin.into(), via, proxy, is_relayed: self.relay.is_some() }
     }
 
     pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {

@@ -52,7 +52,7 @@ impl Recorder {
         self
     }
 
-    /// Strikes out the values of these parameters of queries.
+    /// Strikes out the values of these parameters of queries: of the URL, and of those in `location`, `content-location` and `referer`.
     #[must_use]
     pub fn secret_parameters<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.secrets.parameters.extend(names.into_iter().map(str::to_owned));
@@ -153,23 +153,28 @@ impl Secrets {
             cookies: Vec::new(),
             headers: self.fields(headers),
             content: Content { size, mime_type, text: Some(text), encoding },
-            redirect_url: headers.get("location").unwrap_or_default().to_owned(),
+            redirect_url: match self.is_field("location") {
+                true => STRUCK_OUT.to_owned(),
+                false => self.url(headers.get("location").unwrap_or_default()),
+            },
             headers_size: -1,
             body_size: size,
         }
     }
 
     fn fields(&self, headers: &Headers) -> Vec<Pair> {
-        let is_secret = |name: &str| self.fields.iter().any(|secret| secret.eq_ignore_ascii_case(name));
-        let pair = |(name, value): (&str, &[u8])| Pair {
-            name: name.to_owned(),
-            value: if is_secret(name) {
-                STRUCK_OUT.to_owned()
-            } else {
-                String::from_utf8_lossy(value).into_owned()
-            },
+        let is_url = |name: &str| URLS.iter().any(|url| url.eq_ignore_ascii_case(name));
+        let shown = |name: &str, value: &[u8]| match String::from_utf8_lossy(value) {
+            _ if self.is_field(name) => STRUCK_OUT.to_owned(),
+            value if is_url(name) => self.url(&value),
+            value => value.into_owned(),
         };
+        let pair = |(name, value): (&str, &[u8])| Pair { name: name.to_owned(), value: shown(name, value) };
         headers.iter().map(pair).collect()
+    }
+
+    fn is_field(&self, name: &str) -> bool {
+        self.fields.iter().any(|secret| secret.eq_ignore_ascii_case(name))
     }
 
     fn is_parameter(&self, name: &str) -> bool {
@@ -213,6 +218,9 @@ fn iso_8601(time: SystemTime) -> String {
     let year = year + 400 * period;
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
+
+/// Fields whose values are URLs, which may have secret parameters.
+const URLS: [&str; 3] = ["location", "content-location", "referer"];
 
 /// Stands where a secret was.
 pub(super) const STRUCK_OUT: &str = "STRUCK-OUT";

@@ -321,6 +321,7 @@ impl Session {
                         let (origin, count) = (call.job.request.origin(), call.interim);
                         return self.break_off(Error::Interim { origin, count }, context);
                     }
+                    call.job.trace().inspect(|trace| trace.first_byte());
                     call.job.informed(&head);
                 }
                 Ok(Some(Part::Head(call, head, _))) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {

@@ -39,10 +39,9 @@ impl Pool {
         self.submit(job);
     }
 
-    /// A dial has failed. Its call goes to another address, if there are several. Those behind it, too, if this address is out now.
-    pub(super) fn move_on(&self, job: Job) -> Option<Job> {
+    /// A dial has failed. Its call goes to another address, if there are several. Those behind it, too, if this address `is_out` now.
+    pub(super) fn move_on(&self, job: Job, is_out: bool) -> Option<Job> {
         let Some(member) = self.member.get() else { return Some(job) };
-        let is_out = self.count_failure(member);
         let left = member.move_on(job, self, precise());
         // One that no other address takes waits for a dial here.
         while is_out && let Some(job) = self.waiting.pop(true) {
@@ -54,8 +53,9 @@ impl Pool {
         left
     }
 
+    /// Whether the address is out from now on.
     #[cold]
-    fn count_failure(&self, member: &Member) -> bool {
+    pub(super) fn count_failure(&self, member: &Member) -> bool {
         let is_out = member.failed(precise());
         if is_out {
             self.context.cells.ejected.add(1);

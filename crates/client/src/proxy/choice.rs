@@ -146,7 +146,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// What a call says of proxies.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) enum ProxyOfCall {
     /// Those of its client.
     #[default]

@@ -31,12 +31,12 @@ use crate::pool::over_tls;
 /// assert_eq!(format!("{proxy:?}"), "Proxy(http://...@proxy.example:3128)");
 /// # Ok::<(), anywire_client::proxy::ProxyUrlError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Proxy {
     shared: Arc<Shared>,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Shared {
     kind: Kind,
     /// A name or an IP address, without brackets.
@@ -48,7 +48,7 @@ struct Shared {
 }
 
 /// What a proxy speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Http,
     Https,
@@ -78,7 +78,7 @@ impl Kind {
 }
 
 /// Who we are to a proxy. It has no `Debug`, so that nothing prints it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Login {
     pub(crate) user: Vec<u8>,
     pub(crate) password: Vec<u8>,

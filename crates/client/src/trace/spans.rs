@@ -18,7 +18,7 @@ impl ClientBuilder {
     /// spans.
     ///
     /// Each attempt sends a field `traceparent` ([`TraceContext`]), which says that span. A call that has one, such as a request that a handler
-    /// sends on, stays within its trace; others begin one. The ids are fields of the span, `trace_id` and `span_id`.
+    /// sends on, stays within its trace; others begin one, and send no `tracestate`. The ids are fields of the span, `trace_id` and `span_id`.
     ///
     /// Interceptors that are added before are around the spans, the others within.
     ///
@@ -59,8 +59,11 @@ impl Interceptor for CallSpans {
             http.response.status_code = Empty,
             "error.type" = Empty,
         );
-        let given = request.headers().get("traceparent").and_then(|text| text.parse().ok());
-        let context = given.unwrap_or_else(|| TraceContext::new(!span.is_disabled()));
+        let context = given(&request).unwrap_or_else(|| {
+            // What others say of a trace belongs to that one alone.
+            request.remove_header("tracestate");
+            TraceContext::new(!span.is_disabled())
+        });
         request.extensions_mut().insert(Within { span: span.clone(), context, attempts: Arc::default() });
         Box::pin(async move {
             let outcome = next.call(request).instrument(span.clone()).await;
@@ -119,6 +122,13 @@ impl Interceptor for AttemptSpans {
             outcome
         })
     }
+}
+
+/// The trace that a request names, if it is one.
+fn given(request: &CallRequest) -> Option<TraceContext> {
+    let mut all = request.headers().get_all("traceparent");
+    let text = all.next().filter(|_| all.next().is_none())?;
+    str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// How it has ended.

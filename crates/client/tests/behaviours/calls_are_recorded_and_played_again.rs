@@ -102,3 +102,18 @@ fn a_record_of_a_browser_is_played() {
     assert_eq!((response.status().as_u16(), response.headers().get("x-a")), (404, Some("1")));
     assert_eq!(block_on(response.text()).expect("text"), "gone");
 }
+
+#[test]
+fn where_a_redirect_leads_is_recorded_without_secrets() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        while talk.request().is_some() {
+            talk.say("HTTP/1.1 302 Found\r\nlocation: /next?token=hush&a=1\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let recorder = Recorder::new().secret_parameters(["token"]);
+    let (_loops, client) = client(1, |builder| builder.intercept_attempts(recorder.clone()).redirects(0));
+    let referer = "http://shop.example/?token=hush";
+    block_on(client.get(peer.url("/")).header("referer", referer).send()).expect("an answer");
+    let har = recorder.to_json();
+    assert!(!har.contains("hush") && har.matches("a=1").count() == 2, "{har}");
+}

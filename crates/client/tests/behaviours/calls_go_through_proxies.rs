@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anywire_client::connector::{Connecting, Connector, Target};
 use anywire_client::proxy::{Proxies, Proxy};
-use anywire_client::{Client, ClientBuilder, Error};
+use anywire_client::{Client, ClientBuilder, Error, Limits};
 use anywire_http::{Method, Request};
 use anywire_loops::Loops;
 
@@ -422,4 +422,37 @@ fn in_an_environment_with_a_bad_proxy() {
     let error = block_on(client.get("http://origin.example/").send()).expect_err("no proxy");
     let text = anywire_advice::Chain(&error).to_string();
     assert!(matches!(error, Error::ProxyUrl { .. }) && text.contains("http_proxy"), "{text}");
+}
+
+/// One connection for each way.
+fn one_connection(builder: ClientBuilder) -> ClientBuilder {
+    builder.limits(Limits { connections_per_origin: 1, ..Limits::default() })
+}
+
+#[test]
+fn calls_of_one_login_do_not_hold_up_those_of_another() {
+    let proxy = Peer::answering(wire("tcp"), OK);
+    let (_loops, client) = client(1, one_connection);
+    for login in ["me:one", "you:two", "me:one"] {
+        let url = format!("http://{login}@{}", proxy.via().location());
+        block_on(client.get("http://origin.example/").proxy(url).send()).expect("an answer");
+    }
+    assert_eq!((proxy.accepted(), client.counters().total().idle), (2, 2));
+}
+
+#[test]
+fn an_upgrade_does_not_wait_for_a_connection_that_the_proxy_reads() {
+    let proxy = Peer::start(wire("tcp"), |mut talk| {
+        if talk.number == 0 {
+            return answer_all(&mut talk, "http://origin.example/");
+        }
+        make_tunnel(&mut talk, "origin.example:80", b"");
+        talk.request_head();
+        talk.say("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n");
+        talk.wait_for_end();
+    });
+    let (_loops, client) = client(1, |builder| one_connection(builder.proxy(at(&proxy, "http"))));
+    block_on(client.get("http://origin.example/").send()).expect("an answer");
+    let switched = block_on(client.get("http://origin.example/").upgrade("toy").send()).expect("a switch");
+    assert_eq!(switched.status(), 101);
 }

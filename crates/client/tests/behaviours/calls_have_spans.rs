@@ -200,3 +200,30 @@ fn without_the_option_nothing_is_sent_or_opened() {
         0
     );
 }
+
+#[test]
+fn what_belongs_to_no_trace_is_not_sent_with_a_new_one() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        while let Some(request) = talk.request() {
+            let headers = request.head.headers();
+            let all: Vec<_> = headers.get_all("traceparent").chain(headers.get_all("tracestate")).collect();
+            let sent = all.iter().map(|value| String::from_utf8_lossy(value)).collect::<Vec<_>>().join(" ");
+            talk.say(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{sent}", sent.len()));
+        }
+    });
+    let (_loops, client) = client(1, |builder| builder.spans());
+    let of = |parents: &[&str]| {
+        let call = client.get(peer.url("/")).header("tracestate", "vendor=1");
+        let call = parents.iter().fold(call, |call, parent| call.header("traceparent", parent));
+        block_on(async { call.send().await?.text().await }).expect("an answer")
+    };
+    let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let trace = &given[..35];
+    let stays = of(&[given]);
+    assert!(stays.starts_with(trace) && stays.ends_with(" vendor=1"), "{stays}");
+    // Without a trace, with none that can be read, and with two, a new one begins.
+    for parents in [&[][..], &["none"], &[given, "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-01"]] {
+        let new = of(parents);
+        assert!(new.parse::<TraceContext>().is_ok() && !new.starts_with(trace), "{parents:?}: {new}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Connections can be made before the first call, over all loops, within the limits.
 
-use crate::support::{OK, Peer, all, block_on, client, eventually, wire};
+use crate::support::{HANG, OK, Peer, all, block_on, client, eventually, wire};
 use anywire_client::{Balance, Error, Limits};
 
 #[test]
@@ -41,4 +41,20 @@ fn where_nobody_is_there_are_none() {
     assert_eq!(block_on(client.connect_ahead("http://shop.example", 2)).expect("it is tried"), 0);
     assert_eq!(client.counters().total().dial_failures, 2);
     assert!(matches!(block_on(client.connect_ahead("shop", 1)), Err(Error::Url { .. })));
+}
+
+#[test]
+fn an_address_that_cannot_be_connected_to_ahead_has_failed() {
+    let good = Peer::answering(wire("tcp"), OK);
+    let dead: anywire_wire::Address = "unix:/nowhere/at/all.sock".parse().expect("an address");
+    let balance = Balance::over([&dead, good.via()]).round_robin().eject_after(1).eject_for(HANG);
+    let (_loops, client) = client(1, |builder| builder.balance("http://shop.example", balance));
+    assert_eq!(block_on(client.connect_ahead("http://shop.example", 2)).expect("an origin"), 1);
+    let counters = block_on(client.address_counters());
+    let of_dead = counters.iter().find(|one| one.address == dead).expect("it is one of them");
+    assert_eq!((of_dead.failures, of_dead.out), (1, 1), "{counters:?}");
+    for _ in 0..4 {
+        block_on(client.get("http://shop.example/").send()).expect("an answer");
+    }
+    assert_eq!(client.counters().total().dial_failures, 1);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::bytes_of_http2::HEADERS;
 use crate::support::{OK, Peer, block_on, client, client_of_http2, on_each_wire, wire};
-use anywire_client::{Call, ClientBuilder, Limits, Timeouts};
+use anywire_client::{Balance, Call, ClientBuilder, Limits, Pipelining, Retries, Timeouts};
 use anywire_http::{HeadLimits, h2};
 
 #[test]
@@ -116,6 +116,42 @@ fn calls_are_answered_whichever_duration_is_endless() {
             assert_eq!(panics, 0, "{name} over {version}");
         }
     }
+}
+
+#[test]
+fn options_may_be_as_large_as_they_like_too() {
+    let max = Duration::MAX;
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        let is_first = talk.number == 0;
+        while talk.request().is_some() && !is_first {
+            talk.say(OK);
+        }
+    });
+    let pipelining = Pipelining { depth: usize::MAX, drain_bytes: usize::MAX };
+    let retries = Retries {
+        max: u32::MAX,
+        pause_max: Duration::ZERO,
+        first_pause: max,
+        retry_after_max: max,
+        budget_percent: u32::MAX,
+        ..Retries::default()
+    };
+    let dead: anywire_wire::Address = "unix:/nowhere/at/all.sock".parse().expect("an address");
+    let balance = Balance::over([&dead, peer.via()]).eject_after(1).eject_for(max).slow_start(max);
+    let (loops, client) = client(2, |builder| {
+        let builder = builder.pipelining(pipelining).retries(retries);
+        builder.redirects(usize::MAX).balance("http://shop.example", balance)
+    });
+    for _ in 0..8 {
+        let call = client.get("http://shop.example/").expect_continue(u64::MAX);
+        assert_eq!(block_on(call.send()).expect("an answer").status(), 200);
+        block_on(client.post(peer.url("/")).body("order").send()).expect("an answer");
+    }
+    // A pause without end ends with the call, and is not begun.
+    let endless = Retries { first_pause: max, pause_max: max, ..Retries::default() };
+    let call = client.get("http://nobody.example/").via(&dead).retries(endless);
+    assert!(block_on(call.send()).is_err_and(|error| error.is_connect()));
+    assert_eq!(loops.counters().iter().map(|one| one.panics).sum::<u64>(), 0);
 }
 
 fn unlimited() -> HeadLimits {

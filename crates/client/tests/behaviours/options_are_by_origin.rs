@@ -164,3 +164,97 @@ fn what_is_no_origin_is_an_error() {
     assert!(matches!(block_on(call(&client, &peer).send()), Err(Error::Url { .. })));
     assert!(matches!(client.set_origin_options("shop", &OriginOptions::default()), Err(Error::Url { .. })));
 }
+
+/// A peer that sends all calls to another.
+fn redirecting(to: &Peer) -> Peer {
+    let location = format!("HTTP/1.1 307 Away\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", to.url("/"));
+    Peer::start(wire("tcp"), move |mut talk| {
+        while talk.request().is_some() {
+            talk.say(&location);
+        }
+    })
+}
+
+#[test]
+fn a_redirect_comes_under_the_options_of_the_origin_that_it_leads_to() {
+    let long = Peer::answering(wire("tcp"), OK);
+    let from = redirecting(&long);
+    let few = OriginOptions::default().limits(Limits { body_bytes: 1, ..Limits::default() });
+    let (_loops, client) = client(1, |builder| builder.origin_options(long.url("/"), few));
+    let body = block_on(async { client.get(from.url("/")).send().await?.bytes().await });
+    assert!(matches!(body, Err(Error::BodyTooLarge { limit_bytes: 1 })), "{body:?}");
+}
+
+#[test]
+fn a_redirect_waits_as_long_as_its_call_or_its_origin_says() {
+    let (silent, _tokens) = on_token(wire("tcp"), false);
+    let from = redirecting(&silent);
+    let soon = Duration::from_millis(50);
+    let read = |read| OriginOptions::default().timeouts(Timeouts { read, ..Timeouts::default() });
+    let phase = |of_origin, of_call: Option<Duration>| {
+        let (_loops, client) =
+            client(1, |builder| builder.read_timeout(HANG).origin_options(silent.url("/"), read(of_origin)));
+        let call = client.get(from.url("/"));
+        let call = of_call.into_iter().fold(call, Call::read_timeout);
+        block_on(call.send()).expect_err("the peer is silent").phase()
+    };
+    assert_eq!(phase(soon, None), Some(Phase::Read));
+    assert_eq!(phase(HANG, Some(soon)), Some(Phase::Read));
+}
+
+#[cfg(feature = "rules")]
+#[test]
+fn a_rule_leads_to_the_options_of_another_origin() {
+    let peer = Peer::answering(wire("tcp"), OK);
+    let rules = format!("[[rule]]\n[[rule.to]]\nauthority = '{}'\n", peer.via().location());
+    let rules = anywire_client::rules::Rules::from_toml(&rules).expect("good rules");
+    let few = OriginOptions::default().limits(Limits { body_bytes: 1, ..Limits::default() });
+    let (_loops, client) = client(1, |builder| builder.rules(&rules).origin_options(peer.url("/"), few));
+    let body = block_on(async { client.get("http://shop.example/").send().await?.bytes().await });
+    assert!(matches!(body, Err(Error::BodyTooLarge { limit_bytes: 1 })), "{body:?}");
+}
+
+#[test]
+fn an_unused_pool_ends_when_its_origin_says() {
+    let peer = Peer::answering(wire("tcp"), OK);
+    let short = Duration::from_millis(1);
+    let timeouts = Timeouts { pool_unused: short, idle: short, ..Timeouts::default() };
+    let options = OriginOptions::default().timeouts(timeouts);
+    let (_loops, client) = client(1, |builder| builder.origin_options(peer.url("/"), options));
+    block_on(call(&client, &peer).send()).expect("an answer");
+    eventually("the pool is gone", || client.counters().total().pools_unused == 1);
+}
+
+#[test]
+fn new_options_need_no_room_for_another_origin() {
+    let (peer, tokens) = on_token(wire("tcp"), false);
+    let (_loops, client) = client(1, |builder| {
+        builder.limits(Limits { origins: 1, connections_per_origin: 1, ..Limits::default() })
+    });
+    let calls: Vec<_> = (0..2).map(|_| call(&client, &peer).send()).collect();
+    let calls = std::thread::spawn(move || all(calls));
+    eventually("one is under way", || {
+        let counters = client.counters().total();
+        (counters.active, counters.waiting) == (1, 1)
+    });
+    client.set_origin_options(peer.url("/"), &with_cap(2)).expect("an origin");
+    (0..2).for_each(|_| tokens.send(()).expect("the peer is there"));
+    for answer in calls.join().expect("no panic") {
+        answer.expect("an answer");
+    }
+    assert_eq!(client.counters().total().too_many_origins, 0);
+}
+
+#[test]
+fn a_call_that_finds_new_options_is_one_attempt() {
+    let (peer, tokens) = on_token(wire("tcp"), false);
+    let (_loops, client) = client(1, |builder| builder.limits(limits(1)));
+    let calls: Vec<_> = (0..3).map(|_| call(&client, &peer).send()).collect();
+    let calls = std::thread::spawn(move || all(calls));
+    eventually("two wait", || client.counters().total().waiting == 2);
+    client.set_origin_options(peer.url("/"), &with_cap(2)).expect("an origin");
+    (0..3).for_each(|_| tokens.send(()).expect("the peer is there"));
+    calls.join().expect("no panic").into_iter().for_each(|answer| drop(answer.expect("an answer")));
+    let counters = block_on(client.origins()).remove(&peer.url("")).expect("it was called");
+    assert_eq!((counters.attempts, client.counters().total().requests), (3, 3));
+}

@@ -266,3 +266,26 @@ fn an_interceptor_may_give_a_call_a_trace() {
     // The caller's is the one that the interceptor finds.
     assert_eq!(seen[1], given.timeline().to_string());
 }
+
+#[test]
+fn an_interim_response_is_the_first_byte_where_calls_share_a_connection_too() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        while let Some(request) = talk.request() {
+            if request.head.path() == "/hints" {
+                talk.say("HTTP/1.1 103 Early Hints\r\n\r\n");
+            }
+            talk.say(OK);
+        }
+    });
+    let (_loops, client) = client(1, |builder| builder.pipelining(8));
+    block_on(client.get(peer.url("/first")).send()).expect("the first answer");
+    let (pipelined, alone) = (Trace::new(), Trace::new());
+    block_on(client.get(peer.url("/hints")).trace(&pipelined).send()).expect("an answer");
+    block_on(client.get(peer.url("/hints")).without_pipelining().trace(&alone).send()).expect("an answer");
+    for trace in [pipelined, alone] {
+        let attempt = trace.timeline().attempts.pop().expect("one attempt");
+        let [(status, at)] = *attempt.interim else { panic!("one interim response: {attempt:?}") };
+        assert_eq!(status, StatusCode::EARLY_HINTS);
+        assert!(attempt.first_byte.is_some_and(|first| first <= at), "{attempt:?}");
+    }
+}
