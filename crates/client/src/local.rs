@@ -254,7 +254,7 @@ impl Local {
         Ok(())
     }
 
-    pub(crate) fn remove(&self, pool: &Rc<Pool>) {
+    fn remove(&self, pool: &Rc<Pool>) {
         pool.retire();
         self.inner().past().keep(pool.origin(), pool.counters());
         self.recent.borrow_mut().take_if(|recent| Rc::ptr_eq(recent, pool));
@@ -264,10 +264,15 @@ impl Local {
         });
     }
 
-    /// Gives an origin new pools, whose options have changed. The old ones end with their calls.
+    /// Gives an origin new pools, whose options have changed.
     pub(crate) fn renew(self: &Rc<Self>, origin: &str) {
-        self.recent.take();
         let pools = self.pools.borrow().get(origin).cloned().unwrap_or_default();
+        self.replace(pools);
+    }
+
+    /// Has pools end with the calls on their connections. Those that wait there go to other pools.
+    pub(crate) fn replace(self: &Rc<Self>, pools: Vec<Rc<Pool>>) {
+        self.recent.take();
         let mut waiting = Vec::new();
         for pool in pools {
             pool.retire();

@@ -111,7 +111,7 @@ impl Queue {
     /// All calls, which are to wait elsewhere.
     pub(crate) fn take(&self) -> VecDeque<Job> {
         let jobs = self.jobs.take();
-        self.context.cells.waiting.subtract(jobs.len() as u64);
+        self.forget(&jobs);
         jobs
     }
 
@@ -123,7 +123,7 @@ impl Queue {
     /// The call that came last.
     pub(crate) fn pop_last(&self) -> Option<Job> {
         let job = self.jobs.borrow_mut().pop_back()?;
-        self.context.cells.waiting.subtract(1);
+        self.forget([&job]);
         Some(job)
     }
 

@@ -144,11 +144,9 @@ impl Balancer {
         self.targets.replace(targets);
         // Its idle connections are closed, and the others after their calls.
         if let Some(local) = self.local.upgrade() {
-            gone.iter().filter_map(|target| target.pool()).for_each(|pool| local.remove(&pool));
-            // So is the pool that served before the first addresses were known.
-            if let Some(pool) = local.find_pool(Way::to(&self.url, None)) {
-                local.remove(&pool);
-            }
+            // So are those of the pool that served before the first addresses were known.
+            let first = local.find_pool(Way::to(&self.url, None));
+            local.replace(gone.iter().filter_map(|target| target.pool()).chain(first).collect());
         }
     }
 }

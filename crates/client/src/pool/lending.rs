@@ -20,7 +20,7 @@ impl Pool {
     pub(super) fn want_no_more(&self) {
         if self.wants.get() && self.waiting.len() == 0 {
             self.wants.set(false);
-            self.quota.is_satisfied(self.context.index);
+            self.quota.is_satisfied(&self.context);
         }
     }
 
