@@ -155,6 +155,8 @@ mod guide {
     mod calls {}
     #[doc = include_str!("../../../docs/guide/slow-calls.md")]
     mod slow_calls {}
+    #[doc = include_str!("../../../docs/guide/many-calls.md")]
+    mod many_calls {}
     #[doc = include_str!("../../../docs/guide/proxies.md")]
     mod proxies {}
     #[doc = include_str!("../../../docs/guide/balancing.md")]
@@ -163,6 +165,8 @@ mod guide {
     mod traffic_rules {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
     mod reverse_proxy {}
+    #[doc = include_str!("../../../docs/guide/gateway.md")]
+    mod gateway {}
     #[doc = include_str!("../../../docs/guide/events.md")]
     mod events {}
     #[doc = include_str!("../../../docs/guide/upgrades.md")]

@@ -6,12 +6,13 @@ use crate::Client;
 use crate::local::Local;
 
 /// One of the addresses of a [`Balance`](crate::Balance), over all loops of a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct AddressCounters {
     /// The origin that has it.
     pub origin: String,
     /// The address.
+    #[serde(serialize_with = "as_text")]
     pub address: Address,
     /// Calls that went there, those that came from another address included.
     pub calls: u64,
@@ -56,6 +57,10 @@ impl Client {
         all.sort_by(|one, other| one.origin.cmp(&other.origin));
         all
     }
+}
+
+fn as_text<S: serde::Serializer>(address: &Address, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(address)
 }
 
 impl AddressCounters {

@@ -33,7 +33,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A `GET` call. A bad URL is reported by [`send`](Call::send), for this and all methods below.
+    /// A `GET` call. The URL is a text or a [`Url`](anywire_http::Url). A bad one is reported by [`send`](Call::send), for this and all
+    /// methods below.
     pub fn get(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::GET, url)
     }

@@ -13,7 +13,7 @@ macro_rules! counters {
         /// let client = anywire_client::Client::new();
         /// assert_eq!(client.counters().total().requests, 0);
         /// ```
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
         #[non_exhaustive]
         pub struct Counters {
             $($(#[$doc])+ pub $name: u64,)+

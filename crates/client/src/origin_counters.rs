@@ -10,7 +10,7 @@ use crate::local::Local;
 use crate::{Client, Error, Phase};
 
 /// Counts and gauges of one origin, over all loops and addresses.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct OriginCounters {
     /// Connections without a call now.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// A part of a call, each with its own deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Phase {
     /// Waiting for a connection.
@@ -44,7 +45,7 @@ impl Phase {
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Acquire => "waiting for a connection",
             Self::Resolve => "resolving the name",
             Self::Connect => "connecting",

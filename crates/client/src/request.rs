@@ -142,6 +142,13 @@ impl CallRequest {
         }
     }
 
+    /// The same for another attempt. `error` is what the call is told if the budget of retries allows none.
+    pub(crate) fn as_retry(mut self: Box<Self>, attempts: u32, error: Error) -> Box<Self> {
+        let spent = Error::Retried { attempts, is_budget_spent: true, source: Box::new(error) };
+        self.retry_of = Some(Box::new(spent));
+        self
+    }
+
     /// The method.
     pub fn method(&self) -> &Method {
         &self.method

@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -122,16 +122,20 @@ impl Response {
         Self { history, ..self }
     }
 
-    /// Reads a small body to its end, so that its connection is free. One that is longer, or not here when `late` is ready, is left, and
-    /// its connection with it.
-    pub(crate) async fn drain(mut self, late: impl Future<Output = ()>) {
-        let (mut read, mut late) = (pin!(self.body.bytes(DRAIN_BYTES)), pin!(late));
-        poll_fn(|cx| match read.as_mut().poll(cx) {
-            // An error ends the connection in any case.
-            Poll::Ready(_) => Poll::Ready(()),
-            Poll::Pending => late.as_mut().poll(cx),
-        })
-        .await;
+    /// Reads a small body to its end, so that its connection is free: the response with that body. One that is longer, or not here when
+    /// `late` is ready, is left, and its connection with it.
+    pub(crate) async fn drain(mut self, late: impl Future<Output = ()>) -> Option<Self> {
+        let read = {
+            let (mut read, mut late) = (pin!(self.body.bytes(DRAIN_BYTES)), pin!(late));
+            poll_fn(|cx| match read.as_mut().poll(cx) {
+                // An error ends the connection in any case.
+                Poll::Ready(read) => Poll::Ready(read.ok()),
+                Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+            })
+            .await
+        };
+        self.body = Body::from(read?);
+        Some(self)
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
@@ -161,12 +165,22 @@ impl Response {
         &self.head
     }
 
-    /// The URL that answered, with the query that was added to it.
-    pub fn url(&self) -> &str {
+    /// The URL that answered, with the query that was added to it: what the links in the body are relative to.
+    ///
+    /// ```no_run
+    /// # async fn example(client: anywire_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let page = client.get("http://shop/orders/").send().await?;
+    /// let next = page.url().resolve("?page=2")?;
+    /// client.get(next).send().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn url(&self) -> &Url {
+        // The request is away only while the chain has it.
+        static NONE: LazyLock<Url> = LazyLock::new(|| Url::parse("http://none.invalid/").expect("a URL"));
         match &self.source {
-            Source::Whole => self.request.as_ref().map_or("", |request| request.sent_to().as_str()),
-            Source::Upgraded(url, _) => url.as_str(),
-            Source::Stream(state) => state.url.as_str(),
+            Source::Whole => self.request.as_ref().map_or(&*NONE, |request| request.sent_to()),
+            Source::Upgraded(url, _) => url,
+            Source::Stream(state) => &state.url,
         }
     }
 
@@ -187,7 +201,7 @@ impl Response {
     /// [`Status`](Error::Status), which names the URL and the status.
     pub fn error_for_status(self) -> Result<Self, Error> {
         match self.status() {
-            status if status.as_u16() >= 400 => Err(Error::Status { url: self.url().to_owned(), status }),
+            status if status.as_u16() >= 400 => Err(Error::Status { url: self.url().to_string(), status }),
             _ => Ok(self),
         }
     }
@@ -214,7 +228,7 @@ impl Response {
     pub fn upgrade(self) -> Result<Upgraded<DuplexStream>, Error> {
         match self.source {
             Source::Upgraded(_, upgraded) => Ok(*upgraded),
-            _ => Err(Error::Status { url: self.url().to_owned(), status: self.status() }),
+            _ => Err(Error::Status { url: self.url().to_string(), status: self.status() }),
         }
     }
 
@@ -276,7 +290,7 @@ impl Response {
             if let Err(coded) = self.check_coding(&bytes) {
                 return coded;
             }
-            let (url, status) = (self.url().to_owned(), self.status());
+            let (url, status) = (self.url().to_string(), self.status());
             Error::JsonResponse { url, status, source, start: Self::start_of(&bytes) }
         })
     }
@@ -301,7 +315,7 @@ impl Response {
     /// Why a codec cannot read this response.
     pub(crate) fn unreadable(&self, bytes: &Bytes, error: CodecError) -> Error {
         Error::Unreadable {
-            url: self.url().to_owned(),
+            url: self.url().to_string(),
             status: self.status(),
             content_type: self.headers().get("content-type").unwrap_or_default().to_owned(),
             start: Self::start_of(bytes),
@@ -324,7 +338,7 @@ impl Response {
     /// Whether these bytes of the body are what the peer means, and not a coding of it.
     pub(crate) fn check_coding(&self, bytes: &Bytes) -> Result<(), Error> {
         match self.headers().content_coding() {
-            Some(coding) if !bytes.is_empty() => Err(Error::Coded { url: self.url().to_owned(), coding }),
+            Some(coding) if !bytes.is_empty() => Err(Error::Coded { url: self.url().to_string(), coding }),
             _ => Ok(()),
         }
     }

@@ -12,7 +12,6 @@ use crate::pipeline::{self, Pipelining};
 use crate::{h1, h2};
 
 /// The protocol that a connection speaks, and the calls that it carries.
-#[expect(clippy::large_enum_variant, reason = "one a connection, which is boxed as a whole")]
 pub(crate) enum Session {
     H1(h1::Session),
     H2(Box<h2::Session>),

@@ -24,6 +24,8 @@ use crate::message::{is_host, is_visible};
 /// assert_eq!((url.authority(), url.host(), url.port()), ("example.test:8080", "example.test", 8080));
 /// assert_eq!((url.origin(), url.path_and_query()), ("http://example.test:8080", "/b?c=d"));
 /// assert_eq!(Url::parse("https://example.test")?.port(), 443);
+/// // It is a text where one is asked for.
+/// assert!(url == "http://example.test:8080/b?c=d" && url.as_ref() == url.as_str());
 /// // The interface of an address of a link (RFC 6874), which is for this machine alone.
 /// let url = Url::parse("http://[fe80::1%25eth0]/")?;
 /// assert_eq!((url.authority(), url.host(), url.host_with_zone()), ("[fe80::1]", "fe80::1", "fe80::1%25eth0"));
@@ -108,8 +110,8 @@ impl Url {
         &self.text[self.path..]
     }
 
-    /// This origin with another path and query, which stay as they are: nothing but `#` is escaped, and no dot segment is
-    /// removed. The path of this URL, unless it is `/`, stands before them. `None` if the text does not begin with `/`, or
+    /// This origin with another path and query, as a proxy sends them on; for a link in a page or a `location` there is
+    /// [`resolve`](Self::resolve). They stay as they are: nothing but `#` is escaped, and no dot segment is removed. The path of this URL, unless it is `/`, stands before them. `None` if the text does not begin with `/`, or
     /// cannot stand in a request line.
     ///
     /// ```
@@ -240,6 +242,25 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         Self::parse(text)
+    }
+}
+
+impl AsRef<str> for Url {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// As the text of its normal form.
+impl PartialEq<str> for Url {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Url {
+    fn eq(&self, other: &&str) -> bool {
+        self == *other
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine of HTTP/2 with its input and its output.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -32,13 +33,13 @@ pub struct Http2 {
 
 impl Http2 {
     /// A server's connection, whose first bytes are in `input`.
-    pub fn server(limits: Limits, now: Instant, input: Buffer, mut output: Output) -> Self {
+    pub fn server(limits: impl Into<Arc<Limits>>, now: Instant, input: Buffer, mut output: Output) -> Self {
         let engine = Engine::server(limits, now, output.buffer());
         Self::new(engine, Some(input), output)
     }
 
     /// A client's connection.
-    pub fn client(limits: Limits, now: Instant, mut output: Output) -> Self {
+    pub fn client(limits: impl Into<Arc<Limits>>, now: Instant, mut output: Output) -> Self {
         let engine = Engine::client(limits, now, output.buffer());
         Self::new(engine, None, output)
     }

@@ -4,7 +4,7 @@ use anywire_loops::Counter;
 use anywire_wire::ListenerCounters;
 
 /// The events that a server has counted since its start, summed over its loops.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Counters {
     /// Connections open now, in whatever task they are.

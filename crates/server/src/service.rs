@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
-use anywire_http::DateLine;
+use anywire_http::{DateLine, h2};
 use anywire_loops::clock;
 use anywire_wire::Output;
 use slab::Slab;
@@ -24,6 +24,8 @@ use crate::router::{EndpointId, Generation, Table};
 pub(crate) struct Service {
     pub(crate) dispatch: Rc<Dispatch>,
     pub(crate) limits: Limits,
+    /// Those of the engine, which all connections share.
+    pub(crate) http2: Arc<h2::Limits>,
     pub(crate) counters: Arc<Live>,
     shared: Rc<Shared>,
     /// The same with the routes that have replaced these. A connection goes on to it when it is polled.
@@ -80,15 +82,17 @@ impl Service {
             cut: Cell::new(0),
             empty: Notify::new(),
         };
-        Self { dispatch: Rc::new(dispatch), limits, counters, shared: Rc::new(shared), next: OnceCell::new() }
+        let http2 = Arc::new(h2::Limits { head: limits.head, ..limits.http2 });
+        let (dispatch, shared) = (Rc::new(dispatch), Rc::new(shared));
+        Self { dispatch, limits, http2, counters, shared, next: OnceCell::new() }
     }
 
     /// Other routes for this server. Its connections are woken to go on to them.
     pub(crate) fn replace(&self, table: Arc<Table>) -> Rc<Self> {
         let dispatch = Rc::new(self.dispatch.replaced_by(table, &self.limits));
-        let (limits, counters, shared) =
-            (self.limits.clone(), Arc::clone(&self.counters), Rc::clone(&self.shared));
-        let next = Rc::new(Self { dispatch, limits, counters, shared, next: OnceCell::new() });
+        let (limits, http2) = (self.limits.clone(), Arc::clone(&self.http2));
+        let (counters, shared) = (Arc::clone(&self.counters), Rc::clone(&self.shared));
+        let next = Rc::new(Self { dispatch, limits, http2, counters, shared, next: OnceCell::new() });
         let set = self.next.set(Rc::clone(&next));
         debug_assert!(set.is_ok(), "the newest service is replaced");
         self.wake_all();

@@ -65,7 +65,7 @@ impl Facts {
         self.status = response.status().as_u16();
         self.version = Some(response.version());
         self.headers = response.headers().clone();
-        self.url = response.url().to_owned();
+        self.url = response.url().to_string();
         self.redirects = response.history().len();
         let location = response.headers().get("location").filter(|_| response.status().is_redirection());
         let to = location.and_then(|location| Url::parse(&self.url).ok()?.resolve(location).ok());

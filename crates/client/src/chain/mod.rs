@@ -116,7 +116,7 @@ async fn carry_hop(client: &ClientRef, hop: Hopping) -> Result<Response, Error> 
 
 /// Makes attempts until one is final.
 async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
-    let mut attempts = 1;
+    let (mut attempts, mut answered) = (1, None);
     let mut reply = match hop {
         Hopping::Answered(reply) => *reply,
         Hopping::Request(request) => attempt(client, request).await,
@@ -128,22 +128,27 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                 let Some(request) = response.take_request() else { return Ok(response) };
                 match config.retries_of(&request).after_status(&request, &response, attempts) {
                     Some(wait) => {
-                        response.drain(pause(client, DRAIN_TIME)).await;
-                        (request, wait)
+                        let spent =
+                            Error::Status { url: response.url().to_string(), status: response.status() };
+                        let kept = Box::new(request.again());
+                        let response = response.drain(pause(client, DRAIN_TIME)).await;
+                        answered = response.map(|response| response.with_request(kept));
+                        (request.as_retry(attempts, spent), wait)
                     }
                     None => return Ok(response.with_request(request)),
                 }
             }
             Err(unanswered) => {
                 let Unanswered { error, request } = *unanswered;
-                let Some(mut request) = request else { return Err(error.after(attempts)) };
+                // The budget allows no more, and no status is an error of the call.
+                if let (Error::Retried { is_budget_spent: true, .. }, Some(response)) =
+                    (&error, answered.take())
+                {
+                    return Ok(response);
+                }
+                let Some(request) = request else { return Err(error.after(attempts)) };
                 match config.retries_of(&request).after_error(&request, &error, attempts) {
-                    Some(wait) => {
-                        let source = Box::new(error);
-                        let spent = Error::Retried { attempts, is_budget_spent: true, source };
-                        request.retry_of = Some(Box::new(spent));
-                        (request, wait)
-                    }
+                    Some(wait) => (request.as_retry(attempts, error), wait),
                     None => return Err(error.after(attempts)),
                 }
             }

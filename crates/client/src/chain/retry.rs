@@ -53,7 +53,8 @@ pub struct Retries {
     /// Statuses that are tried again, such as 429 and 503. Default: none.
     pub statuses: Vec<StatusCode>,
     /// Retries to one origin, in per cent of the calls there in the last 10 s, on each loop. Default 20, and 10 retries
-    /// besides. More than that is [`Error::Retried`]: an origin in trouble gets no load on top.
+    /// besides. More than that is [`Error::Retried`], or the response whose status was to be tried again: an origin in trouble gets no load
+    /// on top.
     pub budget_percent: u32,
     /// Decides what is repeated instead of the table, within what is harmless, if it is set.
     pub when: Option<RetryHook>,
@@ -173,6 +174,7 @@ fn is_worth_it(error: &Error) -> bool {
             | Error::Shutdown { .. }
             | Error::Loop { .. }
             | Error::RequestBody { .. }
+            | Error::Retried { .. }
     )
 }
 

@@ -63,7 +63,7 @@ fn sign(signer: &Signer, request: &mut CallRequest) -> Result<(), Error> {
 }
 
 async fn verify(verifier: &Verifier, asked: &Message<'_>, response: &mut Response) -> Result<(), Error> {
-    let origin = origin_of(response.url());
+    let origin = response.url().origin().to_owned();
     let head: &Headers = response.headers();
     let message = Message::response(response.status(), head);
     let verified = verifier
@@ -78,10 +78,6 @@ async fn verify(verifier: &Verifier, asked: &Message<'_>, response: &mut Respons
 
 fn fault(origin: &str, source: impl Into<SignatureFault>, sent: bool) -> Error {
     Error::Signature { origin: origin.to_owned(), source: source.into(), sent }
-}
-
-fn origin_of(url: &str) -> String {
-    anywire_http::Url::parse(url).map(|url| url.origin().to_owned()).unwrap_or_default()
 }
 
 /// Of the text by which a signature is different from all others.

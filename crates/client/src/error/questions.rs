@@ -109,7 +109,19 @@ impl Error {
         }
     }
 
-    /// What kind of error it is, in a word for counters and spans: of a [deadline](Self::is_timeout) always `timeout`.
+    /// What kind of error it is, in a word for counters and spans:
+    ///
+    /// | word | is |
+    /// | --- | --- |
+    /// | `timeout` | a [deadline](Self::is_timeout), of whatever [phase](Self::phase) |
+    /// | `resolve`, `connect`, `handshake`, `proxy` | no connection: no address, nobody reached, no TLS, none by the proxy |
+    /// | `connection`, `reset` | the connection broke or was closed; the peer ended the stream, or all of HTTP/2 |
+    /// | `protocol` | the response is none of HTTP, over a limit, or cut short |
+    /// | `body` | its body is not what the caller wants: text, JSON, uncoded |
+    /// | `status`, `redirect` | [`error_for_status`](crate::Response::error_for_status); a redirect that is not followed |
+    /// | `limit` | a full queue, too many origins, a body that is too large to collect |
+    /// | `shutdown` | the client or its loops have ended |
+    /// | `request` | all else: the request cannot be sent, or an interceptor gave up |
     pub fn kind(&self) -> &'static str {
         match self {
             _ if self.is_timeout() => "timeout",

@@ -14,7 +14,8 @@ use crate::tunnel::Tunnel;
 /// HTTP/1 on one connection. A request leaves when the response of the one before is complete.
 pub(crate) struct Session {
     decoder: ResponseDecoder,
-    exchange: Option<Exchange>,
+    /// In a box, because most connections of a pool are idle at most times.
+    exchange: Option<Box<Exchange>>,
     /// Carries the call that has taken the wire out of HTTP.
     tunnel: Option<Tunnel>,
     /// Whether it has carried a call to its end.
@@ -42,7 +43,7 @@ impl Session {
             context.cells.reused.add(1);
         }
         self.decoder.request_method(&job.request.method);
-        self.exchange = Some(Exchange::new(job, host, self.used, context));
+        self.exchange = Some(Box::new(Exchange::new(job, host, self.used, context)));
     }
 
     /// Sends at once what the wire takes of a request that is encoded whole. `false` if the connection's task has to

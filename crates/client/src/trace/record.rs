@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use anywire_advice::Chain;
 use anywire_http::{Method, StatusCode, Url};
 use anywire_wire::{Address, DialLog};
 
@@ -79,7 +80,7 @@ impl Record {
     pub(super) fn fail(&mut self, error: &Error, now: Instant) {
         self.change(|attempt| {
             attempt.ended = Some(now);
-            attempt.failed = Some(Failed { phase: error.phase(), error: error.to_string() });
+            attempt.failed = Some(Failed { phase: error.phase(), error: Chain(error).message().found });
         });
     }
 

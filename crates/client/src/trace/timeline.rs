@@ -7,11 +7,13 @@ use anywire_wire::{Address, DialStep};
 
 use crate::Phase;
 
-/// Where the time of a call went. All times are counted from its begin. Its text has a line for each phase.
+/// Where the time of a call went. All times are counted from its begin. Its text has a line for each phase,
+/// one for what was before an attempt (pauses, interceptors), and one for all if there were several.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Timeline {
-    /// From the begin of the call to its end, or until now.
+    /// From the begin of the call to its end, or until now: its attempts, the pauses of [retries](crate::Retries) between them, and
+    /// what interceptors take.
     pub elapsed: Duration,
     /// Whether its last attempt is over: the body has come to its end, or there is an error.
     pub is_over: bool,
@@ -54,7 +56,7 @@ pub struct TracedAttempt {
     pub(super) until: Duration,
     /// The phase in which it failed.
     pub failed_in: Option<Phase>,
-    /// Why it failed.
+    /// Why it failed, with its causes.
     pub error: Option<String>,
 }
 

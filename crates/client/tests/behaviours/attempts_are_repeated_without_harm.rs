@@ -163,9 +163,11 @@ fn statuses_are_tried_again_if_they_are_listed() {
         let statuses =
             statuses.into_iter().map(|code| StatusCode::from_u16(code).expect("a status")).collect();
         let retries = Retries { statuses, first_pause: Duration::ZERO, ..Retries::default() };
-        let response = block_on(Client::new().request(method, peer.url("/")).retries(retries).send());
+        let client = Client::new();
+        let response = block_on(client.request(method, peer.url("/")).retries(retries).send());
         let status = response.expect("an answer").status();
         assert_eq!(status.as_u16(), if times == 2 { 200 } else { 503 });
+        assert_eq!(client.counters().total().retried, times as u64 - 1);
         // The connection was kept.
         assert_eq!((requests.load(Ordering::SeqCst), peer.accepted()), (times, 1));
     }
@@ -206,6 +208,38 @@ fn an_origin_in_trouble_gets_no_more_than_its_budget() {
     // A fifth of all attempts that were asked for, and 10; once more if a window ends meanwhile.
     assert!(counters.retried <= 2 * (10 + 100), "{counters:?}");
     assert_eq!(requests.load(Ordering::SeqCst) as u64, 100 + counters.retried);
+}
+
+/// No status is an error of the call: when the budget is spent, the response is the caller's.
+#[test]
+fn an_origin_that_is_busy_gets_no_more_than_its_budget() {
+    async fn pass(request: CallRequest, next: Next) -> Result<Response, Error> {
+        next.call(request).await
+    }
+    for is_intercepted in [false, true] {
+        let requests = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&requests);
+        let peer = Peer::start(wire("tcp"), move |mut talk| {
+            while talk.request().is_some() {
+                count.fetch_add(1, Ordering::SeqCst);
+                talk.say("HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nlate");
+            }
+        });
+        // The hook must not bring back what the budget has ended.
+        let retries = Retries { budget_percent: 0, ..eager() };
+        let loops = anywire_loops::Loops::start(1).expect("loops start");
+        let builder = Client::builder().on(&loops).retries(retries);
+        let client = if is_intercepted { builder.intercept_attempts(pass) } else { builder }.build();
+        for _ in 0..20 {
+            let response = block_on(client.get(peer.url("/")).send()).expect("an answer");
+            assert_eq!((response.status().as_u16(), response.length()), (503, Some(4)));
+            assert_eq!(block_on(response.text()).expect("its body"), "late");
+        }
+        let counters = client.counters().total();
+        assert!(counters.retried >= 10 && counters.retries_refused > 0, "{counters:?}");
+        assert_eq!(requests.load(Ordering::SeqCst) as u64, 20 + counters.retried);
+        assert_eq!(peer.accepted(), 1, "the connection was kept");
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn credentials_of_a_url() {
     let url = peer.url("/").replace("http://", "http://ada:x%3Ay@");
     assert_eq!(text(client.get(&url)), "Basic YWRhOng6eQ==");
     let response = block_on(client.get(&url).send()).expect("answered");
-    assert_eq!(response.url(), peer.url("/"));
+    assert_eq!(response.url(), &*peer.url("/"));
     assert_eq!(text(client.get(&url).bearer("t")), "Bearer t");
 }
 

@@ -68,7 +68,16 @@ fn errors_are_counted_by_kind_and_deadlines_by_phase() {
     let errors: Vec<_> = counters.errors.iter().map(|(kind, count)| (*kind, *count)).collect();
     assert!(errors.contains(&("timeout", 1)), "{errors:?}");
     assert_eq!(errors.iter().map(|(_, count)| count).sum::<u64>(), 5, "{errors:?}");
-    assert_eq!(counters.timeouts.into_iter().collect::<Vec<_>>(), [(Phase::Read, 1)]);
+    assert_eq!(
+        counters.timeouts.iter().map(|(phase, count)| (*phase, *count)).collect::<Vec<_>>(),
+        [(Phase::Read, 1)]
+    );
+    // For a page of counts.
+    let json = serde_json::to_value(&counters).expect("JSON");
+    assert_eq!(
+        (&json["retries"], &json["errors"]["timeout"], &json["timeouts"]["read"]),
+        (&1.into(), &1.into(), &1.into())
+    );
 }
 
 #[test]

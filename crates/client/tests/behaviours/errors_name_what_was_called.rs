@@ -21,7 +21,7 @@ fn a_status_of_an_error_becomes_one() {
             let (_loops, client) = client(1, |builder| builder);
             let call = client.get(peer.url("/x")).query(&[("a", "1")]).via(peer.via());
             let response = block_on(call.send()).expect("a status is no error by itself");
-            assert_eq!(response.url(), peer.url("/x?a=1"));
+            assert_eq!(response.url(), &*peer.url("/x?a=1"));
             let Err(error) = response.error_for_status() else {
                 assert_eq!(fault, None);
                 continue;

@@ -231,6 +231,7 @@ fn floods_end_at_their_limits() {
         assert_eq!(flood(frame(PING, 0, 0, &[0; 8])), idle);
         assert_eq!(flood(frame(SETTINGS, 0, 0, &[])), idle);
         assert_eq!(flood(frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])), idle);
+        assert_eq!(flood(frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0])), idle);
         assert_eq!(flood(frame(99, 0, 0, b"x")), idle);
     });
 }

@@ -44,7 +44,10 @@ fn what_may_go_no_further_is_answered() {
         block_on(call.send()).expect("an answer")
     };
     let options = answer(Method::OPTIONS);
-    assert_eq!((options.status(), options.url()), (StatusCode::NO_CONTENT, &*peer.url("/base/some?query")));
+    assert_eq!(
+        (options.status(), options.url().as_str()),
+        (StatusCode::NO_CONTENT, &*peer.url("/base/some?query"))
+    );
     let trace = answer(Method::TRACE);
     assert_eq!((trace.status(), trace.headers().get("content-type")), (StatusCode::OK, Some("message/http")));
     let echo = block_on(trace.text()).expect("a body");

@@ -153,6 +153,7 @@ fn redirects_and_retries_are_attempts() {
     assert!(next.connection.as_ref().is_some_and(|connection| connection.is_reused));
     let shown = timeline.to_string();
     assert!(shown.contains(&format!("GET {}: 302 after ", peer.url("/"))), "{shown}");
+    assert!(shown.lines().last().is_some_and(|line| line.starts_with("in all after ")), "{shown}");
     assert_eq!(shown.matches("\n  waiting for the response  ").count(), 3, "{shown}");
 }
 
@@ -184,17 +185,22 @@ fn a_failed_dial_says_in_which_phase() {
     };
     let hosts = Hosts::default().add("dead.example", [SocketAddr::from(([127, 0, 0, 1], refusing))]);
     let (_loops, client) = client(1, |builder| builder.resolver(Book::new()).hosts(hosts));
-    for (url, phase, expected) in [
-        ("http://no.example/", Phase::Resolve, vec![]),
-        ("http://dead.example/", Phase::Connect, vec![DialStep::Resolved]),
+    for (url, phase, expected, why) in [
+        ("http://no.example/", Phase::Resolve, vec![], "no such name"),
+        ("http://dead.example/", Phase::Connect, vec![DialStep::Resolved], "nobody listens there"),
     ] {
         let trace = Trace::new();
-        block_on(client.get(url).trace(&trace).send()).expect_err("nobody is there");
+        block_on(client.get(url).retries(0).trace(&trace).send()).expect_err("nobody is there");
         let timeline = trace.timeline();
         let [attempt] = &*timeline.attempts else { panic!("{timeline:?}") };
         assert_eq!((attempt.failed_in, steps(attempt)), (Some(phase), expected), "{url}");
         assert_eq!(phases(attempt).last(), Some(&phase));
-        assert!(timeline.is_over && attempt.error.is_some() && attempt.connection.is_none());
+        assert!(timeline.is_over && attempt.connection.is_none());
+        // With its causes, and without what would help.
+        let (error, shown) = (attempt.error.as_deref().expect("it failed"), timeline.to_string());
+        assert!(error.contains(why) && !error.contains(';'), "{error}");
+        assert!(shown.starts_with(&format!("GET {url}: failed after ")), "{shown}");
+        assert!(shown.lines().next().is_some_and(|line| line.ends_with(error)), "{shown}");
     }
 }
 

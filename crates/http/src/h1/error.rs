@@ -175,13 +175,13 @@ pub enum DecodeError {
     /// The peer closed in the middle of a head. Fault of the peer, or of the wire.
     #[error(
         "reading a head: found the end of the connection before the head's end{help}",
-        help = Advice("send it whole")
+        help = Advice("see why its sender closed")
     )]
     HeadCutShort,
     /// The peer closed in the middle of a body. Fault of the peer, or of the wire.
     #[error(
         "reading a body: found the end of the connection before the body's end{help}",
-        help = Advice("send as much as was declared")
+        help = Advice("see why its sender closed")
     )]
     BodyCutShort,
 }

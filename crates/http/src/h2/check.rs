@@ -16,10 +16,10 @@ impl Engine {
 
     fn check_windows(&self) {
         let (mut unread, mut open, mut queued) = (0, 0, 0);
-        for (id, stream) in &self.streams {
+        for (id, stream) in self.streams.iter() {
             let waits = i64::from(stream.unread);
             assert!(stream.in_window.is_accounted(waits), "the window of {id:?}: {stream:?}");
-            let is_whole = stream.incoming != Half::Body || self.is_within_last(*id);
+            let is_whole = stream.incoming != Half::Body || self.is_within_last(id);
             let is_returned = is_whole || stream.in_window.is_returned();
             assert!(is_returned, "{id:?} waits for what was read: {stream:?}");
             assert!(stream.out_window <= i64::from(WINDOW_MAX), "a peer has too much: {stream:?}");

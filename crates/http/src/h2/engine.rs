@@ -1,6 +1,6 @@
 //! The state of a connection, and what passes time.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::frame::{self, PREFACE, STREAM_ID_MAX};
@@ -9,7 +9,7 @@ use super::hpack::{DEFAULT_TABLE_BYTES, Encoder};
 use super::limits::Budget;
 use super::priority::{Priority, Ready};
 use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
-use super::stream::{Half, Stream, StreamKind, StreamMap, Turn};
+use super::stream::{Half, Resets, Stream, StreamKind, Streams, Turn};
 use super::window::InWindow;
 use super::{Code, Error, GoAway, Limits, MessageError, StreamId};
 use crate::h1::DecodeError;
@@ -23,21 +23,16 @@ use crate::{Headers, RequestHead, ResponseHead};
 #[derive(Debug)]
 pub struct Engine {
     pub(super) is_server: bool,
-    pub(super) limits: Limits,
+    pub(super) limits: Arc<Limits>,
     pub(super) incoming: Incoming,
     /// What the peer has said of itself.
     pub(super) peer: Settings,
     pub(super) heads: HeadDecoder,
     pub(super) encoder: Encoder,
-    pub(super) streams: StreamMap<Stream>,
+    pub(super) streams: Streams,
     pub(super) ready: Ready,
-    /// Resets that have yet to become events: a `GOAWAY` refuses several streams at once.
-    pub(super) resets: VecDeque<(StreamId, Code)>,
-    /// The streams that we have reset lately: frames that were on their way are no fault.
-    pub(super) reset_lately: VecDeque<StreamId>,
-    /// The newest of the streams that we have reset before those. Which older ones we have reset is not known, so that frames
-    /// for any of them are no fault.
-    pub(super) newest_forgotten: Option<StreamId>,
+    /// `None` before the first.
+    pub(super) resets: Option<Box<Resets>>,
     /// What the peer may send on all streams.
     pub(super) in_window: InWindow,
     pub(super) out_window: i64,
@@ -179,17 +174,17 @@ pub struct Protocol(pub Box<str>);
 
 impl Engine {
     /// A server's end. Appends its settings to `out`.
-    pub fn server(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
-        Self::start(true, limits, now, out)
+    pub fn server(limits: impl Into<Arc<Limits>>, now: Instant, out: &mut Vec<u8>) -> Self {
+        Self::start(true, limits.into(), now, out)
     }
 
     /// A client's end. Appends the preface and its settings to `out`.
-    pub fn client(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
+    pub fn client(limits: impl Into<Arc<Limits>>, now: Instant, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(PREFACE);
-        Self::start(false, limits, now, out)
+        Self::start(false, limits.into(), now, out)
     }
 
-    fn start(is_server: bool, limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
+    fn start(is_server: bool, limits: Arc<Limits>, now: Instant, out: &mut Vec<u8>) -> Self {
         let list_bytes = u32::try_from(limits.head.bytes).unwrap_or(u32::MAX);
         let mut settings = vec![(id::LIST_BYTES, list_bytes)];
         if is_server {
@@ -201,37 +196,24 @@ impl Engine {
         } else {
             settings.push((id::PUSH, 0));
         }
-        let limits = Limits {
-            // A block is no longer than what it counts for the limit of heads, which the peer is told.
-            continuations: limits
-                .continuations
-                .max(limits.head.bytes.max(limits.head.trailer_bytes) / FRAME_BYTES_MIN),
-            // Without a window no body could ever come.
-            stream_window_bytes: limits.stream_window_bytes.clamp(1, frame::WINDOW_MAX),
-            connection_window_bytes: limits
-                .connection_window_bytes
-                .clamp(DEFAULT_WINDOW_BYTES, frame::WINDOW_MAX),
-            ..limits
-        };
-        if limits.stream_window_bytes != DEFAULT_WINDOW_BYTES {
-            settings.push((id::WINDOW, limits.stream_window_bytes));
+        let (stream_window, connection_window) = (limits.stream_window(), limits.connection_window());
+        if stream_window != DEFAULT_WINDOW_BYTES {
+            settings.push((id::WINDOW, stream_window));
         }
         settings::write(out, &settings);
-        if limits.connection_window_bytes > DEFAULT_WINDOW_BYTES {
-            frame::window_update(out, 0, limits.connection_window_bytes - DEFAULT_WINDOW_BYTES);
+        if connection_window > DEFAULT_WINDOW_BYTES {
+            frame::window_update(out, 0, connection_window - DEFAULT_WINDOW_BYTES);
         }
         Self {
             is_server,
             incoming: if is_server { Incoming::Preface(0) } else { Incoming::First },
             peer: Settings { streams: STREAMS_AT_FIRST, ..Settings::INITIAL },
-            heads: HeadDecoder::new(limits.head, DEFAULT_TABLE_BYTES, limits.extended_connect),
+            heads: HeadDecoder::new(Arc::clone(&limits), DEFAULT_TABLE_BYTES),
             encoder: Encoder::new(),
-            streams: StreamMap::default(),
+            streams: Streams::default(),
             ready: Ready::default(),
-            resets: VecDeque::new(),
-            reset_lately: VecDeque::new(),
-            newest_forgotten: None,
-            in_window: InWindow::new(limits.connection_window_bytes),
+            resets: None,
+            in_window: InWindow::new(connection_window),
             out_window: i64::from(DEFAULT_WINDOW_BYTES),
             newest_of_peer: 0,
             next_of_ours: if is_server { 2 } else { 1 },
@@ -261,7 +243,8 @@ impl Engine {
 
     /// Whether nothing is under way, so that the connection could be closed without loss.
     pub fn is_idle(&self) -> bool {
-        self.streams.is_empty() && self.resets.is_empty() && !self.is_within_head()
+        let has_resets = self.resets.as_ref().is_some_and(|resets| !resets.events.is_empty());
+        self.streams.is_empty() && !has_resets && !self.is_within_head()
     }
 
     /// Whether the preface is not whole yet, or a header block has begun to come, and goes on in frames that have not come yet.
@@ -361,11 +344,11 @@ impl Engine {
     /// The peer knows our settings: from now on a small window holds, also that of streams which are open.
     pub(super) fn settings_acknowledged(&mut self, out: &mut Vec<u8>) {
         if self.settings_sent.take().is_some() {
-            let less = DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.stream_window_bytes);
-            for (id, stream) in &mut self.streams {
+            let less = DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.stream_window());
+            for (id, stream) in self.streams.iter_mut() {
                 stream.in_window.shrink(less);
                 // What was not worth a frame may be all that the peer can get.
-                stream.return_window(*id, out);
+                stream.return_window(id, out);
             }
         }
     }
@@ -377,7 +360,7 @@ impl Engine {
 
     /// How much the peer may send on a new stream.
     fn first_window(&self) -> u32 {
-        let window = self.limits.stream_window_bytes;
+        let window = self.limits.stream_window();
         if self.are_settings_known() { window } else { window.max(DEFAULT_WINDOW_BYTES) }
     }
 
@@ -406,7 +389,7 @@ impl Engine {
             priority: Priority::UNSAID,
             turn: Turn::Idle,
         };
-        self.streams.entry(id).insert_entry(stream).into_mut()
+        self.streams.insert(id, stream)
     }
 
     /// Ends one half of a stream. Once both have, the stream counts no more, and it is forgotten when its data was read.
@@ -441,15 +424,7 @@ impl Engine {
             self.incoming = Incoming::Skip(left + padding);
         }
         if self.streams.is_empty() {
-            self.go_idle();
-        }
-    }
-
-    /// Frees what only busy connections need.
-    fn go_idle(&mut self) {
-        self.ready.clear();
-        if self.streams.capacity() > STREAMS_KEPT {
-            self.streams = StreamMap::default();
+            self.ready.clear();
         }
     }
 
@@ -468,10 +443,7 @@ impl Engine {
     pub(super) fn reset_stream(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
         frame::rst_stream(out, id.0, code);
         self.remove(id, out);
-        if self.reset_lately.len() == RESETS_REMEMBERED {
-            self.newest_forgotten = self.newest_forgotten.max(self.reset_lately.pop_front());
-        }
-        self.reset_lately.push_back(id);
+        self.resets.get_or_insert_default().remember(id);
     }
 
     /// Tells the peer of what was read on the connection, once it is worth a frame.
@@ -488,10 +460,3 @@ const _: () = assert!(FRAME_BYTES_MIN < crate::Buffer::DEFAULT_LIMIT_BYTES);
 const ARE_YOU_THERE: [u8; 8] = *b"anywire?";
 
 const LAST_CALL: [u8; 8] = *b"lastcall";
-
-/// Streams for which an idle connection keeps memory.
-const STREAMS_KEPT: usize = 8;
-
-/// Resets of ours that are remembered one by one. A burst of resets may be longer: all streams of a connection can be reset in
-/// one turn, with data of each on its way.
-const RESETS_REMEMBERED: usize = 64;

@@ -1,9 +1,11 @@
 //! Header blocks into heads, and what makes a head malformed (RFC 9113 section 8).
 
+use std::sync::Arc;
+
 use http::{Method, StatusCode, Version};
 
 use super::hpack::{Block, Decoder, Entry, Line};
-use super::{Abuse, Error, MessageError, Protocol};
+use super::{Abuse, Error, Limits, MessageError, Protocol};
 use crate::h1::DecodeError;
 use crate::headers::{Appender, Field, Kind, is_protocol};
 use crate::message::{RequestParts, ResponseParts, is_host, is_scheme, is_target};
@@ -13,9 +15,7 @@ use crate::{HeadLimits, Headers, RequestHead, ResponseHead, free_list, h1};
 #[derive(Debug)]
 pub(super) struct HeadDecoder {
     hpack: Decoder,
-    limits: HeadLimits,
-    /// Whether `:protocol` may be used.
-    extended_connect: bool,
+    limits: Arc<Limits>,
     /// The method of the head that was refused last is HEAD.
     refused_head: bool,
 }
@@ -45,8 +45,8 @@ struct Seen {
 }
 
 impl HeadDecoder {
-    pub(super) fn new(limits: HeadLimits, table_bytes: usize, extended_connect: bool) -> Self {
-        Self { hpack: Decoder::new(table_bytes), limits, extended_connect, refused_head: false }
+    pub(super) fn new(limits: Arc<Limits>, table_bytes: usize) -> Self {
+        Self { hpack: Decoder::new(table_bytes), limits, refused_head: false }
     }
 
     /// Whether the method of the request that was refused last is known to be HEAD.
@@ -56,14 +56,14 @@ impl HeadDecoder {
 
     fn of_head(&self) -> Max {
         Max {
-            bytes: self.limits.bytes,
-            fields: self.limits.fields.min(HeadLimits::FIELDS_MAX),
+            bytes: self.limits.head.bytes,
+            fields: self.limits.head.fields.min(HeadLimits::FIELDS_MAX),
             of_trailers: false,
         }
     }
 
     fn of_trailers(&self) -> Max {
-        let HeadLimits { trailer_bytes, trailer_fields, .. } = self.limits;
+        let HeadLimits { trailer_bytes, trailer_fields, .. } = self.limits.head;
         Max { bytes: trailer_bytes, fields: trailer_fields.min(HeadLimits::FIELDS_MAX), of_trailers: true }
     }
 
@@ -104,13 +104,13 @@ impl HeadDecoder {
             self.refused_head = *method == Method::HEAD;
             return Ok(Err(refusal));
         }
-        if path.len().max(authority.len()) > self.limits.target_bytes {
-            let limit = self.limits.target_bytes;
+        if path.len().max(authority.len()) > self.limits.head.target_bytes {
+            let limit = self.limits.head.target_bytes;
             self.refused_head = *method == Method::HEAD;
             return Ok(Err(MessageError::Limit(DecodeError::StartLineTooLong { limit })));
         }
         let is_connect = *method == Method::CONNECT;
-        if protocol.is_some() && !(is_connect && self.extended_connect) {
+        if protocol.is_some() && !(is_connect && self.limits.extended_connect) {
             return Ok(Err(MessageError::Malformed(
                 "`:protocol` belongs to a CONNECT, where it was allowed",
             )));
@@ -202,14 +202,14 @@ impl HeadDecoder {
             if lines.len() == 0
                 && let Some(entry) = self.hpack.next_pseudo(&mut block)?
             {
-                seen.count(&entry, 0, max, &self.limits)?;
+                seen.count(&entry, 0, max, &self.limits.head)?;
                 seen.take(|| if entry.is_valid { pseudo(entry.name, entry.value) } else { Err(NO_HOST) });
                 continue;
             }
             let start = lines.bytes.len();
             let Some(line) = self.hpack.next(&mut block, lines.bytes)? else { return Ok(seen) };
             let entry = line.entry(lines.bytes);
-            seen.count(&entry, lines.len(), max, &self.limits)?;
+            seen.count(&entry, lines.len(), max, &self.limits.head)?;
             if seen.refusal.is_some() || entry.is_pseudo() {
                 seen.take(|| match lines.len() {
                     0 if entry.is_valid => pseudo(entry.name, entry.value),

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::frame::WINDOW_MAX;
+use super::settings::{DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN};
 use crate::HeadLimits;
 
 /// Limits of an HTTP/2 connection. Each abuse that is known of the protocol meets one of them.
@@ -29,7 +31,7 @@ pub struct Limits {
     /// 200 and 50, because a browser cancels all requests of a page when its user leaves (CVE-2023-44487, CVE-2025-8671).
     pub resets: Rate,
     /// Frames that move nothing, so many at once and so many a second. Default 1,000 and 100 (CVE-2019-9512, -9514, -9515,
-    /// -9518). These are `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, unknown frames, and a client's `HEADERS`
+    /// -9518). These are `PING`, `SETTINGS`, `GOAWAY`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, unknown frames, and a client's `HEADERS`
     /// for a stream that is gone, or above `streams` before it can know that. Bodies that we send allow the peer more: one frame for each 512 bytes, and three for each
     /// piece that no window cut short. Each stream allows four more. The peer may use them at once or later.
     pub idle_frames: Rate,
@@ -49,7 +51,7 @@ impl Default for Limits {
         Self {
             head: HeadLimits::default(),
             streams: 256,
-            stream_window_bytes: super::settings::DEFAULT_WINDOW_BYTES,
+            stream_window_bytes: DEFAULT_WINDOW_BYTES,
             connection_window_bytes: 16 << 20,
             continuations: 8,
             resets: Rate { burst: 200, per_second: 50 },
@@ -59,6 +61,24 @@ impl Default for Limits {
             ping_deadline: Duration::from_secs(10),
             extended_connect: false,
         }
+    }
+}
+
+impl Limits {
+    /// What a stream begins with. Without a window no body could ever come.
+    #[inline]
+    pub(super) fn stream_window(&self) -> u32 {
+        self.stream_window_bytes.clamp(1, WINDOW_MAX)
+    }
+
+    /// What the connection begins with: no less than the RFC gives it.
+    pub(super) fn connection_window(&self) -> u32 {
+        self.connection_window_bytes.clamp(DEFAULT_WINDOW_BYTES, WINDOW_MAX)
+    }
+
+    /// `CONTINUATION` frames of a block, which is no longer than what it counts for the limit of heads, which the peer is told.
+    pub(super) fn continuations_max(&self) -> usize {
+        self.continuations.max(self.head.bytes.max(self.head.trailer_bytes) / FRAME_BYTES_MIN)
     }
 }
 

@@ -45,7 +45,9 @@ impl Engine {
         }
         loop {
             self.check();
-            if let Some((id, code)) = self.resets.pop_front() {
+            if let Some(resets) = &mut self.resets
+                && let Some((id, code)) = resets.events.pop_front()
+            {
                 return Ok(Some(Event::Reset { id, code, by_peer: true, why: None }));
             }
             match self.step(now, input, out) {
@@ -136,7 +138,7 @@ impl Engine {
             kind::RST_STREAM => self.rst_stream(now, head, payload, out),
             kind::SETTINGS => self.settings(now, head, payload, out),
             kind::PING => self.ping(now, head, payload, out),
-            kind::GOAWAY => self.receive_go_away(head, payload, out),
+            kind::GOAWAY => self.receive_go_away(now, head, payload, out),
             kind::WINDOW_UPDATE => self.window_update(now, head, payload, out),
             kind::PRIORITY => self.old_priority(now, head, out),
             kind::PRIORITY_UPDATE => self.priority_update(now, head, payload),
@@ -257,7 +259,7 @@ impl Engine {
     /// A frame for a stream that is gone. It is no fault if we have reset the stream, or told the peer not to open it.
     fn closed(&self, id: StreamId, reason: &'static str) -> Result<(), Error> {
         let was_refused = matches!(self.closing, Closing::After(last) if id.0 > last);
-        if was_refused || self.newest_forgotten >= Some(id) || self.reset_lately.contains(&id) {
+        if was_refused || self.resets.as_ref().is_some_and(|resets| resets.may_have(id)) {
             return Ok(());
         }
         Err(Error::Frame { code: Code::STREAM_CLOSED, reason })

@@ -1,12 +1,14 @@
 //! One stream: how far both of its halves are, and its windows (RFC 9113 sections 5.1 and 5.2).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::thread::LocalKey;
 
-use super::frame;
 use super::priority::{Priority, Ready};
 use super::window::InWindow;
+use super::{Code, frame};
 use crate::Method;
+use crate::free_list::{self, FreeList, Reused};
 
 /// The number of a stream. A client's are odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +46,125 @@ impl Hasher for IdHasher {
         self.0 = u64::from(id >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
+
+/// The streams of a connection. Without one it has no memory for them: the map goes to a connection that is busy.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    busy: Option<Box<Map>>,
+}
+
+#[derive(Debug, Default)]
+struct Map(StreamMap<Stream>);
+
+impl Streams {
+    #[inline]
+    pub(super) fn get(&self, id: &StreamId) -> Option<&Stream> {
+        self.busy.as_ref()?.0.get(id)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: &StreamId) -> Option<&mut Stream> {
+        self.busy.as_mut()?.0.get_mut(id)
+    }
+
+    pub(super) fn contains_key(&self, id: &StreamId) -> bool {
+        self.get(id).is_some()
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, id: StreamId, stream: Stream) -> &mut Stream {
+        // One in the free list is empty.
+        let map = self.busy.get_or_insert_with(free_list::take_unclean);
+        map.0.entry(id).insert_entry(stream).into_mut()
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, id: &StreamId) -> Option<Stream> {
+        let map = self.busy.as_mut()?;
+        let removed = map.0.remove(id);
+        if map.0.is_empty()
+            && let Some(map) = self.busy.take()
+        {
+            free_list::give_back(map);
+        }
+        removed
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.busy.is_none()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.busy.as_ref().map_or(0, |map| map.0.len())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
+        self.busy.iter().flat_map(|map| &map.0).map(|(id, stream)| (*id, stream))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut Stream)> {
+        self.busy.iter_mut().flat_map(|map| &mut map.0).map(|(id, stream)| (*id, stream))
+    }
+}
+
+impl Reused for Map {
+    fn kept() -> &'static LocalKey<FreeList<Self>> {
+        &KEPT
+    }
+
+    #[cold]
+    fn allocate() -> Box<Self> {
+        Box::default()
+    }
+
+    #[inline]
+    fn is_small(&self) -> bool {
+        self.0.capacity() <= STREAMS_KEPT
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+thread_local! {
+    static KEPT: FreeList<Map> = const { FreeList::new() };
+}
+
+/// A map for more streams is freed: 256 of this size are 150 KiB a thread.
+const STREAMS_KEPT: usize = 8;
+
+/// The streams of a connection that were reset. Most connections have none.
+#[derive(Debug, Default)]
+pub(super) struct Resets {
+    /// Those that have yet to become events: a `GOAWAY` refuses several streams at once.
+    pub(super) events: VecDeque<(StreamId, Code)>,
+    /// Those that we have reset lately: frames that were on their way are no fault.
+    lately: VecDeque<StreamId>,
+    /// The newest of the streams that we have reset before those. Which older ones we have reset is not known, so that frames
+    /// for any of them are no fault.
+    newest_forgotten: Option<StreamId>,
+}
+
+impl Resets {
+    /// We have reset this stream.
+    pub(super) fn remember(&mut self, id: StreamId) {
+        if self.lately.len() == RESETS_REMEMBERED {
+            self.newest_forgotten = self.newest_forgotten.max(self.lately.pop_front());
+        }
+        self.lately.push_back(id);
+    }
+
+    /// Whether we have, or may have, reset this stream.
+    pub(super) fn may_have(&self, id: StreamId) -> bool {
+        self.newest_forgotten >= Some(id) || self.lately.contains(&id)
+    }
+}
+
+/// Resets of ours that are remembered one by one. A burst of resets may be longer: all streams of a connection can be reset in
+/// one turn, with data of each on its way.
+const RESETS_REMEMBERED: usize = 64;
 
 /// How far one half of a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,3 +265,37 @@ impl Stream {
 /// What is wrong with a body beside the length that its head states.
 pub(super) const BODY_TOO_SHORT: &str = "a body is shorter than its `Content-Length`";
 const BODY_TOO_LONG: &str = "a body is longer than its `Content-Length`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream() -> Stream {
+        Stream {
+            incoming: Half::Body,
+            outgoing: Half::Head,
+            in_window: InWindow::new(1),
+            unread: 0,
+            out_window: 1,
+            left: None,
+            kind: StreamKind::Message,
+            priority: Priority::UNSAID,
+            turn: Turn::Idle,
+        }
+    }
+
+    #[test]
+    fn a_connection_without_streams_leaves_their_memory_to_others() {
+        let [mut one, mut other] = [Streams::default(), Streams::default()];
+        let place = std::ptr::from_ref(one.insert(StreamId(1), stream()));
+        assert!(one.remove(&StreamId(3)).is_none() && one.len() == 1);
+        assert!(one.remove(&StreamId(1)).is_some() && one.busy.is_none());
+        assert_eq!(std::ptr::from_ref(other.insert(StreamId(1), stream())), place);
+        assert_eq!((one.get(&StreamId(1)).is_none(), other.iter().count()), (true, 1));
+        // One that has had many frees it.
+        (0..100).for_each(|n| _ = one.insert(StreamId(n), stream()));
+        (0..100).for_each(|n| _ = one.remove(&StreamId(n)));
+        one.insert(StreamId(1), stream());
+        assert!(one.busy.as_ref().is_some_and(|map| map.0.capacity() <= STREAMS_KEPT));
+    }
+}

@@ -119,11 +119,12 @@ fn frames_that_move_nothing() {
     let limits = Limits::default();
     let excess = Error::Excess { what: Abuse::IdleFrames, limit: 1000 };
     let settings = frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]);
-    let floods: [(&str, Vec<u8>); 8] = [
+    let floods: [(&str, Vec<u8>); 9] = [
         ("PING", frame(PING, 0, 0, &[0; 8])),
         ("SETTINGS", settings),
         ("SETTINGS acknowledged", frame(SETTINGS, ACK, 0, &[])),
         ("WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
+        ("GOAWAY", frame(GOAWAY, 0, 0, &[0; 8])),
         ("PRIORITY", frame(PRIORITY, 0, 1, &[0; 5])),
         ("PRIORITY_UPDATE", frame(PRIORITY_UPDATE, 0, 0, &[0, 0, 0, 1, b'u', b'=', b'1'])),
         ("unknown", frame(99, 0, 0, &[])),

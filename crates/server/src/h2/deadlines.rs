@@ -45,7 +45,9 @@ impl Lasting {
 impl Session {
     /// Counts the time since the last poll.
     pub(crate) fn time_passes(&mut self, now: Instant) {
-        self.timers.count(now);
+        if let Some(timers) = &mut self.timers {
+            timers.count(now);
+        }
     }
 
     /// Starts to wait. Returns the time until the first deadline, if there is one.
@@ -53,7 +55,8 @@ impl Session {
         let streams = self.exchanges.wait(now, self.input_ended, service);
         let write = !self.exchanges.link.output.is_empty();
         let waits = Waits { write, ..Waits::default() };
-        let own = self.timers.wait(waits, now, &service.limits);
+        debug_assert!(!write || self.timers.is_some(), "output waits, and no flush of it was pending");
+        let own = self.timers.as_mut().and_then(|timers| timers.wait(waits, now, &service.limits));
         self.idle.wait(now);
         self.partial.wait(now);
         let [partial, engine, idle] = self.deadlines(service);
@@ -73,12 +76,14 @@ impl Session {
     /// Acts on deadlines that had passed when the last poll began. One that has passed since waits for the next poll, which
     /// looks first at what has come meanwhile. Returns true if the session is to be polled again.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
-        self.timers.look(|| unsent(connection), &service.limits);
-        // Nothing but the peer's reading is waited for here.
-        if let Some(expired) = self.timers.expired(&service.limits) {
-            expired.count(&service.counters);
-            self.exchanges.end_by(ExchangeEnd::PeerSlow);
-            return Break(End::Abort);
+        if let Some(timers) = &mut self.timers {
+            timers.look(|| unsent(connection), &service.limits);
+            // Nothing but the peer's reading is waited for here.
+            if let Some(expired) = timers.expired(&service.limits) {
+                expired.count(&service.counters);
+                self.exchanges.end_by(ExchangeEnd::PeerSlow);
+                return Break(End::Abort);
+            }
         }
         let Some(now) = self.polled_at.filter(|_| !self.is_closing) else { return Continue(false) };
         let mut acted = true;

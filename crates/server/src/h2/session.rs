@@ -1,11 +1,12 @@
 //! A busy connection: frames come in, and what is ready of all streams leaves in as few writes as possible.
 
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use anywire_http::Buffer;
-use anywire_http::h2::{Abuse, Error, Event, Limits};
+use anywire_http::h2::{Abuse, Error, Event};
 use anywire_loops::clock::precise;
 use anywire_mux::Http2;
 
@@ -20,8 +21,8 @@ use crate::timers::Timers;
 /// The state of a connection that speaks HTTP/2.
 pub(crate) struct Session {
     pub(crate) exchanges: Exchanges<Http2>,
-    /// The deadlines of the connection itself.
-    pub(super) timers: Timers,
+    /// The stopwatches of the output, since the peer has not taken all of it at once. Those of requests are their streams'.
+    pub(super) timers: Option<Box<Timers>>,
     /// When the last poll began. What has come since was not looked at yet.
     pub(super) polled_at: Option<Instant>,
     /// No request is under way.
@@ -37,13 +38,12 @@ pub(crate) struct Session {
 impl Session {
     /// A session for a connection of which `input` has the first bytes.
     pub(crate) fn new(input: Buffer, service: &Service) -> Self {
-        let limits = Limits { head: service.limits.head, ..service.limits.http2 };
         service.counters.http2_connections.increment();
-        let mut link = Http2::server(limits, precise(), input, service.take_output());
+        let mut link = Http2::server(Arc::clone(&service.http2), precise(), input, service.take_output());
         link.engine.leave_refusals();
         Self {
             exchanges: Exchanges::new(link),
-            timers: Timers::default(),
+            timers: None,
             polled_at: None,
             idle: Lasting::No,
             partial: Lasting::No,
@@ -144,7 +144,7 @@ impl Session {
         self.exchanges.link.input = None;
         service.put_output(std::mem::take(&mut self.exchanges.link.output));
         self.exchanges.go_idle();
-        self.timers.reset();
+        self.timers = None;
     }
 
     /// Takes all events that are there.
@@ -226,7 +226,12 @@ impl Session {
         }
         let unsent = link.output.unsent();
         let flushed = link.poll_flush(cx, env.connection);
-        self.timers.wrote(unsent.saturating_sub(link.output.unsent()), &env.service.limits);
+        if flushed.is_pending() {
+            self.timers.get_or_insert_default();
+        }
+        if let Some(timers) = &mut self.timers {
+            timers.wrote(unsent.saturating_sub(link.output.unsent()), &env.service.limits);
+        }
         let taken = link.output.taken();
         self.exchanges.flushed(taken);
         match flushed {
@@ -238,5 +243,16 @@ impl Session {
             }
             Poll::Pending => Continue(Poll::Pending),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Beside it an idle connection has the tables of HPACK, and what it has in every version.
+    #[test]
+    fn an_idle_session_is_small() {
+        assert!(size_of::<Session>() <= 928, "{} bytes", size_of::<Session>());
     }
 }

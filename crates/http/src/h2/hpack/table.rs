@@ -170,11 +170,12 @@ pub(super) struct Table {
     limit: usize,
 }
 
+/// Where an entry lies: 8 bytes, since idle connections keep them.
 #[derive(Debug, Clone, Copy)]
 struct Record {
-    start: u32,
-    name_len: u32,
-    value_len: u32,
+    start: u16,
+    name_len: u16,
+    value_len: u16,
     kind: Kind,
     is_valid: bool,
 }
@@ -186,12 +187,13 @@ impl Record {
     }
 
     fn len(self) -> usize {
-        self.name_len as usize + self.value_len as usize
+        usize::from(self.name_len) + usize::from(self.value_len)
     }
 }
 
 impl Table {
     pub(super) fn new(limit: usize) -> Self {
+        assert!(limit <= LIMIT_BYTES_MAX, "a table of {limit} bytes has places that no record can say");
         Self { bytes: Vec::new(), gone: 0, entries: VecDeque::new(), size: 0, limit }
     }
 
@@ -206,8 +208,8 @@ impl Table {
         let from_newest = index - STATIC_LEN;
         let record = self.entries.get(self.entries.len().checked_sub(from_newest + 1)?)?;
         let (name, rest) =
-            self.bytes.get(record.start as usize..)?.split_at_checked(record.name_len as usize)?;
-        let value = rest.get(..record.value_len as usize)?;
+            self.bytes.get(usize::from(record.start)..)?.split_at_checked(usize::from(record.name_len))?;
+        let value = rest.get(..usize::from(record.value_len))?;
         Some(Entry { name, value, kind: record.kind, is_valid: record.is_valid })
     }
 
@@ -215,10 +217,10 @@ impl Table {
     pub(super) fn find(&self, name: &[u8], value: &[u8]) -> Option<usize> {
         // The lengths tell most entries apart, and lie together.
         let place = self.entries.iter().rposition(|record| {
-            let start = record.start as usize;
-            let of_value = start + record.name_len as usize;
-            record.value_len as usize == value.len()
-                && record.name_len as usize == name.len()
+            let start = usize::from(record.start);
+            let of_value = start + usize::from(record.name_len);
+            usize::from(record.value_len) == value.len()
+                && usize::from(record.name_len) == name.len()
                 && self.bytes.get(of_value..of_value + value.len()) == Some(value)
                 && self.bytes.get(start..of_value) == Some(name)
         })?;
@@ -227,18 +229,19 @@ impl Table {
 
     /// Adds an entry, and evicts as many old ones as it takes. One that is larger than the table empties it.
     pub(super) fn insert(&mut self, Entry { name, value, kind, is_valid }: Entry<'_>) {
-        let (name_len, value_len) = (name.len() as u32, value.len() as u32);
-        let record = Record { start: 0, name_len, value_len, kind, is_valid };
-        let fits = record.size() <= self.limit;
-        self.evict(if fits { self.limit - record.size() } else { 0 });
-        if !fits {
-            return;
-        }
+        // RFC 7541 section 4.1.
+        let size = name.len() + value.len() + ENTRY_OVERHEAD_BYTES;
+        let Some(room) = self.limit.checked_sub(size) else { return self.evict(0) };
+        self.evict(room);
         if self.gone >= GONE_BYTES_MAX {
             self.compact();
         }
-        self.size += record.size();
-        self.entries.push_back(Record { start: self.bytes.len() as u32, ..record });
+        self.size += size;
+        // What fits the table fits the record.
+        let [start, name_len, value_len] =
+            [self.bytes.len(), name.len(), value.len()].map(|count| count as u16);
+        let record = Record { start, name_len, value_len, kind, is_valid };
+        self.entries.push_back(record);
         if self.bytes.capacity() - self.bytes.len() < record.len() {
             // Not twice as much: idle connections keep it.
             self.bytes.reserve_exact(record.len().next_multiple_of(BYTES_MORE));
@@ -251,6 +254,7 @@ impl Table {
         self.limit
     }
 
+    /// Sets it to at most what it was made with.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.evict(limit);
@@ -279,7 +283,7 @@ impl Table {
     fn compact(&mut self) {
         self.bytes.drain(..self.gone);
         for record in &mut self.entries {
-            record.start -= self.gone as u32;
+            record.start -= self.gone as u16;
         }
         self.gone = 0;
     }
@@ -293,6 +297,9 @@ const BYTES_MORE: usize = 128;
 
 /// Evicted bytes that are kept before the others are moved to the front: a quarter of the usual table.
 const GONE_BYTES_MAX: usize = 1024;
+
+/// The largest table whose places, those behind evicted bytes too, are told by 16 bits.
+const LIMIT_BYTES_MAX: usize = u16::MAX as usize - GONE_BYTES_MAX;
 
 #[cfg(test)]
 mod tests {
@@ -335,7 +342,26 @@ mod tests {
     }
 
     #[test]
+    fn entries_of_the_largest_table_are_found_where_they_lie() {
+        let mut table = Table::new(LIMIT_BYTES_MAX);
+        let longest = vec![b'v'; LIMIT_BYTES_MAX - ENTRY_OVERHEAD_BYTES];
+        table.insert(entry(b"", &longest));
+        assert_eq!(table.get(STATIC_LEN + 1).expect("there").value, longest);
+        for n in 0..2000_u32 {
+            let value = vec![n as u8; n as usize % 700];
+            table.insert(entry(b"name", &value));
+            assert_eq!(table.find(b"name", &value), Some(STATIC_LEN + 1), "{n}");
+            assert_eq!(
+                table.get(STATIC_LEN + 50).map(|entry| entry.value.len()),
+                (n >= 49).then(|| (n as usize - 49) % 700),
+                "{n}"
+            );
+        }
+    }
+
+    #[test]
     fn a_table_takes_little_more_memory_than_its_entries() {
+        assert_eq!(size_of::<Record>(), 8);
         let mut table = Table::new(4096);
         for n in 0..60_u32 {
             table.insert(entry(b"name", n.to_string().as_bytes()));

@@ -59,7 +59,7 @@ impl Engine {
         let change = i64::from(self.peer.window) - i64::from(before);
         if change != 0 {
             let mut ids = Vec::with_capacity(self.streams.len());
-            for (id, stream) in &mut self.streams {
+            for (id, stream) in self.streams.iter_mut() {
                 stream.out_window += change;
                 if stream.out_window > i64::from(WINDOW_MAX) {
                     return refuse(
@@ -67,7 +67,7 @@ impl Engine {
                         "SETTINGS makes a stream's window larger than 2^31-1",
                     );
                 }
-                ids.push(*id);
+                ids.push(id);
             }
             ids.sort_unstable();
             ids.into_iter().for_each(|id| self.queue(id));
@@ -100,6 +100,7 @@ impl Engine {
     /// RFC 9113 section 6.8.
     pub(super) fn receive_go_away(
         &mut self,
+        now: Instant,
         head: FrameHead,
         payload: &[u8],
         out: &mut Vec<u8>,
@@ -109,17 +110,20 @@ impl Engine {
         else {
             return refuse(Code::FRAME_SIZE_ERROR, "GOAWAY is shorter than eight bytes");
         };
+        // A peer needs two of them. Each becomes an event, and looks at all streams.
+        self.spend_idle(now)?;
         let last = last & frame::STREAM_ID_MAX;
         if self.last_of_peer.is_some_and(|before| last > before) {
             return refuse(Code::PROTOCOL_ERROR, "a later GOAWAY names a higher stream");
         }
         self.last_of_peer = Some(last);
         if !self.is_server {
-            let mut refused: Vec<_> = self.streams.keys().copied().filter(|id| id.0 > last).collect();
+            let mut refused: Vec<_> =
+                self.streams.iter().map(|(id, _)| id).filter(|id| id.0 > last).collect();
             refused.sort_unstable();
             for id in refused {
                 self.remove(id, out);
-                self.resets.push_back((id, Code::REFUSED_STREAM));
+                self.resets.get_or_insert_default().events.push_back((id, Code::REFUSED_STREAM));
             }
         }
         let text = payload.get(8..).unwrap_or_default();

@@ -60,8 +60,9 @@ impl Engine {
             return refuse(Code::PROTOCOL_ERROR, "CONTINUATION comes without a header block");
         };
         *frames += 1;
-        if *frames > self.limits.continuations {
-            return Err(Error::Excess { what: Abuse::Continuations, limit: self.limits.continuations });
+        let limit = self.limits.continuations_max();
+        if *frames > limit {
+            return Err(Error::Excess { what: Abuse::Continuations, limit });
         }
         bytes.extend_from_slice(payload);
         if !head.has(flag::END_HEADERS) {
