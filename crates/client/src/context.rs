@@ -118,6 +118,11 @@ impl LoopContext {
         Rc::new(Self::with(config, client, self.index, self.loops, cells, Rc::clone(&self.shared)))
     }
 
+    /// Whether the options of an origin are still these.
+    pub(crate) fn is_current(&self, origin: &str) -> bool {
+        Arc::ptr_eq(&self.inner().config_of(origin), &self.config)
+    }
+
     /// The quota of a place, which the loops of the client share.
     pub(crate) fn quota_of(&self, place: Place) -> Arc<Quota> {
         self.inner().quotas().of(place, self.config().limits.connections_per_origin, self.loops)

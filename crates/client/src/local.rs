@@ -270,7 +270,7 @@ impl Local {
         });
     }
 
-    /// Gives an origin new pools, whose options have changed. The old ones end with their calls.
+    /// Gives an origin new pools, whose options have changed.
     pub(crate) fn renew(self: &Rc<Self>, origin: &str) {
         let pools = self.pools.borrow().get(origin).cloned().unwrap_or_default();
         self.replace(&pools);

@@ -190,6 +190,7 @@ impl Pool {
             && let Some(job) = self.waiting.pop_last()
         {
             self.refuse(job);
+            self.want_no_more();
         }
     }
 
@@ -200,9 +201,12 @@ impl Pool {
         job.fail(Error::QueueFull { origin: self.origin.to_string(), connections, queue });
     }
 
-    /// Puts a call on a connection with a slot; gives it back if there is none.
+    /// Puts a call on a connection with a slot; gives it back if there is none, or it needs a fresh one.
     #[inline]
     fn place(&self, job: Job) -> Option<Job> {
+        if job.resent {
+            return Some(job);
+        }
         while let Some(conn) = self.pop_for(&job) {
             if conn.slots() == 0 {
                 // It has come to take no more calls. Its task ends it.
@@ -226,8 +230,7 @@ impl Pool {
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
         job.trace().inspect(|trace| trace.attempt(&job.request, job.at));
-        let job = if job.resent { Some(job) } else { self.place(job) };
-        let Some(job) = job else { return };
+        let Some(job) = self.place(job) else { return };
         self.waiting.push_first(job);
         self.wait_until(overdue);
     }
@@ -471,6 +474,7 @@ impl Pool {
     /// Drops waiting calls whose callers have left.
     pub(crate) fn purge(&self) {
         self.waiting.purge();
+        self.want_no_more();
     }
 
     /// Ends overdue waits and starts the dials that are due. Says when to look again, or nothing if the pool is over.
@@ -503,7 +507,7 @@ pub(crate) fn over_tls(address: &Address) -> Result<Address, Error> {
 impl Drop for Pool {
     fn drop(&mut self) {
         if self.wants.get() {
-            self.quota.is_satisfied(self.context.index);
+            self.quota.is_satisfied(&self.context);
         }
     }
 }

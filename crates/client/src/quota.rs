@@ -134,9 +134,23 @@ impl Quota {
         self.change(|state| state.cap = cap);
     }
 
-    /// Calls of the loop wait for no connection more.
-    pub(crate) fn is_satisfied(&self, index: usize) {
-        self.change(|state| state.loops[index].wants = false);
+    /// Calls of one pool of a loop wait for no connection more. What was kept for them is for others.
+    pub(crate) fn is_satisfied(&self, context: &LoopContext) {
+        self.change_for_others(context, |part| part.wants = false);
+        // Another pool of the loop may want one still: with a proxy, upgrades have a pool of their own.
+        context.kick();
+    }
+
+    /// Changes what a loop has or wants, which may leave a connection for others that want one.
+    fn change_for_others(&self, context: &LoopContext, change: impl FnOnce(&mut Part)) {
+        let index = context.index;
+        let waiting: Vec<_> = self.change(|state| {
+            change(&mut state.loops[index]);
+            (0..state.loops.len()).filter(|&one| state.loops[one].wants).collect()
+        });
+        for one in waiting {
+            if one == index { context.kick() } else { context.inner().look_at_pools(one) }
+        }
     }
 }
 
@@ -163,12 +177,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let index = self.context.index;
-        let waiting: Vec<_> = self.quota.change(|state| {
-            state.loops[index].held -= 1;
-            (0..state.loops.len()).filter(|&other| other != index && state.loops[other].wants).collect()
-        });
-        waiting.into_iter().for_each(|other| self.context.inner().look_at_pools(other));
+        self.quota.change_for_others(&self.context, |part| part.held -= 1);
     }
 }
 

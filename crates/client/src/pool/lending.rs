@@ -10,9 +10,17 @@ use crate::quota::Permit;
 impl Pool {
     /// The right to dial, if there is one more.
     pub(super) fn permit(&self) -> Option<Permit> {
+        if self.is_outdated() {
+            return None;
+        }
         let permit = Permit::take(&self.quota, &self.context, self.waiting.may_borrow());
         self.wants.set(permit.is_none());
         permit
+    }
+
+    /// Its origin has other options by now, and its waiting calls are about to go to a new pool.
+    fn is_outdated(&self) -> bool {
+        !self.retired.get() && !self.context.is_current(&self.origin)
     }
 
     /// Other loops may have what this one has asked for in vain, if no call waits for it any more.
@@ -20,7 +28,7 @@ impl Pool {
     pub(super) fn want_no_more(&self) {
         if self.wants.get() && self.waiting.len() == 0 {
             self.wants.set(false);
-            self.quota.is_satisfied(self.context.index);
+            self.quota.is_satisfied(&self.context);
         }
     }
 

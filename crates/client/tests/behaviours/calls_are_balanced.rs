@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::names::Book;
-use crate::support::{HANG, OK, Peer, block_on, client, eventually, poll_once, wire};
+use crate::support::{HANG, OK, Peer, block_on, client, eventually, on_token, poll_once, wire};
 use anywire_client::{Balance, Client, Error};
 use anywire_http::StatusCode;
 use anywire_wire::names::{Limits, Names};
@@ -238,6 +238,32 @@ fn the_addresses_of_a_name_share_its_calls_as_they_change() {
     call_until(&|before, now| now.0 == before.0 && now.1 == before.1 + 4);
     // Its idle connection is gone, too.
     eventually("one connection is left", || client.counters().total().idle == 1);
+}
+
+#[test]
+fn a_call_that_waits_for_an_address_that_goes_waits_elsewhere() {
+    let (silent, _tokens) = on_token(wire("tcp"), false);
+    let (other, _count) = counting("tcp");
+    let book = Book::new().with_ttl(Duration::ZERO);
+    book.set("shop.example", &[address_of(&silent)]);
+    let limits = Limits { shortest_ttl: Duration::ZERO, stale: Duration::ZERO, ..Limits::default() };
+    let names = Names::with_limits(book.clone(), limits);
+    let (_loops, client) = client(1, |builder| {
+        let one = anywire_client::Limits { connections_per_origin: 1, ..anywire_client::Limits::default() };
+        builder.names(names).balance("http://shop.example", Balance::over_name()).limits(one)
+    });
+    // The first may have its connection before any address is known, and the second one, too.
+    let mut calls: Vec<_> = (0..4).map(|_| client.get(URL).send()).collect();
+    for call in &mut calls {
+        assert!(poll_once(call).is_pending());
+    }
+    eventually("they wait", || client.counters().total().waiting >= 2);
+    book.set("shop.example", &[address_of(&other)]);
+    let try_once = || client.get(URL).total_timeout(Duration::from_millis(50)).send();
+    eventually("the other address is known", || block_on(try_once()).is_ok());
+    for waiting in calls.split_off(2) {
+        assert_eq!(block_on(waiting).expect("an answer").status(), 200);
+    }
 }
 
 #[test]

@@ -104,3 +104,40 @@ fn calls_from_outside_borrow_nothing() {
         assert!(counters.dialed <= 4, "{counters:?}");
     });
 }
+
+#[test]
+fn what_was_kept_for_a_caller_that_left_is_for_others() {
+    on_each_wire(|wire| {
+        let (peer, tokens) = on_token(wire, false);
+        let (loops, client) = client(2, |builder| limited(builder, 2));
+        let under_way = |active, waiting| {
+            eventually("so many are under way, and so many wait", || {
+                let counters = client.counters().total();
+                (counters.active, counters.waiting) == (active, waiting)
+            });
+        };
+        let first = call_on(&loops, 0, 2, call_of(&client, &peer));
+        under_way(2, 0);
+        // The other loop is short of its share, until its caller leaves.
+        let call = call_of(&client, &peer);
+        let (leave, left) = tokio::sync::oneshot::channel::<()>();
+        let leaving = loops.get(1).spawn(move || async move {
+            let mut sending = call().send();
+            let _ = crate::support::poll_once(&mut sending);
+            let _ = left.await;
+        });
+        under_way(2, 1);
+        eventually("one is to be given back", || client.counters().total().given_back == 1);
+        let second = call_on(&loops, 0, 1, call_of(&client, &peer));
+        under_way(2, 2);
+        leave.send(()).expect("it waits");
+        block_on(leaving).expect("no panic");
+        under_way(2, 1);
+        // One call ends, on the connection that stays or on the one that is given back.
+        tokens.send(()).expect("the peer is there");
+        under_way(2, 0);
+        (0..2).for_each(|_| tokens.send(()).expect("the peer is there"));
+        block_on(first).expect("answers");
+        block_on(second).expect("an answer");
+    });
+}
