@@ -1,5 +1,7 @@
 //! Parsers for the values of arguments, with messages that say how to write a value that is wrong.
 
+use std::io::{self, Read};
+
 use anywire::http::Headers;
 use anywire::loops::Builder;
 use anywire::wire::{self, Address, AddressError};
@@ -143,6 +145,22 @@ pub(crate) fn data(data: &str) -> Result<Bytes, Failure> {
         let message = format!("reading the data of {name:?} failed: {cause}");
         Failure::new(Code::Read, message).help("name a file that this user can read")
     })
+}
+
+/// All that a file has, or stdin, if that is no more than so many bytes.
+pub(crate) fn whole(mut input: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    if input.by_ref().take(bytes_max + 1).read_to_end(&mut read)? as u64 > bytes_max {
+        let message = format!("it is longer than {} MiB", bytes_max >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(read)
+}
+
+/// As [`whole`], of text.
+pub(crate) fn whole_text(input: impl Read, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(whole(input, bytes_max)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ use crate::trust::Trust;
 /// What all commands that call have.
 // The help that fits a screen is asked for by a flag, and all of it by `anywire help`.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
+// Of an option that is given again the last one counts, so that an alias of the shell may have it.
+#[command(disable_help_flag = true, args_override_self = true)]
 pub(crate) struct Call {
     /// Print help
     #[arg(short = 'h', long, action = ArgAction::HelpShort, display_order = 1000)]

@@ -1,6 +1,6 @@
 //! Cookies: as text, from a file of Netscape's form, and in a jar that is written at the end.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use clap::Args;
 use self::jar::Jar;
 use crate::failure::{Code, Failure};
 use crate::output;
+use crate::values::whole;
 
 /// Which cookies are sent, and where those that come are kept.
 #[derive(Debug, Args)]
@@ -39,7 +40,7 @@ impl CookieOptions {
         }
         let jar = Jar::new()?;
         for name in files {
-            let text = match fs::read(name) {
+            let text = match File::open(name).and_then(|file| whole(file, FILE_BYTES_MAX)) {
                 Ok(text) => text,
                 // A jar is not there before it was written once.
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound || name.is_empty() => continue,
@@ -53,6 +54,9 @@ impl CookieOptions {
         Ok(Some(Kept { jar, path: self.cookie_jar.clone() }))
     }
 }
+
+/// Of a file of cookies: far more than a jar keeps.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What is no file, as with curl.
 fn is_text(cookie: &str) -> bool {

@@ -105,7 +105,9 @@ impl Plan {
         let connection = &self.call.connection;
         let mut call = self.client.request(self.method.clone(), url);
         for (name, value) in headers.iter() {
-            call = call.header(name, value);
+            // Whoever writes it means that the body waits, and a body that goes at once would say nothing by it.
+            let waits = name.eq_ignore_ascii_case("expect") && value.eq_ignore_ascii_case(b"100-continue");
+            call = if waits { call.expect_continue(0) } else { call.header(name, value) };
         }
         call = call.body(body);
         if let Some(via) = &connection.via {

@@ -9,9 +9,14 @@ use crate::failure::{Code, Failure};
 /// The client, whose calls go by the rules of this file.
 #[cfg(feature = "rules")]
 pub(super) fn apply(path: &Path, client: ClientBuilder) -> Result<ClientBuilder, Failure> {
-    use anywire::client::rules::Rules;
+    use std::fs::File;
 
-    let text = std::fs::read_to_string(path).map_err(|cause| {
+    use anywire::client::rules::{Limits, Rules};
+
+    use crate::values::whole_text;
+
+    let limit = Limits::default().file_bytes as u64;
+    let text = File::open(path).and_then(|file| whole_text(file, limit)).map_err(|cause| {
         let message = format!("reading the rules of {}: {cause}", path.display());
         Failure::new(Code::Read, message).help("name a file of traffic rules, in TOML")
     })?;

@@ -1,7 +1,7 @@
 //! What `--write-out` prints after a call, in curl's words.
 
-use std::fs;
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::deadline::SoFar;
 use super::facts::Facts;
 use crate::failure::Failure;
 use crate::output;
+use crate::values::whole_text;
 
 /// A call that is over.
 struct Over<'a> {
@@ -206,12 +207,11 @@ impl std::str::FromStr for Format {
         let unread = |cause: io::Error| format!("it cannot be read: {cause}");
         match text.strip_prefix('@') {
             None => Self::parse(text),
-            Some("-") => {
-                let mut read = String::new();
-                io::stdin().take(FORMAT_BYTES_MAX).read_to_string(&mut read).map_err(unread)?;
-                Self::parse(&read)
+            Some("-") => Self::parse(&whole_text(io::stdin(), FORMAT_BYTES_MAX).map_err(unread)?),
+            Some(name) => {
+                let read = File::open(name).and_then(|file| whole_text(file, FORMAT_BYTES_MAX));
+                Self::parse(&read.map_err(unread)?)
             }
-            Some(name) => Self::parse(&fs::read_to_string(name).map_err(unread)?),
         }
     }
 }
@@ -308,7 +308,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Of a format on stdin.
+/// Of a format in a file.
 const FORMAT_BYTES_MAX: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -49,3 +49,16 @@ fn a_file_that_has_none_is_said() {
     assert_refused(&anywire(&["get", "-c", text(&nowhere), &recorder.url("/json")]), 23, "no/jar");
     assert!(recorder.take().is_empty());
 }
+
+#[test]
+fn a_file_of_another_program_is_read() {
+    let (recorder, dir) = (Recorder::start(), tempfile::tempdir().expect("a folder"));
+    let file = dir.path().join("jar");
+    // With a mark of its encoding, an indented remark, ends of lines of another system, and parts of a second.
+    let jar = "\u{feff}# Netscape HTTP Cookie File\r\n  # exported\r\n\r\n\
+        127.0.0.1\tFALSE\t/\tFALSE\t32503680000.25\ta\t1\r\n127.0.0.1\tFALSE\t/\tFALSE\t-1.5\tb\t2\r\n";
+    std::fs::write(&file, jar).expect("the folder can be written");
+    let answer = anywire(&["get", "-b", text(&file), &recorder.url("/json")]);
+    assert!(answer.status.success(), "{}", stderr(&answer));
+    assert_eq!(sent(&recorder).as_deref(), Some("a=1; b=2"));
+}

@@ -1,7 +1,7 @@
 //! What a person typed is done, or refused with the word that was meant: a flag of another tool, a host given twice, a file
 //! whose size nobody knows.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;
 
@@ -57,6 +57,62 @@ fn a_space_in_a_url_is_named() {
     }
 }
 
+/// An alias of the shell may have it first.
+#[test]
+fn the_last_of_an_option_counts() {
+    let served = Served::demo();
+    let url = served.url("/echo");
+    let twice =
+        ["post", &url, "-s", "-s", "-m", "1us", "-m", "60s", "-d", "a=1", "-w", "x", "-w", "y", "-d", "b=2"];
+    let answer = anywire(&twice);
+    assert_eq!(
+        (answer.status.code(), stdout(&answer).as_str()),
+        (Some(0), "a=1&b=2y"),
+        "{}",
+        stderr(&answer)
+    );
+}
+
+/// As with curl. A server that wants nothing of it gets nothing.
+#[test]
+fn a_body_waits_for_what_it_expects() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let server = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("a connection");
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            peer.read_exact(&mut byte).expect("a head");
+            asked.extend(byte);
+        }
+        peer.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig").expect("it is read");
+        let mut body = Vec::new();
+        peer.read_to_end(&mut body).expect("the end");
+        (String::from_utf8_lossy(&asked).to_ascii_lowercase(), body.len())
+    });
+    let answer = anywire(&["post", &url, "-d", "a body", "-H", "Expect: 100-continue"]);
+    assert_eq!((answer.status.code(), stdout(&answer).as_str()), (Some(0), "big"), "{}", stderr(&answer));
+    let (asked, body) = server.join().expect("no panic");
+    assert_eq!((asked.matches("expect: 100-continue").count(), body), (1, 0), "{asked}");
+}
+
+/// Others than data are held in memory.
+#[test]
+fn a_file_without_an_end_is_not_read_for_ever() {
+    let (url, listener) = silent();
+    let format = anywire(&["get", &url, "-w", "@/dev/zero"]);
+    assert_eq!(format.status.code(), Some(2));
+    assert!(stderr(&format).contains("longer than 1 MiB"), "{}", stderr(&format));
+    if cfg!(feature = "cookies") {
+        assert_refused(&anywire(&["get", &url, "-b", "/dev/zero"]), 26, "longer than 64 MiB");
+    }
+    if cfg!(feature = "rules") {
+        assert_refused(&anywire(&["get", &url, "--rules", "/dev/zero"]), 26, "longer than 1 MiB");
+    }
+    assert!(listener.accept().is_err(), "something was sent");
+}
+
 /// Files of the kernel say that they have no bytes.
 #[test]
 fn a_file_is_sent_whatever_size_it_is_said_to_have() {
@@ -99,7 +155,7 @@ fn a_number_of_requests_is_all_that_are_sent() {
             Ok(_) => heads += 1,
         }
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-        std::io::Write::write_all(&mut peer, answer).expect("the command reads");
+        peer.write_all(answer).expect("the command reads");
     }
     let output = load.wait_with_output().expect("it ends");
     assert_eq!((heads, output.status.code()), (3, Some(0)), "{}", stdout(&output));

@@ -1,6 +1,7 @@
 //! Redirects (RFC 9110 section 15.4): where a response sends its client, and with what.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use anywire_http::url::UrlError;
@@ -141,7 +142,7 @@ pub(super) fn next(
 ) -> Result<Step, Error> {
     let status = response.status();
     let location = response.headers().get_bytes("location").unwrap_or_default();
-    let location = String::from_utf8_lossy(location);
+    let location = text(location);
     let wrong = |url: &Url, fault| Error::Redirect {
         url: url.as_str().to_owned(),
         status,
@@ -192,6 +193,21 @@ pub(super) fn next(
     request.of_server = false;
     request.retry_of = None;
     Ok(Step::Follow(request, hop))
+}
+
+/// A location as text. Bytes that are no UTF-8 go to the server as it has sent them, percent-encoded.
+fn text(location: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(location) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(location.len() + 8);
+    for chunk in location.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// The method of the request that follows.

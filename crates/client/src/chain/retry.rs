@@ -225,8 +225,10 @@ fn is_in_time(request: &CallRequest, pause: Duration) -> bool {
 
 /// How long a response asks its client to wait. A date is not looked at here: clocks differ.
 fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get("retry-after")?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let seconds = response.headers().get("retry-after")?;
+    let is_number = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
+    // More than a number holds is longer than anybody waits.
+    is_number.then(|| Duration::from_secs(seconds.parse().unwrap_or(u64::MAX)))
 }
 
 /// The retries that one origin may get on one loop.

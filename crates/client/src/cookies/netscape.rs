@@ -24,12 +24,14 @@ fn line(cookie: &Cookie) -> Option<String> {
 
 pub(super) fn read(text: &str) -> Result<Vec<Cookie>, CookieFileError> {
     let mut cookies = Vec::new();
+    // Some editors begin a file with a mark of its encoding.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (line, number) in text.lines().zip(1..) {
         let (is_http_only, line) = match line.strip_prefix(HTTP_ONLY) {
             Some(rest) => (true, rest),
             None => (false, line),
         };
-        if line.trim().is_empty() || (line.starts_with('#') && !is_http_only) {
+        if line.trim().is_empty() || (line.trim_start().starts_with('#') && !is_http_only) {
             continue;
         }
         let cookie = parse(line).ok_or(CookieFileError::Line { line: number })?;
@@ -47,8 +49,9 @@ fn parse(line: &str) -> Option<Cookie> {
     if fields.next().is_some() {
         return None;
     }
-    // A negative number is one of the session for some writers.
-    let expires: i64 = expires.trim().parse().ok()?;
+    // A negative number is one of the session for some writers, and others have parts of a second.
+    let expires = expires.trim();
+    let expires: i64 = expires.split_once('.').map_or(expires, |(seconds, _)| seconds).parse().ok()?;
     let domain = domain.strip_prefix('.').unwrap_or(domain).to_ascii_lowercase();
     Some(Cookie {
         is_host_only: !tail,

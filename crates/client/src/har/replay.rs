@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anywire_http::{Body, Headers, Response, StatusCode};
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 
 use super::format::{self, Entry, File};
 use super::record::STRUCK_OUT;
@@ -46,6 +46,12 @@ impl Replay {
     /// It is none.
     pub fn parse(har: &str) -> Result<Self, InvalidHar> {
         let File { log } = serde_json::from_str(har).map_err(InvalidHar)?;
+        for (at, entry) in log.entries.iter().enumerate() {
+            body(&entry.response).map_err(|cause| {
+                let found = format!("log.entries[{at}].response.content.text is not base64: {cause}");
+                InvalidHar(serde::de::Error::custom(found))
+            })?;
+        }
         let given = vec![false; log.entries.len()];
         Ok(Self { entries: Arc::new(log.entries), given: Arc::new(Mutex::new(given)) })
     }
@@ -111,13 +117,17 @@ fn is_same(recorded: &str, url: &str) -> bool {
         && recorded_query.iter().zip(&query).all(is_same_parameter)
 }
 
+fn body(recorded: &format::Response) -> Result<Vec<u8>, DecodeError> {
+    let text = recorded.content.text.as_deref().unwrap_or_default();
+    match recorded.content.encoding.as_deref() {
+        Some("base64") => STANDARD.decode(text),
+        _ => Ok(text.as_bytes().to_vec()),
+    }
+}
+
 fn respond(recorded: &format::Response) -> Response {
-    let content = &recorded.content;
-    let text = content.text.clone().unwrap_or_default();
-    let body = match content.encoding.as_deref() {
-        Some("base64") => STANDARD.decode(&text).unwrap_or_default(),
-        _ => text.into_bytes(),
-    };
+    // Those that are none were refused when they were read.
+    let body = body(recorded).unwrap_or_default();
     let mut headers = Headers::new();
     for field in &recorded.headers {
         // A browser has undone the coding, and framing is of the connection that was.

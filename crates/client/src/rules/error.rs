@@ -55,7 +55,7 @@ pub enum RuleFault {
     #[error("a rule before has this name")]
     NameTaken,
     /// There is none.
-    #[error("there is none{help}", help = Advice("an empty one, `to = [{{}}]`, leaves requests as they are"))]
+    #[error("there is none{help}", help = Advice("an empty one, `to = [{}]`, leaves requests as they are"))]
     NoDestination,
     /// All weights are 0.
     #[error("all weights are 0")]
@@ -93,7 +93,7 @@ pub enum RuleFault {
     #[error("{0:?} is no path{help}", help = Advice("it begins with `/`, and has no `?`, no `#`, and what is not ASCII is percent-encoded"))]
     Path(String),
     /// The expression has no such group.
-    #[error("the expression has no group {0:?}{help}", help = Advice("write `${{1}}a` where `$1a` would be another name"))]
+    #[error("the expression has no group {0:?}{help}", help = Advice("write `${1}a` where `$1a` would be another name"))]
     Group(String),
     /// The field has a name or a value that cannot be sent.
     #[error(transparent)]

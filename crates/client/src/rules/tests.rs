@@ -371,6 +371,8 @@ fn a_faulty_rule_is_named_with_its_field() {
         let RulesError::Rule { number: 2, name, field, .. } = &error else { panic!("{body}: {said}") };
         assert_eq!((&**name, &**field), ("second", wanted), "{body}");
         assert!(said.contains("rule 2 (\"second\")") && said.contains(why), "{body}: {said}");
+        // What to write instead can be copied.
+        assert!(!format!("{:#}", anywire_advice::Chain(&error)).contains("{{"), "{body}");
     }
     let twice = error("[[rule]]\nname = 'a'\nto = [{}]\n[[rule]]\nname = 'a'\nto = [{}]");
     assert!(

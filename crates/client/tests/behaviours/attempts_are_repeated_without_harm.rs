@@ -175,11 +175,21 @@ fn statuses_are_tried_again_if_they_are_listed() {
 
 #[test]
 fn a_long_retry_after_is_the_callers() {
-    let peer =
-        Peer::answering(wire("tcp"), "HTTP/1.1 503 Busy\r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n");
-    let response = block_on(Client::new().get(peer.url("/")).retries(eager()).send()).expect("an answer");
-    assert_eq!(response.status(), 503);
-    assert_eq!(response.headers().get("retry-after"), Some("3600"));
+    // The last one is more than a number of 64 bits.
+    for seconds in ["3600", "18446744073709551615", "99999999999999999999"] {
+        let busy = format!("HTTP/1.1 503 Busy\r\nretry-after: {seconds}\r\ncontent-length: 0\r\n\r\n");
+        let requests = Arc::new(AtomicUsize::new(0));
+        let count = requests.clone();
+        let peer = Peer::start(wire("tcp"), move |mut talk| {
+            while talk.request().is_some() {
+                count.fetch_add(1, Ordering::SeqCst);
+                talk.say(&busy);
+            }
+        });
+        let response = block_on(Client::new().get(peer.url("/")).retries(eager()).send()).expect("an answer");
+        assert_eq!((response.status().as_u16(), requests.load(Ordering::SeqCst)), (503, 1), "{seconds}");
+        assert_eq!(response.headers().get("retry-after"), Some(seconds));
+    }
 }
 
 #[test]

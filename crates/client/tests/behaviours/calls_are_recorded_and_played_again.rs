@@ -84,6 +84,28 @@ fn a_text_that_is_no_record_is_an_error() {
     }
 }
 
+#[test]
+fn a_body_that_is_broken_is_an_error_when_it_is_read() {
+    let record = |text: &str| {
+        format!(
+            r#"{{"log": {{"version": "1.2", "creator": {{"name": "x", "version": "1"}}, "entries": [{{
+            "startedDateTime": "2026-01-01T00:00:00.000Z", "time": 1,
+            "request": {{"method": "GET", "url": "http://h/a", "httpVersion": "HTTP/1.1", "headers": [], "queryString": [],
+                "cookies": [], "headersSize": -1, "bodySize": 0}},
+            "response": {{"status": 200, "statusText": "", "httpVersion": "HTTP/1.1", "redirectURL": "", "headers": [],
+                "cookies": [], "headersSize": -1, "bodySize": 1,
+                "content": {{"size": 1, "mimeType": "", "encoding": "base64", "text": "{text}"}}}},
+            "cache": {{}}, "timings": {{"send": 0, "wait": 0, "receive": 0}}}}]}}}}"#
+        )
+    };
+    assert_eq!(Replay::parse(&record("YQ==")).expect("HAR").left(), 1);
+    for broken in ["YQ=", "!", "YQ"] {
+        let error = Replay::parse(&record(broken)).expect_err(broken);
+        let cause = std::error::Error::source(&error).expect("what is wrong").to_string();
+        assert!(cause.contains("log.entries[0].response.content.text"), "{cause}");
+    }
+}
+
 /// As a browser writes it: with fields that we do not know, and without some that we write.
 #[test]
 fn a_record_of_a_browser_is_played() {

@@ -135,6 +135,25 @@ fn a_location_may_be_any_reference() {
 }
 
 #[test]
+fn a_location_keeps_its_bytes() {
+    let (report, seen) = mpsc::channel();
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        while let Some(request) = talk.request() {
+            let _ = report.send(request.head.target().to_string());
+            match request.head.target().to_string().as_str() {
+                "/old" => talk.say(
+                    b"HTTP/1.1 302 Found\r\nlocation: /caf\xe9/\xc3\xa9?\xff\r\ncontent-length: 0\r\n\r\n",
+                ),
+                _ => talk.say(OK),
+            }
+        }
+    });
+    let response = block_on(Client::new().get(peer.url("/old")).send()).expect("an answer");
+    assert_eq!(response.url(), peer.url("/caf%E9/%C3%A9?%FF"));
+    assert_eq!(seen.iter().take(2).collect::<Vec<_>>(), ["/old", "/caf%E9/%C3%A9?%FF"]);
+}
+
+#[test]
 fn credentials_stay_with_their_origin() {
     let fields = ["authorization", "proxy-authorization", "cookie", "x-api-key", "accept"];
     let redirects = Redirects { sensitive: vec!["X-Api-Key".to_owned()], ..Redirects::default() };
