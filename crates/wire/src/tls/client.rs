@@ -38,7 +38,7 @@ pub struct ClientTlsOptions {
     /// the last 256 servers).
     pub resumption: bool,
     /// Talks to everybody, whatever certificate they show (`false`). The connection can then be read and altered by
-    /// everybody on its way: for trials only. A warning is logged.
+    /// everybody on its way: for trials only. It is logged.
     pub dangerously_accept_any_certificate: bool,
 }
 
@@ -237,7 +237,7 @@ fn config_of(options: ClientTlsOptions) -> Result<ClientConfig, TlsError> {
         .with_protocol_versions(options.min_version.versions())
         .map_err(refused)?;
     let verifier = if options.dangerously_accept_any_certificate {
-        tracing::warn!(
+        tracing::info!(
             "certificates of servers are not checked: who is on the way can read and alter all that is sent"
         );
         Verifier::of_anybody(options.pins)
