@@ -60,6 +60,7 @@ public final class Main {
     private void print(Load load) throws Exception {
         measured.set(0);
         long before = answers.sum();
+        long errorsBefore = errors.sum();
         double[] cpu = cpuMicros();
         long start = System.nanoTime();
         load.run();
@@ -71,7 +72,7 @@ public final class Main {
         System.out.printf(
             java.util.Locale.ROOT,
             "{\"requests\":%d,\"errors\":%d,\"seconds\":%f,\"user_us\":%f,\"system_us\":%f,\"p99_us\":%f}%n",
-            answers.sum() - before, errors.sum(), seconds, cpuAfter[0] - cpu[0], cpuAfter[1] - cpu[1], p99);
+            answers.sum() - before, errors.sum() - errorsBefore, seconds, cpuAfter[0] - cpu[0], cpuAfter[1] - cpu[1], p99);
     }
 
     /** The next call begins when one has ended. */
@@ -102,9 +103,12 @@ public final class Main {
             begun += count + 1;
         }
         // What is left shall not be in the figures of what comes next.
-        while (answers.sum() + errors.sum() < begun) {
+        long patience = System.nanoTime() + 10_000_000_000L;
+        while (answers.sum() + errors.sum() < begun && System.nanoTime() < patience) {
             Thread.sleep(1);
         }
+        // A call that never ends is an error.
+        errors.add(begun - answers.sum() - errors.sum());
     }
 
     private void took(long nanos) {
