@@ -161,8 +161,8 @@ impl<C> Line<C> {
         call
     }
 
-    /// Forgets requests at the end of the line that nobody waits for and of which no byte has left: the position that they
-    /// began at, which the output is to be cut to.
+    /// Forgets abandoned requests at the end of the line if no byte of them has left. Returns where the first of them began:
+    /// the output is cut there.
     pub(crate) fn forget_unsent(&mut self, taken: Position) -> Option<Position> {
         let mut begins_at = None;
         while let Some(last) = self.places.back()

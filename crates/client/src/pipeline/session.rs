@@ -454,7 +454,7 @@ impl Session {
         self.line.leave(at).into_iter().for_each(drop_caught);
     }
 
-    /// Requests of which nothing has left need not be sent for nobody.
+    /// Drops abandoned requests that have not begun to leave.
     pub(super) fn forget_unsent(&mut self) {
         if let Some(position) = self.line.forget_unsent(self.output.taken())
             && self.output.truncate(position)

@@ -224,7 +224,7 @@ proptest! {
             prop_assert_eq!(*is_sent_whole, taken >= request.ends_at);
             prop_assert!(*has_begun || call.status.is_none() && call.interim == 0);
         }
-        // Nobody is lost, and nobody is told twice.
+        // Each caller is told once.
         let mut all: Vec<_> = whole.iter().map(|call| call.id).chain(left).collect();
         all.extend(rest.iter().map(|rest| rest.call.id));
         all.sort_unstable();

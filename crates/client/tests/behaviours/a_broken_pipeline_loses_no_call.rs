@@ -37,7 +37,7 @@ fn at_a_close_the_unanswered_go_out_again() {
 fn at_a_close_that_is_announced_all_behind_go_out_again() {
     let peer = breaking(|talk| {
         talk.say("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n/3");
-        // What comes behind it is nobody's.
+        // Later bytes belong to no call.
         talk.say(answer_of("/lie"));
     });
     let (_loops, client) = client(1, sharing);

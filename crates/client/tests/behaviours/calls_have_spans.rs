@@ -157,7 +157,7 @@ fn a_call_stays_within_the_trace_that_it_names() {
     let given: TraceContext = given.parse().expect("it is one");
     assert_eq!((sent.trace_id, sent.is_sampled), (given.trace_id, false));
     assert_ne!(sent.span_id, given.span_id);
-    // Without anybody who keeps spans there is a trace, too, of which nothing is recorded here.
+    // A program that records no spans still sends a trace context.
     let first: TraceContext = text(&client, &peer.url("/"), None).parse().expect("a trace context");
     let second: TraceContext = text(&client, &peer.url("/"), Some("none")).parse().expect("a trace context");
     assert_ne!(first.trace_id, second.trace_id);
