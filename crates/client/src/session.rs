@@ -21,6 +21,15 @@ pub(crate) enum Session {
     Closed,
 }
 
+/// How far a connection that calls share is from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Life {
+    Open,
+    /// It takes no more calls, and ends when those that it has are over.
+    Closing,
+    Over,
+}
+
 impl Session {
     /// For a new connection.
     pub(crate) fn new(wire: &Connection, pipelining: Option<Pipelining>, context: &LoopContext) -> Self {

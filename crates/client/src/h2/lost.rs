@@ -7,11 +7,12 @@ use std::{io, mem};
 use anywire_http::h2::{self, Code, GoAway, MessageError};
 use slab::Slab;
 
-use super::session::{Life, Session};
+use super::session::Session;
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::download::Download;
 use crate::job::{Job, Outcome, REFUSALS_MAX};
+use crate::session::Life;
 use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 

@@ -21,6 +21,7 @@ use crate::download::Download;
 use crate::h1::is_tls_alert;
 use crate::io::Io;
 use crate::job::{Event, Job, Outcome};
+use crate::session::Life;
 use crate::watchdog::Watchdog;
 
 /// HTTP/2 on one connection.
@@ -48,15 +49,6 @@ pub(crate) struct Session {
     pub(super) goaway: Option<GoAway>,
     /// Why the wire takes nothing more. The peer may still have answered.
     pub(super) refused: Option<io::Error>,
-}
-
-/// How far a connection is from its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Life {
-    Open,
-    /// It takes no more calls, and ends when those that it has are over.
-    Closing,
-    Over,
 }
 
 impl Session {

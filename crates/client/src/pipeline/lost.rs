@@ -5,9 +5,10 @@ use std::task::Context;
 use std::time::Instant;
 
 use super::line::{Broken, Rest};
-use super::session::{Life, Piped, Session};
+use super::session::{Piped, Session};
 use crate::context::LoopContext;
 use crate::job::{Job, Outcome, REFUSALS_MAX};
+use crate::session::Life;
 use crate::watchdog::Overdue;
 use crate::{Error, Phase};
 

@@ -24,6 +24,7 @@ use crate::download::{Download, Pieces};
 use crate::h1::{self, Upload, is_tls_alert};
 use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::session::Life;
 use crate::watchdog::{WaitsFor, Watchdog};
 
 /// HTTP/1 on a connection that calls share.
@@ -61,15 +62,6 @@ pub(crate) struct Piped {
     pub(super) watchdog: Watchdog,
     /// Its response is of HTTP/1.1.
     proves: bool,
-}
-
-/// How far a connection is from its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Life {
-    Open,
-    /// It takes no more calls, and ends when those that it has are over.
-    Closing,
-    Over,
 }
 
 impl Session {
