@@ -186,6 +186,13 @@ impl ErrorCounts {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(own, others)| *own += others);
     }
+
+    /// What was added since an earlier look.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut added = *self;
+        added.0.iter_mut().zip(earlier.0).for_each(|(own, before)| *own = own.saturating_sub(before));
+        added
+    }
 }
 
 impl From<BTreeMap<ErrorKind, u64>> for ErrorCounts {

@@ -59,6 +59,24 @@ impl Latency {
         self.clamped += other.clamped;
     }
 
+    /// Makes this a copy of another histogram, within the memory it has.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.nanoseconds.set_to(&other.nanoseconds).expect("both histograms have the same bounds");
+        self.clamped = other.clamped;
+    }
+
+    /// What was recorded since an earlier copy of this histogram.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut added = Self::new();
+        for slot in self.nanoseconds.iter_recorded() {
+            let value = slot.value_iterated_to();
+            let count = slot.count_at_value().saturating_sub(earlier.nanoseconds.count_at(value));
+            added.nanoseconds.saturating_record_n(value, count);
+        }
+        added.clamped = self.clamped.saturating_sub(earlier.clamped);
+        added
+    }
+
     /// How many latencies were recorded.
     pub fn count(&self) -> u64 {
         self.nanoseconds.len()

@@ -51,7 +51,9 @@ pub mod text;
 #[cfg(feature = "udp")]
 pub mod udp;
 
-pub use engine::{Boundary, Monitor, Progress, Run, RunPhase, run, run_observed, start};
+pub use engine::{
+    Boundary, Counts, Interval, LoopSnapshot, Monitor, Progress, Run, RunPhase, Snapshot, run, run_observed, start,
+};
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
 pub use histogram::{CurvePoint, Latency, LatencySummary};
 pub use host::{Host, Tool};

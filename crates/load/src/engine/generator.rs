@@ -11,7 +11,8 @@ use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::Dialer;
 use tokio::sync::{mpsc, watch};
 
-use crate::engine::tally::{Live, Tally};
+use crate::engine::monitor::Live;
+use crate::engine::tally::Tally;
 use crate::engine::worker;
 use crate::histogram::Latency;
 use crate::outcome::Totals;
@@ -84,6 +85,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         // The time begins before the CPU time does and ends behind it, so that no loop has used more than its core.
         let (begun, before) = (Instant::now(), cpu::current_thread_cpu());
         tally.measure();
+        watch.measuring.set(Some(begun));
         tally.go.notify_waiters();
         watch.until(&mut share.phase, RunPhase::Ended).await;
         let after = cpu::current_thread_cpu();
@@ -99,6 +101,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         // Each ends as aborted, or as panicked, which the loop has logged; either way it has dropped its connection.
         let _ = worker.await;
     }
+    watch.publish_last(measured);
     LoopResult { totals: tally.totals(), latency: tally.latency(), measured, cpu }
 }
 
@@ -109,11 +112,25 @@ struct PhaseWatch {
     events: mpsc::UnboundedSender<LoopEvent>,
     attempted_said: Cell<bool>,
     idle_said: Cell<bool>,
+    begun: Instant,
+    /// When the measured part began here.
+    measuring: Cell<Option<Instant>>,
+    published: Cell<Instant>,
 }
 
 impl PhaseWatch {
     fn new(tally: Rc<Tally>, live: Arc<Live>, events: mpsc::UnboundedSender<LoopEvent>) -> Self {
-        Self { tally, live, events, attempted_said: Cell::new(false), idle_said: Cell::new(false) }
+        let begun = Instant::now();
+        Self {
+            tally,
+            live,
+            events,
+            attempted_said: Cell::new(false),
+            idle_said: Cell::new(false),
+            begun,
+            measuring: Cell::new(None),
+            published: Cell::new(begun),
+        }
     }
 
     /// Waits until the run is in `phase` or past it; the run's own end counts as [`RunPhase::Ended`].
@@ -129,9 +146,12 @@ impl PhaseWatch {
             if self.tally.working.get() == 0 && !self.idle_said.replace(true) {
                 let _ = self.events.send(LoopEvent::Idle);
             }
-            self.tally.publish(&self.live);
+            // Not with each connection that is opened or ends: there may be 100,000 of them.
+            if self.published.get().elapsed() >= PUBLISH_EVERY {
+                self.publish();
+            }
             if self.first(reached.as_mut()).await {
-                self.tally.publish(&self.live);
+                self.publish();
                 return;
             }
         }
@@ -143,10 +163,30 @@ impl PhaseWatch {
             biased;
             () = reached => true,
             () = self.tally.changed.notified() => false,
-            () = tokio::time::sleep(PUBLISH_EVERY) => false,
+            () = tokio::time::sleep_until((self.published.get() + PUBLISH_EVERY).into()) => false,
         }
+    }
+
+    /// Publishes what this loop has counted.
+    fn publish(&self) {
+        let now = Instant::now();
+        self.published.set(now);
+        self.live.publish(|published| {
+            published.up = now - self.begun;
+            published.measured = self.measuring.get().map(|begun| now - begun);
+            self.tally.publish(published);
+        });
+    }
+
+    /// Publishes what the outcome has, too.
+    fn publish_last(&self, measured: Duration) {
+        self.live.publish_last(|published| {
+            published.up = self.begun.elapsed();
+            published.measured = self.measuring.get().map(|_| measured);
+            self.tally.publish(published);
+        });
     }
 }
 
-/// Often enough for a progress line, and nothing beside the load.
+/// Often enough for a screen, and nothing beside the load: some 20 us, most of them to copy the histogram.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);

@@ -12,6 +12,6 @@ mod worker;
 
 pub(crate) use generator::LoopResult;
 pub use generator::RunPhase;
-pub use monitor::{Monitor, Progress};
+pub use monitor::{Counts, Interval, LoopSnapshot, Monitor, Progress, Snapshot};
 pub(crate) use run::RunEnd;
 pub use run::{Boundary, Run, run, run_observed, start};

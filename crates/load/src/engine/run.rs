@@ -9,8 +9,7 @@ use anywire_loops::{Loops, Task, block_on};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::engine::generator::{self, LoopEvent, LoopResult, RunPhase, Share};
-use crate::engine::monitor::Monitor;
-use crate::engine::tally::Live;
+use crate::engine::monitor::{Live, Monitor};
 use crate::errors::LoadError;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Plan, Prepared};

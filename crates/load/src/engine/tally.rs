@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anywire_advice::Message;
 use anywire_http::StatusCode;
-use anywire_loops::Counter;
 use anywire_loops::clock::precise;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::engine::monitor::{Counts, Published};
 use crate::errors::ErrorKind;
 use crate::histogram::Latency;
 use crate::outcome::Totals;
@@ -258,23 +258,31 @@ impl Tally {
         self.counts().part(measured).error(kind, message);
     }
 
-    /// Writes the counts where another thread reads them.
-    pub(crate) fn publish(&self, live: &Live) {
+    /// Writes the counts and the latencies where another thread reads them.
+    pub(crate) fn publish(&self, published: &mut Published) {
         let counts = self.counts.borrow();
-        live.answered.set(counts.measured.answered);
-        live.answered_in_warm_up.set(counts.warm_up.answered);
-        live.errors.set(counts.warm_up.errors.total() + counts.measured.errors.total());
-        live.open.set(self.open.get());
+        let (measured, warm_up) = (&counts.measured, &counts.warm_up);
+        let mut errors = measured.errors;
+        errors.merge(&warm_up.errors);
+        published.counts = Counts {
+            sent: measured.sent,
+            answered: measured.answered,
+            bytes_out: counts.bytes_out,
+            bytes_in: counts.bytes_in,
+            errors,
+            answered_in_warm_up: warm_up.answered,
+            connections_lost: counts.connections.lost,
+            connections_open: self.open.get(),
+        };
+        let samples = measured.error_samples.iter().chain(&warm_up.error_samples);
+        if samples.clone().count() != published.error_samples.len() {
+            published.error_samples = samples.cloned().collect();
+        }
+        let latency = self.latency.borrow();
+        if latency.count() != published.latency.count() {
+            published.latency.copy_from(&latency);
+        }
     }
-}
-
-/// The counts of one loop as another thread sees them, a moment old.
-#[derive(Debug, Default)]
-pub(crate) struct Live {
-    pub(crate) answered: Counter,
-    pub(crate) answered_in_warm_up: Counter,
-    pub(crate) errors: Counter,
-    pub(crate) open: Counter,
 }
 
 /// Requests that left together; most often one entry is a whole window.

@@ -19,6 +19,7 @@ mod report_draws_what_the_text_says;
 mod report_fits_every_window;
 mod report_needs_no_network;
 mod report_opens_in_chromium;
+mod snapshots_add_up_to_the_outcome;
 #[cfg(feature = "udp")]
 mod udp_accounts_for_each_datagram;
 #[cfg(feature = "udp")]
