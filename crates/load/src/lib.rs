@@ -52,7 +52,8 @@ pub mod text;
 pub mod udp;
 
 pub use engine::{
-    Boundary, Counts, Interval, LoopSnapshot, Monitor, Progress, Run, RunPhase, Snapshot, run, run_observed, start,
+    Boundary, Counts, Interval, LoopSnapshot, Monitor, Progress, Run, RunPhase, Snapshot, run, run_observed,
+    start,
 };
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
 pub use histogram::{CurvePoint, Latency, LatencySummary};
