@@ -27,6 +27,8 @@ pub(crate) enum Code {
     Failed = 1,
     /// The arguments make no sense.
     Usage = 2,
+    /// A threshold broke.
+    Threshold = 3,
     /// The name of the proxy could not be resolved.
     ResolveProxy = 5,
     /// The name of the host could not be resolved.

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use anywire::advice::Message;
 use anywire::http::Method;
-use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report, text};
+use anywire::load::{
+    Amount, Limits, Monitor, Outcome, Plan, RequireError, RequireReason, Requirement, Run, RunPhase, Stop,
+    Threshold, Verdict, report, text,
+};
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
@@ -73,6 +76,9 @@ pub(crate) struct Load {
     /// The body of each request: text, or @FILE
     #[arg(long, value_name = "DATA")]
     data: Option<String>,
+    /// What the result must keep to, such as 'p99<5ms' 'errors<0.1%' 'rate>=10k'; give the URL before it
+    #[arg(long, value_name = "THRESHOLD", num_args = 1.., value_parser = requirement)]
+    require: Vec<Requirement>,
     #[command(flatten)]
     results: Results,
     #[command(flatten)]
@@ -92,7 +98,8 @@ impl Load {
         let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
         let total = plan.warm_up.saturating_add(self.duration);
         let run = anywire::load::start(&loops, plan).map_err(|error| explain::plan(&error))?;
-        let outcome = self.watch(run, total)?;
+        let mut outcome = self.watch(run, total)?;
+        outcome.thresholds = anywire::load::judge(&self.require, &outcome);
         self.results.write(&outcome, report::outcome)?;
         signals.check()?;
         judge(&outcome)
@@ -188,13 +195,37 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
             failure.or_help(format_args!("see the server's log; 'anywire get -v {url}' shows one answer"))
         );
     }
-    match outcome.shortfall() {
-        Some(found) => {
-            Err(Failure::of_message(Code::Partial, Message::read(format_args!("loading {url}: {found}")))
-                .or_help("see the errors in the result and the server's log: it died, or refuses"))
-        }
-        None => Ok(()),
+    if let Some(found) = outcome.shortfall() {
+        return Err(Failure::of_message(
+            Code::Partial,
+            Message::read(format_args!("loading {url}: {found}")),
+        )
+        .or_help("see the errors in the result and the server's log: it died, or refuses"));
     }
+    thresholds(url, outcome)
+}
+
+/// Which thresholds broke, with what was found.
+fn thresholds(url: &str, outcome: &Outcome) -> Result<(), Failure> {
+    let broken: Vec<String> = outcome
+        .thresholds
+        .iter()
+        .filter(|threshold| threshold.verdict == Verdict::Broken)
+        .map(Threshold::to_string)
+        .collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(Code::Threshold, format_args!("loading {url}: {}", broken.join("; ")))
+        .help("see the result for the other figures; a limit that is too strict is changed in --require"))
+}
+
+/// A threshold. A URL among them was meant to be loaded.
+fn requirement(text: &str) -> Result<Requirement, String> {
+    text.parse().map_err(|wrong: RequireError| match wrong.reason() {
+        RequireReason::NoOperator => format!("{wrong}, and the URL before --require"),
+        _ => wrong.to_string(),
+    })
 }
 
 /// A time to measure. Who writes a body means the `-d` of curl.
@@ -228,10 +259,11 @@ Examples:
   anywire load https://localhost:8443/ --cacert root.pem
   anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
   anywire load localhost:8080 --json result.json --html result.html
+  anywire load localhost:8080 --require 'p99<5ms' 'errors<0.1%' 'rate>=10k'
   anywire load localhost:8080 -d 2s --json - | jq .rate.achieved
 
 Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not
-run, or not one answer was good. 2 bad arguments. 18 the run fell short of what was asked: it
-ended before its time or its requests, or connections were given up or never open; the result
-so far is printed. 23 result not written. 26 data not read. 130 and 143 ended by SIGINT and SIGTERM, with
-the result so far.";
+run, or not one answer was good. 2 bad arguments. 3 a threshold broke. 18 the run fell short of
+what was asked: it ended before its time or its requests, or connections were given up or never
+open; the result so far is printed. 23 result not written. 26 data not read. 130 and 143 ended by
+SIGINT and SIGTERM, with the result so far.";

@@ -35,6 +35,7 @@
 pub mod compare;
 mod engine;
 mod errors;
+pub mod figures;
 mod histogram;
 mod host;
 mod limits;
@@ -44,6 +45,7 @@ mod protocol;
 mod remarks;
 pub mod report;
 mod request;
+mod require;
 mod stop;
 mod summing;
 mod table;
@@ -65,4 +67,5 @@ pub use outcome::{
 };
 pub use plan::{Amount, Expect, Plan};
 pub use protocol::Protocol;
+pub use require::{RequireError, RequireReason, Requirement, Threshold, Verdict, judge};
 pub use stop::Stop;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
+use crate::require::Threshold;
 
 /// All that a run found out. `Display` prints it as a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,9 @@ pub struct Outcome {
     pub loops: Vec<LoopShare>,
     /// The busiest loop's requests over the mean of all; `null` without a response. 1 is even.
     pub balance: Option<f64>,
+    /// What the run was required to keep to, and whether it did; empty if nothing was required ([`judge`](crate::judge)).
+    #[serde(default)]
+    pub thresholds: Vec<Threshold>,
 }
 
 impl Outcome {

@@ -60,6 +60,7 @@ pub(crate) fn outcome(
         generator: generator(results, &shares, answered),
         loops: shares,
         balance: (answered > 0).then(|| busiest as f64 / mean),
+        thresholds: Vec::new(),
         totals,
     }
 }

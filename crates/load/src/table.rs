@@ -45,6 +45,13 @@ impl fmt::Display for Outcome {
             let busy = "the generator was busy all the time: the server can perhaps do more";
             columns.row(["limit", busy].map(str::to_owned).to_vec());
         }
+        formatter.write_str(&columns.render())?;
+        if self.thresholds.is_empty() {
+            return Ok(());
+        }
+        writeln!(formatter)?;
+        let mut columns = Columns::new(3, &[]);
+        self.thresholds.iter().for_each(|threshold| columns.row(threshold.cells()));
         formatter.write_str(&columns.render())
     }
 }

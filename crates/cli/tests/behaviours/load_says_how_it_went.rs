@@ -153,7 +153,16 @@ fn a_process_without_descriptors() {
 fn help_tells_the_exit_codes() {
     let help = stdout(&anywire(&["load", "--help"]));
     let (_, codes) = help.split_once("Exit codes: ").expect("they are told");
-    for code in ["0 measured", "1 could not", "2 bad", "18 the run", "23 result", "26 data", "130 and 143"] {
+    for code in [
+        "0 measured",
+        "1 could not",
+        "2 bad",
+        "3 a threshold",
+        "18 the run",
+        "23 result",
+        "26 data",
+        "130 and 143",
+    ] {
         let words = codes.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(code), "{code:?} in {codes}");
     }

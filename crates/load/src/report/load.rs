@@ -4,6 +4,7 @@ use crate::outcome::Outcome;
 use crate::report::chart::{self, Bar, Group};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{SERVER, Style, USUAL};
+use crate::require::Threshold;
 use crate::text::{counted, digits, grouped, known, time, whole};
 
 /// A page with the percentile curve and the share of each loop.
@@ -53,6 +54,10 @@ pub fn outcome(outcome: &Outcome) -> String {
         svg: chart::bars("Answers by loop", &groups),
     });
     page.charts(charts);
+    if !outcome.thresholds.is_empty() {
+        let rows: Vec<_> = outcome.thresholds.iter().map(Threshold::cells).collect();
+        page.table("Thresholds", &["asked", "verdict", "why"], &rows);
+    }
     figures(&mut page, outcome);
     let warm_up = &outcome.totals.warm_up;
     let mut counts = outcome.counts();

@@ -20,6 +20,7 @@ mod report_fits_every_window;
 mod report_needs_no_network;
 mod report_opens_in_chromium;
 mod snapshots_add_up_to_the_outcome;
+mod thresholds_judge_an_outcome;
 #[cfg(feature = "udp")]
 mod udp_accounts_for_each_datagram;
 #[cfg(feature = "udp")]

@@ -119,6 +119,7 @@ pub(crate) fn outcome() -> Outcome {
             LoopShare { id: 1, core: Some(1), requests: 99_000, connections: 32, busy: Some(0.93) },
         ],
         balance: Some(1.01),
+        thresholds: vec![],
     }
 }
 
