@@ -25,7 +25,8 @@
 //! ```
 //!
 //! [`compare`](compare::compare) runs the same load against several [`Candidate`](compare::Candidate)s in rounds and
-//! says what a request cost each of them. [`report`] makes a page of either.
+//! says what a request cost each of them. [`report`] makes a page of either. [`statistics`] tells whether rounds of two sides
+//! differ.
 //!
 //! The module `udp` (feature `udp`) loads services of datagrams, in an open loop at a rate.
 //!
@@ -46,6 +47,7 @@ mod remarks;
 pub mod report;
 mod request;
 mod require;
+pub mod statistics;
 mod stop;
 mod summing;
 mod table;

@@ -25,5 +25,6 @@ mod thresholds_judge_an_outcome;
 mod udp_accounts_for_each_datagram;
 #[cfg(feature = "udp")]
 mod udp_tells_what_it_does_not_know;
+mod verdicts_are_right_in_forty_runs;
 mod warm_up_is_in_no_figure;
 mod what_a_peer_announced_not_to_act_on_is_sent_again;
