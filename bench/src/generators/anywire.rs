@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use anywire_http::{Bytes, Headers, Method, StatusCode};
-use anywire_load::{Amount, Boundary, Expect, Plan};
+use anywire_load::{Amount, Boundary, Expect, Handles, Plan};
 use anywire_loops::Loops;
 
 use super::{Load, Outcome, Window};
@@ -42,7 +42,7 @@ pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Resul
     // `move`, so that a failure in here drops `go`, for which the run would wait for ever.
     let (outcome, connections_open, time) = thread::scope(move |scope| {
         let waiting = scope.spawn(move || {
-            anywire_load::run_observed(&loops, plan, |boundary| {
+            anywire_load::run_observed(&loops, plan, Handles::default(), |boundary| {
                 if boundary == Boundary::Measuring {
                     // Both fail only if the other side has given up; it says why.
                     let _ = begin.send(());

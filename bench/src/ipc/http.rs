@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use anywire_load::{Amount, Boundary, Plan, Protocol, run_observed};
+use anywire_load::{Amount, Boundary, Handles, Plan, Protocol, run_observed};
 use anywire_loops::{Loops, Pinning};
 use anywire_sys::cpu;
 use anywire_wire::Address;
@@ -77,7 +77,7 @@ fn once(address: &str, seconds: u64) -> Result<Sample> {
         ..Plan::new("http://localhost/")
     };
     let (family, mut used) = (child.family(), Vec::<Result<Cpu>>::new());
-    let outcome = run_observed(&loops, plan, |boundary| match boundary {
+    let outcome = run_observed(&loops, plan, Handles::default(), |boundary| match boundary {
         Boundary::Measuring | Boundary::Measured => used.push(family.cpu()),
     })?;
     let [before, after] = <[_; 2]>::try_from(used).ok().context("the run was not measured to its end")?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{
-    Amount, Limits, Monitor, Outcome, Plan, RequireError, RequireReason, Requirement, Run, RunPhase, Stop,
+    Amount, Handles, Limits, Monitor, Outcome, Plan, RequireError, RequireReason, Requirement, Run, RunPhase, Stop,
     Threshold, Verdict, report, text,
 };
 use anywire::loops::Loops;
@@ -92,12 +92,13 @@ impl Load {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
         self.results.check()?;
-        let signals = Signals::stop(plan.stop.clone())?;
+        let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
+        let signals = Signals::stop(handles.stop.clone())?;
         let cores = anywire_sys::cpu::available_cores().len();
         let count = self.loops.unwrap_or((cores / 2).max(1));
         let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
         let total = plan.warm_up.saturating_add(self.duration);
-        let run = anywire::load::start(&loops, plan).map_err(|error| explain::plan(&error))?;
+        let run = anywire::load::start(&loops, plan, handles).map_err(|error| explain::plan(&error))?;
         let mut outcome = self.watch(run, total)?;
         outcome.thresholds = anywire::load::judge(&self.require, &outcome);
         self.results.write(&outcome, report::outcome)?;
@@ -113,7 +114,6 @@ impl Load {
         let method = if self.data.is_some() { Method::POST } else { Method::GET };
         Ok(Plan {
             via: self.via.clone(),
-            tls: self.trust.client_tls()?,
             server_name: self.trust.server_name().map(str::to_owned),
             connections: self.connections,
             protocol: self.versions.protocol(),
@@ -127,7 +127,6 @@ impl Load {
             connect_timeout: self.connect_timeout,
             handshake_timeout: self.connect_timeout,
             limits: Limits { head: self.heads.limits(), ..Limits::default() },
-            stop: Stop::new(),
             ..Plan::new(values::url(&self.url, self.via.as_ref())?)
         })
     }

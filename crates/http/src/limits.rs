@@ -1,9 +1,12 @@
 //! How much of a head a decoder accepts.
 
+use serde::{Deserialize, Serialize};
+
 /// Limits of a head and of the trailers behind its body, in any version of HTTP.
 ///
 /// Reaching one is an error whose fault is [`crate::Fault::Limit`]. A server answers 414 or 431.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HeadLimits {
     /// Bytes of a head, start line and empty line included; in HTTP/2 of names and values, and 32 more for each field (RFC
     /// 9113 section 6.5.2). Default 16 KiB: twice what browsers send with large cookies, and what one [`crate::Buffer`]

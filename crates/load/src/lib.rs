@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use anywire_load::{Amount, Plan, run};
+//! use anywire_load::{Amount, Handles, Plan, run};
 //! use anywire_loops::Loops;
 //!
 //! let plan = Plan {
@@ -15,7 +15,7 @@
 //!     amount: Amount::Duration(Duration::from_secs(5)),
 //!     ..Plan::new("http://localhost:8080/")
 //! };
-//! let outcome = run(&Loops::start(1)?, plan)?;
+//! let outcome = run(&Loops::start(1)?, plan, Handles::default())?;
 //! assert_eq!(outcome.totals.measured.errors.total(), 0, "{outcome}");
 //! println!("{:.0} requests/s", outcome.rate.achieved.expect("it was measured"));
 //! if let Some(latency) = &outcome.latency.send {
@@ -37,11 +37,13 @@ pub mod compare;
 mod engine;
 mod errors;
 pub mod figures;
+mod handles;
 mod histogram;
 mod host;
 mod limits;
 mod outcome;
 mod plan;
+mod plan_data;
 mod protocol;
 mod remarks;
 pub mod report;
@@ -60,6 +62,7 @@ pub use engine::{
     start,
 };
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
+pub use handles::Handles;
 pub use histogram::{CurvePoint, Latency, LatencySummary};
 pub use host::{Host, Tool};
 pub use limits::Limits;

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use anywire_http::HeadLimits;
+use serde::{Deserialize, Serialize};
 
 /// What a run allows itself and its peer, each with its default and the reason for it.
 ///
 /// What a plan asks for beyond a limit is a [`LoadError::Limit`](crate::LoadError::Limit) before anything is sent;
 /// what the peer sends beyond one is an error of the kind `parse`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Connections in one plan (100,000: beyond it one machine has no ports left for one address).
     pub connections: usize,

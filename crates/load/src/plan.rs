@@ -4,19 +4,21 @@ use std::time::Duration;
 
 use anywire_http::url::{Url, redact};
 use anywire_http::{Headers, Method, StatusCode};
-#[cfg(feature = "tls")]
-use anywire_wire::tls::ClientTls;
 use anywire_wire::{Address, DialOptions};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::LoadError;
+use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::plan_data;
 use crate::protocol::Protocol;
 use crate::request::Request;
-use crate::stop::Stop;
 
 /// The plan of a run. Set the fields that differ from the defaults of [`Plan::new`]; [`run`](crate::run) checks them.
+///
+/// A plan is data: it can be kept, compared and sent to another machine as JSON. It holds the headers and the body as they are,
+/// with any secret in them. What is no data is in [`Handles`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,15 +33,14 @@ use crate::stop::Stop;
 /// };
 /// assert_eq!(plan.warm_up, Duration::from_secs(1));
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The URL. TLS is spoken if its scheme is `https`, or if the address has it.
     pub url: String,
     /// The address that is dialled instead of the URL's host and port (`None`: those).
+    #[serde(with = "plan_data::optional_text")]
     pub via: Option<Address>,
-    /// How TLS is spoken (`None`: as the platform has it).
-    #[cfg(feature = "tls")]
-    pub tls: Option<ClientTls>,
     /// The name that the server has to prove over TLS (`None`: the host of the URL).
     pub server_name: Option<String>,
     /// Connections in all, spread evenly over the loops (64).
@@ -54,11 +55,14 @@ pub struct Plan {
     /// Load before the measured part, which is in no figure (1 s).
     pub warm_up: Duration,
     /// The method (`GET`).
+    #[serde(with = "plan_data::text")]
     pub method: Method,
     /// Header fields of each request beside `host` and the framing, which the encoder writes; a `host` here
     /// replaces the URL's.
+    #[serde(with = "plan_data::headers")]
     pub headers: Headers,
     /// The body of each request (empty).
+    #[serde(with = "plan_data::bytes")]
     pub body: Bytes,
     /// Longest wait for a response, from the sending of its request (10 s). Then the connection is aborted and opened anew;
     /// over HTTP/2 the stream ends alone, unless the whole connection was silent for so long. A response that comes later is
@@ -73,8 +77,6 @@ pub struct Plan {
     pub expect: Expect,
     /// Limits of the run.
     pub limits: Limits,
-    /// The handle that ends the run early; keep a clone of it.
-    pub stop: Stop,
 }
 
 impl Plan {
@@ -83,8 +85,6 @@ impl Plan {
         Self {
             url: url.into(),
             via: None,
-            #[cfg(feature = "tls")]
-            tls: None,
             server_name: None,
             connections: 64,
             protocol: Protocol::default(),
@@ -99,12 +99,11 @@ impl Plan {
             handshake_timeout: DialOptions::default().handshake_timeout,
             expect: Expect::default(),
             limits: Limits::default(),
-            stop: Stop::new(),
         }
     }
 
     /// Checks the plan and encodes its request.
-    pub(crate) fn prepare(&self) -> Result<Prepared, LoadError> {
+    pub(crate) fn prepare(&self, handles: &Handles) -> Result<Prepared, LoadError> {
         let limits = &self.limits;
         within("connections", self.connections as u64, 1, limits.connections as u64)?;
         within("requests in flight on a connection (depth)", self.depth as u64, 1, limits.depth as u64)?;
@@ -133,17 +132,20 @@ impl Plan {
             address = address.with_tls().ok_or_else(|| LoadError::NoTls { address: address.clone() })?;
         }
         let server_name = self.server_name.clone().unwrap_or_else(|| url.host().to_owned());
-        Ok(Prepared { address, request, dial: self.dial_options(server_name) })
+        Ok(Prepared { address, request, dial: self.dial_options(server_name, handles) })
     }
 
-    fn dial_options(&self, server_name: String) -> DialOptions {
+    fn dial_options(&self, server_name: String, handles: &Handles) -> DialOptions {
+        // Without TLS nothing of them says how to dial.
+        #[cfg(not(feature = "tls"))]
+        let _ = handles;
         DialOptions {
             connect_timeout: self.connect_timeout,
             handshake_timeout: self.handshake_timeout,
             server_name: Some(server_name),
             protocols: vec![self.protocol.alpn().to_owned()],
             #[cfg(feature = "tls")]
-            tls: self.tls.clone(),
+            tls: handles.tls.clone(),
             ..DialOptions::default()
         }
     }
@@ -160,9 +162,11 @@ pub enum Amount {
 }
 
 /// How a good answer looks. Any other is counted, and its connection is kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Expect {
     /// The only status that is good (`None`: any below 400); others count as `status`.
+    #[serde(with = "plan_data::status")]
     pub status: Option<StatusCode>,
     /// The length that each body must have, in bytes (`None`: any); others count as `check`.
     pub body_bytes: Option<u64>,
@@ -199,7 +203,7 @@ mod tests {
     use crate::request::Window;
 
     fn window(plan: &Plan) -> Window {
-        match plan.prepare().unwrap().request {
+        match plan.prepare(&Handles::default()).unwrap().request {
             Request::Http1(window) => window,
             Request::Http2(_) => panic!("the plan is one of HTTP/1"),
         }
@@ -212,19 +216,22 @@ mod tests {
         let one = "GET /a/b?c=d HTTP/1.1\r\nhost: example.test:8080\r\n\r\n";
         assert_eq!(String::from_utf8_lossy(&window.bytes).to_lowercase(), one.repeat(3).to_lowercase());
         assert_eq!(window.request_bytes, one.len());
-        assert_eq!(plan.prepare().unwrap().address, "tcp:example.test:8080".parse().unwrap());
+        assert_eq!(
+            plan.prepare(&Handles::default()).unwrap().address,
+            "tcp:example.test:8080".parse().unwrap()
+        );
     }
 
     #[cfg(feature = "tls")]
     #[test]
     fn https_goes_over_tls_by_any_wire() {
-        let prepared = Plan::new("https://example.test/").prepare().unwrap();
+        let prepared = Plan::new("https://example.test/").prepare(&Handles::default()).unwrap();
         assert_eq!(prepared.address, "tls:example.test:443".parse().unwrap());
         assert_eq!(prepared.dial.server_name.as_deref(), Some("example.test"));
         let via = Some("unix:/run/app.sock".parse().unwrap());
         let server_name = Some("other.test".to_owned());
         let plan = Plan { via, server_name, protocol: Protocol::Http2, ..Plan::new("https://example.test/") };
-        let prepared = plan.prepare().unwrap();
+        let prepared = plan.prepare(&Handles::default()).unwrap();
         assert_eq!(prepared.address, "tls+unix:/run/app.sock".parse().unwrap());
         assert_eq!(prepared.dial.server_name.as_deref(), Some("other.test"));
         assert_eq!(prepared.dial.protocols, ["h2"]);
@@ -256,7 +263,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_plan_is_said() {
-        let refused = |plan: Plan| Chain(&plan.prepare().unwrap_err()).to_string();
+        let refused = |plan: Plan| Chain(&plan.prepare(&Handles::default()).unwrap_err()).to_string();
         assert!(refused(Plan::new("nonsense")).contains("nonsense"));
         #[cfg(not(feature = "tls"))]
         assert!(refused(Plan::new("https://h/")).contains("no TLS"));

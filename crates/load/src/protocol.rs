@@ -2,14 +2,18 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The version of HTTP that every connection of a run speaks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Protocol {
     /// HTTP/1.1; a depth above 1 is pipelining.
     #[default]
+    #[serde(rename = "http/1.1")]
     Http1,
     /// HTTP/2, without TLS by prior knowledge (RFC 9113 section 3.3); the depth is the number of streams that are open at once.
+    #[serde(rename = "http/2")]
     Http2,
 }
 

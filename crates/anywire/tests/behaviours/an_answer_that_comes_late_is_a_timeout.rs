@@ -84,7 +84,7 @@ fn a_blocked_loop_is_no_silence_of_the_peer() {
 #[cfg(feature = "load")]
 #[test]
 fn an_answer_that_comes_late_is_none_to_the_load_generator() {
-    use anywire::load::{Amount, Plan, Protocol, start};
+    use anywire::load::{Amount, Handles, Plan, Protocol, start};
     for protocol in [Protocol::Http1, Protocol::Http2] {
         for (ms, is_late) in [(0, false), (9, false), (10, true), (50, true)] {
             for path in ["head", "body"] {
@@ -98,7 +98,11 @@ fn an_answer_that_comes_late_is_none_to_the_load_generator() {
                         warm_up: Duration::ZERO,
                         ..Plan::new(format!("http://peer.example/{path}/{ms}"))
                     };
-                    let outcome = start(&loops, plan).expect("a good plan").outcome().await.expect("it ends");
+                    let outcome = start(&loops, plan, Handles::default())
+                        .expect("a good plan")
+                        .outcome()
+                        .await
+                        .expect("it ends");
                     let requests = &outcome.totals.measured;
                     let expected = if is_late { (0, 4) } else { (4, 0) };
                     assert_eq!(

@@ -493,7 +493,7 @@ fn calls_have_timeouts_of_their_own() {
 #[cfg(feature = "load")]
 #[test]
 fn the_load_generator_has_its_timeout() {
-    use anywire::load::{Amount, Plan, Protocol, start};
+    use anywire::load::{Amount, Handles, Plan, Protocol, start};
     for protocol in [Protocol::Http1, Protocol::Http2] {
         for timeout in [1, 10, 150, 1000, 10_000, 50_000].map(Duration::from_millis) {
             beside_a_server(9, router(), move |loops, address| async move {
@@ -506,7 +506,11 @@ fn the_load_generator_has_its_timeout() {
                     warm_up: Duration::ZERO,
                     ..Plan::new("http://peer.example/never")
                 };
-                let outcome = start(&loops, plan).expect("a good plan").outcome().await.expect("it ends");
+                let outcome = start(&loops, plan, Handles::default())
+                    .expect("a good plan")
+                    .outcome()
+                    .await
+                    .expect("it ends");
                 assert_eq!(outcome.totals.measured.timed_out, 12, "{protocol:?}, {timeout:?}");
                 let send = outcome.latency.send.expect("measured");
                 let [least, longest] = [send.min, send.max].map(|us| Duration::from_secs_f64(us / 1e6));

@@ -9,6 +9,7 @@ use anywire_wire::{Connection, Dialer};
 use tokio::sync::oneshot;
 
 use crate::errors::LoadError;
+use crate::handles::Handles;
 use crate::plan::Plan;
 
 /// Idle connections, until dropped.
@@ -34,11 +35,16 @@ impl Idle {
     /// # Errors
     ///
     /// The plan is wrong.
-    pub(crate) fn open(loops: &Loops, plan: &Plan, count: usize) -> Result<Result<Self, Message>, LoadError> {
+    pub(crate) fn open(
+        loops: &Loops,
+        plan: &Plan,
+        handles: &Handles,
+        count: usize,
+    ) -> Result<Result<Self, Message>, LoadError> {
         if count == 0 {
             return Ok(Ok(Self { _sockets: Vec::new(), on_loop: None }));
         }
-        let prepared = plan.prepare()?;
+        let prepared = plan.prepare(handles)?;
         let (opened, result) = oneshot::channel();
         let task = loops.get(0).spawn(move || async move {
             let dialer = Dialer::new(prepared.dial);

@@ -17,6 +17,7 @@ use crate::compare::sample::{Sample, Used};
 use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
 use crate::errors::LoadError;
+use crate::handles::Handles;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Expect, Plan};
 
@@ -44,14 +45,15 @@ pub(crate) fn measure(
     };
     let memory = memory_of_connection(bench, candidate, &running, row)?;
     let idle = bench.options.connections - bench.options.loaded();
-    let _idle = match Idle::open(bench.loops, &plan(bench, candidate, &running), idle)? {
-        Ok(idle) => idle,
-        Err(error) => {
-            let text = format_args!("round {round}: opening {idle} idle connections failed: {error}");
-            message(row, Message::read(text));
-            return Ok(None);
-        }
-    };
+    let _idle =
+        match Idle::open(bench.loops, &plan(bench, candidate, &running), &handles(bench, &running), idle)? {
+            Ok(idle) => idle,
+            Err(error) => {
+                let text = format_args!("round {round}: opening {idle} idle connections failed: {error}");
+                message(row, Message::read(text));
+                return Ok(None);
+            }
+        };
     let (outcome, used) = load(bench, candidate, &running, row)?;
     let answered = outcome.totals.measured.answered;
     let mut result = RoundResult {
@@ -123,10 +125,11 @@ fn load(
     };
     let mut before = None;
     let mut used = None;
-    let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
-        Boundary::Measuring => before = Some(Sample::take(running)),
-        Boundary::Measured => used = before.take().map(|before| Sample::take(running)?.since(&before?)),
-    })?;
+    let outcome =
+        engine::run_observed(bench.loops, plan, handles(bench, running), |boundary| match boundary {
+            Boundary::Measuring => before = Some(Sample::take(running)),
+            Boundary::Measured => used = before.take().map(|before| Sample::take(running)?.since(&before?)),
+        })?;
     let used = used.transpose().unwrap_or_else(|error: io::Error| {
         row.note(format!(
             "server_cpu_us_per_request is unknown: sampling the server's threads failed: {error}"
@@ -160,14 +163,15 @@ fn syscalls(
         ..plan(bench, candidate, running)
     };
     let mut counted = Ok(BTreeMap::new());
-    let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
-        Boundary::Measuring => counted = counter.enable().map(|()| BTreeMap::new()),
-        Boundary::Measured => {
-            if counted.is_ok() {
-                counted = counter.disable().and_then(|()| counter.read());
+    let outcome =
+        engine::run_observed(bench.loops, plan, handles(bench, running), |boundary| match boundary {
+            Boundary::Measuring => counted = counter.enable().map(|()| BTreeMap::new()),
+            Boundary::Measured => {
+                if counted.is_ok() {
+                    counted = counter.disable().and_then(|()| counter.read());
+                }
             }
-        }
-    })?;
+        })?;
     let answered = outcome.totals.measured.answered;
     match counted {
         Ok(calls) if answered > 0 => {
@@ -198,7 +202,7 @@ fn memory_of_connection(
     // room for what all share.
     let answered = || {
         let one = Plan { connections: 1, warm_up: Duration::ZERO, amount: Amount::Requests(1), ..plan() };
-        engine::run_observed(bench.loops, one, |_| {}).map(drop)
+        engine::run_observed(bench.loops, one, handles(bench, running), |_| {}).map(drop)
     };
     let sizes = || {
         memory::release_free();
@@ -206,7 +210,7 @@ fn memory_of_connection(
     };
     answered()?;
     let before = sizes();
-    let idle = match Idle::open(bench.loops, &plan(), count)? {
+    let idle = match Idle::open(bench.loops, &plan(), &handles(bench, running), count)? {
         Ok(idle) => idle,
         Err(error) => {
             row.note(format!("memory of a connection is unknown: opening {count} failed: {error}"));
@@ -237,14 +241,19 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
     let options = bench.options;
     Plan {
         via: running.via.clone(),
-        #[cfg(feature = "tls")]
-        tls: running.tls.clone(),
         protocol: candidate.protocol,
         connections: options.loaded(),
         depth: options.depth,
         expect: Expect { status: None, body_bytes: Some(options.body_bytes as u64) },
-        stop: options.stop.clone(),
         ..Plan::new(&running.url)
+    }
+}
+
+fn handles(bench: &Bench<'_>, running: &RunningServer) -> Handles {
+    Handles {
+        #[cfg(feature = "tls")]
+        tls: running.tls.clone(),
+        stop: bench.options.stop.clone(),
     }
 }
 

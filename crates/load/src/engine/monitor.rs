@@ -45,9 +45,9 @@ impl Monitor {
     ///
     /// ```no_run
     /// # use std::time::Duration;
-    /// # use anywire_load::{Plan, start};
+    /// # use anywire_load::{Handles, Plan, start};
     /// # let loops = anywire_loops::Loops::start(1)?;
-    /// let run = start(&loops, Plan::new("http://localhost:8080/"))?;
+    /// let run = start(&loops, Plan::new("http://localhost:8080/"), Handles::default())?;
     /// let monitor = run.monitor();
     /// let earlier = monitor.snapshot();
     /// std::thread::sleep(Duration::from_secs(1));

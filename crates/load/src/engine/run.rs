@@ -11,8 +11,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::engine::generator::{self, LoopEvent, LoopResult, RunPhase, Share};
 use crate::engine::monitor::{Live, Monitor};
 use crate::errors::LoadError;
+use crate::handles::Handles;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Plan, Prepared};
+use crate::stop::Stop;
 use crate::summing;
 
 /// Runs a plan on these loops and waits for its outcome.
@@ -20,11 +22,11 @@ use crate::summing;
 /// Blocks the thread; on an event loop, use [`start`] and await [`Run::outcome`].
 ///
 /// ```no_run
-/// use anywire_load::{Plan, run};
+/// use anywire_load::{Handles, Plan, run};
 /// use anywire_loops::Loops;
 ///
 /// let loops = Loops::start(2)?;
-/// let outcome = run(&loops, Plan::new("http://127.0.0.1:8080/"))?;
+/// let outcome = run(&loops, Plan::new("http://127.0.0.1:8080/"), Handles::default())?;
 /// println!("{outcome}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -33,8 +35,8 @@ use crate::summing;
 ///
 /// The plan is wrong, the loops ended, or this thread is an event loop. Faults of the peer are no errors here:
 /// they are counted in the outcome.
-pub fn run(loops: &Loops, plan: Plan) -> Result<Outcome, LoadError> {
-    start(loops, plan)?.wait()
+pub fn run(loops: &Loops, plan: Plan, handles: Handles) -> Result<Outcome, LoadError> {
+    start(loops, plan, handles)?.wait()
 }
 
 /// Like [`run`], and calls `observe` on this thread right before the measured part begins and right after it has ended.
@@ -48,11 +50,12 @@ pub fn run(loops: &Loops, plan: Plan) -> Result<Outcome, LoadError> {
 pub fn run_observed(
     loops: &Loops,
     plan: Plan,
+    handles: Handles,
     mut observe: impl FnMut(Boundary),
 ) -> Result<Outcome, LoadError> {
     refuse_on_loop()?;
     let (sender, mut boundaries) = mpsc::unbounded_channel();
-    let run = begin(loops, plan, Some(sender))?;
+    let run = begin(loops, plan, handles, Some(sender))?;
     while let Some((boundary, seen)) = block_on(boundaries.recv()) {
         observe(boundary);
         // Fails if the run was lost meanwhile; the outcome reports that.
@@ -66,12 +69,17 @@ pub fn run_observed(
 /// # Errors
 ///
 /// The plan is wrong (see [`LoadError`]); nothing was sent then.
-pub fn start(loops: &Loops, plan: Plan) -> Result<Run, LoadError> {
-    begin(loops, plan, None)
+pub fn start(loops: &Loops, plan: Plan, handles: Handles) -> Result<Run, LoadError> {
+    begin(loops, plan, handles, None)
 }
 
-fn begin(loops: &Loops, plan: Plan, boundaries: Option<Observer>) -> Result<Run, LoadError> {
-    let prepared = plan.prepare()?;
+fn begin(
+    loops: &Loops,
+    plan: Plan,
+    handles: Handles,
+    boundaries: Option<Observer>,
+) -> Result<Run, LoadError> {
+    let prepared = plan.prepare(&handles)?;
     let (phase, phases) = watch::channel(RunPhase::Connecting);
     let live: Vec<Arc<Live>> = loops.iter().map(|_| Arc::default()).collect();
     let monitor = Monitor::new(live.clone(), phases);
@@ -79,6 +87,7 @@ fn begin(loops: &Loops, plan: Plan, boundaries: Option<Observer>) -> Result<Run,
         loops: loops.clone(),
         plan: Arc::new(plan),
         prepared: Arc::new(prepared),
+        stop: handles.stop,
         phase,
         boundaries,
         live,
@@ -168,6 +177,7 @@ struct Controller {
     loops: Loops,
     plan: Arc<Plan>,
     prepared: Arc<Prepared>,
+    stop: Stop,
     phase: watch::Sender<RunPhase>,
     boundaries: Option<Observer>,
     live: Vec<Arc<Live>>,
@@ -195,7 +205,7 @@ impl Controller {
             going = self.unless_ended(time, &mut loops, LoopProgress::all_idle).await;
         }
         let end = match going {
-            _ if self.plan.stop.is_stopped() => RunEnd::Stopped,
+            _ if self.stop.is_stopped() => RunEnd::Stopped,
             false => RunEnd::NothingLeft,
             true => RunEnd::TimeUp,
         };
@@ -249,7 +259,7 @@ impl Controller {
         let time = time.map_or(FOREVER, |time| time);
         tokio::select! {
             biased;
-            () = self.plan.stop.stopped() => false,
+            () = self.stop.stopped() => false,
             () = loops.until(done) => !loops.all_idle(),
             () = tokio::time::sleep(time) => true,
         }

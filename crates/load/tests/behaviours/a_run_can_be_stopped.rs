@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::handles;
 use crate::support::server::{Manner, TestServer};
 use anywire_load::{Amount, LoadError, Plan, RunPhase, start};
 use anywire_loops::Loops;
@@ -13,8 +14,9 @@ fn stopped_while_measuring() {
     let server = TestServer::start("memory:stop", Manner::Answer);
     let loops = Loops::start(2).unwrap();
     let plan = Plan { connections: 3, amount: Amount::Duration(HOUR), ..server.plan(1) };
-    let stop = plan.stop.clone();
-    let run = start(&loops, plan).unwrap();
+    let handles = handles();
+    let stop = handles.stop.clone();
+    let run = start(&loops, plan, handles).unwrap();
     let monitor = run.monitor();
     let stopper = std::thread::spawn(move || {
         while monitor.progress().answered < 1_000 {
@@ -41,8 +43,9 @@ fn stopped_before_it_began() {
     let server = TestServer::start("memory:stopped", Manner::Answer);
     let loops = Loops::start(1).unwrap();
     let plan = Plan { warm_up: HOUR, ..server.plan(10) };
-    plan.stop.stop();
-    let outcome = anywire_load::run(&loops, plan).unwrap();
+    let handles = handles();
+    handles.stop.stop();
+    let outcome = anywire_load::run(&loops, plan, handles).unwrap();
     assert!(outcome.rate.interrupted);
     assert_eq!((outcome.totals.measured.sent, outcome.latency.send), (0, None));
     // What was not measured is unknown, and not 0.
@@ -55,7 +58,7 @@ fn dropping_the_run_ends_it() {
     let server = TestServer::start("memory:dropped", Manner::Answer);
     let loops = Loops::start(1).unwrap();
     let plan = Plan { amount: Amount::Duration(HOUR), ..server.plan(1) };
-    let run = start(&loops, plan).unwrap();
+    let run = start(&loops, plan, handles()).unwrap();
     let monitor = run.monitor();
     while monitor.progress().answered == 0 {
         std::thread::sleep(Duration::from_millis(1));
@@ -72,9 +75,9 @@ fn waiting_on_a_loop_is_refused_and_awaiting_is_not() {
     let loops = Loops::start(1).unwrap();
     let (plan, again, on) = (server.plan(10), server.plan(10), loops.clone());
     let task = loops.get(0).spawn(move || async move {
-        let refused = anywire_load::run(&on, plan).unwrap_err();
+        let refused = anywire_load::run(&on, plan, handles()).unwrap_err();
         assert!(matches!(refused, LoadError::OnLoop), "{refused}");
-        start(&on, again).unwrap().outcome().await.unwrap().totals.measured.answered
+        start(&on, again, handles()).unwrap().outcome().await.unwrap().totals.measured.answered
     });
     assert_eq!(task.wait().unwrap(), 10);
 }

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use crate::support::server::{Manner, TestServer};
-use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, Requests, report, run};
+use crate::support::{handles, run};
+use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, Requests, report};
 use anywire_loops::Loops;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -182,8 +183,9 @@ fn the_server_dies_before_all_requests_are_sent() {
 fn a_run_that_is_stopped_is_not_given_up() {
     let server = TestServer::start("memory:early-stopped", Manner::Answer);
     let plan = server.plan(400);
-    plan.stop.stop();
-    let outcome = load(3, plan);
+    let handles = handles();
+    handles.stop.stop();
+    let outcome = anywire_load::run(&Loops::start(1).unwrap(), plan, handles).unwrap();
     assert_eq!((outcome.rate.interrupted, outcome.rate.given_up), (true, false));
     assert_eq!(outcome.totals.unsent, Some(400));
     assert_says(&outcome, "interrupted after ");

@@ -1,8 +1,9 @@
 //! Bodies by length, in chunks, until the close, none at all, and interim answers: each ends where it ends.
 
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
 use anywire_http::Method;
-use anywire_load::{Expect, Plan, run};
+use anywire_load::{Expect, Plan};
 use anywire_loops::Loops;
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anywire_http::Headers;
-use anywire_load::{Amount, Plan, Protocol, start};
+use anywire_load::{Amount, Handles, Plan, Protocol, start};
 use anywire_loops::Loops;
 use anywire_wire::{Address, ListenOptions, Listener};
 
@@ -36,8 +36,9 @@ fn a_peer_that_does_not_read_gets_what_its_buffer_holds() {
             amount: Amount::Duration(Duration::from_secs(3600)),
             ..Plan::new("http://h/")
         };
-        let stop = plan.stop.clone();
-        let run = start(&loops, plan).unwrap();
+        let handles = Handles::default();
+        let stop = handles.stop.clone();
+        let run = start(&loops, plan, handles).unwrap();
         // The first byte is here, so the wire was offered all requests.
         let _: () = told.recv().unwrap();
         stop.stop();

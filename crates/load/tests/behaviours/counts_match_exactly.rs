@@ -1,7 +1,8 @@
 //! What the generator says it sent is what the server got, on every wire, with one loop and with several.
 
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
-use anywire_load::{Amount, ErrorKind, Expect, Plan, run};
+use anywire_load::{Amount, ErrorKind, Expect, Plan};
 use anywire_loops::Loops;
 use anywire_wire::Wire;
 

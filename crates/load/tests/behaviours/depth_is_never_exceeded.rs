@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
-use anywire_load::{Plan, run};
+use anywire_load::Plan;
 use anywire_loops::Loops;
 
 #[test]

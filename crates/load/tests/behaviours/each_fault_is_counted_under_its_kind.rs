@@ -3,9 +3,10 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
 use anywire_http::Buffer;
-use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
+use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan};
 use anywire_loops::Loops;
 use anywire_wire::{ListenOptions, Listener};
 

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::h2_server::{H2Server, Manner};
+use crate::support::run;
 use anywire_http::Method;
-use anywire_load::{Amount, Expect, Limits, Plan, run};
+use anywire_load::{Amount, Expect, Limits, Plan};
 use anywire_loops::Loops;
 use anywire_wire::Wire;
 use bytes::Bytes;

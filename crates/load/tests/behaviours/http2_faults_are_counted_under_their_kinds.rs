@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::h2_server::{H2Server, Manner};
+use crate::support::run;
 use crate::support::server::{self, TestServer};
 use anywire_http::h2::Code;
-use anywire_load::{ErrorKind, Limits, Outcome, Plan, Protocol, run};
+use anywire_load::{ErrorKind, Limits, Outcome, Plan, Protocol};
 use anywire_loops::Loops;
 
 /// Three attempts, so that a test is short.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
 use anywire_http::Method;
-use anywire_load::{Limits, LoadError, Plan, run};
+use anywire_load::{Limits, LoadError, Plan};
 use anywire_loops::Loops;
 use bytes::Bytes;
 

@@ -3,9 +3,10 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
 use anywire_http::Method;
-use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
+use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan};
 use anywire_loops::Loops;
 use anywire_wire::Wire;
 

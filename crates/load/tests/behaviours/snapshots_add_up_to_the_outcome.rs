@@ -7,6 +7,7 @@ use std::time::Duration;
 use anywire_load::{Latency, Plan, RunPhase, start};
 use anywire_loops::Loops;
 
+use crate::support::handles;
 use crate::support::eventually;
 use crate::support::server::{Manner, TestServer};
 
@@ -15,7 +16,7 @@ fn intervals_add_up_to_the_outcome() {
     let server = TestServer::start("memory:snapshots", Manner::Statuses);
     let loops = Loops::start(2).unwrap();
     let plan = Plan { connections: 4, warm_up: Duration::from_millis(20), ..server.plan(30_000) };
-    let run = start(&loops, plan).unwrap();
+    let run = start(&loops, plan, handles()).unwrap();
     let monitor = run.monitor();
     let begin = monitor.snapshot();
     let (ended, end) = mpsc::channel::<()>();
@@ -54,7 +55,7 @@ fn a_look_shows_what_is_open_before_the_load_begins() {
     let server = TestServer::start("memory:looks", Manner::Answer);
     let loops = Loops::start(1).unwrap();
     let plan = Plan { connections: 3, warm_up: Duration::from_secs(3600), ..server.plan(1) };
-    let run = start(&loops, plan).unwrap();
+    let run = start(&loops, plan, handles()).unwrap();
     let monitor = run.monitor();
     eventually("three are open", || monitor.snapshot().counts().connections_open == 3);
     eventually("answers come", || monitor.snapshot().counts().answered_in_warm_up > 0);

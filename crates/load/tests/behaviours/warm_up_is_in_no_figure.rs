@@ -6,9 +6,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::eventually;
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
-use anywire_load::{Amount, Boundary, Plan, RunPhase, run, run_observed, start};
+use crate::support::{eventually, handles};
+use anywire_load::{Amount, Boundary, Plan, RunPhase, run_observed, start};
 use anywire_loops::Loops;
 
 #[test]
@@ -38,7 +39,8 @@ fn an_observer_sees_both_edges_of_the_measured_part() {
     let plan = Plan { connections: 4, warm_up: Duration::from_millis(5), ..server.plan(1_000) };
     let mut seen = Vec::new();
     let outcome =
-        run_observed(&loops, plan, |boundary| seen.push((boundary, server.seen.requests()))).unwrap();
+        run_observed(&loops, plan, handles(), |boundary| seen.push((boundary, server.seen.requests())))
+            .unwrap();
     let [(Boundary::Measuring, before), (Boundary::Measured, after)] = seen[..] else { panic!("{seen:?}") };
     // Load goes on until the first call returns, so `before` is a moment early; nothing moves at the second.
     assert!(after - before >= outcome.totals.measured.answered);
@@ -70,8 +72,9 @@ fn what_is_on_its_way_when_the_measured_part_begins_belongs_to_it() {
         timeout: Duration::from_secs(3600),
         ..Plan::new(url)
     };
-    let stop = plan.stop.clone();
-    let run = start(&Loops::start(1).unwrap(), plan).unwrap();
+    let handles = handles();
+    let stop = handles.stop.clone();
+    let run = start(&Loops::start(1).unwrap(), plan, handles).unwrap();
     let monitor = run.monitor();
     eventually("it measures", || monitor.progress().phase == RunPhase::Measuring);
     release.send(()).unwrap();

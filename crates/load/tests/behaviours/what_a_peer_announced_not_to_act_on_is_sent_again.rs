@@ -2,9 +2,10 @@
 //! connection: whichever end announces it, each request of the plan is answered.
 
 use crate::support::h2_server::{self, H2Server};
+use crate::support::run;
 use crate::support::server::{Manner, TestServer};
 use anywire_http::Headers;
-use anywire_load::{Outcome, Plan, run};
+use anywire_load::{Outcome, Plan};
 use anywire_loops::Loops;
 
 fn load(plan: Plan) -> Outcome {

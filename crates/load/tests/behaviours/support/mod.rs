@@ -14,7 +14,8 @@ mod skipped;
 #[path = "../../../../wire/tests/behaviours/support/trial.rs"]
 pub(crate) mod trial;
 
-use anywire_load::Plan;
+use anywire_load::{Handles, LoadError, Outcome, Plan};
+use anywire_loops::Loops;
 use anywire_wire::ListenOptions;
 
 /// How to listen on any wire: with a certificate for those that need one, and a protocol to agree on.
@@ -27,14 +28,23 @@ pub(crate) fn listening(protocol: &str) -> ListenOptions {
     }
 }
 
-/// The plan with trust in that certificate.
+/// The plan for servers with that certificate.
 pub(crate) fn trusting(plan: Plan) -> Plan {
-    Plan {
+    Plan { server_name: Some("peer.example".to_owned()), ..plan }
+}
+
+/// Trust in that certificate, and a way to end a run.
+pub(crate) fn handles() -> Handles {
+    Handles {
         #[cfg(feature = "tls")]
         tls: Some(trial::client()),
-        server_name: Some("peer.example".to_owned()),
-        ..plan
+        ..Handles::default()
     }
+}
+
+/// Runs a plan with trust in that certificate.
+pub(crate) fn run(loops: &Loops, plan: Plan) -> Result<Outcome, LoadError> {
+    anywire_load::run(loops, plan, handles())
 }
 
 /// Waits until something is so that another thread brings about.

@@ -1,0 +1,26 @@
+//! What a run needs beside its plan, and what cannot be written down as data.
+
+#[cfg(feature = "tls")]
+use anywire_wire::tls::ClientTls;
+
+use crate::stop::Stop;
+
+/// What a run is given beside its [`Plan`](crate::Plan). The default speaks TLS as the platform has it, and nothing stops the run.
+///
+/// ```
+/// use anywire_load::Handles;
+///
+/// let handles = Handles::default();
+/// let stop = handles.stop.clone();
+/// // Later, from any thread: end the run, and keep its result so far.
+/// stop.stop();
+/// assert!(handles.stop.is_stopped());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Handles {
+    /// How TLS is spoken (`None`: as the platform has it).
+    #[cfg(feature = "tls")]
+    pub tls: Option<ClientTls>,
+    /// The handle that ends the run early; keep a clone of it.
+    pub stop: Stop,
+}
