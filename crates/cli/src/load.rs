@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{
-    Amount, Handles, Limits, Monitor, Outcome, Plan, RequireError, RequireReason, Requirement, Run, RunPhase, Stop,
-    Threshold, Verdict, report, text,
+    Amount, Handles, Limits, Monitor, Outcome, Plan, RequireError, RequireReason, Requirement, Run, RunPhase,
+    Stop, Threshold, Verdict, report, text,
 };
 use anywire::loops::Loops;
 use anywire::wire::Address;

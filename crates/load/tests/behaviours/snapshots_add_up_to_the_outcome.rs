@@ -7,8 +7,8 @@ use std::time::Duration;
 use anywire_load::{Latency, Plan, RunPhase, start};
 use anywire_loops::Loops;
 
-use crate::support::handles;
 use crate::support::eventually;
+use crate::support::handles;
 use crate::support::server::{Manner, TestServer};
 
 #[test]
