@@ -2,8 +2,12 @@
 //! faster hurts all alike, and no candidate always follows the same one. Reported is the median with the smallest and the
 //! largest value; a ratio is taken within each round, then its median.
 
+use std::convert::Infallible;
+
 use anyhow::Result;
-use anywire_load::compare::Order;
+use anywire_load::Stop;
+use anywire_load::rounds::{self, Order, Turn};
+use anywire_load::statistics::median;
 use clap::Args;
 use serde::Serialize;
 
@@ -51,20 +55,20 @@ pub fn interleaved<C, S>(
     seed: u32,
     mut measure: impl FnMut(&C, usize) -> Result<S>,
 ) -> Vec<Rounds<S>> {
-    let mut all: Vec<_> = candidates.iter().map(|_| Rounds { samples: Vec::new(), failure: None }).collect();
+    let mut failures = vec![None; candidates.len()];
     let mut order = Order::of_seed(seed);
-    for round in 0..rounds {
-        for index in order.next_round(candidates.len()) {
-            if all[index].failure.is_some() {
-                continue;
-            }
-            match measure(&candidates[index], round) {
-                Ok(sample) => all[index].samples.push(sample),
-                Err(error) => all[index].failure = Some(format!("{error:#}")),
-            }
+    let measured = rounds::interleaved(candidates.len(), rounds, &mut order, &Stop::new(), |turn| {
+        let Turn { round, side, .. } = turn;
+        if failures[side].is_some() {
+            return Ok(None);
         }
-    }
-    all
+        let sample = measure(&candidates[side], round - 1);
+        failures[side] = sample.as_ref().err().map(|error| format!("{error:#}"));
+        Ok(sample.ok())
+    });
+    let Ok(measured): Result<_, Infallible> = measured;
+    let sides = measured.into_sides().into_iter().zip(failures);
+    sides.map(|(samples, failure)| Rounds { samples, failure }).collect()
 }
 
 /// A figure over the rounds.
@@ -80,16 +84,9 @@ pub struct Spread {
 
 impl Spread {
     /// Of these values; `None` if there are none.
-    pub fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.sort_by(f64::total_cmp);
-        let (&min, &max) = (values.first()?, values.last()?);
-        let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 {
-            values[middle]
-        } else {
-            f64::midpoint(values[middle - 1], values[middle])
-        };
-        Some(Self { median, min, max })
+    pub fn of(values: Vec<f64>) -> Option<Self> {
+        let spread = rounds::Spread::of(&values)?;
+        Some(Self { median: median(&values)?, min: spread.min, max: spread.max })
     }
 }
 

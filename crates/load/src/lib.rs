@@ -49,6 +49,7 @@ mod remarks;
 pub mod report;
 mod request;
 mod require;
+pub mod rounds;
 pub mod statistics;
 mod stop;
 mod summing;

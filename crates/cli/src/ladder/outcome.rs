@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use anywire::load::compare::{ComparePlan, Comparison, Figures, Placement, Row};
+use anywire::load::compare::{ComparePlan, Comparison, Placement, Row};
+use anywire::load::rounds::Figures;
 use anywire::load::text::{Columns, digits, known, whole};
 use anywire::load::{Host, Tool};
 use anywire_ladder::hand_over::{HandOver, HandOvers};

@@ -1,9 +1,10 @@
 //! The page of the ladder: charts, a paragraph a rung, the tables.
 
-use anywire::load::compare::{Comparison, Figures, Row};
+use anywire::load::compare::{Comparison, Row};
 use anywire::load::report::chart::{self, Bar, Group, Line};
 use anywire::load::report::palette::{CLIENT, Colour, SERVER, TAIL, USUAL, style};
 use anywire::load::report::{Chart, Page};
+use anywire::load::rounds::Figures;
 use anywire::load::text::{digits, time, whole};
 use anywire_ladder::hand_over::{HandOver, HandOvers, Way};
 

@@ -11,12 +11,12 @@ use anywire_loops::{Loops, Pinning, StartError};
 use anywire_sys::cpu;
 
 use crate::compare::candidate::{Candidate, Settings};
-use crate::compare::order::Order;
-use crate::compare::result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA};
-use crate::compare::round::{self, Bench};
+use crate::compare::result::{ComparePlan, Comparison, Placement, Row, SCHEMA};
+use crate::compare::round::{self, Bench, Measured};
 use crate::compare::settings::Options;
 use crate::errors::LoadError;
 use crate::host::{Host, Tool};
+use crate::rounds::{Order, Round, Turn, interleaved};
 
 /// Measures the candidates against each other; blocks the thread for about [`Options::time`].
 ///
@@ -41,28 +41,21 @@ pub fn compare(
     let bench = Bench { loops: &loops, options, settings };
 
     let mut rows: Vec<Row> = candidates.iter().map(empty_row).collect();
-    let mut results: Vec<Vec<RoundResult>> = candidates.iter().map(|_| Vec::new()).collect();
     let seed = options.seed.unwrap_or_else(Order::random_seed);
     let mut order = Order::of_seed(seed);
-    let mut interrupted = false;
-    'rounds: for round in 1..=options.rounds {
-        let errors_before: Vec<_> = rows.iter().map(|row| row.errors).collect();
-        let mut of_round: Vec<Option<RoundResult>> = vec![None; candidates.len()];
-        for index in order.next_round(candidates.len()) {
-            let candidate = &candidates[index];
-            progress(&Step { round, rounds: options.rounds, candidate: &candidate.name });
-            of_round[index] = round::measure(&bench, candidate, round, &mut rows[index])?;
-            if options.stop.is_stopped() {
-                // A round without all candidates would tilt the medians.
-                interrupted = true;
-                // Nor are its errors those of a round.
-                rows.iter_mut().zip(errors_before).for_each(|(row, before)| row.errors = before);
-                break 'rounds;
-            }
-        }
+    let measured = interleaved(candidates.len(), options.rounds, &mut order, &options.stop, |turn| {
+        let Turn { round, rounds, side } = turn;
+        progress(&Step { round, rounds, candidate: &candidates[side].name });
+        round::measure(&bench, &candidates[side], round, &mut rows[side])
+    })?;
+    let interrupted = measured.interrupted;
+    let mut results: Vec<Vec<Round>> = candidates.iter().map(|_| Vec::new()).collect();
+    for mut of_round in measured.rounds {
         add_ratios(candidates, &mut of_round);
-        for (index, result) in of_round.into_iter().enumerate() {
-            results[index].extend(result);
+        for (index, measured) in of_round.into_iter().enumerate() {
+            let Some(Measured { round, errors }) = measured else { continue };
+            rows[index].errors.merge(&errors);
+            results[index].push(round);
         }
     }
     for (row, rounds) in rows.iter_mut().zip(results) {
@@ -175,14 +168,12 @@ fn empty_row(candidate: &Candidate) -> Row {
 }
 
 /// The ratio is taken within a round, where all candidates met the same machine, and its median over the rounds.
-fn add_ratios(candidates: &[Candidate], of_round: &mut [Option<RoundResult>]) {
+fn add_ratios(candidates: &[Candidate], of_round: &mut [Option<Measured>]) {
     let limit = candidates.iter().position(|candidate| candidate.is_limit);
-    let Some(limit) = limit.and_then(|index| of_round[index].as_ref()?.figures.server_cpu_us_per_request)
-    else {
-        return;
-    };
-    for RoundResult { figures, .. } in of_round.iter_mut().flatten() {
-        figures.ratio_to_limit = figures.server_cpu_us_per_request.map(|own| own / limit);
+    let cost = |measured: &Measured| measured.round.figures.server_cpu_us_per_request;
+    let Some(limit) = limit.and_then(|index| of_round[index].as_ref().and_then(cost)) else { return };
+    for measured in of_round.iter_mut().flatten() {
+        measured.round.figures.ratio_to_limit = cost(measured).map(|own| own / limit);
     }
 }
 

@@ -6,7 +6,6 @@
 mod candidate;
 mod harness;
 mod idle;
-mod order;
 mod result;
 mod round;
 mod sample;
@@ -15,7 +14,6 @@ mod table;
 
 pub use candidate::{Candidate, CandidateError, RunningServer, Settings, Start};
 pub use harness::{CompareError, Step, compare};
-pub use order::Order;
-pub use result::{ComparePlan, Comparison, Figures, Placement, RoundResult, Row, SCHEMA, Spread};
+pub use result::{ComparePlan, Comparison, Placement, Row, SCHEMA};
 pub use settings::Options;
 pub(crate) use table::{COLUMNS, Column};

@@ -12,14 +12,15 @@ use anywire_sys::syscalls::CallsByName;
 
 use crate::compare::candidate::{Candidate, RunningServer, Settings};
 use crate::compare::idle::Idle;
-use crate::compare::result::{Figures, RoundResult, Row};
+use crate::compare::result::Row;
 use crate::compare::sample::{Sample, Used};
 use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
-use crate::errors::LoadError;
+use crate::errors::{ErrorCounts, LoadError};
 use crate::handles::Handles;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Expect, Plan};
+use crate::rounds::{Figures, Round};
 
 /// What all rounds share.
 pub(crate) struct Bench<'a> {
@@ -28,13 +29,20 @@ pub(crate) struct Bench<'a> {
     pub(crate) settings: Settings,
 }
 
+/// One candidate in one round.
+pub(crate) struct Measured {
+    pub(crate) round: Round,
+    /// Its errors by kind.
+    pub(crate) errors: ErrorCounts,
+}
+
 /// Measures one candidate once; `None` if its server did not start, which its row then says.
 pub(crate) fn measure(
     bench: &Bench<'_>,
     candidate: &Candidate,
     round: usize,
     row: &mut Row,
-) -> Result<Option<RoundResult>, LoadError> {
+) -> Result<Option<Measured>, LoadError> {
     let running = match (candidate.start)(&bench.settings) {
         Ok(running) => running,
         Err(error) => {
@@ -56,12 +64,15 @@ pub(crate) fn measure(
         };
     let (outcome, used) = load(bench, candidate, &running, row)?;
     let answered = outcome.totals.measured.answered;
-    let mut result = RoundResult {
+    // Those of the warm-up count too: a candidate that fails in it is not one that works.
+    let mut errors = outcome.totals.measured.errors;
+    errors.merge(&outcome.totals.warm_up.errors);
+    let mut result = Round {
         round,
         answered,
-        errors: outcome.totals.measured.errors.total() + outcome.totals.warm_up.errors.total(),
+        errors: errors.total(),
         connections_open: outcome.totals.connections.open_at_start,
-        ..RoundResult::default()
+        ..Round::default()
     };
     // Without a response there are no figures; a rate of 0 would stand in the medians as if it had been measured.
     if answered > 0 {
@@ -80,6 +91,7 @@ pub(crate) fn measure(
             client_cpu_us_per_request: outcome.generator.cpu_us_per_request,
             p50_us: latency.map(|latency| latency.p50),
             p99_us: latency.map(|latency| latency.p99),
+            p99_9_us: latency.map(|latency| latency.p99_9),
             max_us: latency.map(|latency| latency.max),
             ..memory
         };
@@ -91,7 +103,7 @@ pub(crate) fn measure(
             ));
         }
     }
-    add_errors(row, round, &outcome);
+    add_messages(row, round, &outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
         result.syscalls_by_name = syscalls(bench, candidate, &running, row)?;
         result.figures.syscalls_per_request =
@@ -100,7 +112,7 @@ pub(crate) fn measure(
     if let Some(remark) = (running.remark)() {
         row.note(remark);
     }
-    Ok(Some(result))
+    Ok(Some(Measured { round: result, errors }))
 }
 
 /// CPU time of the client in the measured part.
@@ -257,11 +269,9 @@ fn handles(bench: &Bench<'_>, running: &RunningServer) -> Handles {
     }
 }
 
-/// Errors of the warm-up count too: a candidate that fails in it is not one that works.
-fn add_errors(row: &mut Row, round: usize, outcome: &Outcome) {
+/// Says what the errors were.
+fn add_messages(row: &mut Row, round: usize, outcome: &Outcome) {
     let totals = &outcome.totals;
-    row.errors.merge(&totals.measured.errors);
-    row.errors.merge(&totals.warm_up.errors);
     for sample in totals.measured.error_samples.iter().chain(&totals.warm_up.error_samples) {
         message(row, Message::read(sample));
     }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::compare::result::{Comparison, Figures, Row, Spread};
+use crate::compare::result::{Comparison, Row};
+use crate::rounds::{Figures, Spread};
 use crate::text::{Columns, bar, digits, known, whole};
 
 impl fmt::Display for Comparison {

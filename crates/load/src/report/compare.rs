@@ -1,9 +1,10 @@
 //! The page of a comparison.
 
-use crate::compare::{COLUMNS, Column, Comparison, Figures, Row, Spread};
+use crate::compare::{COLUMNS, Column, Comparison, Row};
 use crate::report::chart::{self, Bar, Group, Strip};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{CLIENT, Colour, SERVER, TAIL, USUAL};
+use crate::rounds::{Figures, Spread};
 use crate::text::{digits, grouped, known, time, whole};
 
 /// A page with charts of the CPU per request, the rates, the latencies and the spread over the rounds.

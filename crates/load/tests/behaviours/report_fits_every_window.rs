@@ -105,7 +105,7 @@ fn large_comparison() -> anywire_load::compare::Comparison {
     for (index, row) in all.candidates.iter_mut().enumerate() {
         row.name = long_name(&format!("candidate{index}"));
         row.protocol = "http/2 by prior knowledge".to_owned();
-        let large = |figures: &mut anywire_load::compare::Figures<f64>| {
+        let large = |figures: &mut anywire_load::rounds::Figures<f64>| {
             figures.requests_per_second = figures.requests_per_second.map(|value| value * 1e9);
             figures.server_cpu_us_per_request = figures.server_cpu_us_per_request.map(|value| value * 1e7);
             figures.max_us = Some(86_400e6);

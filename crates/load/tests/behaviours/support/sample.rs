@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anywire_load::compare::{
-    ComparePlan, Comparison, Figures, Placement, RoundResult, Row, SCHEMA as COMPARE_SCHEMA, Spread,
-};
+use anywire_load::compare::{ComparePlan, Comparison, Placement, Row, SCHEMA as COMPARE_SCHEMA};
+use anywire_load::rounds::{Figures, Round, Spread};
 use anywire_load::{
     Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, Latencies, Latency, LoopShare,
     Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
@@ -179,7 +178,7 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
     let rounds = factors
         .iter()
         .enumerate()
-        .map(|(index, factor)| RoundResult {
+        .map(|(index, factor)| Round {
             round: index + 1,
             figures: Figures {
                 requests_per_second: Some(rate / factor),

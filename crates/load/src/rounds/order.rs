@@ -1,12 +1,12 @@
 //! The order of the candidates in each round, drawn by a seed. In a fixed order each candidate always follows the same
-//! one, and what that one leaves behind looks like a property of the next.
+//! one, and what that one leaves behind looks like a property of the next. A mirrored order also cancels what grows steadily.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Draws one order a round; the same seed gives the same orders.
 ///
 /// ```
-/// use anywire_load::compare::Order;
+/// use anywire_load::rounds::Order;
 ///
 /// let mut order = Order::of_seed(7);
 /// let mut first = order.next_round(3);
@@ -17,12 +17,31 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 #[derive(Debug, Clone)]
 pub struct Order {
     state: u64,
+    /// Whether each second round is the one before it backwards.
+    is_mirrored: bool,
+    /// The order of the last round that was drawn and not yet mirrored.
+    last: Option<Vec<usize>>,
 }
 
 impl Order {
     /// The orders of this seed.
     pub fn of_seed(seed: u32) -> Self {
-        Self { state: u64::from(seed) }
+        Self { state: u64::from(seed), is_mirrored: false, last: None }
+    }
+
+    /// Each second round has the order of the one before it backwards. Of two candidates that makes ABBA or BAAB of each two
+    /// rounds, which the seed draws: a machine that grows slower strikes both alike.
+    ///
+    /// ```
+    /// use anywire_load::rounds::Order;
+    ///
+    /// let mut order = Order::mirrored(7);
+    /// let (first, mut second) = (order.next_round(2), order.next_round(2));
+    /// second.reverse();
+    /// assert_eq!(first, second);
+    /// ```
+    pub fn mirrored(seed: u32) -> Self {
+        Self { is_mirrored: true, ..Self::of_seed(seed) }
     }
 
     /// A seed from the system's randomness. It has 32 bits, so that every reader of JSON keeps all of its digits.
@@ -30,8 +49,19 @@ impl Order {
         RandomState::new().build_hasher().finish() as u32
     }
 
-    /// The order of the next round: each of `0 .. count` once (Fisher-Yates).
+    /// The order of the next round: each of `0 .. count` once.
     pub fn next_round(&mut self, count: usize) -> Vec<usize> {
+        if let Some(mut last) = self.last.take().filter(|last| last.len() == count) {
+            last.reverse();
+            return last;
+        }
+        let drawn = self.draw(count);
+        self.last = self.is_mirrored.then(|| drawn.clone());
+        drawn
+    }
+
+    /// Fisher-Yates.
+    fn draw(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
             // The remainder favours some places by one in 2^60, which no round notices.
@@ -67,6 +97,15 @@ mod tests {
                 assert_eq!(round, (0..count).collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn two_mirrored_rounds_are_abba_or_baab() {
+        let mut order = Order::mirrored(3);
+        let blocks: Vec<_> = (0..40).map(|_| [order.next_round(2), order.next_round(2)].concat()).collect();
+        let (abba, baab) = ([0, 1, 1, 0], [1, 0, 0, 1]);
+        assert!(blocks.iter().all(|block| *block == abba || *block == baab), "{blocks:?}");
+        assert!(blocks.iter().any(|block| *block == abba) && blocks.iter().any(|block| *block == baab));
     }
 
     #[test]

@@ -1,0 +1,13 @@
+//! Rounds: what `compare`, `ab`, `diff` and the benches have in common.
+//!
+//! In each round every side is measured once, in an order that a seed draws ([`Order`]). So a machine that grows slower or
+//! faster strikes all alike. [`interleaved`] leads through the rounds, a [`Round`] holds what one side did in one, and
+//! [`Figures`] are what was measured, its median, or its spread.
+
+mod driver;
+mod order;
+mod round;
+
+pub use driver::{Interleaved, Turn, interleaved};
+pub use order::Order;
+pub use round::{Figures, Round, Spread};
