@@ -64,7 +64,7 @@ impl Command {
         match self {
             Self::Serve(serve) => serve.run(verbose > 0),
             Self::Call(verb) => verb.run(verbose > 0),
-            Self::Load(load) => load.run(),
+            Self::Load(load) => load.run(verbose > 0),
             Self::Pipe(pipe) => pipe.run(),
             Self::Compare(compare) => compare.run(),
             Self::Ladder(ladder) => ladder.run(),

@@ -26,6 +26,8 @@ mod man;
 mod output;
 mod pipe;
 mod progress;
+#[cfg_attr(not(feature = "screen"), path = "no_screen.rs")]
+mod screen;
 mod serve;
 mod signals;
 #[cfg(feature = "swarm")]
@@ -36,6 +38,7 @@ mod udp;
 mod usage;
 mod values;
 mod versions;
+mod watch;
 
 use std::io;
 use std::process::ExitCode;
@@ -70,7 +73,7 @@ fn start_log(cli: &Cli) {
     let chosen =
         std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
     let filter = chosen.unwrap_or_else(|| Targets::new().with_default(level));
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
+    let lines = tracing_subscriber::fmt::layer().with_writer(screen::log).with_target(false);
     // A line that cannot be written is no reason to end.
     let lines = lines.with_ansi(output::is_coloured(&io::stderr())).log_internal_errors(false);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();

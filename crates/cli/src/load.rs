@@ -1,12 +1,12 @@
 //! `anywire load URL`: many requests over many connections, and what each took.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{
-    Amount, Handles, Limits, Monitor, Outcome, Plan, RequireError, RequireReason, Requirement, Run, RunPhase,
-    Stop, Threshold, Verdict, report, text,
+    Amount, Handles, Limits, Outcome, Plan, RequireError, RequireReason, Requirement, Stop, Threshold,
+    Verdict, report, text,
 };
 use anywire::loops::Loops;
 use anywire::wire::Address;
@@ -17,11 +17,11 @@ use crate::explain;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::output::Results;
-use crate::progress::{self, Progress};
 use crate::signals::Signals;
 use crate::trust::{self, Trust};
 use crate::values::{self, Field};
 use crate::versions::Versions;
+use crate::watch::{Facts, Watch};
 
 /// Load a URL and print how fast it answers
 ///
@@ -80,6 +80,8 @@ pub(crate) struct Load {
     #[arg(long, value_name = "THRESHOLD", num_args = 1.., value_parser = requirement)]
     require: Vec<Requirement>,
     #[command(flatten)]
+    watch: Watch,
+    #[command(flatten)]
     results: Results,
     #[command(flatten)]
     trust: Trust,
@@ -89,7 +91,7 @@ pub(crate) struct Load {
 
 impl Load {
     /// Runs it, and prints the result.
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, is_verbose: bool) -> Result<(), Failure> {
         let plan = self.plan()?;
         self.results.check()?;
         let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
@@ -97,9 +99,10 @@ impl Load {
         let cores = anywire_sys::cpu::available_cores().len();
         let count = self.loops.unwrap_or((cores / 2).max(1));
         let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
-        let total = plan.warm_up.saturating_add(self.duration);
+        let facts = self.facts(&plan);
         let run = anywire::load::start(&loops, plan, handles).map_err(|error| explain::plan(&error))?;
-        let mut outcome = self.watch(run, total)?;
+        let mut outcome =
+            self.watch.during(run, &facts, is_verbose).map_err(|error| explain::plan(&error))?;
         outcome.thresholds = anywire::load::judge(&self.require, &outcome);
         self.results.write(&outcome, report::outcome)?;
         signals.check()?;
@@ -142,35 +145,20 @@ impl Load {
         self.streams.unwrap_or(self.depth)
     }
 
-    /// Waits for the outcome, and shows how it goes meanwhile.
-    fn watch(&self, run: Run, total: Duration) -> Result<Outcome, Failure> {
-        let progress = Progress::start(self.requests.unwrap_or(total.as_millis() as u64));
-        let what =
+    /// What is known of the run before it begins.
+    fn facts(&self, plan: &Plan) -> Facts {
+        let target =
             self.via.as_ref().map_or_else(|| self.url.clone(), |via| format!("{} over {via}", self.url));
-        let (depth, count) = (self.versions.protocol().depth_name(), self.depth());
-        let connections = text::counted(self.connections as u64, "connection");
-        progress.say(&format!("loading {what} with {connections}, {depth} {count}"));
-        let monitor = run.monitor();
-        let by_requests = self.requests.is_some();
-        let begun = Instant::now();
-        let outcome = progress::during(|| show(&progress, &monitor, begun, by_requests), || run.wait());
-        outcome.map_err(|error| explain::plan(&error))
+        Facts {
+            target,
+            connections: plan.connections,
+            depth: (plan.protocol.depth_name(), plan.depth),
+            amount: plan.amount,
+            warm_up: plan.warm_up,
+            rate: None,
+            latency_from: "send",
+        }
     }
-}
-
-fn show(progress: &Progress, monitor: &Monitor, begun: Instant, by_requests: bool) {
-    let now = monitor.progress();
-    let done = if by_requests { now.answered } else { begun.elapsed().as_millis() as u64 };
-    progress.show(done, || {
-        let phase = match now.phase {
-            RunPhase::Connecting => "connecting",
-            RunPhase::WarmUp => "warming up",
-            RunPhase::Measuring => "measuring",
-            RunPhase::Ended => "ending",
-        };
-        let answers = now.answered + now.answered_in_warm_up;
-        format!("{phase}: {answers} answers, {} errors, {} connections", now.errors, now.connections_open)
-    });
 }
 
 /// A run without a single good answer has measured nothing, and one that fell short of its plan something else than was

@@ -8,6 +8,7 @@ use anywire::loops::{Signal, Signals as Received};
 use tokio::runtime::Builder;
 
 use crate::failure::{Code, Failure};
+use crate::screen;
 
 /// What became of the watch for SIGINT and SIGTERM.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +36,9 @@ impl Signals {
                 let signal = received.recv().await;
                 *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(code(signal));
                 stop.stop();
-                std::process::exit(code(received.recv().await) as i32);
+                let second = received.recv().await;
+                screen::leave();
+                std::process::exit(code(second) as i32);
             });
         });
         Ok(signals)

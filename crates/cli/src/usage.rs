@@ -105,8 +105,9 @@ const OF_LOADS: &[Tip] = &[
     (&["-A", "-U"], "a header field is -H, such as -H 'Accept: text/html'"),
     (&["-b", "--body", "--data-binary", "--data-raw"], "a body is --data TEXT, or --data @FILE"),
     (&["-X", "--request"], "the method is -m or --method"),
+    (&["--no-tui"], "a load without the screen is --no-screen"),
     (
-        &["--latency", "--no-tui", "-s", "--script"],
+        &["--latency", "-s", "--script"],
         "leave it out; latencies are always printed, and there are no scripts",
     ),
     (&["--h1", "--http1.1"], "leave it out; HTTP/1.1 is spoken unless --http2 is given"),
