@@ -247,7 +247,7 @@ pub fn context_switches(tid: i32) -> io::Result<ContextSwitches> {
     })
 }
 
-fn switches_in(status: &str) -> Option<ContextSwitches> {
+pub(crate) fn switches_in(status: &str) -> Option<ContextSwitches> {
     let of = |label: &str| -> Option<u64> {
         status.lines().find_map(|line| line.strip_prefix(label))?.trim().parse().ok()
     };

@@ -6,6 +6,9 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`cpu`] | which cores there are, where this thread runs, how much CPU time a thread has used |
+//! | [`process`] | what the threads of another process have used, and what they wait for |
+//! | [`cores`] | how busy each core was, and how much of that with receiving packets |
+//! | [`listeners`] | how many connections wait to be accepted, and how many were turned away |
 //! | [`stdout`] | whether this process was given a standard output |
 //! | [`syscalls`] | how many system calls a thread has made, in all and by name |
 //! | [`descriptors`] | how many files and sockets this process may have open, and under which numbers |
@@ -37,14 +40,17 @@
 
 pub mod arena;
 pub mod checksum;
+pub mod cores;
 pub mod cpu;
 pub mod datagrams;
 pub mod descriptors;
 pub mod lent;
+pub mod listeners;
 pub mod martian;
 pub mod memory;
 pub mod names;
 pub mod prefetch;
+pub mod process;
 pub mod ring;
 pub mod select;
 pub mod send_each;

@@ -5,6 +5,7 @@
 //! names it (tracefs) is mounted, and this process may use it. [`CounterError`] says which does not, and what to do.
 
 mod by_name;
+mod of_process;
 
 use std::ffi::CStr;
 use std::fs;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anywire_advice::Advice;
 
 pub use self::by_name::CallsByName;
+pub use self::of_process::CallsOfThreads;
 use crate::descriptors;
 
 /// Counts the system calls of one thread while enabled.

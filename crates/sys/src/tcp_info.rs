@@ -5,8 +5,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
-/// Segments of one TCP connection since it was set up. Linux counts those with data since 4.6; before, they are zero.
+/// What Linux knows of one TCP connection since it was set up. It counts segments with data since 4.6; before, they are zero.
+/// Fields that an older kernel does not have are `None`.
 ///
 /// ```
 /// use std::io::Write;
@@ -31,6 +33,30 @@ pub struct TcpInfo {
     pub data_segments_out: u32,
     /// Segments retransmitted over the whole connection.
     pub retransmits: u32,
+    /// The largest segment that is sent, in bytes, without headers and options. It follows the path and the peer's window.
+    pub segment_bytes_out: u32,
+    /// The largest segment that the peer was asked to send, in bytes, without headers.
+    pub segment_bytes_in: u32,
+    /// The smoothed round trip.
+    pub round_trip: Duration,
+    /// How much the round trip varies.
+    pub round_trip_variance: Duration,
+    /// The congestion window, in segments.
+    pub congestion_window: u32,
+    /// Bytes that arrived in order (Linux 4.1).
+    pub bytes_in: Option<u64>,
+    /// The latest rate at which the peer acknowledged, in bytes a second (Linux 4.9).
+    pub delivery_rate: Option<u64>,
+    /// How long there was something to send, or to be acknowledged (Linux 4.10).
+    pub busy: Option<Duration>,
+    /// The part of that during which the peer's receive window stopped the sending (Linux 4.10).
+    pub window_limited: Option<Duration>,
+    /// The part of that during which the own send buffer was full (Linux 4.10).
+    pub send_buffer_limited: Option<Duration>,
+    /// Segments that arrived out of order: one before them was lost, or overtaken (Linux 5.4).
+    pub out_of_order_in: Option<u32>,
+    /// The receive window that the peer announced last, in bytes (Linux 5.4).
+    pub peer_window_bytes: Option<u32>,
 }
 
 impl TcpInfo {
@@ -57,22 +83,65 @@ impl TcpInfo {
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        let at = |offset: usize| {
-            let bytes = raw[offset..].first_chunk().expect("the offsets below lie within the bytes");
-            u32::from_ne_bytes(*bytes)
-        };
-        Ok(Self {
-            data_segments_in: at(DATA_SEGS_IN),
-            data_segments_out: at(DATA_SEGS_OUT),
-            retransmits: at(TOTAL_RETRANS),
-        })
+        // The length that the kernel has written; what is behind it stays zero.
+        Ok(Self::read(&raw[..raw.len().min(length as usize)]))
+    }
+
+    /// Reads the struct, as far as the kernel has it.
+    fn read(raw: &[u8]) -> Self {
+        let u32_at = |offset| raw.get(offset..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+        let u64_at = |offset| raw.get(offset..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+        let count = |offset| u32_at(offset).unwrap_or(0);
+        let micros_at = |offset| u64_at(offset).map(Duration::from_micros);
+        Self {
+            data_segments_in: count(DATA_SEGS_IN),
+            data_segments_out: count(DATA_SEGS_OUT),
+            retransmits: count(TOTAL_RETRANS),
+            segment_bytes_out: count(SND_MSS),
+            segment_bytes_in: count(ADVMSS),
+            round_trip: Duration::from_micros(count(RTT).into()),
+            round_trip_variance: Duration::from_micros(count(RTTVAR).into()),
+            congestion_window: count(SND_CWND),
+            bytes_in: u64_at(BYTES_RECEIVED),
+            delivery_rate: u64_at(DELIVERY_RATE),
+            busy: micros_at(BUSY_TIME),
+            window_limited: micros_at(RWND_LIMITED),
+            send_buffer_limited: micros_at(SNDBUF_LIMITED),
+            out_of_order_in: u32_at(RCV_OOOPACK),
+            peer_window_bytes: u32_at(SND_WND),
+        }
     }
 }
 
 // Offsets of `struct tcp_info` in `linux/tcp.h`, which never change: the kernel only adds fields at the end. The struct of
 // the `libc` crate ends before the segments.
+const SND_MSS: usize = 16;
+const RTT: usize = 68;
+const RTTVAR: usize = 72;
+const SND_CWND: usize = 80;
+const ADVMSS: usize = 84;
 const TOTAL_RETRANS: usize = 100;
+const BYTES_RECEIVED: usize = 128;
 const DATA_SEGS_IN: usize = 152;
 const DATA_SEGS_OUT: usize = 156;
+const DELIVERY_RATE: usize = 160;
+const BUSY_TIME: usize = 168;
+const RWND_LIMITED: usize = 176;
+const SNDBUF_LIMITED: usize = 184;
+const RCV_OOOPACK: usize = 224;
+const SND_WND: usize = 228;
 /// Up to the last of them.
-const RAW_BYTES: usize = 160;
+const RAW_BYTES: usize = 232;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_older_kernel_lacks_is_unknown() {
+        let old = TcpInfo::read(&[1; DELIVERY_RATE]);
+        assert_eq!((old.data_segments_out, old.bytes_in), (0x0101_0101, Some(0x0101_0101_0101_0101)));
+        assert_eq!((old.delivery_rate, old.peer_window_bytes), (None, None));
+        assert_eq!(TcpInfo::read(&[]), TcpInfo::default());
+    }
+}

@@ -32,6 +32,16 @@ pub fn choose_port_late(socket: impl AsFd) -> io::Result<()> {
     set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
 }
 
+/// Sends the acknowledgement that waits for data to go with, and sends the next ones at once for a while (`TCP_QUICKACK`). It does not
+/// last: the kernel goes back to delaying them when the connection looks like questions and answers.
+///
+/// # Errors
+///
+/// The error of `setsockopt(2)`: the socket is none of TCP.
+pub fn acknowledge_at_once(socket: impl AsFd) -> io::Result<()> {
+    set(&socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1)
+}
+
 #[allow(unsafe_code)]
 fn set(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the borrowed descriptor stays open for the call; `value` is the integer that these options take, lives through the call, and
@@ -61,9 +71,11 @@ mod tests {
             let Ok(socket) = TcpListener::bind(address) else { continue };
             accept_fast_open(&socket, 16).expect("the system has it");
             choose_port_late(&socket).expect("the system has it");
+            acknowledge_at_once(&socket).expect("the system has it");
         }
         let other = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         assert!(accept_fast_open(&other, 16).is_err() && connect_fast_open(&other).is_err());
+        assert!(acknowledge_at_once(&other).is_err());
         let other = UnixDatagram::unbound().expect("a socket");
         assert!(choose_port_late(&other).is_err());
     }
