@@ -28,6 +28,8 @@
 //! says what a request cost each of them. [`report`] makes a page of either. [`statistics`] tells whether rounds of two sides
 //! differ.
 //!
+//! [`probe`] says why a service is slow: it looks at how answers leave, and gives verdicts with their cure.
+//!
 //! The module `udp` (feature `udp`) loads services of datagrams, in an open loop at a rate.
 //!
 //! Closed mode: a connection sends its next request when a response has come. So a stall of the server also stops the
@@ -44,6 +46,7 @@ mod limits;
 mod outcome;
 mod plan;
 mod plan_data;
+pub mod probe;
 mod protocol;
 mod remarks;
 pub mod report;

@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+#[cfg(feature = "tls")]
+use std::time::SystemTime;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
@@ -162,6 +164,13 @@ impl Negotiated {
     /// without a certificate, or if its encoding is odd.
     pub fn peer_key_digest(&self) -> Option<[u8; 32]> {
         ring::digest::digest(&ring::digest::SHA256, self.peer()?.key).as_ref().try_into().ok()
+    }
+
+    /// From when until when the peer's own certificate holds. `None` without a certificate, or if its encoding is odd.
+    pub fn peer_validity(&self) -> Option<(SystemTime, SystemTime)> {
+        let peer = self.peer()?;
+        let at = |seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+        Some((at(peer.not_before)?, at(peer.not_after)?))
     }
 
     fn peer(&self) -> Option<crate::tls::Certificate<'_>> {

@@ -168,6 +168,26 @@ pub enum Event<'b> {
     GoAway(GoAway),
 }
 
+/// The settings of a peer (RFC 9113 section 6.5.2), and its window for the whole connection at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerSettings {
+    /// Streams that we may have open at once. `None`: as many as we like.
+    pub streams: Option<usize>,
+    /// What may be sent on a new stream before the peer says more, in bytes.
+    pub stream_window_bytes: u32,
+    /// What may be sent on all streams together now, in bytes.
+    pub connection_window_bytes: i64,
+    /// The largest frame that it takes, in bytes.
+    pub frame_bytes: usize,
+    /// The largest head that it takes, in bytes. `None`: it has not said.
+    pub head_bytes: Option<usize>,
+    /// The largest table of HPACK that it keeps, in bytes.
+    pub table_bytes: usize,
+    /// Whether requests may be extended CONNECTs (RFC 8441).
+    pub extended_connect: bool,
+}
+
 /// The protocol that an extended CONNECT asks for, such as `websocket` (RFC 8441): an extension of the request's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protocol(pub Box<str>);
@@ -255,6 +275,25 @@ impl Engine {
     /// Whether the peer has begun with its settings, as HTTP/2 does.
     pub fn is_greeted(&self) -> bool {
         !matches!(self.incoming, Incoming::Preface(_) | Incoming::First)
+    }
+
+    /// What the peer has said of itself so far, and the defaults of the RFC for the rest.
+    pub fn peer_settings(&self) -> PeerSettings {
+        let limit = |value: usize| (value != usize::MAX).then_some(value);
+        PeerSettings {
+            streams: limit(self.peer.streams),
+            stream_window_bytes: self.peer.window,
+            connection_window_bytes: self.out_window,
+            frame_bytes: self.peer.frame_bytes,
+            head_bytes: limit(self.peer.list_bytes),
+            table_bytes: self.peer.table_bytes,
+            extended_connect: self.peer.extended_connect,
+        }
+    }
+
+    /// Whether a `PING` that [`advance`](Self::advance) has sent is not acknowledged yet.
+    pub fn awaits_pong(&self) -> bool {
+        self.ping_sent.is_some()
     }
 
     /// Whether the connection has ended by an error.

@@ -59,7 +59,7 @@ mod settings;
 mod stream;
 mod window;
 
-pub use self::engine::{Engine, Event, Protocol};
+pub use self::engine::{Engine, Event, PeerSettings, Protocol};
 pub use self::error::{Abuse, Code, Error, GoAway, MessageError};
 pub use self::hpack::HpackError;
 #[cfg(fuzzing)]

@@ -1,0 +1,301 @@
+//! Each rule by figures: what fires it, and what does not.
+
+use super::*;
+use crate::probe::measures::*;
+use crate::probe::plan::Plan;
+use crate::probe::server::*;
+use crate::probe::spread::Spread;
+use crate::probe::target::Target;
+
+/// A service without a fault, as a probe sees it.
+fn sound() -> Outcome {
+    let target = Target::new(Plan::new("http://127.0.0.1:1/")).expect("a good plan");
+    let spread = |p50| Spread { count: 200, min: p50, p50, p90: p50, p99: p50, max: p50 };
+    Outcome {
+        connection: Some(ConnectionFacts {
+            connect: 100.0,
+            tls: None,
+            alpn: None,
+            keep_alive: true,
+            requests_until_close: None,
+            closings: Closings::default(),
+        }),
+        segments: Some(Segments {
+            data_in: 200,
+            per_response: 1.0,
+            expected: 1.0,
+            mss: 1448,
+            short_answers: 200,
+            above_expected: Some(0.0),
+            excess_p50: Some(0.0),
+        }),
+        reads: Some(Reads { per_response: 1.0, short_p50: Some(1.0), head_alone: Some(0.0), partial: 0.0 }),
+        gap: Some(Gap {
+            head_to_body: None,
+            over_30ms: Some(0.0),
+            over_30ms_acknowledged_at_once: None,
+            p50_acknowledged_at_once: None,
+        }),
+        latency: Some(LatencyFacts { spread: spread(50.0), cluster_40ms: 0.0, cluster_200ms: 0.0 }),
+        tcp: Some(TcpFacts {
+            retransmits: 0,
+            out_of_order_in: Some(0),
+            data_segments: 400,
+            rtt: 30.0,
+            rttvar: 5.0,
+            cwnd: 10,
+            delivery_rate: None,
+            busy: None,
+            rwnd_limited: None,
+            sndbuf_limited: None,
+            peer_window_bytes: Some(65_536),
+        }),
+        clock: Some(Clock { skew_seconds: -0.7 }),
+        server_timing: Some(ServerTiming { answers: 200, said_p50: 20.0, seen_p50: 60.0, unexplained_p50: 10.0 }),
+        pipelining: Some(Pipelining {
+            requests: 16,
+            answered: 16,
+            supported: true,
+            in_order: Some(true),
+            closed: None,
+            segments: Some(16),
+            segments_expected: Some(1),
+            reads: 3,
+            time: 200.0,
+        }),
+        many: Some(Many {
+            connections: 32,
+            opened: 32,
+            slow_connects: 0,
+            connect: Some(spread(100.0)),
+            answered: 3200,
+            failed: 0,
+            first_failure: None,
+            latency: Some(spread(500.0)),
+            time: 60_000.0,
+        }),
+        slow_path: Some(SlowPath {
+            path: "/slow".to_owned(),
+            slow: 300_000.0,
+            connections: 16,
+            alone: Some(spread(60.0)),
+            beside: Some(spread(80.0)),
+            held_up: 0,
+        }),
+        tls: Some(TlsFacts {
+            version: None,
+            cipher_suite: None,
+            alpn: None,
+            subject: None,
+            issuer: None,
+            days_left: Some(60.0),
+            days_in_all: Some(90.0),
+            offered: 3,
+            resumed: 3,
+            handshake: Some(900.0),
+            handshake_resumed: Some(300.0),
+        }),
+        server: Some(Server {
+            requests: 3200,
+            syscalls_per_request: Some([("epoll_wait", 1.0), ("recvfrom", 1.0), ("sendto", 1.0)].map(|(name, count)| (name.to_owned(), count)).into()),
+            balance: Some(Balance {
+                threads_named: "worker".to_owned(),
+                threads: 4,
+                max_over_mean: 1.2,
+                max_share: 0.3,
+                cpu: 60_000.0,
+            }),
+            softirq: Some(Softirq {
+                softirq: 200_000.0,
+                process: 600_000.0,
+                share: Some(0.25),
+                is_local: false,
+                cores: Vec::new(),
+            }),
+            ..Server::default()
+        }),
+        listen_drops: Some(0),
+        ..Outcome::of(&target)
+    }
+}
+
+/// The classes that the rules find after a change to a sound service.
+fn found(change: impl FnOnce(&mut Outcome)) -> Vec<Class> {
+    let mut outcome = sound();
+    change(&mut outcome);
+    judge(&outcome).iter().map(|verdict| verdict.class).collect()
+}
+
+fn split(outcome: &mut Outcome, excess: f64) {
+    let segments = outcome.segments.as_mut().expect("there are some");
+    (segments.above_expected, segments.excess_p50) = (Some(1.0), Some(excess));
+}
+
+fn late(outcome: &mut Outcome, at_once: f64) {
+    split(outcome, 1.0);
+    let spread = outcome.latency.expect("there is one").spread;
+    outcome.gap = Some(Gap {
+        head_to_body: Some(Spread { p50: 43_000.0, ..spread }),
+        over_30ms: Some(0.9),
+        over_30ms_acknowledged_at_once: Some(at_once),
+        p50_acknowledged_at_once: Some(100.0),
+    });
+}
+
+#[test]
+fn a_sound_service_has_no_verdict() {
+    assert_eq!(found(|_| {}), []);
+    let clean = clean(&sound());
+    assert_eq!((clean.class, clean.severity), (Class::Clean, Severity::None));
+    assert!(clean.evidence.contains("1.00 data segments where 1.00 would do"), "{}", clean.evidence);
+}
+
+#[test]
+fn what_is_unknown_is_no_verdict() {
+    let target = Target::new(Plan::new("http://127.0.0.1:1/")).expect("a good plan");
+    assert_eq!(judge(&Outcome::of(&target)), []);
+}
+
+#[test]
+fn answers_in_parts() {
+    assert_eq!(found(|outcome| split(outcome, 1.0)), [Class::SplitWrite]);
+    assert_eq!(found(|outcome| split(outcome, 4.0)), [Class::FlushPerAnswer]);
+    assert_eq!(found(|outcome| late(outcome, 0.0)), [Class::DelayedAck]);
+    // Acknowledging at once does not help: the body itself is late.
+    assert_eq!(found(|outcome| late(outcome, 0.9)), [Class::SplitWrite]);
+    // No segments are counted: a Unix socket.
+    let by_reads = |reads| found(|outcome| (outcome.segments, outcome.reads) = (None, Some(reads)));
+    let alone = Reads { per_response: 2.0, short_p50: Some(2.0), head_alone: Some(0.8), partial: 1.0 };
+    assert_eq!(by_reads(alone), [Class::SplitWrite]);
+    assert_eq!(by_reads(Reads { short_p50: Some(5.0), ..alone }), [Class::FlushPerAnswer]);
+    assert_eq!(by_reads(Reads { short_p50: Some(1.0), head_alone: Some(0.3), ..alone }), []);
+}
+
+#[test]
+fn connections_that_end() {
+    let closed = |keep_alive, until, closings| {
+        found(|outcome| {
+            let connection = outcome.connection.as_mut().expect("there is one");
+            (connection.keep_alive, connection.requests_until_close, connection.closings) = (keep_alive, Some(until), closings);
+        })
+    };
+    let none = Closings::default();
+    assert_eq!(closed(false, 1, Closings { announced: 16, ..none }), [Class::NoKeepAlive]);
+    assert_eq!(closed(true, 10, Closings { announced: 16, ..none }), [Class::ShortKeepAlive]);
+    assert_eq!(closed(true, 1000, Closings { announced: 1, ..none }), []);
+    assert_eq!(closed(true, 10, Closings { unannounced: 2, ..none }), [Class::EarlyClose]);
+    assert_eq!(closed(true, 10, Closings { cut: 2, ..none }), [Class::EarlyClose]);
+    assert_eq!(closed(true, 10, Closings { cut: 1, ..none }), [], "one may be a restart");
+}
+
+#[test]
+fn pipelines_that_break() {
+    let pipelined = |change: fn(&mut Pipelining)| found(|outcome| change(outcome.pipelining.as_mut().expect("there is one")));
+    assert_eq!(pipelined(|seen| seen.in_order = Some(false)), [Class::OutOfOrder]);
+    assert_eq!(pipelined(|seen| seen.in_order = None), []);
+    assert_eq!(pipelined(|seen| (seen.answered, seen.supported, seen.closed) = (3, false, Some(false))), [Class::EarlyClose]);
+    assert_eq!(pipelined(|seen| (seen.answered, seen.supported, seen.closed) = (1, false, Some(true))), [], "it was said");
+}
+
+#[test]
+fn slow_requests_hold_up_others() {
+    let beside = |slow, alone, held_up, max| {
+        found(|outcome| {
+            let seen = outcome.slow_path.as_mut().expect("there is one");
+            let spread = |p50, max| Some(Spread { count: 16, min: p50, p50, p90: p50, p99: max, max });
+            (seen.slow, seen.held_up) = (slow, held_up);
+            (seen.alone, seen.beside) = (spread(alone, alone), spread(alone, max));
+        })
+    };
+    assert_eq!(beside(300_000.0, 60.0, 8, 280_000.0), [Class::BlocksItsLoop]);
+    assert_eq!(beside(300_000.0, 60.0, 0, 20_000.0), []);
+    assert_eq!(beside(50_000.0, 60.0, 8, 45_000.0), [], "too quick to tell");
+    assert_eq!(beside(300_000.0, 250_000.0, 16, 260_000.0), [], "all paths are slow");
+}
+
+#[test]
+fn figures_of_the_way() {
+    let tcp = |change: fn(&mut TcpFacts)| found(|outcome| change(outcome.tcp.as_mut().expect("there is one")));
+    assert_eq!(tcp(|tcp| tcp.retransmits = 8), [Class::Retransmits]);
+    assert_eq!(tcp(|tcp| tcp.out_of_order_in = Some(8)), [Class::Retransmits]);
+    assert_eq!(tcp(|tcp| tcp.retransmits = 2), []);
+    assert_eq!(tcp(|tcp| tcp.peer_window_bytes = Some(2304)), [Class::SmallWindow]);
+    assert_eq!(tcp(|tcp| tcp.peer_window_bytes = None), []);
+    let timing = |said_p50, seen_p50, unexplained_p50| {
+        found(|outcome| outcome.server_timing = Some(ServerTiming { answers: 200, said_p50, seen_p50, unexplained_p50 }))
+    };
+    assert_eq!(timing(2_000.0, 42_000.0, 39_970.0), [Class::ServerTimeDiffers]);
+    assert_eq!(timing(2_000.0, 42_000.0, 500.0), [], "it is the round trip");
+    assert_eq!(timing(400_000.0, 420_000.0, 20_000.0), []);
+}
+
+#[test]
+fn queues_that_are_full() {
+    let opened = |opened, slow, drops| {
+        found(|outcome| {
+            let many = outcome.many.as_mut().expect("there are many");
+            (many.opened, many.slow_connects, outcome.listen_drops) = (opened, slow, drops);
+        })
+    };
+    assert_eq!(opened(32, 5, Some(9)), [Class::ListenOverflow]);
+    assert_eq!(opened(25, 0, None), [Class::ListenOverflow]);
+    assert_eq!(opened(32, 5, Some(0)), [], "the system knows of no overflow");
+    assert_eq!(opened(32, 1, None), []);
+}
+
+#[test]
+fn figures_of_the_machine() {
+    let server = |change: fn(&mut Server)| found(|outcome| change(outcome.server.as_mut().expect("there is one")));
+    let balance = |threads, max_over_mean, cpu| {
+        found(|outcome| {
+            let max_share = max_over_mean / threads as f64;
+            let balance = Balance { threads_named: String::new(), threads, max_over_mean, max_share, cpu };
+            outcome.server.as_mut().expect("there is one").balance = Some(balance);
+        })
+    };
+    assert_eq!(balance(4, 3.9, 60_000.0), [Class::UnbalancedThreads]);
+    assert_eq!(balance(2, 1.95, 60_000.0), [Class::UnbalancedThreads]);
+    assert_eq!(balance(2, 1.6, 60_000.0), []);
+    assert_eq!(balance(4, 3.9, 500.0), [], "too little to tell");
+    assert_eq!(balance(16, 16.0, 60_000.0), [], "fewer connections than show it");
+    assert_eq!(server(|server| server.syscalls_per_request = Some([("read".to_owned(), 60.0)].into())), [Class::ManySyscalls]);
+    assert_eq!(server(|server| server.syscalls_per_request = None), []);
+    let softirq = |share, is_local| {
+        found(|outcome| {
+            let softirq = Softirq { softirq: 400_000.0, process: 600_000.0, share: Some(share), is_local, cores: vec![CoreShare { core: 1, busy: 1.0, softirq: 1.0 }] };
+            outcome.server.as_mut().expect("there is one").softirq = Some(softirq);
+        })
+    };
+    assert_eq!(softirq(0.4, false), [Class::Softirq]);
+    assert_eq!(softirq(0.33, false), []);
+    assert_eq!(softirq(0.6, true), [], "the client's own packets are in it");
+}
+
+#[test]
+fn clocks_and_certificates() {
+    let skew = |seconds| found(|outcome| outcome.clock = Some(Clock { skew_seconds: seconds }));
+    assert_eq!((skew(3600.0), skew(-6.0), skew(2.0)), (vec![Class::Clock], vec![Class::Clock], vec![]));
+    let tls = |left, all, resumed| {
+        found(|outcome| {
+            let tls = outcome.tls.as_mut().expect("there is one");
+            (tls.days_left, tls.days_in_all, tls.resumed) = (Some(left), Some(all), resumed);
+        })
+    };
+    assert_eq!(tls(-1.0, 90.0, 3), [Class::CertificateEnds]);
+    assert_eq!(tls(13.0, 90.0, 3), [Class::CertificateEnds]);
+    assert_eq!(tls(5.0, 6.0, 3), [], "one of six days");
+    assert_eq!(tls(60.0, 90.0, 0), [Class::NoResumption]);
+    assert_eq!(tls(60.0, 90.0, 1), []);
+}
+
+#[test]
+fn the_worst_comes_first_and_says_all_three_things() {
+    let mut outcome = sound();
+    outcome.clock = Some(Clock { skew_seconds: 60.0 });
+    late(&mut outcome, 0.0);
+    let verdicts = judge(&outcome);
+    assert_eq!(verdicts.iter().map(|verdict| verdict.class).collect::<Vec<_>>(), [Class::DelayedAck, Class::Clock]);
+    for verdict in verdicts {
+        assert!(!verdict.evidence.is_empty() && !verdict.why.is_empty() && !verdict.change.is_empty(), "{verdict:?}");
+    }
+}

@@ -1,0 +1,178 @@
+//! A checked plan: where to dial, and the bytes of its requests.
+
+use std::time::{Duration, Instant};
+
+use anywire_http::h1::{self, Framing};
+use anywire_http::url::{Url, redact};
+use anywire_http::{Headers, Method};
+use anywire_loops::clock::{after, precise};
+use anywire_wire::{Address, DialError, DialLog, DialOptions, Dialer};
+
+use super::error::ProbeError;
+use super::link::{Fault, Link, Wanted};
+use super::plan::Plan;
+use crate::errors::LoadError;
+
+/// The service that is probed.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) plan: Plan,
+    pub(super) url: Url,
+    pub(super) address: Address,
+    /// What the `Host` of each request says.
+    pub(super) host: String,
+    pub(super) headers: Headers,
+    dial: DialOptions,
+}
+
+impl Target {
+    /// Checks a plan.
+    pub(super) fn new(plan: Plan) -> Result<Self, ProbeError> {
+        check(&plan).map_err(ProbeError::Plan)?;
+        let wrong_url = |source| LoadError::Url { url: redact(&plan.url), source };
+        let url = Url::parse(&plan.url).map_err(wrong_url).map_err(ProbeError::Plan)?;
+        let address = address(&plan, &url).map_err(ProbeError::Plan)?;
+        let mut headers = plan.headers.clone();
+        let host = headers.get("host").map_or_else(|| url.authority().to_owned(), str::to_owned);
+        headers.remove("host");
+        let dial = DialOptions {
+            connect_timeout: plan.connect_timeout,
+            handshake_timeout: plan.handshake_timeout,
+            server_name: Some(plan.server_name.clone().unwrap_or_else(|| url.host().to_owned())),
+            protocols: vec![plan.protocol.alpn().to_owned()],
+            #[cfg(feature = "tls")]
+            tls: plan.tls.clone(),
+            ..DialOptions::default()
+        };
+        let target = Self { plan, url, address, host, headers, dial };
+        let path = target.url.path_and_query().to_owned();
+        target.head(&Method::GET, &path, &[], Framing::None).map_err(|source| ProbeError::Plan(LoadError::Request { source }))?;
+        if let Some(path) = &target.plan.slow_path {
+            let refused = || ProbeError::SlowPath { path: path.clone() };
+            let written = target.head(&Method::GET, path, &[], Framing::None);
+            written.ok().filter(|_| path.starts_with('/')).ok_or_else(refused)?;
+        }
+        Ok(target)
+    }
+
+    /// The path of the URL.
+    pub(super) fn path(&self) -> &str {
+        self.url.path_and_query()
+    }
+
+    /// A request without a body.
+    pub(super) fn request(&self, method: &Method, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+        // Paths and host were tried when the plan was checked, and the fields are ours.
+        self.head(method, path, fields, Framing::None).unwrap_or_default()
+    }
+
+    /// The head of a request.
+    pub(super) fn head(
+        &self,
+        method: &Method,
+        path: &str,
+        fields: &[(&str, &str)],
+        framing: Framing,
+    ) -> Result<Vec<u8>, h1::encode::EncodeError> {
+        let mut headers = self.headers.clone();
+        for (name, value) in fields {
+            // Names and values of ours are always valid.
+            let _ = headers.insert(name, value);
+        }
+        let mut request = Vec::new();
+        h1::encode::request_head(&mut request, method, path, &self.host, &headers, framing)?;
+        Ok(request)
+    }
+
+    /// A new connection, by the protocol of the plan or another one.
+    pub(super) async fn dial(&self, protocol: Option<&str>) -> Result<Dialled, DialError> {
+        let mut options = self.dial.clone();
+        if let Some(protocol) = protocol {
+            options.protocols = vec![protocol.to_owned()];
+        }
+        let dialer = Dialer::new(options);
+        let (connection, log) = DialLog::of(dialer.dial(&self.address)).await;
+        Ok(Dialled::new(connection?, &log))
+    }
+
+    /// A new connection that speaks HTTP/1.
+    pub(super) async fn open(&self) -> Result<Link, Fault> {
+        let dialled = self.dial(None).await.map_err(|error| Fault::of_dial(&self.address, &error))?;
+        Ok(Link::new(dialled, &self.plan.limits))
+    }
+
+    /// A new connection with one exchange of the URL on it.
+    pub(super) async fn open_and_get(&self) -> Result<Link, Fault> {
+        let mut link = self.open().await?;
+        link.exchange(&self.get(), Wanted::Get, self.patience()).await?;
+        Ok(link)
+    }
+
+    /// `GET` of the URL.
+    pub(super) fn get(&self) -> Vec<u8> {
+        self.request(&Method::GET, self.path(), &[])
+    }
+
+    /// The end of the wait for an answer that is asked for now.
+    pub(super) fn patience(&self) -> Instant {
+        after(precise(), self.plan.timeout)
+    }
+
+    /// Whether a pattern that began then has to end.
+    pub(super) fn is_over(&self, begun: Instant) -> bool {
+        self.plan.stop.is_stopped() || begun.elapsed() >= self.plan.pattern_time
+    }
+}
+
+/// A connection with the times of its making.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    pub(super) connection: anywire_wire::Connection,
+    /// Resolving and connecting.
+    pub(super) connect: Duration,
+    /// The handshake of TLS, if there was one.
+    pub(super) tls: Option<Duration>,
+}
+
+impl Dialled {
+    fn new(connection: anywire_wire::Connection, log: &DialLog) -> Self {
+        use anywire_wire::DialStep;
+
+        let at = |wanted| log.steps().iter().find(|(step, _)| *step == wanted).map(|(_, at)| *at);
+        let connected = at(DialStep::Connected).unwrap_or_else(precise);
+        let tls = at(DialStep::Secured).map(|secured| secured.saturating_duration_since(connected));
+        Self { connection, connect: connected.saturating_duration_since(log.begun()), tls }
+    }
+}
+
+fn check(plan: &Plan) -> Result<(), LoadError> {
+    let limits = &plan.limits;
+    let within = |what, asked: usize, least: usize, most: usize| {
+        let (asked, least, most) = (asked as u64, least as u64, most as u64);
+        if (least..=most).contains(&asked) { Ok(()) } else { Err(LoadError::Limit { what, asked, least, most }) }
+    };
+    within("requests", plan.requests, REQUESTS_MIN, limits.requests)?;
+    within("requests in one write (pipeline)", plan.pipeline, 2, limits.pipeline)?;
+    within("connections", plan.connections, 1, limits.connections)?;
+    let millis = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
+    let longest = millis(limits.time);
+    within("ms of timeout", millis(plan.timeout), 1, longest)?;
+    within("ms of connect timeout", millis(plan.connect_timeout), 1, longest)?;
+    within("ms of handshake timeout", millis(plan.handshake_timeout), 1, longest)?;
+    within("ms of one pattern", millis(plan.pattern_time), 1, longest)
+}
+
+fn address(plan: &Plan, url: &Url) -> Result<Address, LoadError> {
+    let address = match &plan.via {
+        Some(address) => address.clone(),
+        None => Address::from_host(url.host_with_zone(), url.port())
+            .map_err(|source| LoadError::Address { url: url.to_string(), source })?,
+    };
+    if !url.is_https() {
+        return Ok(address);
+    }
+    address.with_tls().ok_or(LoadError::NoTls { address })
+}
+
+/// Fewer tell nothing of a share.
+const REQUESTS_MIN: usize = 8;
