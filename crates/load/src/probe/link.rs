@@ -61,8 +61,6 @@ pub(super) struct Answer {
     pub(super) ended_at: Instant,
     /// What the connection has received for it, on TCP.
     pub(super) on_wire: Option<OnWire>,
-    /// The body begins like a head: the answers are not those that were expected.
-    pub(super) body_is_a_head: bool,
 }
 
 /// What TCP has received.
@@ -124,7 +122,10 @@ impl Fault {
             (Some(_), body) => format!("the body of the answer was not whole, with {body} bytes of it"),
         };
         let message = Message::new(format!("after {waited} ms {came}"));
-        Self::new(FaultKind::Timeout, message.with_help("see what the server waits for, or allow more time for an answer"))
+        Self::new(
+            FaultKind::Timeout,
+            message.with_help("see what the server waits for, or allow more time for an answer"),
+        )
     }
 
     fn of_io(is_within: bool, error: &io::Error) -> Self {
@@ -144,7 +145,6 @@ struct Partial {
     interim: usize,
     head_alone: bool,
     gap: Option<Duration>,
-    body_is_a_head: bool,
 }
 
 impl Link {
@@ -170,7 +170,12 @@ impl Link {
     }
 
     /// Sends a request and receives its answer, until the deadline.
-    pub(super) async fn exchange(&mut self, request: &[u8], wanted: Wanted, deadline: Instant) -> Result<Answer, Fault> {
+    pub(super) async fn exchange(
+        &mut self,
+        request: &[u8],
+        wanted: Wanted,
+        deadline: Instant,
+    ) -> Result<Answer, Fault> {
         let before = self.tcp();
         let sent_at = precise();
         self.send(request, deadline).await?;
@@ -184,14 +189,20 @@ impl Link {
         match timeout_at(deadline.into(), self.connection.write_all(bytes)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Fault::of_io(false, &error)),
-            Err(_) => {
-                Err(Fault::new(FaultKind::Timeout, "the server did not take the request within the time for an answer".to_owned()))
-            }
+            Err(_) => Err(Fault::new(
+                FaultKind::Timeout,
+                "the server did not take the request within the time for an answer".to_owned(),
+            )),
         }
     }
 
     /// Receives the next answer, whose request was sent then.
-    pub(super) async fn receive(&mut self, wanted: Wanted, sent_at: Instant, deadline: Instant) -> Result<Answer, Fault> {
+    pub(super) async fn receive(
+        &mut self,
+        wanted: Wanted,
+        sent_at: Instant,
+        deadline: Instant,
+    ) -> Result<Answer, Fault> {
         if wanted == Wanted::Head {
             self.decoder.request_method(&Method::HEAD);
         }
@@ -204,7 +215,6 @@ impl Link {
             interim: 0,
             head_alone: false,
             gap: None,
-            body_is_a_head: false,
         };
         let mut now = precise();
         loop {
@@ -220,7 +230,6 @@ impl Link {
                     head_alone: partial.head_alone,
                     gap: partial.gap,
                     ended_at: now,
-                    body_is_a_head: partial.body_is_a_head,
                     ..head
                 });
             }
@@ -242,11 +251,19 @@ impl Link {
                 Err(_) => return Err(Fault::late(&partial, sent_at)),
                 Ok(Err(error)) => return Err(Fault::of_io(is_within, &error)),
                 Ok(Ok(0)) if partial.head.is_none() && !is_within => {
-                    return Err(Fault::new(FaultKind::Closed, "the server closed the connection before its answer".to_owned()));
+                    return Err(Fault::new(
+                        FaultKind::Closed,
+                        "the server closed the connection before its answer".to_owned(),
+                    ));
                 }
                 Ok(Ok(0)) => match self.decoder.finish() {
                     Ok(Some(_)) => partial.framing = Framing::None,
-                    Ok(None) => return Err(Fault::new(FaultKind::Cut, "the server closed inside an answer".to_owned())),
+                    Ok(None) => {
+                        return Err(Fault::new(
+                            FaultKind::Cut,
+                            "the server closed inside an answer".to_owned(),
+                        ));
+                    }
                     Err(error) => return Err(Fault::of_decoder(&error)),
                 },
                 Ok(Ok(count)) => {
@@ -270,30 +287,39 @@ impl Link {
                 Ok(Some(ResponseEvent::Informational(_))) => {
                     partial.interim += 1;
                     if partial.interim > INTERIM_MAX {
-                        let message = format!("the server sent over {INTERIM_MAX} interim answers before its answer");
+                        let message =
+                            format!("the server sent over {INTERIM_MAX} interim answers before its answer");
                         return Err(Fault::new(FaultKind::Parse, message));
                     }
                 }
                 Ok(Some(ResponseEvent::Head(head, info))) => {
                     if head.status() == StatusCode::SWITCHING_PROTOCOLS {
-                        let message = "the server switched to another protocol (101), which was not asked for".to_owned();
+                        let message =
+                            "the server switched to another protocol (101), which was not asked for"
+                                .to_owned();
                         return Err(Fault::new(FaultKind::Parse, message));
                     }
                     partial.framing = info.framing;
-                    partial.head = Some(Answer::begun(head.status(), info.keep_alive, head.into_headers(), sent_at, now));
+                    partial.head = Some(Answer::begun(
+                        head.status(),
+                        info.keep_alive,
+                        head.into_headers(),
+                        sent_at,
+                        now,
+                    ));
                     if info.framing == Framing::None {
                         return Ok(true);
                     }
                 }
                 Ok(Some(ResponseEvent::Data(data))) => {
                     if partial.body_bytes == 0 {
-                        partial.body_is_a_head = data.starts_with(b"HTTP/1.");
                         let head_at = partial.head.as_ref().map_or(now, |head| head.head_at);
                         partial.gap = partial.head_alone.then(|| now.saturating_duration_since(head_at));
                     }
                     partial.body_bytes += data.len() as u64;
                     if partial.body_bytes > self.body_bytes_max {
-                        let message = format!("the body of an answer has more than {} bytes", self.body_bytes_max);
+                        let message =
+                            format!("the body of an answer has more than {} bytes", self.body_bytes_max);
                         let message = Message::new(message).with_help("probe a path with a shorter answer");
                         return Err(Fault::new(FaultKind::Parse, message));
                     }
@@ -312,7 +338,10 @@ impl Link {
         match read {
             Err(_) => Ok((false, now)),
             Ok(Err(error)) => Err(Fault::of_io(false, &error)),
-            Ok(Ok(0)) => Err(Fault::new(FaultKind::Closed, "the server closed the connection before its answer".to_owned())),
+            Ok(Ok(0)) => Err(Fault::new(
+                FaultKind::Closed,
+                "the server closed the connection before its answer".to_owned(),
+            )),
             Ok(Ok(count)) => {
                 self.buffer.filled(count);
                 self.received += count as u64;
@@ -349,7 +378,6 @@ impl Answer {
             head_at: now,
             ended_at: now,
             on_wire: None,
-            body_is_a_head: false,
         }
     }
 }
@@ -383,14 +411,11 @@ mod tests {
 
     #[test]
     fn segments_are_expected_by_the_bytes_that_came() {
-        let tcp = |segments, bytes| TcpInfo {
-            ..{
-                let mut tcp = TcpInfo::default();
-                tcp.data_segments_in = segments;
-                tcp.bytes_in = bytes;
-                (tcp.segment_bytes_in, tcp.segment_bytes_out) = (1460, 1448);
-                tcp
-            }
+        let tcp = |segments, bytes| {
+            let mut tcp = TcpInfo::default();
+            (tcp.data_segments_in, tcp.bytes_in) = (segments, bytes);
+            (tcp.segment_bytes_in, tcp.segment_bytes_out) = (1460, 1448);
+            tcp
         };
         let came = on_wire(&tcp(7, Some(1000)), &tcp(10, Some(1000 + 1449)), 9);
         assert_eq!(came, OnWire { segments: 3, bytes: Some(1449), expected: 2 });

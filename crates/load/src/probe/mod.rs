@@ -35,8 +35,8 @@ mod verdict;
 
 pub use self::error::ProbeError;
 pub use self::measures::{
-    Clock, Closings, Compression, ConnectionFacts, Expectation, Gap, Head, Http2, Large, LatencyFacts, Many, Pipelining, Reads, Segments,
-    ServerTiming, SlowPath, SlowReader, TcpFacts, TlsFacts,
+    Clock, Closings, Compression, ConnectionFacts, Expectation, Gap, Head, Http2, Large, LatencyFacts, Many,
+    Pipelining, Reads, Segments, ServerTiming, SlowPath, SlowReader, TcpFacts, TlsFacts,
 };
 pub use self::outcome::{Missing, Outcome, PlanFacts, SCHEMA, TargetFacts};
 pub use self::plan::{Limits, Plan};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::measures::{
-    Clock, Compression, ConnectionFacts, Expectation, Gap, Head, Http2, Large, LatencyFacts, Many, Pipelining, Reads, Segments,
-    ServerTiming, SlowPath, SlowReader, TcpFacts, TlsFacts,
+    Clock, Compression, ConnectionFacts, Expectation, Gap, Head, Http2, Large, LatencyFacts, Many,
+    Pipelining, Reads, Segments, ServerTiming, SlowPath, SlowReader, TcpFacts, TlsFacts,
 };
 use super::plan::Plan;
 use super::server::{ListenerFacts, Server};
@@ -131,7 +131,7 @@ pub struct Missing {
 
 impl Outcome {
     /// One that knows nothing yet.
-    pub(crate) fn of(target: &Target) -> Self {
+    pub(super) fn of(target: &Target) -> Self {
         let plan: &Plan = &target.plan;
         let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {

@@ -124,7 +124,8 @@ impl Probe {
             self.measure(pattern).await;
         }
         let first = rules::judge(&self.outcome);
-        let again: BTreeSet<Pattern> = first.iter().flat_map(|verdict| Pattern::of(verdict.class)).copied().collect();
+        let again: BTreeSet<Pattern> =
+            first.iter().flat_map(|verdict| Pattern::of(verdict.class)).copied().collect();
         for pattern in again {
             if !self.is_stopped() {
                 self.outcome.repeated.push(pattern.name().to_owned());
@@ -163,7 +164,8 @@ impl Probe {
                 Ok(())
             }
             Ok(None) => Err(ProbeError::NoAnswer(
-                Message::new("the server does not agree to HTTP/2 (ALPN)").with_help("leave out --http2, or let the server offer h2"),
+                Message::new("the server does not agree to HTTP/2 (ALPN)")
+                    .with_help("leave out --http2, or let the server offer h2"),
             )),
             Err(fault) => Err(ProbeError::NoAnswer(fault.message)),
         }
@@ -178,11 +180,15 @@ impl Probe {
             Pattern::Single => self.single().await,
             Pattern::Pipelined => keep(patterns::pipelined(&self.target).await, &mut self.outcome.pipelining),
             Pattern::Head => keep(patterns::head(&self.target).await, &mut self.outcome.head),
-            Pattern::Compression => keep(patterns::compression(&self.target).await, &mut self.outcome.compression),
+            Pattern::Compression => {
+                keep(patterns::compression(&self.target).await, &mut self.outcome.compression)
+            }
             Pattern::Expect => keep(patterns::expect(&self.target).await, &mut self.outcome.expect),
             Pattern::Large | Pattern::SlowReader if !self.has_large_answer() => return,
             Pattern::Large => keep(patterns::large(&self.target).await, &mut self.outcome.large),
-            Pattern::SlowReader => keep(patterns::slow_reader(&self.target).await, &mut self.outcome.slow_reader),
+            Pattern::SlowReader => {
+                keep(patterns::slow_reader(&self.target).await, &mut self.outcome.slow_reader)
+            }
             Pattern::SlowPath => self.slow_path().await,
             Pattern::Counted => return self.count().await,
             Pattern::Many => return self.many().await,
@@ -211,7 +217,8 @@ impl Probe {
         let seen = patterns::single(&self.target).await?;
         let outcome = &mut self.outcome;
         let target = &mut outcome.target;
-        (target.status, target.body_bytes, target.server) = (Some(seen.status), Some(seen.body_bytes), seen.server);
+        (target.status, target.body_bytes, target.server) =
+            (Some(seen.status), Some(seen.body_bytes), seen.server);
         outcome.connection = Some(seen.connection);
         (outcome.segments, outcome.reads, outcome.gap) = (seen.segments, Some(seen.reads), Some(seen.gap));
         (outcome.latency, outcome.tcp) = (Some(seen.latency), seen.tcp);
@@ -260,7 +267,9 @@ impl Probe {
             listeners.is_empty() || listeners.iter().any(|listener| listener.is_own != Some(false))
         };
         if !self.outcome.listeners.as_ref().is_none_or(is_own) {
-            let message = format!("process {pid} and its children hold no socket that listens there: the figures of 'server' are of another service");
+            let message = format!(
+                "process {pid} and its children hold no socket that listens there: the figures of 'server' are of another service"
+            );
             let help = "see 'ss -ltnp' for the process that listens";
             let what = "listeners".to_owned();
             self.outcome.missing.retain(|missing| missing.what != what);

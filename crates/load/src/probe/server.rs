@@ -164,11 +164,9 @@ impl Moment {
             requests,
             syscalls_per_request: None,
             syscalls_method: None,
-            cpu_us_per_request: per_request(micros(total)).filter(|_| !total.is_zero()).map(|each| CpuPerRequest {
-                total: each,
-                user: split(user),
-                sys: split(system),
-            }),
+            cpu_us_per_request: per_request(micros(total))
+                .filter(|_| !total.is_zero())
+                .map(|each| CpuPerRequest { total: each, user: split(user), sys: split(system) }),
             voluntary_switches_per_request: switches(|thread| Some(thread.switches?.0)),
             involuntary_switches_per_request: switches(|thread| Some(thread.switches?.1)),
             threads: shares(&used, total),
@@ -201,7 +199,9 @@ fn used(before: &BTreeMap<i32, ThreadUse>, after: &BTreeMap<i32, ThreadUse>) -> 
         let difference = |of: &dyn Fn(&ThreadUse) -> Duration| {
             of(thread).saturating_sub(earlier.map_or(Duration::ZERO, of))
         };
-        let switches = thread.switches.map(|now| earlier.and_then(|earlier| earlier.switches).map_or(now, |then| now - then));
+        let switches = thread
+            .switches
+            .map(|now| earlier.and_then(|earlier| earlier.switches).map_or(now, |then| now - then));
         Used {
             pid: thread.pid,
             tid: thread.tid,
@@ -241,10 +241,14 @@ fn balance(used: &[Used], pid: i32) -> Option<Balance> {
     let mut groups: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     for thread in used.iter().filter(|thread| thread.tid != pid && thread.waited_for == Some(Wait::Events)) {
         let name: String = thread.name.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-        groups.entry(name.trim_end_matches(['-', '_', '/', ':', '#']).to_owned()).or_default().push(thread.run_time);
+        groups
+            .entry(name.trim_end_matches(['-', '_', '/', ':', '#']).to_owned())
+            .or_default()
+            .push(thread.run_time);
     }
     let sum = |times: &[Duration]| times.iter().sum::<Duration>();
-    let (name, times) = groups.into_iter().filter(|(_, times)| times.len() > 1).max_by_key(|(_, times)| sum(times))?;
+    let (name, times) =
+        groups.into_iter().filter(|(_, times)| times.len() > 1).max_by_key(|(_, times)| sum(times))?;
     let (total, max) = (sum(&times), *times.iter().max()?);
     if total.is_zero() {
         return None;
@@ -337,16 +341,26 @@ mod tests {
     fn a_main_thread_and_a_pool_have_no_balance() {
         let events = Some(Wait::Events);
         // As Node.js: the main thread works, and all names are alike.
-        let one = [thread(10, "node", 90, events), thread(11, "node", 0, events), thread(12, "node", 0, Some(Wait::Other))];
+        let one = [
+            thread(10, "node", 90, events),
+            thread(11, "node", 0, events),
+            thread(12, "node", 0, Some(Wait::Other)),
+        ];
         assert_eq!(balance(&one, 10), None);
         // As Go: one thread waits for events, and whichever is awake works.
-        let pool = [thread(11, "go", 50, events), thread(12, "go", 1, Some(Wait::Other)), thread(13, "go", 1, None)];
+        let pool =
+            [thread(11, "go", 50, events), thread(12, "go", 1, Some(Wait::Other)), thread(13, "go", 1, None)];
         assert_eq!(balance(&pool, 10), None);
     }
 
     #[test]
     fn softirqs_stand_beside_the_process() {
-        let core = |softirq| CoreTime { core: 3, softirq: Duration::from_millis(softirq), busy: Duration::from_millis(softirq + 10), ..CoreTime::default() };
+        let core = |softirq| CoreTime {
+            core: 3,
+            softirq: Duration::from_millis(softirq),
+            busy: Duration::from_millis(softirq + 10),
+            ..CoreTime::default()
+        };
         let process = Duration::from_millis(100);
         let softirq = softirq(&[core(50)], &[core(150)], process, false).expect("a core");
         assert_eq!(softirq.share, Some(0.5));

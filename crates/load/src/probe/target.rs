@@ -46,7 +46,9 @@ impl Target {
         };
         let target = Self { plan, url, address, host, headers, dial };
         let path = target.url.path_and_query().to_owned();
-        target.head(&Method::GET, &path, &[], Framing::None).map_err(|source| ProbeError::Plan(LoadError::Request { source }))?;
+        target
+            .head(&Method::GET, &path, &[], Framing::None)
+            .map_err(|source| ProbeError::Plan(LoadError::Request { source }))?;
         if let Some(path) = &target.plan.slow_path {
             let refused = || ProbeError::SlowPath { path: path.clone() };
             let written = target.head(&Method::GET, path, &[], Framing::None);
@@ -149,7 +151,11 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     let limits = &plan.limits;
     let within = |what, asked: usize, least: usize, most: usize| {
         let (asked, least, most) = (asked as u64, least as u64, most as u64);
-        if (least..=most).contains(&asked) { Ok(()) } else { Err(LoadError::Limit { what, asked, least, most }) }
+        if (least..=most).contains(&asked) {
+            Ok(())
+        } else {
+            Err(LoadError::Limit { what, asked, least, most })
+        }
     };
     within("requests", plan.requests, REQUESTS_MIN, limits.requests)?;
     within("requests in one write (pipeline)", plan.pipeline, 2, limits.pipeline)?;

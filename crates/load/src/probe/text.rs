@@ -43,7 +43,8 @@ impl fmt::Display for Outcome {
 
 fn answer(outcome: &Outcome) -> String {
     let target = &outcome.target;
-    let server = target.server.as_deref().map_or_else(String::new, |server| format!(" by {}", server.escape_debug()));
+    let server =
+        target.server.as_deref().map_or_else(String::new, |server| format!(" by {}", server.escape_debug()));
     match (target.status, target.body_bytes) {
         (Some(status), Some(bytes)) => format!(": {status}, {} bytes{server}", whole(bytes as f64)),
         (Some(status), None) => format!(": {status}{server}"),
@@ -58,52 +59,107 @@ fn lines(outcome: &Outcome) -> Vec<(&'static str, String)> {
     line("connection", connection(outcome));
     line("latency", outcome.latency.map(|latency| spread(&latency.spread)));
     line("segments", segments(outcome));
-    line("reads", outcome.reads.map(|reads| {
-        let alone = reads.head_alone.map_or_else(String::new, |share| format!("; the head came alone in {}", percent(share)));
-        format!("{:.2} an answer{alone}", reads.per_response)
-    }));
-    line("head, body", outcome.gap.and_then(|gap| gap.head_to_body).map(|gap| format!("apart by {}", spread(&gap))));
+    line(
+        "reads",
+        outcome.reads.map(|reads| {
+            let alone = reads
+                .head_alone
+                .map_or_else(String::new, |share| format!("; the head came alone in {}", percent(share)));
+            format!("{:.2} an answer{alone}", reads.per_response)
+        }),
+    );
+    line(
+        "head, body",
+        outcome.gap.and_then(|gap| gap.head_to_body).map(|gap| format!("apart by {}", spread(&gap))),
+    );
     line("tcp", tcp(outcome));
     line("pipeline", outcome.pipelining.as_ref().map(pipelining));
     line("many", outcome.many.as_ref().map(many));
-    line("head", outcome.head.as_ref().map(|head| {
-        let length = match head.same_length {
-            Some(true) => ", the length of GET",
-            Some(false) => ", another length than GET",
-            None => "",
-        };
-        let body = if head.has_body { ", and a body behind it, which breaks the connection" } else { "" };
-        format!("{}{length}{body}", head.status)
-    }));
-    line("compression", outcome.compression.as_ref().map(|seen| match &seen.coding {
-        Some(coding) => format!("{}: {} bytes instead of {}", coding.escape_debug(), seen.body_bytes, seen.plain_bytes),
-        None => format!("none of {} was chosen", seen.offered),
-    }));
-    line("expect", outcome.expect.as_ref().map(|seen| match (seen.continue_after, seen.status) {
-        (Some(after), _) => format!("100 Continue after {}", time(after)),
-        (None, Some(status)) if seen.answered_without_body => format!("{status}, without waiting for the body"),
-        (None, Some(status)) => format!("no 100 Continue within 1 s, which clients wait for; {status} to the body"),
-        (None, None) => "no 100 Continue and no answer".to_owned(),
-    }));
-    line("large", outcome.large.as_ref().map(|large| {
-        format!("{} bytes at {} MB/s", whole(large.body_bytes as f64), whole(large.bytes_per_second / 1e6))
-    }));
-    line("slow reader", outcome.slow_reader.as_ref().map(|seen| match &seen.failure {
-        None => format!("waited {}, and got all of it", time(seen.pause)),
-        Some(failure) => format!("waited {}, and then: {failure}", time(seen.pause)),
-    }));
-    line("slow path", outcome.slow_path.as_ref().map(|seen| {
-        format!("{} took {}; {} of {} others were held up", seen.path, time(seen.slow), seen.held_up, seen.connections)
-    }));
+    line(
+        "head",
+        outcome.head.as_ref().map(|head| {
+            let length = match head.same_length {
+                Some(true) => ", the length of GET",
+                Some(false) => ", another length than GET",
+                None => "",
+            };
+            let body = if head.has_body { ", and a body behind it, which breaks the connection" } else { "" };
+            format!("{}{length}{body}", head.status)
+        }),
+    );
+    line(
+        "compression",
+        outcome.compression.as_ref().map(|seen| match &seen.coding {
+            Some(coding) => format!(
+                "{}: {} bytes instead of {}",
+                coding.escape_debug(),
+                seen.body_bytes,
+                seen.plain_bytes
+            ),
+            None => format!("none of {} was chosen", seen.offered),
+        }),
+    );
+    line(
+        "expect",
+        outcome.expect.as_ref().map(|seen| match (seen.continue_after, seen.status) {
+            (Some(after), _) => format!("100 Continue after {}", time(after)),
+            (None, Some(status)) if seen.answered_without_body => {
+                format!("{status}, without waiting for the body")
+            }
+            (None, Some(status)) => {
+                format!("no 100 Continue within 1 s, which clients wait for; {status} to the body")
+            }
+            (None, None) => "no 100 Continue and no answer".to_owned(),
+        }),
+    );
+    line(
+        "large",
+        outcome.large.as_ref().map(|large| {
+            format!(
+                "{} bytes at {} MB/s",
+                whole(large.body_bytes as f64),
+                whole(large.bytes_per_second / 1e6)
+            )
+        }),
+    );
+    line(
+        "slow reader",
+        outcome.slow_reader.as_ref().map(|seen| match &seen.failure {
+            None => format!("waited {}, and got all of it", time(seen.pause)),
+            Some(failure) => format!("waited {}, and then: {failure}", time(seen.pause)),
+        }),
+    );
+    line(
+        "slow path",
+        outcome.slow_path.as_ref().map(|seen| {
+            format!(
+                "{} took {}; {} of {} others were held up",
+                seen.path,
+                time(seen.slow),
+                seen.held_up,
+                seen.connections
+            )
+        }),
+    );
     line("clock", outcome.clock.map(|clock| format!("{:+.1} s beside ours", clock.skew_seconds)));
-    line("server says", outcome.server_timing.map(|timing| format!("{}, the wire {} (p50)", time(timing.said_p50), time(timing.seen_p50))));
+    line(
+        "server says",
+        outcome
+            .server_timing
+            .map(|timing| format!("{}, the wire {} (p50)", time(timing.said_p50), time(timing.seen_p50))),
+    );
     line("tls", tls(outcome));
     line("http/2", http2(outcome));
     if let Some(server) = &outcome.server {
         lines.extend(process(server));
     }
     let mut line = |what, text: Option<String>| lines.extend(text.map(|text| (what, text)));
-    line("overflows", outcome.listen_drops.map(|drops| format!("{} of accept queues in this namespace", whole(drops as f64))));
+    line(
+        "overflows",
+        outcome
+            .listen_drops
+            .map(|drops| format!("{} of accept queues in this namespace", whole(drops as f64))),
+    );
     lines
 }
 
@@ -121,7 +177,8 @@ fn connection(outcome: &Outcome) -> Option<String> {
 fn segments(outcome: &Outcome) -> Option<String> {
     let Some(segments) = outcome.segments else {
         let is_tcp = outcome.latency.is_none() || outcome.tcp.is_some();
-        return (!is_tcp).then(|| format!("not counted on the wire {}: only TCP counts them", outcome.target.wire));
+        return (!is_tcp)
+            .then(|| format!("not counted on the wire {}: only TCP counts them", outcome.target.wire));
     };
     Some(format!(
         "{:.2} an answer, {:.2} expected, of at most {} bytes",
@@ -131,7 +188,9 @@ fn segments(outcome: &Outcome) -> Option<String> {
 
 fn tcp(outcome: &Outcome) -> Option<String> {
     let tcp = outcome.tcp?;
-    let window = tcp.peer_window_bytes.map_or_else(String::new, |bytes| format!(", the server's window {} bytes", whole(bytes.into())));
+    let window = tcp
+        .peer_window_bytes
+        .map_or_else(String::new, |bytes| format!(", the server's window {} bytes", whole(bytes.into())));
     Some(format!("round trip {}, {}{window}", time(tcp.rtt), counted(tcp.retransmits, "retransmit")))
 }
 
@@ -141,30 +200,45 @@ fn pipelining(seen: &Pipelining) -> String {
         Some(false) => "out of order",
         None => "all alike, so that their order is unknown",
     };
-    let segments = seen.segments.map_or_else(String::new, |segments| format!(" in {}", counted(segments, "segment")));
+    let segments =
+        seen.segments.map_or_else(String::new, |segments| format!(" in {}", counted(segments, "segment")));
     format!("{} of {} answered{segments}, {order}", seen.answered, seen.requests)
 }
 
 fn many(many: &Many) -> String {
-    let connect = many.connect.map_or_else(String::new, |connect| format!(", opened in {} (max)", time(connect.max)));
+    let connect =
+        many.connect.map_or_else(String::new, |connect| format!(", opened in {} (max)", time(connect.max)));
     let latency = many.latency.map_or_else(String::new, |latency| format!("; {}", spread(&latency)));
     let failed = match (many.failed, &many.first_failure) {
         (0, _) | (_, None) => String::new(),
         (count, Some(first)) => format!("; {} (first: {first})", counted(count as u64, "failure")),
     };
-    format!("{} of {} connections{connect}; {} answers{latency}{failed}", many.opened, many.connections, whole(many.answered as f64))
+    format!(
+        "{} of {} connections{connect}; {} answers{latency}{failed}",
+        many.opened,
+        many.connections,
+        whole(many.answered as f64)
+    )
 }
 
 fn tls(outcome: &Outcome) -> Option<String> {
     let tls = outcome.tls.as_ref()?;
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
-    let days = tls.days_left.map_or_else(String::new, |days| format!("; the certificate ends in {days:.0} days"));
-    Some(format!("{}, {}; {} of {} later connections resumed{days}", known(&tls.version), known(&tls.cipher_suite), tls.resumed, tls.offered))
+    let days =
+        tls.days_left.map_or_else(String::new, |days| format!("; the certificate ends in {days:.0} days"));
+    Some(format!(
+        "{}, {}; {} of {} later connections resumed{days}",
+        known(&tls.version),
+        known(&tls.cipher_suite),
+        tls.resumed,
+        tls.offered
+    ))
 }
 
 fn http2(outcome: &Outcome) -> Option<String> {
     let seen = outcome.http2.as_ref()?;
-    let streams = seen.max_streams.map_or_else(|| "any number of".to_owned(), |streams| whole(streams as f64));
+    let streams =
+        seen.max_streams.map_or_else(|| "any number of".to_owned(), |streams| whole(streams as f64));
     let ping = seen.ping.map_or_else(String::new, |ping| format!(", PING {}", time(ping)));
     Some(format!(
         "{streams} streams, windows of {} and {} bytes, settings after {}{ping}{}",
@@ -184,22 +258,38 @@ fn process(server: &Server) -> Vec<(&'static str, String)> {
         lines.push(("calls", format!("{:.1} a request: {}", calls.values().sum::<f64>(), each.join(", "))));
     }
     if let Some(cpu) = server.cpu_us_per_request {
-        let split = cpu.user.zip(cpu.sys).map_or_else(String::new, |(user, sys)| format!(" ({} user, {} system)", time(user), time(sys)));
+        let split = cpu
+            .user
+            .zip(cpu.sys)
+            .map_or_else(String::new, |(user, sys)| format!(" ({} user, {} system)", time(user), time(sys)));
         lines.push(("cpu", format!("{} a request{split}", time(cpu.total))));
     }
-    if let (Some(voluntary), Some(involuntary)) = (server.voluntary_switches_per_request, server.involuntary_switches_per_request) {
-        lines.push(("switches", format!("{voluntary:.2} voluntary and {involuntary:.2} involuntary a request")));
+    if let (Some(voluntary), Some(involuntary)) =
+        (server.voluntary_switches_per_request, server.involuntary_switches_per_request)
+    {
+        lines.push((
+            "switches",
+            format!("{voluntary:.2} voluntary and {involuntary:.2} involuntary a request"),
+        ));
     }
     let busy: Vec<_> = server.threads.iter().filter(|thread| thread.cpu > 0.0).collect();
     if !busy.is_empty() {
-        let shown: Vec<_> = busy.iter().take(THREADS_SHOWN).map(|thread| format!("{} {}", thread.name.escape_debug(), percent(thread.share))).collect();
+        let shown: Vec<_> = busy
+            .iter()
+            .take(THREADS_SHOWN)
+            .map(|thread| format!("{} {}", thread.name.escape_debug(), percent(thread.share)))
+            .collect();
         let more = busy.len().saturating_sub(THREADS_SHOWN);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         lines.push(("threads", format!("{}{more}", shown.join(", "))));
     }
     if let Some(softirq) = &server.softirq {
-        let local = if softirq.is_local { "; client and server are on one host, so that both are in it" } else { "" };
-        lines.push(("softirq", format!("{} beside {} of the process{local}", time(softirq.softirq), time(softirq.process))));
+        let local =
+            if softirq.is_local { "; client and server are on one host, so that both are in it" } else { "" };
+        lines.push((
+            "softirq",
+            format!("{} beside {} of the process{local}", time(softirq.softirq), time(softirq.process)),
+        ));
     }
     lines
 }

@@ -15,6 +15,8 @@ mod http2_counts_match_exactly;
 mod http2_faults_are_counted_under_their_kinds;
 mod limits_hold;
 mod nothing_holds_up_the_end;
+mod probe_ends_by_its_deadlines;
+mod probe_names_each_fault_and_no_other;
 mod report_draws_what_the_text_says;
 mod report_fits_every_window;
 mod report_needs_no_network;

@@ -19,11 +19,14 @@ pub(crate) async fn count(
     let mut link = target.open_and_get().await.map_err(|fault| fault.message)?;
     let request = target.get();
     let begun = precise();
-    let unread = |error: std::io::Error| Message::read(format_args!("reading the counters of system calls failed: {error}"));
+    let unread = |error: std::io::Error| {
+        Message::read(format_args!("reading the counters of system calls failed: {error}"))
+    };
     calls.enable().map_err(unread)?;
     let mut answers = 0_u32;
     while answers < REQUESTS && !target.is_over(begun) {
-        let answer = link.exchange(&request, Wanted::Get, target.patience()).await.map_err(|fault| fault.message)?;
+        let answer =
+            link.exchange(&request, Wanted::Get, target.patience()).await.map_err(|fault| fault.message)?;
         answers += 1;
         if !answer.keep_alive {
             break;

@@ -27,7 +27,11 @@ pub(crate) async fn head(target: &Target) -> Result<Head, Fault> {
         let next = link.exchange(&target.get(), Wanted::Get, target.patience()).await;
         matches!(next, Err(fault) if fault.kind == FaultKind::Parse)
     };
-    Ok(Head { status: answer.status.as_u16(), same_length: lengths.map(|(one, other)| one == other), has_body })
+    Ok(Head {
+        status: answer.status.as_u16(),
+        same_length: lengths.map(|(one, other)| one == other),
+        has_body,
+    })
 }
 
 /// The same request, with codings offered. Nothing is decoded: the length says enough.

@@ -100,9 +100,12 @@ impl Session {
         };
         let begun = precise();
         let opened = self.link.engine.open_parts(&parts, true, self.link.output.buffer());
-        opened.map_err(|refused| fault(FaultKind::Parse, format_args!("a request cannot be sent: {refused}")))?;
+        opened.map_err(|refused| {
+            fault(FaultKind::Parse, format_args!("a request cannot be sent: {refused}"))
+        })?;
         self.until(target.patience(), |session| session.is_answered).await?;
-        let status = self.status.ok_or_else(|| fault(FaultKind::Cut, "the stream ended without an answer"))?;
+        let status =
+            self.status.ok_or_else(|| fault(FaultKind::Cut, "the stream ended without an answer"))?;
         Ok((status, begun.elapsed()))
     }
 
@@ -125,7 +128,12 @@ impl Session {
             match timeout_at(deadline.into(), read).await.map_err(|_| late())? {
                 Ok(0) => return Err(fault(FaultKind::Closed, "the server closed the connection of HTTP/2")),
                 Ok(_) => {}
-                Err(error) => return Err(fault(FaultKind::Closed, format_args!("the connection of HTTP/2 broke: {error}"))),
+                Err(error) => {
+                    return Err(fault(
+                        FaultKind::Closed,
+                        format_args!("the connection of HTTP/2 broke: {error}"),
+                    ));
+                }
             }
         }
     }
@@ -137,7 +145,9 @@ impl Session {
             }
             self.link.poll_flush(context, &mut self.connection)
         });
-        flushed.await.map_err(|error| fault(FaultKind::Closed, format_args!("the connection of HTTP/2 broke: {error}")))
+        flushed.await.map_err(|error| {
+            fault(FaultKind::Closed, format_args!("the connection of HTTP/2 broke: {error}"))
+        })
     }
 
     /// Takes all events that have come.
@@ -162,15 +172,24 @@ impl Session {
                     return Err(fault(FaultKind::Cut, format_args!("the stream was reset ({code})")));
                 }
                 Ok(Some(Event::GoAway(said))) => {
-                    return Err(fault(FaultKind::Closed, format_args!("the server ended the connection by GOAWAY: {said}")));
+                    return Err(fault(
+                        FaultKind::Closed,
+                        format_args!("the server ended the connection by GOAWAY: {said}"),
+                    ));
                 }
                 Ok(Some(_)) => continue,
                 Err(h2::Error::SpeaksHttp1) => {
                     let message = Message::new("the server answered in HTTP/1".to_owned());
-                    let message = message.with_help("leave out --http2, or let the server take HTTP/2 without TLS (h2c)");
+                    let message = message
+                        .with_help("leave out --http2, or let the server take HTTP/2 without TLS (h2c)");
                     return Err(Fault { kind: FaultKind::Parse, message });
                 }
-                Err(error) => return Err(fault(FaultKind::Parse, format_args!("the server breaks the rules of HTTP/2: {error}"))),
+                Err(error) => {
+                    return Err(fault(
+                        FaultKind::Parse,
+                        format_args!("the server breaks the rules of HTTP/2: {error}"),
+                    ));
+                }
             };
             self.link.consumed(id, bytes);
             self.body_bytes += bytes as u64;

@@ -32,7 +32,8 @@ pub(crate) async fn large(target: &Target) -> Result<Large, Fault> {
             link = target.open().await?;
         }
     }
-    let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    let mean =
+        |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     Ok(Large {
         body_bytes,
         answers: rates.len(),

@@ -35,7 +35,9 @@ pub(crate) async fn pipelined(target: &Target) -> Result<Pipelining, Fault> {
         // Bytes that are no answers, or answers within others, have lost their order, too.
         !is_broken && answers.iter().enumerate().all(expected)
     });
-    if answers.is_empty() && let Some(fault) = fault {
+    if answers.is_empty()
+        && let Some(fault) = fault
+    {
         return Err(fault);
     }
     let total = answers.iter().map(|answer| answer.bytes).sum();
@@ -54,7 +56,12 @@ pub(crate) async fn pipelined(target: &Target) -> Result<Pipelining, Fault> {
     })
 }
 
-async fn receive(link: &mut Link, count: usize, sent_at: Instant, deadline: Instant) -> (Vec<Answer>, Option<Fault>) {
+async fn receive(
+    link: &mut Link,
+    count: usize,
+    sent_at: Instant,
+    deadline: Instant,
+) -> (Vec<Answer>, Option<Fault>) {
     let mut answers = Vec::new();
     while answers.len() < count {
         match link.receive(Wanted::Get, sent_at, deadline).await {

@@ -177,7 +177,8 @@ impl Series {
     fn leave(&mut self) {
         let Some(link) = self.link.take() else { return };
         let answers = link.answers;
-        self.requests_until_close = Some(self.requests_until_close.map_or(answers, |least| least.min(answers)));
+        self.requests_until_close =
+            Some(self.requests_until_close.map_or(answers, |least| least.min(answers)));
         self.count(&link);
     }
 
@@ -214,7 +215,10 @@ impl Series {
             self.count(&link);
         }
         let Some(last) = self.samples.last() else {
-            let nothing = || Fault { kind: FaultKind::Timeout, message: "the probe was ended before the first answer".into() };
+            let nothing = || Fault {
+                kind: FaultKind::Timeout,
+                message: "the probe was ended before the first answer".into(),
+            };
             return Err(self.first_fault.unwrap_or_else(nothing));
         };
         let (status, body_bytes) = (last.answer.status.as_u16(), last.answer.body_bytes);
@@ -313,7 +317,11 @@ fn latency(samples: &[&Sample]) -> Option<LatencyFacts> {
         let is_in = |time: &Duration| (from..=to).contains(&time.as_millis());
         share(times().filter(is_in).count(), samples.len())
     };
-    Some(LatencyFacts { spread: Spread::of(times())?, cluster_40ms: within(38, 45)?, cluster_200ms: within(195, 230)? })
+    Some(LatencyFacts {
+        spread: Spread::of(times())?,
+        cluster_40ms: within(38, 45)?,
+        cluster_200ms: within(195, 230)?,
+    })
 }
 
 /// The smallest skew: a date may be a second old when it is sent.
@@ -359,7 +367,9 @@ fn server_time(headers: &Headers) -> Option<Duration> {
                 key.trim().eq_ignore_ascii_case("dur").then(|| value.parse::<f64>().ok()).flatten()
             });
             let millis = millis.filter(|millis| (0.0..MILLIS_MAX).contains(millis));
-            if name.eq_ignore_ascii_case("total") && let Some(millis) = millis {
+            if name.eq_ignore_ascii_case("total")
+                && let Some(millis) = millis
+            {
                 return Some(Duration::from_secs_f64(millis / 1e3));
             }
             longest = longest.into_iter().chain(millis).reduce(f64::max);

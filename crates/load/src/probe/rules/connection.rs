@@ -80,29 +80,34 @@ fn short_keep_alive(outcome: &Outcome) -> Option<Found> {
     if !connection.keep_alive || connection.closings.announced == 0 || until >= LONG_ENOUGH {
         return None;
     }
-    let evidence = format!(
-        "the server closes a connection after {}, and says so",
-        counted(until as u64, "request")
-    );
+    let evidence =
+        format!("the server closes a connection after {}, and says so", counted(until as u64, "request"));
     Some(if until < VERY_SHORT { Found::warning(evidence) } else { Found::note(evidence) })
 }
 
 fn early_close(outcome: &Outcome) -> Option<Found> {
     let closings = outcome.connection.as_ref()?.closings;
-    let in_pipeline = outcome.pipelining.as_ref().filter(|many| many.closed == Some(false) && !many.supported);
+    let in_pipeline =
+        outcome.pipelining.as_ref().filter(|many| many.closed == Some(false) && !many.supported);
     let single = closings.unannounced + closings.cut;
     if single < CLOSINGS_MIN && in_pipeline.is_none() {
         return None;
     }
     let mut seen = Vec::new();
     if closings.unannounced > 0 {
-        seen.push(format!("{} ended between two answers without a word", counted(closings.unannounced as u64, "connection")));
+        seen.push(format!(
+            "{} ended between two answers without a word",
+            counted(closings.unannounced as u64, "connection")
+        ));
     }
     if closings.cut > 0 {
         seen.push(format!("{} inside an answer", counted(closings.cut as u64, "connection")));
     }
     if let Some(many) = in_pipeline {
-        seen.push(format!("{} of {} requests in one write were answered before the close", many.answered, many.requests));
+        seen.push(format!(
+            "{} of {} requests in one write were answered before the close",
+            many.answered, many.requests
+        ));
     }
     Some(Found::problem(seen.join(", ")))
 }
@@ -186,7 +191,9 @@ fn retransmits(outcome: &Outcome) -> Option<Found> {
 fn small_window(outcome: &Outcome) -> Option<Found> {
     let window = outcome.tcp?.peer_window_bytes?;
     (window < WINDOW_MIN).then(|| {
-        Found::warning(format!("the server's receive window is {window} bytes when it has nothing left to read"))
+        Found::warning(format!(
+            "the server's receive window is {window} bytes when it has nothing left to read"
+        ))
     })
 }
 

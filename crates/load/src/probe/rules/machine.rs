@@ -65,7 +65,9 @@ fn softirq(outcome: &Outcome) -> Option<Found> {
     let is_known = !seen.is_local && seen.softirq >= SOFTIRQ_MIN_US;
     (is_known && share > 1.0 / 3.0).then(|| {
         let busiest = seen.cores.iter().max_by(|one, other| one.softirq.total_cmp(&other.softirq));
-        let busiest = busiest.map_or_else(String::new, |core| format!(", most of it on core {} ({})", core.core, time(core.softirq)));
+        let busiest = busiest.map_or_else(String::new, |core| {
+            format!(", most of it on core {} ({})", core.core, time(core.softirq))
+        });
         Found::warning(format!(
             "receiving packets took {} of CPU time beside {} of the process: {} of both{busiest}",
             time(seen.softirq),

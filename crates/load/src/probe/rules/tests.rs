@@ -51,7 +51,12 @@ fn sound() -> Outcome {
             peer_window_bytes: Some(65_536),
         }),
         clock: Some(Clock { skew_seconds: -0.7 }),
-        server_timing: Some(ServerTiming { answers: 200, said_p50: 20.0, seen_p50: 60.0, unexplained_p50: 10.0 }),
+        server_timing: Some(ServerTiming {
+            answers: 200,
+            said_p50: 20.0,
+            seen_p50: 60.0,
+            unexplained_p50: 10.0,
+        }),
         pipelining: Some(Pipelining {
             requests: 16,
             answered: 16,
@@ -97,7 +102,11 @@ fn sound() -> Outcome {
         }),
         server: Some(Server {
             requests: 3200,
-            syscalls_per_request: Some([("epoll_wait", 1.0), ("recvfrom", 1.0), ("sendto", 1.0)].map(|(name, count)| (name.to_owned(), count)).into()),
+            syscalls_per_request: Some(
+                [("epoll_wait", 1.0), ("recvfrom", 1.0), ("sendto", 1.0)]
+                    .map(|(name, count)| (name.to_owned(), count))
+                    .into(),
+            ),
             balance: Some(Balance {
                 threads_named: "worker".to_owned(),
                 threads: 4,
@@ -176,7 +185,8 @@ fn connections_that_end() {
     let closed = |keep_alive, until, closings| {
         found(|outcome| {
             let connection = outcome.connection.as_mut().expect("there is one");
-            (connection.keep_alive, connection.requests_until_close, connection.closings) = (keep_alive, Some(until), closings);
+            (connection.keep_alive, connection.requests_until_close, connection.closings) =
+                (keep_alive, Some(until), closings);
         })
     };
     let none = Closings::default();
@@ -190,11 +200,20 @@ fn connections_that_end() {
 
 #[test]
 fn pipelines_that_break() {
-    let pipelined = |change: fn(&mut Pipelining)| found(|outcome| change(outcome.pipelining.as_mut().expect("there is one")));
+    let pipelined = |change: fn(&mut Pipelining)| {
+        found(|outcome| change(outcome.pipelining.as_mut().expect("there is one")))
+    };
     assert_eq!(pipelined(|seen| seen.in_order = Some(false)), [Class::OutOfOrder]);
     assert_eq!(pipelined(|seen| seen.in_order = None), []);
-    assert_eq!(pipelined(|seen| (seen.answered, seen.supported, seen.closed) = (3, false, Some(false))), [Class::EarlyClose]);
-    assert_eq!(pipelined(|seen| (seen.answered, seen.supported, seen.closed) = (1, false, Some(true))), [], "it was said");
+    assert_eq!(
+        pipelined(|seen| (seen.answered, seen.supported, seen.closed) = (3, false, Some(false))),
+        [Class::EarlyClose]
+    );
+    assert_eq!(
+        pipelined(|seen| (seen.answered, seen.supported, seen.closed) = (1, false, Some(true))),
+        [],
+        "it was said"
+    );
 }
 
 #[test]
@@ -215,14 +234,17 @@ fn slow_requests_hold_up_others() {
 
 #[test]
 fn figures_of_the_way() {
-    let tcp = |change: fn(&mut TcpFacts)| found(|outcome| change(outcome.tcp.as_mut().expect("there is one")));
+    let tcp =
+        |change: fn(&mut TcpFacts)| found(|outcome| change(outcome.tcp.as_mut().expect("there is one")));
     assert_eq!(tcp(|tcp| tcp.retransmits = 8), [Class::Retransmits]);
     assert_eq!(tcp(|tcp| tcp.out_of_order_in = Some(8)), [Class::Retransmits]);
     assert_eq!(tcp(|tcp| tcp.retransmits = 2), []);
     assert_eq!(tcp(|tcp| tcp.peer_window_bytes = Some(2304)), [Class::SmallWindow]);
     assert_eq!(tcp(|tcp| tcp.peer_window_bytes = None), []);
     let timing = |said_p50, seen_p50, unexplained_p50| {
-        found(|outcome| outcome.server_timing = Some(ServerTiming { answers: 200, said_p50, seen_p50, unexplained_p50 }))
+        found(|outcome| {
+            outcome.server_timing = Some(ServerTiming { answers: 200, said_p50, seen_p50, unexplained_p50 })
+        })
     };
     assert_eq!(timing(2_000.0, 42_000.0, 39_970.0), [Class::ServerTimeDiffers]);
     assert_eq!(timing(2_000.0, 42_000.0, 500.0), [], "it is the round trip");
@@ -245,7 +267,8 @@ fn queues_that_are_full() {
 
 #[test]
 fn figures_of_the_machine() {
-    let server = |change: fn(&mut Server)| found(|outcome| change(outcome.server.as_mut().expect("there is one")));
+    let server =
+        |change: fn(&mut Server)| found(|outcome| change(outcome.server.as_mut().expect("there is one")));
     let balance = |threads, max_over_mean, cpu| {
         found(|outcome| {
             let max_share = max_over_mean / threads as f64;
@@ -258,11 +281,20 @@ fn figures_of_the_machine() {
     assert_eq!(balance(2, 1.6, 60_000.0), []);
     assert_eq!(balance(4, 3.9, 500.0), [], "too little to tell");
     assert_eq!(balance(16, 16.0, 60_000.0), [], "fewer connections than show it");
-    assert_eq!(server(|server| server.syscalls_per_request = Some([("read".to_owned(), 60.0)].into())), [Class::ManySyscalls]);
+    assert_eq!(
+        server(|server| server.syscalls_per_request = Some([("read".to_owned(), 60.0)].into())),
+        [Class::ManySyscalls]
+    );
     assert_eq!(server(|server| server.syscalls_per_request = None), []);
     let softirq = |share, is_local| {
         found(|outcome| {
-            let softirq = Softirq { softirq: 400_000.0, process: 600_000.0, share: Some(share), is_local, cores: vec![CoreShare { core: 1, busy: 1.0, softirq: 1.0 }] };
+            let softirq = Softirq {
+                softirq: 400_000.0,
+                process: 600_000.0,
+                share: Some(share),
+                is_local,
+                cores: vec![CoreShare { core: 1, busy: 1.0, softirq: 1.0 }],
+            };
             outcome.server.as_mut().expect("there is one").softirq = Some(softirq);
         })
     };
@@ -294,8 +326,14 @@ fn the_worst_comes_first_and_says_all_three_things() {
     outcome.clock = Some(Clock { skew_seconds: 60.0 });
     late(&mut outcome, 0.0);
     let verdicts = judge(&outcome);
-    assert_eq!(verdicts.iter().map(|verdict| verdict.class).collect::<Vec<_>>(), [Class::DelayedAck, Class::Clock]);
+    assert_eq!(
+        verdicts.iter().map(|verdict| verdict.class).collect::<Vec<_>>(),
+        [Class::DelayedAck, Class::Clock]
+    );
     for verdict in verdicts {
-        assert!(!verdict.evidence.is_empty() && !verdict.why.is_empty() && !verdict.change.is_empty(), "{verdict:?}");
+        assert!(
+            !verdict.evidence.is_empty() && !verdict.why.is_empty() && !verdict.change.is_empty(),
+            "{verdict:?}"
+        );
     }
 }

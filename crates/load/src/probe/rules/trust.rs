@@ -31,7 +31,10 @@ fn clock(outcome: &Outcome) -> Option<Found> {
     let skew = outcome.clock?.skew_seconds;
     (skew.abs() > SKEW_SECONDS).then(|| {
         let direction = if skew > 0.0 { "ahead of" } else { "behind" };
-        Found::warning(format!("the server's 'Date' is {} {direction} this machine's clock", time(skew.abs() * 1e6)))
+        Found::warning(format!(
+            "the server's 'Date' is {} {direction} this machine's clock",
+            time(skew.abs() * 1e6)
+        ))
     })
 }
 
@@ -53,8 +56,12 @@ fn certificate_ends(outcome: &Outcome) -> Option<Found> {
 fn no_resumption(outcome: &Outcome) -> Option<Found> {
     let tls = outcome.tls.as_ref()?;
     (tls.offered >= OFFERED_MIN && tls.resumed == 0).then(|| {
-        let handshake = tls.handshake.map_or_else(String::new, |handshake| format!(", which takes {}", time(handshake)));
-        Found::note(format!("{} later connections offered to resume, and each made a whole handshake{handshake}", tls.offered))
+        let handshake =
+            tls.handshake.map_or_else(String::new, |handshake| format!(", which takes {}", time(handshake)));
+        Found::note(format!(
+            "{} later connections offered to resume, and each made a whole handshake{handshake}",
+            tls.offered
+        ))
     })
 }
 

@@ -52,7 +52,8 @@ fn split_write(outcome: &Outcome) -> Option<Found> {
         return None;
     }
     let gap = outcome.gap.and_then(|gap| gap.head_to_body);
-    let gap = gap.map_or_else(String::new, |gap| format!("; the body comes {} behind the head (p50)", time(gap.p50)));
+    let gap = gap
+        .map_or_else(String::new, |gap| format!("; the body comes {} behind the head (p50)", time(gap.p50)));
     Some(Found::warning(format!("{}{gap}", pieces(outcome)?)))
 }
 
@@ -65,7 +66,8 @@ fn flush_per_answer(outcome: &Outcome) -> Option<Found> {
 
 /// In what an answer came.
 fn pieces(outcome: &Outcome) -> Option<String> {
-    let bytes = outcome.target.body_bytes.map_or_else(String::new, |bytes| format!(" with a body of {bytes} bytes"));
+    let bytes =
+        outcome.target.body_bytes.map_or_else(String::new, |bytes| format!(" with a body of {bytes} bytes"));
     Some(match (outcome.segments, outcome.reads?) {
         (Some(segments), _) => format!(
             "an answer{bytes} takes {:.2} data segments where {:.2} would do (the largest is {} bytes); {} of the answers take more than they need",
@@ -87,10 +89,12 @@ fn pieces(outcome: &Outcome) -> Option<String> {
 fn is_split(outcome: &Outcome) -> bool {
     match (outcome.segments, outcome.reads) {
         (Some(segments), _) => {
-            segments.short_answers >= ANSWERS_MIN && segments.above_expected.is_some_and(|share| share >= MOST)
+            segments.short_answers >= ANSWERS_MIN
+                && segments.above_expected.is_some_and(|share| share >= MOST)
         }
         (None, Some(reads)) => {
-            reads.head_alone.is_some_and(|share| share >= MOST) || reads.short_p50.is_some_and(|reads| reads >= 3.0)
+            reads.head_alone.is_some_and(|share| share >= MOST)
+                || reads.short_p50.is_some_and(|reads| reads >= 3.0)
         }
         (None, None) => false,
     }

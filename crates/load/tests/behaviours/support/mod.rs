@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod browser;
+pub(crate) mod faulty;
 pub(crate) mod h2_server;
 pub(crate) mod layout;
 pub(crate) mod sample;

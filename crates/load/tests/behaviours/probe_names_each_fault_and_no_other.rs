@@ -1,0 +1,129 @@
+//! A server with a fault gets the verdict of that fault and no other; one without a fault is `clean`.
+
+use anywire_load::probe::{Class, Outcome, Plan, Severity, run};
+use anywire_loops::Loops;
+
+use crate::support::faulty::{Fault, url};
+
+fn probe(plan: Plan) -> Outcome {
+    let loops = Loops::start(1).expect("a loop");
+    run(&loops, plan).expect("there are answers")
+}
+
+/// The outcome of a probe, whose verdicts are of these classes.
+#[track_caller]
+fn assert_verdicts(plan: Plan, expected: &[Class]) -> Outcome {
+    let outcome = probe(plan);
+    let found: Vec<_> = outcome.verdicts.iter().map(|verdict| verdict.class).collect();
+    assert_eq!(found, expected, "{outcome}");
+    for verdict in &outcome.verdicts {
+        assert!(
+            !verdict.evidence.is_empty() && !verdict.why.is_empty() && !verdict.change.is_empty(),
+            "{verdict:?}"
+        );
+    }
+    outcome
+}
+
+fn of(fault: Fault) -> Plan {
+    Plan::new(url(fault))
+}
+
+#[test]
+fn a_server_without_a_fault_is_clean() {
+    let outcome = assert_verdicts(of(Fault::None), &[Class::Clean]);
+    assert!(outcome.is_clean() && outcome.repeated.is_empty() && outcome.missing.is_empty(), "{outcome}");
+    let segments = outcome.segments.expect("it is TCP");
+    assert_eq!((segments.per_response, segments.expected), (1.0, 1.0));
+    assert_eq!(outcome.latency.expect("there are answers").spread.count, 199, "the first one is not counted");
+    let pipelining = outcome.pipelining.as_ref().expect("it was tried");
+    assert_eq!((pipelining.answered, pipelining.in_order), (16, Some(true)));
+    let many = outcome.many.as_ref().expect("it was tried");
+    assert_eq!((many.opened, many.answered, many.failed), (32, 3200, 0));
+    assert!(outcome.expect.as_ref().expect("it was tried").continue_after.is_some());
+    let head = outcome.head.as_ref().expect("it was tried");
+    assert_eq!((head.status, head.same_length, head.has_body), (200, Some(true), false));
+    assert_eq!(outcome.server, None, "no process was named");
+    assert_eq!(outcome.at_least(Severity::Note).count(), 0);
+}
+
+#[test]
+fn head_and_body_in_two_writes() {
+    let outcome = assert_verdicts(of(Fault::Splits), &[Class::SplitWrite]);
+    assert_eq!(outcome.segments.expect("it is TCP").per_response, 2.0);
+    assert_eq!(outcome.repeated, ["single"]);
+}
+
+#[test]
+fn head_and_body_in_two_writes_that_wait_for_acknowledgements() {
+    let outcome = assert_verdicts(Plan { requests: 60, ..of(Fault::SplitsAndDelays) }, &[Class::DelayedAck]);
+    let text = outcome.to_string();
+    assert!(text.contains("problem delayed_ack: ") && text.contains("TCP_NODELAY"), "{text}");
+    assert!(
+        outcome.gap.expect("there are answers").head_to_body.expect("they are split").p50 >= 30_000.0,
+        "{text}"
+    );
+}
+
+#[test]
+fn a_body_that_is_late_for_reasons_of_its_own_is_no_delayed_acknowledgement() {
+    assert_verdicts(Plan { requests: 20, ..of(Fault::BodyIsLate) }, &[Class::SplitWrite]);
+}
+
+#[test]
+fn a_flush_for_each_chunk() {
+    let outcome = assert_verdicts(of(Fault::FlushesEachChunk), &[Class::FlushPerAnswer]);
+    assert_eq!(outcome.segments.expect("it is TCP").per_response, 5.0);
+}
+
+#[test]
+fn answers_in_another_order() {
+    let outcome = assert_verdicts(of(Fault::AnswersBackwards), &[Class::OutOfOrder]);
+    assert_eq!(outcome.repeated, ["pipelining"]);
+}
+
+#[test]
+fn a_connection_for_each_request() {
+    let outcome = assert_verdicts(of(Fault::ClosesEach), &[Class::NoKeepAlive]);
+    assert_eq!(outcome.connection.expect("there are answers").requests_until_close, Some(1));
+}
+
+#[test]
+fn ten_requests_for_each_connection() {
+    let outcome = assert_verdicts(of(Fault::ClosesTenth), &[Class::ShortKeepAlive]);
+    assert_eq!(outcome.connection.expect("there are answers").requests_until_close, Some(10));
+}
+
+#[test]
+fn connections_that_end_without_a_word() {
+    assert_verdicts(of(Fault::LeavesBehindTenth), &[Class::EarlyClose]);
+    assert_verdicts(of(Fault::CutsTenth), &[Class::EarlyClose]);
+}
+
+#[test]
+fn a_clock_that_is_wrong() {
+    let outcome = assert_verdicts(of(Fault::IsAheadByAnHour), &[Class::Clock]);
+    let skew = outcome.clock.expect("there are dates").skew_seconds;
+    assert!((3590.0..3610.0).contains(&skew), "{skew}");
+}
+
+#[test]
+fn a_server_that_says_less_than_the_wire() {
+    let plan = Plan { requests: 20, ..of(Fault::SaysLessThanItTakes) };
+    let outcome = assert_verdicts(plan, &[Class::ServerTimeDiffers]);
+    assert_eq!(outcome.server_timing.expect("it says a time").said_p50, 2_000.0);
+}
+
+#[test]
+fn a_small_receive_window() {
+    assert_verdicts(of(Fault::TakesLittle), &[Class::SmallWindow]);
+}
+
+#[test]
+fn a_handler_that_blocks_its_loop() {
+    let slow = |fault| Plan { slow_path: Some("/slow".to_owned()), ..of(fault) };
+    let outcome = assert_verdicts(slow(Fault::BlocksItsLoop), &[Class::BlocksItsLoop]);
+    assert_eq!(outcome.repeated, ["slow_path"]);
+    let outcome = assert_verdicts(slow(Fault::IsSlowAlone), &[Class::Clean]);
+    assert_eq!(outcome.slow_path.expect("it was tried").held_up, 0);
+}
