@@ -1,4 +1,4 @@
-//! What the swarm must reach. Each row of the table is a case: most are run by the command `anywire swarm`, and the model of
+//! What the swarm must reach. Each row of the table is a case: most are run by the command `anywire lab swarm`, and the model of
 //! the same connections is measured just before.
 //!
 //! Each run of the command has a process of its own, so that its memory figure holds nothing of an earlier case.

@@ -1,4 +1,4 @@
-//! `anywire ipc`: what messages between two ends on this machine cost.
+//! `anywire lab ipc`: what messages between two ends on this machine cost.
 
 use anywire::load::Stop;
 use anywire::load::text::counted;
@@ -49,10 +49,10 @@ impl Ipc {
 
 const EXAMPLES: &str = "\
 Examples:
-  anywire ipc
-  anywire ipc --spin --html ipc.html
-  anywire ipc --ways unix,shm-loop --sizes 100,64k --duration 2s
-  anywire ipc --patterns ping-pong --json ipc.json
+  anywire lab ipc
+  anywire lab ipc --spin --html ipc.html
+  anywire lab ipc --ways unix,shm-loop --sizes 100,64k --duration 2s
+  anywire lab ipc --patterns ping-pong --json ipc.json
 
 Exit codes: 0 measured, 1 could not run, 2 bad arguments, 23 result not written,
 130 and 143 ended by SIGINT and SIGTERM with the rows until then.";

@@ -19,6 +19,7 @@ mod files;
 mod heads;
 #[cfg(feature = "ipc")]
 mod ipc;
+mod lab;
 mod ladder;
 mod load;
 #[cfg(feature = "man")]

@@ -30,25 +30,37 @@ impl Man {
             return write_all(&root, &dir);
         }
         let Some(name) = self.command else { return output::print(&render(root)?) };
-        match root.find_subcommand(&name) {
+        let named = format!("anywire-{name}");
+        // An old name has no page of its own in a list, and still its page.
+        let found =
+            pages(&root).find(|page| page_name(page) == named).or_else(|| root.find_subcommand(&name));
+        match found {
             Some(command) => output::print(&render(command.clone())?),
             None => Err(Failure::new(
                 Code::Usage,
                 format_args!("looking for the page of {name:?}: there is no such command"),
             )
-            .help("'anywire --help' lists them")),
+            .help("'anywire --help' lists them; those of the lab are such as lab-ladder")),
         }
     }
 }
 
 fn write_all(root: &Command, dir: &Path) -> Result<(), Failure> {
-    for command in std::iter::once(root).chain(root.get_subcommands()) {
+    for command in std::iter::once(root).chain(pages(root)) {
         let path = dir.join(format!("{}.1", page_name(command)));
         let page = render(command.clone())?;
         std::fs::write(&path, page)
             .map_err(|cause| output::unwritten(&path.display().to_string(), &cause))?;
     }
     Ok(())
+}
+
+/// The commands that have a page: all that help names, and those of the lab.
+fn pages(root: &Command) -> impl Iterator<Item = &Command> {
+    let named = |command: &&Command| !command.is_hide_set();
+    let lab = root.find_subcommand("lab").into_iter().flat_map(Command::get_subcommands);
+    let lab = lab.filter(|command| command.get_name() != "help");
+    root.get_subcommands().filter(named).chain(lab)
 }
 
 fn render(command: Command) -> Result<Vec<u8>, Failure> {
@@ -66,4 +78,5 @@ const EXAMPLES: &str = "\
 Examples:
   anywire man | man -l -
   anywire man serve | man -l -
+  anywire man lab-ladder | man -l -
   anywire man --dir /usr/local/share/man/man1";

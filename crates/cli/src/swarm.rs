@@ -1,4 +1,4 @@
-//! `anywire swarm`: very many connections over user-space TCP in this process, and how fast they go.
+//! `anywire lab swarm`: very many connections over user-space TCP in this process, and how fast they go.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -117,14 +117,14 @@ const SAY_EVERY: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
-  anywire swarm
-  anywire swarm --connections 6000000 --duration 30s --json swarm.json
-  anywire swarm -c 1000000 --mode http --loss 0.001
-  anywire swarm -c 1000000 --mode group --keep-alive 60s
-  anywire swarm -c 1000000 --keep-alive 60s --idle-deadline 5m
-  anywire swarm -c 1000 --mode short --time-wait 60s
-  anywire swarm -c 10 --duration 100ms --capture frames.pcap
-  anywire swarm tasks --count 100000000 --json tasks.json
+  anywire lab swarm
+  anywire lab swarm --connections 6000000 --duration 30s --json swarm.json
+  anywire lab swarm -c 1000000 --mode http --loss 0.001
+  anywire lab swarm -c 1000000 --mode group --keep-alive 60s
+  anywire lab swarm -c 1000000 --keep-alive 60s --idle-deadline 5m
+  anywire lab swarm -c 1000 --mode short --time-wait 60s
+  anywire lab swarm -c 10 --duration 100ms --capture frames.pcap
+  anywire lab swarm tasks --count 100000000 --json tasks.json
 
 Exit codes: 0 measured, 1 could not run (memory), or a payload was corrupt, 2 bad arguments,
 23 result not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";

@@ -6,13 +6,13 @@ mod serve;
 use anywire::wire::udp::DatagramAddress;
 use clap::{Args, Subcommand};
 
-use self::load::UdpLoad;
+pub(crate) use self::load::UdpLoad;
 use self::serve::UdpServe;
 use crate::failure::Failure;
 
-/// Serve and load datagrams, and say where they were lost
+/// Serve datagrams
 ///
-/// An address is udp:HOST:PORT or unixgram:PATH.
+/// An address is udp:HOST:PORT or unixgram:PATH. What loads such a service is 'anywire lab udp-load'.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Udp {
@@ -23,6 +23,8 @@ pub(crate) struct Udp {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(UdpServe),
+    /// As it was called before there was a lab.
+    #[command(hide = true)]
     Load(UdpLoad),
 }
 
@@ -49,5 +51,5 @@ fn address(text: &str) -> Result<DatagramAddress, String> {
 const EXAMPLES: &str = "\
 Examples:
   anywire udp serve --listen udp:127.0.0.1:9000
-  anywire udp load udp:127.0.0.1:9000 --rate 100000 --duration 5s
-  anywire udp load udp:127.0.0.1:9000 --search 0.001 --html udp.html";
+  anywire lab udp-load udp:127.0.0.1:9000 --rate 100000 --duration 5s
+  anywire lab udp-load udp:127.0.0.1:9000 --search 0.001 --html udp.html";

@@ -51,7 +51,7 @@ impl Outcome {
     /// A page with charts, the tables and the whole result as JSON.
     pub fn page(&self) -> String {
         let json = serde_json::to_string_pretty(self).expect("it holds only strings and numbers");
-        let mut page = Page::new("anywire ipc: what a message costs on one machine");
+        let mut page = Page::new("anywire lab ipc: what a message costs on one machine");
         self.remarks().iter().for_each(|remark| page.paragraph(remark));
         let round_trip = |found: &Found| found.round_trip_us.as_ref().map(|latency| latency.p50);
         let rate = |found: &Found| Some(found.bytes_per_second / 1e6);

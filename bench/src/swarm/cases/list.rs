@@ -25,7 +25,7 @@ pub(super) struct Case {
 /// What is run.
 #[derive(Clone, Copy)]
 pub(super) enum What {
-    /// `anywire swarm` with these options.
+    /// `anywire lab swarm` with these options.
     Swarm(&'static [&'static str]),
     /// The same in so many rounds, each beside the model; that with the median part of it counts.
     Rounds(usize, &'static [&'static str]),

@@ -1,4 +1,4 @@
-//! `anywire ladder`: the same small answer by each way to wait that Linux has, and what a request costs on it.
+//! `anywire lab ladder`: the same small answer by each way to wait that Linux has, and what a request costs on it.
 
 mod outcome;
 mod page;
@@ -168,11 +168,11 @@ const MEMORY_CONNECTIONS: usize = 500;
 
 const EXAMPLES: &str = "\
 Examples:
-  anywire ladder
-  anywire ladder --quick --html ladder.html
-  anywire ladder --connections 1000 --active 1
-  anywire ladder --rungs epoll,io_uring --depth 16 --duration 3s
-  anywire ladder --rungs hand-over --json -
+  anywire lab ladder
+  anywire lab ladder --quick --html ladder.html
+  anywire lab ladder --connections 1000 --active 1
+  anywire lab ladder --rungs epoll,io_uring --depth 16 --duration 3s
+  anywire lab ladder --rungs hand-over --json -
 
 Exit codes: 0 measured, 1 no rung answered, 2 bad arguments, 23 result not written,
 130 and 143 ended by SIGINT and SIGTERM with the result so far.";

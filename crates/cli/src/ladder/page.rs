@@ -13,7 +13,7 @@ use crate::candidates;
 
 /// One file that needs nothing beside itself.
 pub(super) fn page(outcome: &Outcome) -> String {
-    let mut page = Page::new("anywire ladder: what a request costs on each I/O model");
+    let mut page = Page::new("anywire lab ladder: what a request costs on each I/O model");
     if let Some(comparison) = &outcome.comparison {
         rungs(&mut page, comparison);
     }

@@ -1,4 +1,4 @@
-//! `anywire udp load`: sends datagrams at a rate, and accounts for each.
+//! `anywire lab udp-load`: sends datagrams at a rate, and accounts for each.
 
 use std::time::Duration;
 
@@ -144,9 +144,9 @@ fn share(text: &str) -> Result<f64, String> {
 
 const EXAMPLES: &str = "\
 Examples:
-  anywire udp load udp:127.0.0.1:9000 --rate 170000 --duration 10s --flows 4096
-  anywire udp load udp:127.0.0.1:9000 --rate 50000 --json udp.json --html udp.html
-  anywire udp load udp:127.0.0.1:9000 --search 0.001 --duration 2s
+  anywire lab udp-load udp:127.0.0.1:9000 --rate 170000 --duration 10s --flows 4096
+  anywire lab udp-load udp:127.0.0.1:9000 --rate 50000 --json udp.json --html udp.html
+  anywire lab udp-load udp:127.0.0.1:9000 --search 0.001 --duration 2s
 
 Exit codes: 0 measured, 1 nothing came back, or could not run, 2 bad arguments, 23 result not written,
 130 and 143 ended by SIGINT and SIGTERM with the result so far.";

@@ -35,7 +35,7 @@ pub(crate) struct UdpServe {
     #[arg(long)]
     pin: bool,
     /// Which loop gets a datagram: flow, cpu, or payload:OFFSET:WIDTH, a number in the payload (4:4 is the flow of
-    /// 'anywire udp load')
+    /// 'anywire lab udp-load')
     #[arg(long, value_name = "BY", value_parser = steering, default_value = "flow")]
     steer: Steering,
     /// What to do with a datagram

@@ -1,4 +1,4 @@
-//! `anywire ipc` has a row for each way, size and pattern, and says of each how its ends wait.
+//! `anywire lab ipc` has a row for each way, size and pattern, and says of each how its ends wait.
 
 use crate::common::{anywire, stdout};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `anywire ladder`: a row for each I/O model with the keys of `compare`, calls by name, and the hand-over of jobs.
+//! `anywire lab ladder`: a row for each I/O model with the keys of `compare`, calls by name, and the hand-over of jobs.
 
 use crate::common::{anywire, stderr, stdout, text};
 use anywire_sys::cpu;

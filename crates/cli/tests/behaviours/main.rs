@@ -60,6 +60,7 @@ mod serve_stands_wrk;
 mod several_urls_are_called_in_order;
 mod signals_end_what_runs;
 mod swarm_verifies_every_byte;
+mod the_lab_has_what_is_below_services;
 mod the_screen_gives_the_terminal_back;
 mod thresholds_decide_the_exit_code;
 mod tls_and_clear_text_share_a_port;

@@ -1,4 +1,4 @@
-//! `anywire swarm`: every payload arrives as it was sent, in each mode and over a bad network. The JSON has all its keys.
+//! `anywire lab swarm`: every payload arrives as it was sent, in each mode and over a bad network. The JSON has all its keys.
 //! A plan that is impossible is refused before it starts.
 
 use crate::common::{anywire, assert_refused, stderr, stdout, text};

@@ -44,9 +44,9 @@ const HOUSE: &[Room] = &[
         below: &["advice", "sys", "tcp", "stack", "loops", "wire", "http", "server", "client", "load"],
         for_tests: &[],
     },
-    // What `anywire swarm` measures, with the histograms and tables of `load`.
+    // What `anywire lab swarm` measures, with the histograms and tables of `load`.
     Room { name: "swarm-load", below: &["advice", "sys", "tcp", "stack", "http", "load"], for_tests: &[] },
-    // What `anywire ipc` measures, with the histograms and pages of `load`.
+    // What `anywire lab ipc` measures, with the histograms and pages of `load`.
     Room { name: "ipc", below: &["advice", "sys", "loops", "wire", "load"], for_tests: &[] },
     Room { name: "cli", below: &["sys", "ladder", "anywire", "ipc", "swarm-load"], for_tests: &[] },
 ];

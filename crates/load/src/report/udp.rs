@@ -8,14 +8,14 @@ use crate::udp::{SearchOutcome, TRIAL_HEADINGS, Trial, UdpOutcome};
 
 /// A page with the round trips, the losses by layer and the parts of the loops.
 pub fn udp(outcome: &UdpOutcome) -> String {
-    let mut page = Page::new(&format!("anywire udp load: {}", outcome.target));
+    let mut page = Page::new(&format!("anywire lab udp-load: {}", outcome.target));
     fill(&mut page, outcome);
     page.finish(&outcome.to_json())
 }
 
 /// The page of a search: its runs, and the whole account of the best one.
 pub fn udp_search(search: &SearchOutcome) -> String {
-    let mut page = Page::new(&format!("anywire udp load: the highest rate of {}", search.outcome.target));
+    let mut page = Page::new(&format!("anywire lab udp-load: the highest rate of {}", search.outcome.target));
     let loss = digits(search.loss_max * 100.0);
     page.paragraph(&match search.highest_rate {
         Some(rate) => format!("Highest rate with at most {loss} % lost: {} datagrams a second.", whole(rate)),

@@ -130,7 +130,7 @@ fn ring_bytes(value: &str) -> Option<usize> {
 
 /// Each ring of a connection that is dialled: about as large as the buffer of a Unix socket. A woken end begins some 50 us
 /// later, and its peer reads 64 KiB in far less. With rings of 64 KiB both ends mostly wait, and messages of that size come at a
-/// sixth of the rate (`anywire ipc`).
+/// sixth of the rate (`anywire lab ipc`).
 const RING_BYTES: usize = 256 * 1024;
 /// The largest ring that is accepted. Each process pays for the pages that it touches first.
 const RING_MAX_BYTES: usize = 1024 * 1024;
