@@ -11,6 +11,8 @@ use anywire_loops::TaskError;
 use anywire_wire::{Address, AddressError, DialError};
 use serde::{Deserialize, Serialize};
 
+use crate::schedule::{RATE_MAX, RATE_MIN};
+
 /// Why a run could not start, or gave no result.
 ///
 /// Faults between the generator and its peer are not in here. They are counted by kind in
@@ -59,6 +61,15 @@ pub enum LoadError {
         least: u64,
         /// The most that is allowed.
         most: u64,
+    },
+    /// The plan asks for a rate that no schedule has (the caller's fault).
+    #[error(
+        "the plan asks for {rate} requests a second, possible is {RATE_MIN} to {RATE_MAX}{help}",
+        help = Advice("name a rate such as 1000")
+    )]
+    Rate {
+        /// The rate, which may be no number (NaN).
+        rate: f64,
     },
     /// The plan's host or target cannot be sent in a request (the caller's fault).
     #[error("the plan's request cannot be written")]

@@ -133,14 +133,56 @@ pub struct Statistic {
 }
 
 /// The sets of latencies, the one to trust first.
-pub const COLUMNS: &[Column] = &[Column {
-    name: "send",
-    path: "latency.send",
-    heading: "from the send",
-    meaning: "From the write of a request to the read of its whole response.",
-    unknown: NO_ANSWER,
-    value: |outcome| outcome.latency.send.as_ref(),
-}];
+pub const COLUMNS: &[Column] = &[
+    Column {
+        name: "intended",
+        path: "latency.intended",
+        heading: "from the intended time",
+        meaning: "From when a request should have left to the read of its whole response.",
+        unknown: NO_RATE,
+        value: |outcome| outcome.latency.intended.as_ref(),
+    },
+    Column {
+        name: "send",
+        path: "latency.send",
+        heading: "from the send",
+        meaning: "From the write of a request to the read of its whole response.",
+        unknown: NO_ANSWER,
+        value: |outcome| outcome.latency.send.as_ref(),
+    },
+    Column {
+        name: "lag",
+        path: "latency.lag",
+        heading: "lag",
+        meaning: "From when a request should have left to its write.",
+        unknown: NO_RATE,
+        value: |outcome| outcome.latency.lag.as_ref(),
+    },
+    Column {
+        name: "first_byte",
+        path: "latency.first_byte",
+        heading: "first byte",
+        meaning: "From the write of a request to the read of the first byte of its response.",
+        unknown: NO_ANSWER,
+        value: |outcome| outcome.latency.first_byte.as_ref(),
+    },
+    Column {
+        name: "connect",
+        path: "latency.connect",
+        heading: "connect",
+        meaning: "From the dial of a connection to its being there, without TLS; of the whole run.",
+        unknown: "no connection was made",
+        value: |outcome| outcome.latency.connect.as_ref(),
+    },
+    Column {
+        name: "tls",
+        path: "latency.tls",
+        heading: "TLS",
+        meaning: "The handshake of TLS on a new connection; of the whole run.",
+        unknown: "no handshake of TLS was made",
+        value: |outcome| outcome.latency.tls.as_ref(),
+    },
+];
 
 /// The numbers of a set of latencies, in rising order but for the mean.
 pub const STATISTICS: &[Statistic] = &[
@@ -282,7 +324,7 @@ impl Quantity {
     /// The latencies to trust: the first set that was recorded.
     pub fn column(outcome: &Outcome) -> &'static Column {
         let recorded = COLUMNS.iter().find(|column| (column.value)(outcome).is_some());
-        recorded.unwrap_or(&COLUMNS[0])
+        recorded.unwrap_or(&COLUMNS[SEND])
     }
 }
 
@@ -301,6 +343,10 @@ fn status(text: &str) -> Option<Quantity> {
     }
 }
 
+/// The place of the latencies from the send, which every run has.
+const SEND: usize = 1;
+/// Why a latency that needs a rate is unknown.
+const NO_RATE: &str = "the run had no constant rate";
 /// Why a latency is unknown.
 const NO_ANSWER: &str = "no request was answered";
 

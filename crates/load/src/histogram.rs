@@ -6,11 +6,10 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
+
+use crate::hdr::{self, HdrError};
 
 /// Latencies of one loop, or of several merged.
 ///
@@ -35,6 +34,40 @@ impl Latency {
         let nanoseconds = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
             .expect("the bounds are constants that the histogram accepts");
         Self { nanoseconds, clamped: 0 }
+    }
+
+    /// The histogram that a text holds: the field `hdr` of a result, of this machine or another. How many of its latencies were
+    /// clamped is not in it; [`Latency::from_summary`] knows.
+    ///
+    /// # Errors
+    ///
+    /// The text is no histogram, or one with other bounds.
+    pub fn from_hdr(text: &str) -> Result<Self, HdrError> {
+        let mut latency = Self::new();
+        hdr::decode(text, &mut latency.nanoseconds)?;
+        Ok(latency)
+    }
+
+    /// The histogram of a summary, as it was when it was summed up: histograms of files and machines merge as those of loops do.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use anywire_load::Latency;
+    /// # let mut here = Latency::new();
+    /// # here.record(Duration::from_secs(61));
+    /// # let summary = here.summary().unwrap();
+    /// let mut all = Latency::new();
+    /// all.merge(&Latency::from_summary(&summary)?);
+    /// assert_eq!(all.summary(), Some(summary));
+    /// # Ok::<(), anywire_load::HdrError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Latency::from_hdr`]; also if the summary has none.
+    pub fn from_summary(summary: &LatencySummary) -> Result<Self, HdrError> {
+        let text = summary.hdr.as_deref().ok_or(HdrError::Text)?;
+        Ok(Self { clamped: summary.clamped, ..Self::from_hdr(text)? })
     }
 
     /// Records one latency.
@@ -134,11 +167,9 @@ impl Latency {
         points.collect()
     }
 
-    /// HdrHistogram V2, deflated, in base64: what other tools read, and what later runs merge.
+    /// As text: what other tools read, and what later runs merge.
     fn encoded(&self) -> Option<String> {
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.nanoseconds, &mut bytes).ok()?;
-        Some(BASE64.encode(bytes))
+        hdr::encode(&self.nanoseconds)
     }
 }
 
@@ -200,9 +231,9 @@ fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-const LOWEST_NS: u64 = 1;
-const HIGHEST_NS: u64 = 60_000_000_000;
-const SIGNIFICANT_DIGITS: u8 = 3;
+pub(crate) const LOWEST_NS: u64 = 1;
+pub(crate) const HIGHEST_NS: u64 = 60_000_000_000;
+pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
 const TICKS_PER_HALVING: u32 = 5;
 const CURVE_POINTS_MAX: u32 = 120;
 

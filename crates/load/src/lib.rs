@@ -40,10 +40,12 @@ mod engine;
 mod errors;
 pub mod figures;
 mod handles;
+mod hdr;
 mod histogram;
 mod host;
 mod limits;
 mod outcome;
+mod pacer;
 mod plan;
 mod plan_data;
 pub mod probe;
@@ -53,6 +55,7 @@ pub mod report;
 mod request;
 mod require;
 pub mod rounds;
+mod schedule;
 pub mod statistics;
 mod stop;
 mod summing;
@@ -67,6 +70,7 @@ pub use engine::{
 };
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
 pub use handles::Handles;
+pub use hdr::HdrError;
 pub use histogram::{CurvePoint, Latency, LatencySummary};
 pub use host::{Host, Tool};
 pub use limits::Limits;
@@ -74,7 +78,9 @@ pub use outcome::{
     Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts,
     Totals,
 };
+pub use pacer::{Arrival, NEVER, Pacer, Part};
 pub use plan::{Amount, Expect, Plan};
 pub use protocol::Protocol;
 pub use require::{RequireError, RequireReason, Requirement, Threshold, Verdict, judge};
+pub use schedule::{Gaps, RATE_MAX, RATE_MIN, STEPS_MAX, Schedule, Shape};
 pub use stop::Stop;

@@ -247,11 +247,28 @@ pub struct Rate {
 }
 
 /// Latencies, by the moment from which they count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
+    /// From when a request should have left to the read of its whole response: the one to trust. `null` without a rate, and if the
+    /// rate changes with time.
+    #[serde(default)]
+    pub intended: Option<LatencySummary>,
     /// From the write of a request to the read of its whole response; `null` without a response. With requests that
     /// timed out, at the age at which they were given up.
     pub send: Option<LatencySummary>,
+    /// From when a request should have left to its write: `intended` is this and `send` together. `null` as `intended` is.
+    #[serde(default)]
+    pub lag: Option<LatencySummary>,
+    /// From the write of a request to the read that brought the first byte of its response.
+    #[serde(default)]
+    pub first_byte: Option<LatencySummary>,
+    /// From the dial of a connection to its being there, with the resolution of its name and without TLS; of the whole run, whose
+    /// connections are mostly made before the measured part.
+    #[serde(default)]
+    pub connect: Option<LatencySummary>,
+    /// The handshakes of TLS, of the whole run; `null` without TLS.
+    #[serde(default)]
+    pub tls: Option<LatencySummary>,
 }
 
 /// What the generator used during the measured part.

@@ -2,12 +2,9 @@
 
 use anywire_loops::Loops;
 
-use crate::engine::{LoopResult, RunEnd};
-use crate::histogram::Latency;
+use crate::engine::{Columns, LoopResult, RunEnd};
 use crate::host::{Host, Tool};
-use crate::outcome::{
-    Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals,
-};
+use crate::outcome::{Generator, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals};
 use crate::plan::{Amount, Plan, Prepared};
 
 /// Puts the loops' results together.
@@ -19,10 +16,10 @@ pub(crate) fn outcome(
     end: RunEnd,
 ) -> Outcome {
     let mut totals = Totals::default();
-    let mut latency = Latency::new();
+    let mut columns = Columns::new();
     for one in results {
         totals.merge(&one.totals);
-        latency.merge(&one.latency);
+        columns.merge(&one.columns);
     }
     if let Amount::Requests(requests) = plan.amount {
         totals.unsent = Some(requests.saturating_sub(totals.measured.sent));
@@ -56,7 +53,7 @@ pub(crate) fn outcome(
             interrupted: end == RunEnd::Stopped,
             given_up,
         },
-        latency: Latencies { send: latency.summary() },
+        latency: columns.latencies(),
         generator: generator(results, &shares, answered),
         loops: shares,
         balance: (answered > 0).then(|| busiest as f64 / mean),
@@ -132,7 +129,7 @@ mod tests {
         let cpu = CpuTime { user: Duration::from_millis(cpu_ms), system: Duration::ZERO };
         LoopResult {
             totals: Totals::default(),
-            latency: Latency::new(),
+            columns: Columns::new(),
             measured: Duration::from_secs(1),
             cpu: Some(cpu),
         }

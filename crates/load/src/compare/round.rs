@@ -262,6 +262,9 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
 }
 
 fn handles(bench: &Bench<'_>, running: &RunningServer) -> Handles {
+    // Without TLS nothing of it is no data.
+    #[cfg(not(feature = "tls"))]
+    let _ = running;
     Handles {
         #[cfg(feature = "tls")]
         tls: running.tls.clone(),

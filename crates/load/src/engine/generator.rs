@@ -11,10 +11,10 @@ use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::Dialer;
 use tokio::sync::{mpsc, watch};
 
+use crate::engine::columns::Columns;
 use crate::engine::monitor::Live;
 use crate::engine::tally::Tally;
 use crate::engine::worker;
-use crate::histogram::Latency;
 use crate::outcome::Totals;
 use crate::plan::{Plan, Prepared};
 
@@ -54,7 +54,7 @@ pub(crate) struct Share {
 /// The counts of one loop.
 pub(crate) struct LoopResult {
     pub(crate) totals: Totals,
-    pub(crate) latency: Latency,
+    pub(crate) columns: Columns,
     /// The measured part here; zero if the run ended before it.
     pub(crate) measured: Duration,
     /// CPU time of the loop's thread in it.
@@ -102,7 +102,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         let _ = worker.await;
     }
     watch.publish_last(measured);
-    LoopResult { totals: tally.totals(), latency: tally.latency(), measured, cpu }
+    LoopResult { totals: tally.totals(), columns: tally.columns(), measured, cpu }
 }
 
 /// Waits for the phases of the run, and reports the events of this loop meanwhile.

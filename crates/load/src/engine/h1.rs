@@ -17,7 +17,8 @@ use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
-use crate::engine::tally::{Batch, Received, Tally};
+use crate::engine::columns::Sample;
+use crate::engine::tally::{Batch, Tally};
 use crate::errors::ErrorKind;
 use crate::request::Window;
 use crate::text::counted;
@@ -45,6 +46,8 @@ pub(crate) struct Session {
     answer: Answer,
     /// Bytes of that response, and of interim ones before it, that earlier reads brought.
     answer_bytes: usize,
+    /// When the first of these bytes came, if there are any.
+    first_byte: Option<Instant>,
     /// Responses since the connection was opened.
     answers: u64,
     /// How long a response may take.
@@ -113,6 +116,7 @@ impl Session {
                 body_bytes: 0,
             },
             answer_bytes: 0,
+            first_byte: None,
             answers: 0,
             timeout: plan.timeout,
             deadline,
@@ -203,6 +207,9 @@ impl Session {
             match self.decoder.decode_with(buffer, Answer::of) {
                 Ok(None) => {
                     self.answer_bytes += begun - buffer.len();
+                    if self.answer_bytes > 0 || !buffer.is_empty() {
+                        self.first_byte.get_or_insert(now);
+                    }
                     return Ok(());
                 }
                 Ok(Some(ResponseEvent::Head(answer, _))) => {
@@ -256,7 +263,16 @@ impl Session {
         }
         let Answer { status, body_bytes, keep_alive, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
-        self.tally.answered(measured, taken, Received { status, bytes: answer_bytes as u64, body_bytes });
+        let sample = Sample {
+            intended: sent_at,
+            sent_at,
+            first_byte: self.first_byte.take().unwrap_or(now),
+            ended_at: now,
+            status,
+            bytes: answer_bytes as u64,
+            body_bytes,
+        };
+        self.tally.answered(measured, &sample);
         if keep_alive && !self.closes {
             return Ok(());
         }

@@ -16,8 +16,9 @@ use anywire_loops::deadline::Deadline;
 use anywire_mux::{Http2, Piece, Streams};
 use anywire_wire::{Connection, Output};
 
+use crate::engine::columns::Sample;
 use crate::engine::h1::{Ending, broke, over_limit};
-use crate::engine::tally::{Batch, Received, Tally};
+use crate::engine::tally::{Batch, Tally};
 use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
 use crate::text::counted;
@@ -57,6 +58,8 @@ pub(crate) struct Session {
 struct Call {
     /// Of one request.
     batch: Batch,
+    /// When something of its response came first.
+    first_byte: Option<Instant>,
     /// Once its head has come.
     status: Option<StatusCode>,
     bytes: u64,
@@ -170,7 +173,7 @@ impl Session {
                 self.link.wants_to_send(id, true);
             }
             let batch = Batch { sent_at: now, requests: 1, measured };
-            let call = Call { batch, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
+            let call = Call { batch, first_byte: None, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
             self.calls.insert(id, call);
             self.is_sending = true;
             self.newest = id.get();
@@ -295,6 +298,7 @@ impl Session {
         self.link.consumed(id, came.body_bytes);
         // A stream that had waited for too long is gone.
         let Some(call) = self.calls.get_mut(&id) else { return };
+        call.first_byte.get_or_insert(now);
         call.bytes += bytes;
         call.status = came.status.or(call.status);
         call.body_bytes += came.body_bytes as u64;
@@ -307,7 +311,8 @@ impl Session {
     #[inline]
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
-        let Call { batch: Batch { sent_at, measured, .. }, status, bytes, body_bytes, body_sent } = call;
+        let Call { batch: Batch { sent_at, measured, .. }, first_byte, status, bytes, body_bytes, body_sent } =
+            call;
         let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
             // The server does not read the rest of the request (RFC 9113 section 8.1).
@@ -320,7 +325,16 @@ impl Session {
         }
         self.answers += 1;
         let status = status.unwrap_or_default();
-        self.tally.answered(measured, taken, Received { status, bytes, body_bytes });
+        let sample = Sample {
+            intended: sent_at,
+            sent_at,
+            first_byte: first_byte.unwrap_or(now),
+            ended_at: now,
+            status,
+            bytes,
+            body_bytes,
+        };
+        self.tally.answered(measured, &sample);
     }
 
     #[cold]

@@ -2,6 +2,7 @@
 //! it from outside), `generator` (one loop's part), `worker` (one connection's life), `h1` and `h2` (one
 //! open connection of HTTP/1 or HTTP/2: the hot path), `tally` (one loop's counts).
 
+mod columns;
 mod generator;
 mod h1;
 mod h2;
@@ -10,6 +11,7 @@ mod run;
 mod tally;
 mod worker;
 
+pub(crate) use columns::Columns;
 pub(crate) use generator::LoopResult;
 pub use generator::RunPhase;
 pub use monitor::{Counts, Interval, LoopSnapshot, Monitor, Progress, Snapshot};

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use anywire_advice::Message;
 use anywire_http::StatusCode;
 use anywire_loops::clock::precise;
+use anywire_wire::DialLog;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::engine::columns::{Columns, Sample};
 use crate::engine::monitor::{Counts, Published};
 use crate::errors::ErrorKind;
-use crate::histogram::Latency;
 use crate::outcome::Totals;
 use crate::plan::{Amount, Plan, Prepared};
 
@@ -40,7 +41,7 @@ pub(crate) struct Tally {
     counts: RefCell<Totals>,
     /// Answers of the measured part; the index is the status.
     statuses: RefCell<Vec<u64>>,
-    latency: RefCell<Latency>,
+    columns: RefCell<Columns>,
 }
 
 impl Tally {
@@ -65,7 +66,7 @@ impl Tally {
             budget: Cell::new(budget),
             counts: RefCell::default(),
             statuses: RefCell::new(vec![0; STATUSES]),
-            latency: RefCell::new(Latency::new()),
+            columns: RefCell::new(Columns::new()),
         }
     }
 
@@ -156,10 +157,11 @@ impl Tally {
         }
     }
 
-    /// Counts a response that took so long, and checks it against the plan.
+    /// Counts a response, and checks it against the plan.
     #[inline]
-    pub(crate) fn answered(&self, measured: bool, taken: Duration, answer: Received) {
-        let Received { status, bytes, body_bytes } = answer;
+    pub(crate) fn answered(&self, measured: bool, sample: &Sample) {
+        debug_assert!(sample.intended <= sample.sent_at, "no request leaves before it is due");
+        let Sample { status, bytes, body_bytes, .. } = *sample;
         if measured {
             let mut counts = self.counts.borrow_mut();
             counts.measured.answered += 1;
@@ -167,7 +169,7 @@ impl Tally {
             counts.body_bytes_in += body_bytes;
             drop(counts);
             self.count_status(status);
-            self.latency.borrow_mut().record(taken);
+            self.columns.borrow_mut().record(sample);
         } else {
             self.counts.borrow_mut().warm_up.answered += 1;
         }
@@ -191,7 +193,7 @@ impl Tally {
     #[cold]
     pub(crate) fn timed_out(&self, measured: bool, age: Duration, requests: u64) {
         if measured {
-            self.latency.borrow_mut().record_many(age, requests);
+            self.columns.borrow_mut().record_given_up(age, requests);
         }
         self.counts().part(measured).timed_out += requests;
         for _ in 0..requests {
@@ -242,9 +244,14 @@ impl Tally {
         Totals { statuses: seen.collect(), ..self.counts.borrow().clone() }
     }
 
+    /// Records how long the steps of a dial took.
+    pub(crate) fn dialled(&self, log: &DialLog) {
+        self.columns.borrow_mut().record_dial(log);
+    }
+
     /// The latencies so far.
-    pub(crate) fn latency(&self) -> Latency {
-        self.latency.borrow().clone()
+    pub(crate) fn columns(&self) -> Columns {
+        self.columns.borrow().clone()
     }
 
     /// Counts an error of a part of the run, and keeps the words of the first of its kind.
@@ -278,9 +285,9 @@ impl Tally {
         if samples.clone().count() != published.error_samples.len() {
             published.error_samples = samples.cloned().collect();
         }
-        let latency = self.latency.borrow();
-        if latency.count() != published.latency.count() {
-            published.latency.copy_from(&latency);
+        let columns = self.columns.borrow();
+        if columns.count() != published.latency.count() {
+            columns.copy_to(&mut published.latency);
         }
     }
 }
@@ -292,15 +299,6 @@ pub(crate) struct Batch {
     pub(crate) requests: u32,
     /// Whether they left in the measured part.
     pub(crate) measured: bool,
-}
-
-/// What a response was.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Received {
-    pub(crate) status: StatusCode,
-    /// All of it, with interim responses before it.
-    pub(crate) bytes: u64,
-    pub(crate) body_bytes: u64,
 }
 
 /// Statuses have three digits (RFC 9112 section 4).

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::rc::Rc;
 
-use anywire_wire::{DialError, Dialer};
+use anywire_wire::{DialError, DialLog, Dialer};
 
 use crate::engine::h1::{self, Ending};
 use crate::engine::h2;
@@ -79,7 +79,9 @@ async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Opened, DialError> {
     // The semaphore is never closed; without a permit the dial goes ahead, which is the lesser harm.
     let _permit = tally.dials.acquire().await;
     let address = &tally.prepared.address;
-    let connection = dialer.dial(address).await?;
+    let (connection, log) = DialLog::of(dialer.dial(address)).await;
+    tally.dialled(&log);
+    let connection = connection?;
     let agreed = connection.negotiated().and_then(|agreed| agreed.protocol.as_deref());
     if address.has_tls() && tally.plan.protocol == Protocol::Http2 && agreed != Some("h2") {
         let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");

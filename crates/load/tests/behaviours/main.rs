@@ -13,6 +13,7 @@ mod depth_is_never_exceeded;
 mod each_fault_is_counted_under_its_kind;
 mod http2_counts_match_exactly;
 mod http2_faults_are_counted_under_their_kinds;
+mod latencies_say_from_when_they_count;
 mod limits_hold;
 mod nothing_holds_up_the_end;
 mod probe_ends_by_its_deadlines;

@@ -106,7 +106,7 @@ pub(crate) fn outcome() -> Outcome {
             ..Totals::default()
         },
         rate: Rate { achieved: Some(20_000.0), seconds: 10.0, interrupted: false, given_up: false },
-        latency: Latencies { send: latency.summary() },
+        latency: Latencies { send: latency.summary(), ..Latencies::default() },
         generator: Generator {
             cpu_user_us: Some(2e5),
             cpu_sys_us: Some(9e5),
