@@ -36,6 +36,7 @@
 //! requests that would have shown it, and the tail looks better than it is for users. Each result says so.
 
 pub mod compare;
+pub mod contrast;
 mod engine;
 mod errors;
 pub mod figures;
