@@ -6,6 +6,7 @@ use std::rc::Rc;
 use anywire::advice::Message;
 use anywire::load::Protocol;
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
+use anywire::load::rounds::ServerThreads;
 use anywire::wire::Address;
 use anywire_ladder::{Options, RUNGS, Rung};
 
@@ -60,7 +61,7 @@ fn start(rung: &'static Rung, settings: &Settings) -> Result<RunningServer, Cand
         url: service::URL.to_owned(),
         via: Some(Address::from_host(&address.ip().to_string(), address.port())?),
         tls: None,
-        threads: Box::new(move || server.threads()),
+        threads: ServerThreads::Here(Box::new(move || server.threads())),
         remark: Box::new(move || {
             let refused = loaded.refused();
             refused.reason.map(|reason| format!("{} connections were closed: {reason}", refused.connections))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anywire::load::Protocol;
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
+use anywire::load::rounds::ServerThreads;
 use anywire::loops::{Loops, Pinning};
 use anywire::server::{self, Server};
 use anywire::wire::tls::{ClientTls, ClientTlsOptions, Identity, Roots, ServerTls, ServerTlsOptions};
@@ -71,7 +72,9 @@ fn start(wire: &'static dyn Wire, settings: &Settings) -> Result<RunningServer, 
         url: URL.to_owned(),
         via: Some(local),
         tls: tls.map(|(_, of_client)| of_client),
-        threads: Box::new(move || service.loops.iter().map(|one| one.thread_id()).collect()),
+        threads: ServerThreads::Here(Box::new(move || {
+            service.loops.iter().map(|one| one.thread_id()).collect()
+        })),
         remark: Box::new(|| None),
     })
 }

@@ -7,6 +7,7 @@ use anywire_wire::Address;
 use anywire_wire::tls::ClientTls;
 
 use crate::protocol::Protocol;
+use crate::rounds::ServerThreads;
 
 /// A server that can be measured.
 pub struct Candidate {
@@ -40,9 +41,8 @@ pub struct RunningServer {
     /// Whom to trust on a wire with TLS (`None`: whom the platform trusts).
     #[cfg(feature = "tls")]
     pub tls: Option<ClientTls>,
-    /// The threads that serve at this moment (`gettid`), of this process: their CPU time, system calls and context switches
-    /// are counted. The first has started all others, if there are any.
-    pub threads: Box<dyn Fn() -> Vec<i32>>,
+    /// The threads that serve.
+    pub threads: ServerThreads,
     /// What a reader of its row must know, after it was loaded: for example, that it refused connections.
     pub remark: Box<dyn Fn() -> Option<String>>,
 }

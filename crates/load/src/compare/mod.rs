@@ -8,7 +8,6 @@ mod harness;
 mod idle;
 mod result;
 mod round;
-mod sample;
 mod settings;
 mod table;
 

@@ -1,26 +1,24 @@
 //! One candidate in one round: its server is started, loaded, sampled, and stopped.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::time::Duration;
 
 use anywire_advice::{Chain, Message};
 use anywire_loops::Loops;
-use anywire_sys::cpu::CpuTime;
 use anywire_sys::memory;
-use anywire_sys::syscalls::CallsByName;
+use anywire_sys::process;
+use anywire_sys::syscalls::CallsOfThreads;
 
 use crate::compare::candidate::{Candidate, RunningServer, Settings};
 use crate::compare::idle::Idle;
 use crate::compare::result::Row;
-use crate::compare::sample::{Sample, Used};
 use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
 use crate::errors::{ErrorCounts, LoadError};
 use crate::handles::Handles;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Expect, Plan};
-use crate::rounds::{Figures, Round};
+use crate::rounds::{Figures, Part, Parts, Round, ServerThreads};
 
 /// What all rounds share.
 pub(crate) struct Bench<'a> {
@@ -62,39 +60,19 @@ pub(crate) fn measure(
                 return Ok(None);
             }
         };
-    let (outcome, used) = load(bench, candidate, &running, row)?;
-    let answered = outcome.totals.measured.answered;
-    // Those of the warm-up count too: a candidate that fails in it is not one that works.
-    let mut errors = outcome.totals.measured.errors;
-    errors.merge(&outcome.totals.warm_up.errors);
-    let mut result = Round {
-        round,
-        answered,
-        errors: errors.total(),
-        connections_open: outcome.totals.connections.open_at_start,
-        ..Round::default()
-    };
-    // Without a response there are no figures; a rate of 0 would stand in the medians as if it had been measured.
+    let part = load(bench, candidate, &running)?;
+    let Part { outcome, used } = &part;
+    if let Err(error) = used {
+        row.note(format!(
+            "server_cpu_us_per_request is unknown: sampling the server's threads failed: {error}"
+        ));
+    }
+    let errors = part.errors();
+    let mut result = Parts::of([&part]).round(round);
+    let answered = result.answered;
     if answered > 0 {
-        let latency = outcome.latency.send.as_ref();
-        let split = used.as_ref().zip(cpu_of(&outcome)).and_then(|(used, client)| used.split(client));
-        let part = |part: Duration| part.as_nanos() as f64 / 1000.0 / answered as f64;
-        let per_answer = |figure: fn(&Used) -> f64| used.as_ref().map(|used| figure(used) / answered as f64);
-        result.figures = Figures {
-            requests_per_second: outcome.rate.achieved,
-            server_cpu_us_per_request: per_answer(|used| used.cpu.as_nanos() as f64 / 1000.0),
-            server_user_cpu_us_per_request: split.map(|split| part(split.user)),
-            server_system_cpu_us_per_request: split.map(|split| part(split.system)),
-            voluntary_switches_per_request: per_answer(|used| used.switches.voluntary as f64),
-            involuntary_switches_per_request: per_answer(|used| used.switches.involuntary as f64),
-            threads: used.as_ref().map(|used| used.threads as f64),
-            client_cpu_us_per_request: outcome.generator.cpu_us_per_request,
-            p50_us: latency.map(|latency| latency.p50),
-            p99_us: latency.map(|latency| latency.p99),
-            p99_9_us: latency.map(|latency| latency.p99_9),
-            max_us: latency.map(|latency| latency.max),
-            ..memory
-        };
+        result.figures.user_bytes_per_connection = memory.user_bytes_per_connection;
+        result.figures.kernel_bytes_per_connection = memory.kernel_bytes_per_connection;
         let loaded = bench.options.loaded();
         if result.connections_open != loaded as u64 {
             row.note(format!(
@@ -103,7 +81,7 @@ pub(crate) fn measure(
             ));
         }
     }
-    add_messages(row, round, &outcome);
+    add_messages(row, round, outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
         result.syscalls_by_name = syscalls(bench, candidate, &running, row)?;
         result.figures.syscalls_per_request =
@@ -115,40 +93,15 @@ pub(crate) fn measure(
     Ok(Some(Measured { round: result, errors }))
 }
 
-/// CPU time of the client in the measured part.
-fn cpu_of(outcome: &Outcome) -> Option<CpuTime> {
-    let microseconds = |us: f64| Duration::from_secs_f64(us / 1e6);
-    let generator = &outcome.generator;
-    Some(CpuTime { user: microseconds(generator.cpu_user_us?), system: microseconds(generator.cpu_sys_us?) })
-}
-
-/// The measured load, and what the server's threads used in it.
-fn load(
-    bench: &Bench<'_>,
-    candidate: &Candidate,
-    running: &RunningServer,
-    row: &mut Row,
-) -> Result<(Outcome, Option<Used>), LoadError> {
+/// The measured load.
+fn load(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Result<Part, LoadError> {
     let options = bench.options;
     let plan = Plan {
         warm_up: options.warm_up,
         amount: Amount::Duration(options.duration),
         ..plan(bench, candidate, running)
     };
-    let mut before = None;
-    let mut used = None;
-    let outcome =
-        engine::run_observed(bench.loops, plan, handles(bench, running), |boundary| match boundary {
-            Boundary::Measuring => before = Some(Sample::take(running)),
-            Boundary::Measured => used = before.take().map(|before| Sample::take(running)?.since(&before?)),
-        })?;
-    let used = used.transpose().unwrap_or_else(|error: io::Error| {
-        row.note(format!(
-            "server_cpu_us_per_request is unknown: sampling the server's threads failed: {error}"
-        ));
-        None
-    });
-    Ok((outcome, used))
+    Part::measure(bench.loops, plan, handles(bench, running), &running.threads)
 }
 
 /// System calls of the server's threads per answer, from a short load of its own: the tracepoint costs time at each call
@@ -159,9 +112,19 @@ fn syscalls(
     running: &RunningServer,
     row: &mut Row,
 ) -> Result<Option<BTreeMap<String, f64>>, LoadError> {
-    let Some(first) = (running.threads)().first().copied() else { return Ok(None) };
     // Before its connections are opened, so that threads of connections are counted with the one that starts them.
-    let mut counter = match CallsByName::for_thread(first) {
+    let threads: Vec<i32> = match &running.threads {
+        ServerThreads::Here(threads) => threads().into_iter().take(1).collect(),
+        // One that has ended says so in the figures of its CPU time.
+        ServerThreads::Of(pid) => {
+            process::threads_of(*pid).unwrap_or_default().into_iter().map(|thread| thread.tid).collect()
+        }
+        ServerThreads::Unknown => Vec::new(),
+    };
+    if threads.is_empty() {
+        return Ok(None);
+    }
+    let mut counter = match CallsOfThreads::new(threads) {
         Ok(counter) => counter,
         Err(error) => {
             row.note(format!("syscalls_per_request is unknown: {}", Chain(&error)));

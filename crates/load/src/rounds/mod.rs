@@ -6,8 +6,12 @@
 
 mod driver;
 mod order;
+mod part;
 mod round;
+mod sample;
 
 pub use driver::{Interleaved, Turn, interleaved};
 pub use order::Order;
+pub(crate) use part::{Part, Parts};
 pub use round::{Figures, Round, Spread};
+pub use sample::ServerThreads;

@@ -13,6 +13,7 @@ use crate::support::server::{Manner, TestServer};
 use anywire_load::compare::{
     Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Step, compare,
 };
+use anywire_load::rounds::ServerThreads;
 use anywire_load::{ErrorKind, Protocol, report};
 use anywire_sys::cpu;
 
@@ -55,11 +56,11 @@ fn served(server: TestServer) -> RunningServer {
         via: Some(server.address.clone()),
         #[cfg(feature = "tls")]
         tls: None,
-        threads: Box::new(move || {
+        threads: ServerThreads::Here(Box::new(move || {
             // The closure takes all of the server along, not its loops alone.
             let server = &server;
             vec![server.loops.get(0).thread_id()]
-        }),
+        })),
         remark: Box::new(|| Some("it was loaded".to_owned())),
     }
 }
@@ -203,7 +204,7 @@ fn busy(_: &Settings) -> Result<RunningServer, CandidateError> {
         via: None,
         #[cfg(feature = "tls")]
         tls: None,
-        threads: Box::new(move || vec![thread]),
+        threads: ServerThreads::Here(Box::new(move || vec![thread])),
         remark: Box::new(|| None),
     })
 }
