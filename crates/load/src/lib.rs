@@ -35,6 +35,7 @@
 //! Closed mode: a connection sends its next request when a response has come. So a stall of the server also stops the
 //! requests that would have shown it, and the tail looks better than it is for users. Each result says so.
 
+pub mod ab;
 pub mod compare;
 pub mod contrast;
 mod engine;

@@ -43,6 +43,16 @@ impl Contrast {
             .collect()
     }
 
+    /// How the verdicts came about.
+    pub(crate) fn explanation(&self) -> String {
+        format!(
+            "p: Mann-Whitney, two-sided{}, after Holm's correction; a difference is shown at {} and beyond the noise limit ({})",
+            if self.paired { ", on rounds in pairs" } else { "" },
+            self.alpha,
+            self.noise_from,
+        )
+    }
+
     /// The headings of the rows, with the names of the sides.
     pub(crate) fn headings<'n>(a: &'n str, b: &'n str) -> [&'n str; 8] {
         ["metric", a, b, "change", "95 % interval", "p", "noise", "verdict"]

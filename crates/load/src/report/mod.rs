@@ -9,6 +9,7 @@
 
 pub mod chart;
 mod compare;
+mod contrast;
 mod load;
 mod page;
 pub mod palette;
@@ -16,6 +17,7 @@ pub mod palette;
 mod udp;
 
 pub use compare::comparison;
+pub use contrast::ab;
 pub use load::outcome;
 pub use page::{Chart, Key, Page};
 #[cfg(feature = "udp")]

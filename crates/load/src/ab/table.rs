@@ -1,0 +1,52 @@
+//! The outcome of `ab` as text for a terminal: the verdict first, then the metrics, then what is to be said.
+
+use std::fmt;
+
+use crate::ab::outcome::AbOutcome;
+use crate::contrast::Contrast;
+use crate::text::{Columns, digits};
+
+impl fmt::Display for AbOutcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b] = self.sides.each_ref();
+        writeln!(formatter, "{}", self.contrast.sentence(&a.name, &b.name))?;
+        for side in [a, b] {
+            if let Some(target) = &side.target {
+                writeln!(
+                    formatter,
+                    "{}: {} over {} ({})",
+                    side.name, target.url, target.address, target.protocol
+                )?;
+            }
+        }
+        writeln!(formatter, "{}", self.host.line())?;
+        writeln!(formatter, "{}\n", self.plan_line())?;
+        let mut columns = Columns::new(1, &Contrast::headings(&a.name, &b.name));
+        self.contrast.rows().into_iter().for_each(|row| columns.row(row));
+        formatter.write_str(&columns.render())?;
+        writeln!(formatter)?;
+        for remark in self.remarks() {
+            writeln!(formatter, "  {remark}")?;
+        }
+        writeln!(formatter, "  {}", self.contrast.explanation())
+    }
+}
+
+impl AbOutcome {
+    /// How it was measured, in a line.
+    pub(crate) fn plan_line(&self) -> String {
+        let plan = &self.plan;
+        let load = plan.load.as_ref().map_or_else(String::new, |load| {
+            format!("{}: {} connections, depth {}; ", load.mode, load.connections, load.depth)
+        });
+        let seconds = plan.load.as_ref().and_then(|load| load.duration_seconds).unwrap_or_default();
+        format!(
+            "{load}{} of {} rounds, in each {} s of either side in {} turns, ABBA or BAAB by seed {}",
+            self.sides[0].rounds.len(),
+            plan.rounds,
+            digits(seconds),
+            plan.turns,
+            plan.seed,
+        )
+    }
+}
