@@ -9,6 +9,7 @@ use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
 use crate::require::Threshold;
+use crate::rounds::Round;
 
 /// All that a run found out. `Display` prints it as a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct Outcome {
     /// What the run was required to keep to, and whether it did; empty if nothing was required ([`judge`](crate::judge)).
     #[serde(default)]
     pub thresholds: Vec<Threshold>,
+    /// The rounds of which this is the whole; empty if it was measured in one run.
+    #[serde(default)]
+    pub rounds: Vec<Round>,
 }
 
 impl Outcome {

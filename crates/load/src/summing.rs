@@ -58,6 +58,7 @@ pub(crate) fn outcome(
         loops: shares,
         balance: (answered > 0).then(|| busiest as f64 / mean),
         thresholds: Vec::new(),
+        rounds: Vec::new(),
         totals,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::ab::AbOutcome;
 use crate::contrast::{Contrast, METRICS, Metric};
+use crate::diff::DiffOutcome;
 use crate::report::chart::{self, Strip};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{SERVER, USUAL};
@@ -32,8 +33,29 @@ pub fn ab(outcome: &AbOutcome) -> String {
     page.finish(&outcome.to_json())
 }
 
+/// The page of two stored results.
+pub fn diff(outcome: &DiffOutcome) -> String {
+    let mut page = Page::new("anywire diff: the new result against the old one");
+    for pair in &outcome.pairs {
+        let [old, new] = outcome.names(pair);
+        verdict(&mut page, &pair.contrast, &old, &new);
+    }
+    for pair in &outcome.pairs {
+        if outcome.pairs.len() > 1 {
+            page.heading(&pair.name);
+        }
+        let [old, new] = outcome.names(pair);
+        contrast(&mut page, &pair.contrast, (&old, &pair.old), (&new, &pair.new));
+    }
+    page.list(&outcome.remarks());
+    if let Some(pair) = outcome.pairs.first() {
+        page.paragraph(&format!("{}.", pair.contrast.explanation()));
+    }
+    page.finish(&outcome.to_json())
+}
+
 /// The sentence that must not be missed.
-pub(super) fn verdict(page: &mut Page, contrast: &Contrast, a: &str, b: &str) {
+fn verdict(page: &mut Page, contrast: &Contrast, a: &str, b: &str) {
     let sentence = format!("{}.", contrast.sentence(a, b));
     match contrast.verdict {
         Some(Verdict::NoDifferenceShown | Verdict::Faster) => page.paragraph(&sentence),
@@ -42,7 +64,7 @@ pub(super) fn verdict(page: &mut Page, contrast: &Contrast, a: &str, b: &str) {
 }
 
 /// Charts and tables of both sides.
-pub(super) fn contrast(page: &mut Page, contrast: &Contrast, a: (&str, &[Round]), b: (&str, &[Round])) {
+fn contrast(page: &mut Page, contrast: &Contrast, a: (&str, &[Round]), b: (&str, &[Round])) {
     let is_told = |metric: &&Metric| contrast.metrics.iter().any(|one| one.name == metric.name);
     let metrics: Vec<&Metric> = METRICS.iter().filter(is_told).collect();
     let charts = metrics.iter().filter_map(|metric| {

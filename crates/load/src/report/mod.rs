@@ -17,7 +17,7 @@ pub mod palette;
 mod udp;
 
 pub use compare::comparison;
-pub use contrast::ab;
+pub use contrast::{ab, diff};
 pub use load::outcome;
 pub use page::{Chart, Key, Page};
 #[cfg(feature = "udp")]

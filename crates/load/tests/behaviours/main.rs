@@ -11,6 +11,7 @@ mod bytes_that_the_wire_refused_are_not_sent;
 mod compare_measures_in_rounds;
 mod counts_match_exactly;
 mod depth_is_never_exceeded;
+mod diff_compares_stored_results;
 mod each_fault_is_counted_under_its_kind;
 mod http2_counts_match_exactly;
 mod http2_faults_are_counted_under_their_kinds;
