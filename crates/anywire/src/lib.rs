@@ -181,6 +181,8 @@ mod guide {
     mod udp {}
     #[doc = include_str!("../../../docs/guide/swarm.md")]
     mod swarm {}
+    #[doc = include_str!("../../../docs/guide/why-is-it-slow.md")]
+    mod why_is_it_slow {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]
     mod own_protocol {}
     #[doc = include_str!("../../../docs/guide/own-wire.md")]

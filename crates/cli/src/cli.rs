@@ -17,6 +17,7 @@ use crate::load::Load;
 #[cfg(feature = "man")]
 use crate::man::Man;
 use crate::pipe::Pipe;
+use crate::probe::Probe;
 use crate::serve::Serve;
 #[cfg(feature = "swarm")]
 use crate::swarm::Swarm;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     #[command(flatten)]
     Call(Verb),
     Load(Load),
+    Probe(Box<Probe>),
     Pipe(Pipe),
     Compare(Compare),
     #[cfg(feature = "udp")]
@@ -71,6 +73,7 @@ impl Command {
             Self::Serve(serve) => serve.run(verbose > 0),
             Self::Call(verb) => verb.run(verbose > 0),
             Self::Load(load) => load.run(verbose > 0),
+            Self::Probe(probe) => probe.run(),
             Self::Pipe(pipe) => pipe.run(),
             Self::Compare(compare) => compare.run(),
             Self::Lab(lab) => lab.run(),
@@ -123,6 +126,7 @@ Examples:
   anywire serve --dir public --listen unix:/run/app.sock
   anywire get localhost:8080/json
   anywire load http://127.0.0.1:8080/ -c 64 -d 10s
+  anywire probe localhost:8080            why it is slow, and what to change
 
 'anywire COMMAND --help' shows the options and examples of a command.";
 

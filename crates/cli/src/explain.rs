@@ -292,6 +292,7 @@ pub(crate) fn plan(error: &LoadError) -> Failure {
 /// What a plan may ask too much of, and the option that says how much.
 const OPTION_OF: &[(&str, &str)] = &[
     ("connections", "--connections"),
+    ("in one write (pipeline)", "--pipeline"),
     ("depth", "--depth"),
     ("ms of timeout", "--timeout (in ms)"),
     ("ms of connect timeout", "--connect-timeout (in ms)"),

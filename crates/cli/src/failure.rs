@@ -88,6 +88,11 @@ impl Failure {
         Self::new(code, "")
     }
 
+    /// The same with another exit code.
+    pub(crate) fn with_code(self, code: Code) -> Self {
+        Self { code, ..self }
+    }
+
     /// The same without a message.
     pub(crate) fn silenced(self) -> Self {
         Self::silent(self.code)

@@ -26,6 +26,7 @@ mod load;
 mod man;
 mod output;
 mod pipe;
+mod probe;
 mod progress;
 #[cfg_attr(not(feature = "screen"), path = "no_screen.rs")]
 mod screen;

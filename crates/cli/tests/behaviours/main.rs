@@ -52,6 +52,8 @@ mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
 mod pages_fit_every_window;
 mod pipe_matches_answers_in_order;
+mod probe_is_silent_on_sound_servers;
+mod probe_says_why_a_service_is_slow;
 mod serve_answers_curl_on_every_wire;
 mod serve_dir_never_leaves_it;
 mod serve_logs_requests;

@@ -7,7 +7,7 @@ use anywire_advice::Message;
 use anywire_loops::Loops;
 
 use super::error::ProbeError;
-use super::link::Fault;
+use super::link::{Fault, FaultKind};
 use super::outcome::{Missing, Outcome};
 use super::plan::Plan;
 use super::rules;
@@ -196,7 +196,7 @@ impl Probe {
             Pattern::Tls => patterns::tls(&self.target).await.map(|seen| self.outcome.tls = seen),
             // Without TLS nobody has asked for it, and a server that speaks HTTP/1 alone would take it for garbage.
             Pattern::Http2 if !self.target.address.has_tls() && !is_over_http2 => return,
-            Pattern::Http2 => patterns::http2(&self.target).await.map(|seen| self.outcome.http2 = seen),
+            Pattern::Http2 => self.http2().await,
         };
         self.outcome.missing.retain(|missing| missing.what != pattern.name());
         if let Err(fault) = measured {
@@ -224,6 +224,20 @@ impl Probe {
         (outcome.latency, outcome.tcp) = (Some(seen.latency), seen.tcp);
         (outcome.clock, outcome.server_timing) = (seen.clock, seen.server_timing);
         self.is_local = seen.is_local;
+        outcome.missing.retain(|missing| missing.what != SEGMENTS);
+        if outcome.segments.is_none() {
+            let why =
+                format!("they are not counted on the wire {}: only TCP counts them", outcome.target.wire);
+            outcome.missing.push(Missing { what: SEGMENTS.to_owned(), why, help: None });
+        }
+        Ok(())
+    }
+
+    async fn http2(&mut self) -> Result<(), Fault> {
+        let why = "the server does not agree to HTTP/2 (ALPN)".to_owned();
+        let agreed = patterns::http2(&self.target).await?;
+        let refused = || Fault { kind: FaultKind::Dial, message: why.into() };
+        self.outcome.http2 = Some(agreed.ok_or_else(refused)?);
         Ok(())
     }
 
@@ -300,3 +314,5 @@ impl Probe {
 fn keep<T>(measured: Result<T, Fault>, place: &mut Option<T>) -> Result<(), Fault> {
     measured.map(|measured| *place = Some(measured))
 }
+
+const SEGMENTS: &str = "segments";

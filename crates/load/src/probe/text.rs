@@ -175,11 +175,7 @@ fn connection(outcome: &Outcome) -> Option<String> {
 }
 
 fn segments(outcome: &Outcome) -> Option<String> {
-    let Some(segments) = outcome.segments else {
-        let is_tcp = outcome.latency.is_none() || outcome.tcp.is_some();
-        return (!is_tcp)
-            .then(|| format!("not counted on the wire {}: only TCP counts them", outcome.target.wire));
-    };
+    let segments = outcome.segments?;
     Some(format!(
         "{:.2} an answer, {:.2} expected, of at most {} bytes",
         segments.per_response, segments.expected, segments.mss

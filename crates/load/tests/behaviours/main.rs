@@ -19,7 +19,10 @@ mod latencies_say_from_when_they_count;
 mod limits_hold;
 mod nothing_holds_up_the_end;
 mod probe_ends_by_its_deadlines;
+#[cfg(feature = "tls")]
+mod probe_judges_certificates;
 mod probe_names_each_fault_and_no_other;
+mod probe_watches_a_process;
 mod report_draws_what_the_text_says;
 mod report_fits_every_window;
 mod report_needs_no_network;

@@ -1,5 +1,7 @@
 //! A server with a fault gets the verdict of that fault and no other; one without a fault is `clean`.
 
+use std::time::Duration;
+
 use anywire_load::probe::{Class, Outcome, Plan, Severity, run};
 use anywire_loops::Loops;
 
@@ -25,8 +27,10 @@ fn assert_verdicts(plan: Plan, expected: &[Class]) -> Outcome {
     outcome
 }
 
+/// All requests are made, however slow the machine is.
 fn of(fault: Fault) -> Plan {
-    Plan::new(url(fault))
+    let long = Duration::from_secs(60);
+    Plan { timeout: long, pattern_time: long, ..Plan::new(url(fault)) }
 }
 
 #[test]
@@ -126,4 +130,14 @@ fn a_handler_that_blocks_its_loop() {
     assert_eq!(outcome.repeated, ["slow_path"]);
     let outcome = assert_verdicts(slow(Fault::IsSlowAlone), &[Class::Clean]);
     assert_eq!(outcome.slow_path.expect("it was tried").held_up, 0);
+}
+
+#[test]
+fn an_accept_queue_that_is_too_short() {
+    // What finds it full fails at once, instead of after three attempts.
+    let short = Duration::from_secs(2);
+    let plan =
+        Plan { connections: 16, connect_timeout: short, pattern_time: short, ..of(Fault::AcceptsSlowly) };
+    let outcome = assert_verdicts(plan, &[Class::ListenOverflow]);
+    assert_eq!(outcome.repeated, ["many"]);
 }

@@ -69,7 +69,7 @@ impl Certificates {
     }
 
     /// The certificate of this name, and its key.
-    fn pair(&self, name: &str) -> [String; 2] {
+    pub(crate) fn pair(&self, name: &str) -> [String; 2] {
         [format!("{name}.pem"), format!("{name}.key")].map(|file| self.text(&file))
     }
 }

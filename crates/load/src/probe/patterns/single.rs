@@ -421,6 +421,17 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_server_timing_is_a_time_or_none(value in "[ -~\\t]{0,60}", dur in proptest::num::f64::ANY) {
+            for value in [value.clone(), format!("a;dur={dur}"), format!("{value};dur=1,total;dur={dur}")] {
+                if let Some(time) = server_time(&fields(&[("server-timing", value.trim())])) {
+                    proptest::prop_assert!(time.as_secs_f64() <= MILLIS_MAX / 1e3);
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_date_is_compared_with_our_clock() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);

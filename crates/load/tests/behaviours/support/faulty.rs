@@ -35,9 +35,11 @@ pub(crate) enum Fault {
     SaysLessThanItTakes,
     /// The listening socket has a small receive buffer.
     TakesLittle,
-    /// `/slow` takes 300 ms, in the loop that serves all connections.
+    /// The accept queue is short, and emptied slowly.
+    AcceptsSlowly,
+    /// `/slow` takes a second, in the loop that serves all connections.
     BlocksItsLoop,
-    /// `/slow` takes 300 ms, in a thread of its own.
+    /// `/slow` takes a second, in a thread of its own.
     IsSlowAlone,
 }
 
@@ -51,6 +53,9 @@ pub(crate) fn start(fault: Fault) -> u16 {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 thread::spawn(move || Connection::new(stream, fault).serve());
+                if fault == Fault::AcceptsSlowly {
+                    thread::sleep(Duration::from_millis(30));
+                }
             }
         });
     }
@@ -70,7 +75,7 @@ fn listen(fault: Fault) -> TcpListener {
     }
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
     socket.bind(&any.into()).expect("a free port");
-    socket.listen(1024).expect("it may listen");
+    socket.listen(if fault == Fault::AcceptsSlowly { 1 } else { 1024 }).expect("it may listen");
     socket.into()
 }
 
@@ -241,7 +246,7 @@ fn serve_all_in_turn(listener: &TcpListener) {
 }
 
 /// How long the slow path takes.
-const SLOW: Duration = Duration::from_millis(300);
+const SLOW: Duration = Duration::from_secs(1);
 
 /// A server that sends these bytes to each connection once something has come, and then goes on as `then` says.
 pub(crate) fn hostile(first: &'static [u8], then: Then) -> String {

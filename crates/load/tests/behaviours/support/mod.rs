@@ -9,7 +9,7 @@ pub(crate) mod layout;
 pub(crate) mod sample;
 pub(crate) mod server;
 #[path = "../../../../sys/tests/behaviours/skipped/mod.rs"]
-mod skipped;
+pub(crate) mod skipped;
 /// A certificate for the servers.
 #[cfg(feature = "tls")]
 #[path = "../../../../wire/tests/behaviours/support/trial.rs"]

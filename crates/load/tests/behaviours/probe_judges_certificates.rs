@@ -1,0 +1,109 @@
+//! A probe says how long a certificate still holds, and whether sessions are resumed.
+
+use std::time::{Duration, SystemTime};
+
+use anywire_load::probe::{Class, Outcome, Plan, ProbeError, Severity, run};
+use anywire_loops::Loops;
+use anywire_wire::tls::{ClientTls, ClientTlsOptions, Identity, Roots, ServerTls, ServerTlsOptions};
+use anywire_wire::{Connection, ListenOptions, Listener, ListenerHandle};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A server whose certificate holds for ninety days, of which so many are left.
+struct Served {
+    port: u16,
+    certificate: String,
+    _loops: Loops,
+    _listener: ListenerHandle,
+}
+
+impl Served {
+    fn with_days_left(days: i32) -> Self {
+        let epoch = date_time_ymd(1970, 1, 1);
+        let now = epoch + SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970");
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        let (left, before) = (DAY * days.unsigned_abs(), DAY * 100);
+        params.not_after = if days < 0 { now - left } else { now + left };
+        params.not_before = now - before;
+        let key = KeyPair::generate().expect("randomness");
+        let certificate = params.self_signed(&key).expect("a certificate").pem();
+        let identity =
+            Identity::from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes()).expect("they fit");
+        let tls =
+            ServerTls::new(ServerTlsOptions { identities: vec![identity], ..ServerTlsOptions::default() });
+        let options = ListenOptions {
+            tls: Some(tls.expect("a good certificate")),
+            protocols: vec!["http/1.1".to_owned()],
+            ..ListenOptions::default()
+        };
+        let loops = Loops::start(1).expect("a loop");
+        let listener = Listener::bind("tls:127.0.0.1:0", &options, &loops).expect("a free port");
+        let port = listener.local().port().expect("TCP has ports");
+        let listener = listener.serve(|connection| {
+            anywire_loops::spawn(serve(connection));
+        });
+        Self { port, certificate, _loops: loops, _listener: listener }
+    }
+
+    fn probe(&self, options: ClientTlsOptions) -> Result<Outcome, ProbeError> {
+        let tls = ClientTls::new(options).expect("good roots");
+        let long = Duration::from_secs(60);
+        let url = format!("https://localhost:{}/", self.port);
+        let via = Some(format!("tcp:127.0.0.1:{}", self.port).parse().expect("an address"));
+        let plan =
+            Plan { tls: Some(tls), via, timeout: long, pattern_time: long, requests: 20, ..Plan::new(url) };
+        run(&Loops::start(1).expect("a loop"), plan)
+    }
+
+    fn trusting(&self) -> ClientTlsOptions {
+        let roots = Roots::only_pem(self.certificate.as_bytes()).expect("a certificate");
+        ClientTlsOptions { roots, ..ClientTlsOptions::default() }
+    }
+}
+
+/// Answers all requests that have come by one write.
+async fn serve(mut connection: Connection) {
+    let mut part = [0; 16 << 10];
+    while let Ok(count @ 1..) = connection.read(&mut part).await {
+        let requests = part[..count].windows(4).filter(|four| four == b"\r\n\r\n").count();
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".repeat(requests);
+        if connection.write_all(&answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn verdicts(outcome: &Outcome) -> Vec<(Class, Severity)> {
+    outcome.verdicts.iter().map(|verdict| (verdict.class, verdict.severity)).collect()
+}
+
+#[test]
+fn one_that_holds_for_a_month_is_no_verdict() {
+    let served = Served::with_days_left(31);
+    let outcome = served.probe(served.trusting()).expect("there are answers");
+    assert_eq!(verdicts(&outcome), [(Class::Clean, Severity::None)], "{outcome}");
+    let tls = outcome.tls.as_ref().expect("it is TLS");
+    assert!(tls.days_left.is_some_and(|days| (30.9..31.1).contains(&days)), "{tls:?}");
+    assert!(tls.resumed > 0 && tls.version.as_deref() == Some("TLSv1.3"), "{tls:?}");
+    // The bytes that TLS adds are among those that are expected.
+    assert_eq!(outcome.segments.expect("it is TCP below").per_response, 1.0, "{outcome}");
+    assert!(outcome.missing.iter().any(|missing| missing.what == "http2"), "{outcome}");
+}
+
+#[test]
+fn one_that_ends_soon_is_a_warning() {
+    let served = Served::with_days_left(3);
+    let outcome = served.probe(served.trusting()).expect("there are answers");
+    assert_eq!(verdicts(&outcome), [(Class::CertificateEnds, Severity::Warning)], "{outcome}");
+}
+
+#[test]
+fn one_that_has_ended_ends_the_probe_unless_any_is_accepted() {
+    let served = Served::with_days_left(-3);
+    let error = served.probe(served.trusting()).expect_err("it has ended");
+    assert!(matches!(error, ProbeError::Dial(_)), "{error:?}");
+    let any = ClientTlsOptions { dangerously_accept_any_certificate: true, ..ClientTlsOptions::default() };
+    let outcome = served.probe(any).expect("there are answers");
+    assert_eq!(verdicts(&outcome), [(Class::CertificateEnds, Severity::Problem)], "{outcome}");
+}

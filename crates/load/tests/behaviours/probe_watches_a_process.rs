@@ -1,0 +1,192 @@
+//! With the number of the server's process a probe sees its threads and its system calls, and names what is wrong with them.
+//!
+//! The servers run in a process of their own, which is this test program once more.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anywire_load::probe::{Class, Outcome, Plan, run};
+use anywire_loops::Loops;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{faulty, skipped};
+
+/// A server in a process of its own, which ends with it.
+struct Served {
+    child: Child,
+    port: u16,
+}
+
+impl Served {
+    fn start(kind: &str) -> Self {
+        let program = std::env::current_exe().expect("the path of this test");
+        let mut command = Command::new(program);
+        command.args(["--exact", "probe_watches_a_process::serve_in_a_process_of_its_own", "--nocapture"]);
+        command.env(KIND, kind).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("this program starts");
+        let stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let said = |line: std::io::Result<String>| line.ok()?.split_once("port ")?.1.trim().parse().ok();
+        let port = stdout.lines().find_map(said).expect("the server says its port");
+        Self { child, port }
+    }
+
+    fn probe(&self) -> Outcome {
+        let pid = i32::try_from(self.child.id()).expect("numbers of processes are small");
+        let long = Duration::from_secs(60);
+        let url = format!("http://127.0.0.1:{}/", self.port);
+        let plan = Plan { pid: Some(pid), timeout: long, pattern_time: long, ..Plan::new(url) };
+        run(&Loops::start(1).expect("a loop"), plan).expect("there are answers")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn classes(outcome: &Outcome) -> Vec<Class> {
+    outcome.verdicts.iter().map(|verdict| verdict.class).collect()
+}
+
+/// No test by itself: what [`Served`] starts.
+#[test]
+fn serve_in_a_process_of_its_own() {
+    let Ok(kind) = std::env::var(KIND) else { return };
+    let port = match kind.as_str() {
+        "sound" => faulty::start(faulty::Fault::None),
+        "byte by byte" => byte_by_byte(),
+        "one hot thread" => one_hot_thread(),
+        other => panic!("there is no server {other:?}"),
+    };
+    println!("\nport {port}");
+    // Until the process that started this one ends, or kills it.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    std::process::exit(0);
+}
+
+/// Reads each request byte by byte.
+fn byte_by_byte() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer_byte_by_byte(stream));
+        }
+    });
+    port
+}
+
+fn answer_byte_by_byte(mut stream: TcpStream) {
+    let (mut byte, mut last) = ([0], [0; 4]);
+    while let Ok(1) = stream.read(&mut byte) {
+        last.rotate_left(1);
+        last[3] = byte[0];
+        if &last == b"\r\n\r\n" && stream.write_all(ANSWER).is_err() {
+            return;
+        }
+    }
+}
+
+/// Four event loops, one of which has all connections.
+fn one_hot_thread() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    listener.set_nonblocking(true).expect("a socket");
+    let mut listener = Some(listener);
+    for number in 0..4 {
+        let listener = listener.take();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let named = thread::Builder::new().name(format!("worker-{number}"));
+        let spawned = named.spawn(move || {
+            runtime.block_on(async move {
+                let Some(listener) = listener else { return std::future::pending().await };
+                let listener = tokio::net::TcpListener::from_std(listener).expect("it is nonblocking");
+                while let Ok((mut stream, _)) = listener.accept().await {
+                    tokio::spawn(async move {
+                        let mut part = [0; 16 << 10];
+                        while let Ok(count @ 1..) = stream.read(&mut part).await {
+                            let requests =
+                                part[..count].windows(4).filter(|four| four == b"\r\n\r\n").count();
+                            if stream.write_all(&ANSWER.repeat(requests)).await.is_err() {
+                                return;
+                            }
+                        }
+                    });
+                }
+            });
+        });
+        spawned.expect("a thread");
+    }
+    port
+}
+
+#[test]
+fn a_sound_process_is_clean_and_its_cost_is_known() {
+    let served = Served::start("sound");
+    let outcome = served.probe();
+    assert_eq!(classes(&outcome), [Class::Clean], "{outcome}");
+    let server = outcome.server.as_ref().expect("the process is known");
+    assert_eq!(server.requests, 3200, "all were answered in time");
+    assert!(server.cpu_us_per_request.is_some_and(|cpu| cpu.total > 0.0), "{outcome}");
+    assert!(server.voluntary_switches_per_request > Some(0.0), "{outcome}");
+    assert!(server.threads.iter().any(|thread| thread.share > 0.0), "{outcome}");
+    let softirq = server.softirq.as_ref().expect("the kernel tells it");
+    assert!(softirq.is_local, "client and server are one host");
+    let listeners = outcome.listeners.as_ref().expect("the kernel shows them");
+    assert!(listeners.iter().any(|listener| listener.is_own == Some(true)), "{outcome}");
+    assert!(outcome.to_string().contains("a request"), "{outcome}");
+}
+
+#[test]
+fn requests_that_are_read_byte_by_byte() {
+    let served = Served::start("byte by byte");
+    let outcome = served.probe();
+    let server = outcome.server.as_ref().expect("the process is known");
+    if server.syscalls_per_request.is_none() {
+        let missing = outcome.missing.iter().find(|missing| missing.what.contains("syscalls"));
+        let missing = missing.expect("it says why system calls are not counted");
+        assert!(missing.help.is_some() && std::env::var_os("CI").is_none(), "{missing:?}");
+        skipped::say(&missing.why);
+        return;
+    }
+    assert_eq!(classes(&outcome), [Class::ManySyscalls], "{outcome}");
+    assert!(
+        outcome.verdicts[0].evidence.contains("recvfrom") || outcome.verdicts[0].evidence.contains("read"),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn one_thread_of_four_that_does_it_all() {
+    let served = Served::start("one hot thread");
+    let outcome = served.probe();
+    let server = outcome.server.as_ref().expect("the process is known");
+    if server.threads.iter().all(|thread| thread.is_loop.is_none()) {
+        assert!(std::env::var_os("CI").is_none(), "this test needs to see what threads wait for");
+        skipped::say("the system does not show what threads wait for");
+        return;
+    }
+    assert_eq!(classes(&outcome), [Class::UnbalancedThreads], "{outcome}");
+    let balance = server.balance.as_ref().expect("four are alike");
+    assert_eq!((balance.threads_named.as_str(), balance.threads), ("worker", 4), "{outcome}");
+}
+
+#[test]
+fn a_process_that_listens_elsewhere_is_said() {
+    let (served, other) = (Served::start("sound"), Served::start("sound"));
+    let pid = i32::try_from(other.child.id()).expect("numbers of processes are small");
+    let plan = Plan { pid: Some(pid), ..Plan::new(format!("http://127.0.0.1:{}/", served.port)) };
+    let outcome = run(&Loops::start(1).expect("a loop"), plan).expect("there are answers");
+    let missing = outcome.missing.iter().find(|missing| missing.what == "listeners");
+    assert!(missing.is_some_and(|missing| missing.why.contains("no socket that listens there")), "{outcome}");
+}
+
+/// The variable of the environment that says which server to be.
+const KIND: &str = "ANYWIRE_PROBED_SERVER";
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHello, World!";
