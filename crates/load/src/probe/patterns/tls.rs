@@ -1,5 +1,6 @@
 //! TLS: what was agreed on, the certificate, and whether later connections resume the session of the first.
 
+#[cfg(feature = "tls")]
 use std::time::SystemTime;
 
 use super::super::link::{Fault, Link, Wanted};
@@ -62,6 +63,7 @@ fn note(facts: &mut TlsFacts, link: &Link) {
 }
 
 /// From one time to another in days, below 0 if that is earlier.
+#[cfg(feature = "tls")]
 fn days_between(from: SystemTime, until: SystemTime) -> f64 {
     let seconds = match until.duration_since(from) {
         Ok(later) => later.as_secs_f64(),
