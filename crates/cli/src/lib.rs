@@ -14,6 +14,7 @@ mod completions;
 mod conditions;
 mod demo;
 mod explain;
+mod exports;
 mod failure;
 mod files;
 mod heads;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{
-    Amount, Handles, Limits, Outcome, Plan, RequireError, RequireReason, Requirement, Stop, Threshold,
-    Verdict, report, text,
+    Amount, Handles, Limits, Outcome, Plan, Recorder, RequireError, RequireReason, Requirement, Stop,
+    Threshold, Verdict, text,
 };
 use anywire::loops::Loops;
 use anywire::wire::Address;
@@ -14,9 +14,10 @@ use bytes::Bytes;
 use clap::Args;
 
 use crate::explain;
+use crate::exports::Exports;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
-use crate::output::Results;
+use crate::progress;
 use crate::signals::Signals;
 use crate::trust::{self, Trust};
 use crate::values::{self, Field};
@@ -82,7 +83,7 @@ pub(crate) struct Load {
     #[command(flatten)]
     watch: Watch,
     #[command(flatten)]
-    results: Results,
+    exports: Exports,
     #[command(flatten)]
     trust: Trust,
     #[command(flatten)]
@@ -93,7 +94,7 @@ impl Load {
     /// Runs it, and prints the result.
     pub(crate) fn run(self, is_verbose: bool) -> Result<(), Failure> {
         let plan = self.plan()?;
-        self.results.check()?;
+        self.exports.check()?;
         let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
         let signals = Signals::stop(handles.stop.clone())?;
         let cores = anywire_sys::cpu::available_cores().len();
@@ -101,10 +102,21 @@ impl Load {
         let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
         let facts = self.facts(&plan);
         let run = anywire::load::start(&loops, plan, handles).map_err(|error| explain::plan(&error))?;
-        let mut outcome =
-            self.watch.during(run, &facts, is_verbose).map_err(|error| explain::plan(&error))?;
+        let mut lines = self.exports.intervals()?;
+        let mut recorder = Recorder::new(run.monitor(), self.exports.interval());
+        let record = || {
+            if let Some(interval) = recorder.look() {
+                lines.write(&interval);
+            }
+        };
+        let outcome = progress::during(record, || self.watch.during(run, &facts, is_verbose));
+        let mut outcome = outcome.map_err(|error| explain::plan(&error))?;
+        if let Some(interval) = recorder.finish() {
+            lines.write(&interval);
+        }
+        outcome.intervals = recorder.into_timeline();
         outcome.thresholds = anywire::load::judge(&self.require, &outcome);
-        self.results.write(&outcome, report::outcome)?;
+        self.exports.write(&outcome).and(lines.end())?;
         signals.check()?;
         judge(&outcome)
     }
@@ -247,6 +259,8 @@ Examples:
   anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
   anywire load localhost:8080 --json result.json --html result.html
   anywire load localhost:8080 --require 'p99<5ms' 'errors<0.1%' 'rate>=10k'
+  anywire load localhost:8080 -d 60s --intervals - | jq '[.t, .achieved, .latency.p99]'
+  anywire load localhost:8080 --csv result.csv --prometheus result.prom
   anywire load localhost:8080 -d 2s --json - | jq .rate.achieved
 
 Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not

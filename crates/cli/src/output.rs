@@ -61,13 +61,15 @@ pub(crate) fn table_or_json(result: &(impl Display + Serialize), json: Option<&P
     if json != Some(Path::new("-")) {
         print(result.to_string().as_bytes())?;
     }
-    let Some(path) = json else { return Ok(()) };
-    let json = serde_json::to_string_pretty(result).expect("a result holds only strings and numbers");
-    write(path, &json)
+    json.map_or(Ok(()), |path| write(path, &self::json(result)))
+}
+
+fn json(result: &impl Serialize) -> String {
+    serde_json::to_string_pretty(result).expect("a result holds only strings and numbers")
 }
 
 /// Writes a result to a file; `-` is stdout.
-fn write(path: &Path, result: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, result: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
         return print_line(result);
     }
@@ -137,28 +139,55 @@ pub(crate) struct Results {
 impl Results {
     /// Looks before a measurement whether its results can be written, each to a place of its own.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let tried = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), Tried::open);
-        let (json, html) = (tried(&self.json)?, tried(&self.html)?);
-        let is_one_file = json.as_ref().zip(html.as_ref()).is_some_and(|(json, html)| json.is_the_same(html));
-        match (&self.json, &self.html) {
-            (Some(json), Some(html)) if is_one_file || json == html => {
-                let message = format!("writing {}: both --json and --html name it", json.display());
-                Err(Failure::new(Code::Usage, message).help("give each a file of its own"))
-            }
-            _ => Ok(()),
-        }
+        check_places(&self.places())
     }
 
-    /// Prints a result as a table, and writes its JSON and its page if they were asked for.
+    /// The options and what they name.
+    pub(crate) fn places(&self) -> Vec<(&'static str, &Path)> {
+        let (json, html) = (self.json.as_deref(), self.html.as_deref());
+        [("--json", json), ("--html", html)]
+            .into_iter()
+            .filter_map(|(option, path)| Some((option, path?)))
+            .collect()
+    }
+
+    /// Prints a result as a table, unless stdout gets its JSON, and writes its JSON and its page if they were asked for.
     pub(crate) fn write<R: Display + Serialize>(
         &self,
         result: &R,
         page: fn(&R) -> String,
     ) -> Result<(), Failure> {
-        table_or_json(result, self.json.as_deref())?;
-        let Some(path) = &self.html else { return Ok(()) };
-        write(path, &page(result))
+        if self.json.as_deref() != Some(Path::new("-")) {
+            print(result.to_string().as_bytes())?;
+        }
+        self.write_files(result, page)
     }
+
+    /// Writes its JSON and its page if they were asked for. If one fails, the other is written.
+    pub(crate) fn write_files<R: Serialize>(
+        &self,
+        result: &R,
+        page: fn(&R) -> String,
+    ) -> Result<(), Failure> {
+        let json = self.json.as_deref().map_or(Ok(()), |path| write(path, &json(result)));
+        let html = self.html.as_deref().map_or(Ok(()), |path| write(path, &page(result)));
+        json.and(html)
+    }
+}
+
+/// Looks whether results can be written to these places, each given with its option, and whether each has one of its own.
+pub(crate) fn check_places(places: &[(&'static str, &Path)]) -> Result<(), Failure> {
+    let tried = places.iter().map(|(_, path)| Tried::open(path)).collect::<Result<Vec<_>, _>>()?;
+    for (index, (option, path)) in places.iter().enumerate() {
+        for (other_index, (other, other_path)) in places.iter().enumerate().skip(index + 1) {
+            let files = tried[index].as_ref().zip(tried[other_index].as_ref());
+            if path == other_path || files.is_some_and(|(one, other)| one.is_the_same(other)) {
+                let message = format!("writing {}: both {option} and {other} name it", path.display());
+                return Err(Failure::new(Code::Usage, message).help("give each a file of its own"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Why a result did not get where it should. A reader that closed its pipe needs no message.

@@ -131,6 +131,21 @@ impl Latency {
         if limit >= HIGHEST_NS { 0 } else { self.nanoseconds.count_between(limit + 1, HIGHEST_NS) }
     }
 
+    /// How many latencies fell into each of a fixed set of bands, eight a doubling, without those that are empty: enough to draw
+    /// how latencies spread, and small enough to keep for each second.
+    pub fn bands(&self) -> Vec<Band> {
+        let mut bands: Vec<Band> = Vec::new();
+        for value in self.nanoseconds.iter_recorded() {
+            let up_to_us = Band::of(value.value_iterated_to());
+            let count = value.count_since_last_iteration();
+            match bands.last_mut() {
+                Some(last) if last.up_to_us == up_to_us => last.count += count,
+                _ => bands.push(Band { up_to_us, count }),
+            }
+        }
+        bands
+    }
+
     /// The figures for tables and JSON; `None` if nothing was recorded (unknown is never 0).
     pub fn summary(&self) -> Option<LatencySummary> {
         if self.count() == 0 {
@@ -212,6 +227,23 @@ pub struct LatencySummary {
     pub hdr: Option<String>,
 }
 
+/// How many latencies fell into a band.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Band {
+    /// The upper end of the band, in microseconds; the lower one is 2^(1/8) times smaller.
+    pub up_to_us: f64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Band {
+    /// The upper end of the band in which a latency falls, in microseconds.
+    fn of(nanoseconds: u64) -> f64 {
+        let step = ((nanoseconds.max(1) as f64).log2() * BANDS_PER_DOUBLING).ceil();
+        round((step / BANDS_PER_DOUBLING).exp2() / 1000.0)
+    }
+}
+
 /// One point of a percentile curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
@@ -236,6 +268,7 @@ pub(crate) const HIGHEST_NS: u64 = 60_000_000_000;
 pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
 const TICKS_PER_HALVING: u32 = 5;
 const CURVE_POINTS_MAX: u32 = 120;
+const BANDS_PER_DOUBLING: f64 = 8.0;
 
 #[cfg(test)]
 mod tests {
@@ -260,6 +293,20 @@ mod tests {
         let above = |us| latency.count_above(Duration::from_micros(us));
         assert_eq!((above(5000), above(0)), (0, 1000));
         assert!(above(900).abs_diff(100) <= 1, "{}", above(900));
+    }
+
+    #[test]
+    fn bands_hold_every_latency_once() {
+        let mut latency = Latency::new();
+        for ns in [1, 900, 1_000, 1_001, 250_000, 250_100, 70_000_000_000] {
+            latency.record(Duration::from_nanos(ns));
+        }
+        let bands = latency.bands();
+        assert_eq!(bands.iter().map(|band| band.count).sum::<u64>(), 7, "{bands:?}");
+        assert!(bands.windows(2).all(|pair| pair[0].up_to_us < pair[1].up_to_us), "{bands:?}");
+        let long =
+            bands.iter().find(|band| band.count == 2 && band.up_to_us > 200.0).expect("both of 250 us");
+        assert!(long.up_to_us >= 250.0 && long.up_to_us <= 250.1 * 1.1, "{long:?}");
     }
 
     #[test]

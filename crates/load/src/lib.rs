@@ -41,11 +41,13 @@ pub mod contrast;
 pub mod diff;
 mod engine;
 mod errors;
+pub mod export;
 pub mod figures;
 mod handles;
 mod hdr;
 mod histogram;
 mod host;
+mod intervals;
 mod limits;
 mod outcome;
 mod pacer;
@@ -76,7 +78,9 @@ pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
 pub use handles::Handles;
 pub use hdr::HdrError;
 pub use histogram::{CurvePoint, Latency, LatencySummary};
+pub use histogram::{Band, CurvePoint, Latency, LatencySummary};
 pub use host::{Host, Tool};
+pub use intervals::{IntervalFigures, IntervalLatency, Recorder};
 pub use limits::Limits;
 pub use outcome::{
     Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts,

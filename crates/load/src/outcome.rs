@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
+use crate::intervals::IntervalFigures;
 use crate::require::Threshold;
 use crate::rounds::Round;
 
@@ -42,6 +43,9 @@ pub struct Outcome {
     /// The rounds of which this is the whole; empty if it was measured in one run.
     #[serde(default)]
     pub rounds: Vec<Round>,
+    /// The measured part over time; empty if nobody recorded it ([`Recorder`](crate::Recorder)).
+    #[serde(default)]
+    pub intervals: Vec<IntervalFigures>,
 }
 
 impl Outcome {

@@ -120,6 +120,7 @@ pub(crate) fn outcome() -> Outcome {
         balance: Some(1.01),
         thresholds: vec![],
         rounds: Vec::new(),
+        intervals: vec![],
     }
 }
 
