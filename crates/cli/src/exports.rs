@@ -53,13 +53,13 @@ impl Exports {
     pub(crate) fn intervals(&self) -> Result<Lines, Failure> {
         let Some(path) = self.intervals.as_deref() else { return Ok(Lines { to: None, failed: None }) };
         let name = path.display().to_string();
-        let to: Box<dyn Write + Send> = if path == Path::new("-") {
+        let writer: Box<dyn Write + Send> = if path == Path::new("-") {
             Box::new(output::stdout()?)
         } else {
             let file = File::create(path).map_err(|cause| output::unwritten(&name, &cause))?;
             Box::new(LineWriter::new(file))
         };
-        Ok(Lines { to: Some((name, to)), failed: None })
+        Ok(Lines { to: Some(Place { name, writer }), failed: None })
     }
 
     /// Prints the table, unless stdout gets something else, and writes what was asked for. If one of them cannot be written, the
@@ -82,16 +82,22 @@ impl Exports {
 
 /// A file of lines that is written while a load goes on. What fails is told at the end, behind the result.
 pub(crate) struct Lines {
-    to: Option<(String, Box<dyn Write + Send>)>,
+    to: Option<Place>,
     failed: Option<Failure>,
+}
+
+/// An open file under its name.
+struct Place {
+    name: String,
+    writer: Box<dyn Write + Send>,
 }
 
 impl Lines {
     /// Writes a line. After a failure nothing more is written.
     pub(crate) fn write(&mut self, interval: &IntervalFigures) {
-        let Some((name, to)) = &mut self.to else { return };
-        if let Err(cause) = line(to, interval) {
-            self.failed = Some(output::unwritten(name, &cause));
+        let Some(place) = &mut self.to else { return };
+        if let Err(cause) = line(&mut place.writer, interval) {
+            self.failed = Some(output::unwritten(&place.name, &cause));
             self.to = None;
         }
     }
