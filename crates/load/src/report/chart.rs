@@ -1,4 +1,4 @@
-//! The charts, as SVG: bars, the spread of rounds, the percentile curve, lines on scales of powers.
+//! The charts, as SVG: bars, the spread of rounds, the percentile curve, lines on scales of powers, and figures over time.
 //!
 //! Each function takes the title that screen readers say. Text is escaped.
 //!
@@ -10,10 +10,12 @@ mod axis;
 mod bars;
 mod lines;
 mod svg;
+mod time;
 
 pub use axis::power;
 pub use bars::{Bar, Group, Strip, bars, strips};
 pub use lines::{Line, curve, lines};
+pub use time::{Moment, heat_map, over_time};
 
 use crate::report::palette::Style;
 

@@ -71,6 +71,11 @@ impl Ticks {
     }
 }
 
+/// Round numbers that enclose both values, in about so many parts.
+pub(super) fn round_values(least: f64, most: f64, parts: u32) -> Vec<f64> {
+    Ticks::in_parts(least, most, parts).values().collect()
+}
+
 /// The indices of labels that do not run into each other, of those that are centred at `places` by rising place. The first and
 /// the last are among them.
 pub(super) fn fitting(places: &[f64], widths: &[f64]) -> Vec<usize> {

@@ -103,7 +103,7 @@ pub fn lines(
 }
 
 /// The scale at the left, in powers of ten.
-struct Decades {
+pub(super) struct Decades {
     low: i32,
     high: i32,
     /// Between two labels.
@@ -111,12 +111,12 @@ struct Decades {
     /// By rising power.
     labels: Vec<String>,
     /// Where the labels end, and the chart begins.
-    left: f64,
+    pub(super) left: f64,
 }
 
 impl Decades {
     /// The powers that enclose both values.
-    fn of(least: f64, most: f64, name: impl Fn(f64) -> String) -> Self {
+    pub(super) fn of(least: f64, most: f64, name: impl Fn(f64) -> String) -> Self {
         let low = least.log10().floor() as i32;
         let high = (most.log10().ceil() as i32).max(low + 1);
         let most_labels = (BOTTOM - TOP) / LABEL_HEIGHT;
@@ -126,12 +126,12 @@ impl Decades {
         Self { low, high, step, labels, left }
     }
 
-    fn place(&self, value: f64) -> f64 {
+    pub(super) fn place(&self, value: f64) -> f64 {
         let share = (value.log10() - f64::from(self.low)) / f64::from(self.high - self.low);
         BOTTOM - share * (BOTTOM - TOP)
     }
 
-    fn draw(&self, svg: &mut Svg, right: f64) {
+    pub(super) fn draw(&self, svg: &mut Svg, right: f64) {
         for (exponent, label) in (self.low..=self.high).step_by(self.step).zip(&self.labels) {
             let y = self.place(10_f64.powi(exponent));
             svg.line(&[(self.left, y), (right, y)], 1, GRID);
@@ -151,7 +151,7 @@ fn percentile(nines: usize) -> String {
 }
 
 /// A power of ten of microseconds in its unit, without decimals.
-fn decade(us: f64) -> String {
+pub(super) fn decade(us: f64) -> String {
     match us.log10().round() as i32 {
         below @ ..0 => format!("{} ns", 10_u64.pow((3 + below).max(0) as u32)),
         us @ 0..3 => format!("{} us", 10_u64.pow(us as u32)),

@@ -25,6 +25,12 @@ impl Svg {
         );
     }
 
+    /// A filled shape, let through so much of what is behind it.
+    pub(super) fn path(&mut self, path: &str, opacity: f64, colour: Colour) {
+        let paint = colour.paint();
+        self.0 += &format!("<path d=\"{path}\" opacity=\"{opacity:.2}\" style=\"fill:{paint}\"/>\n");
+    }
+
     pub(super) fn dot(&mut self, (x, y): (f64, f64), colour: Colour) {
         let paint = colour.paint();
         self.0 += &format!(
