@@ -19,6 +19,7 @@ mod latencies_say_from_when_they_count;
 mod intervals_add_up_to_the_outcome;
 mod limits_hold;
 mod nothing_holds_up_the_end;
+mod outcomes_are_exported;
 mod probe_ends_by_its_deadlines;
 #[cfg(feature = "tls")]
 mod probe_judges_certificates;
