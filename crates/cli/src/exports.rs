@@ -66,18 +66,17 @@ impl Exports {
     /// others are.
     pub(crate) fn write(&self, outcome: &Outcome) -> Result<(), Failure> {
         let is_taken = self.places().iter().any(|(_, path)| *path == Path::new("-"));
-        let mut first = if is_taken { Ok(()) } else { output::print(outcome.to_string().as_bytes()) };
-        first = first.and(self.results.write_files(outcome, report::outcome));
-        let texts: [(&Option<PathBuf>, fn(&Outcome) -> String); 2] =
-            [(&self.csv, export::csv), (&self.prometheus, export::prometheus)];
-        for (path, text) in texts {
-            if let Some(path) = path {
-                let written = output::write(path, &text(outcome));
-                first = first.and(written);
-            }
-        }
-        first
+        let table = if is_taken { Ok(()) } else { output::print(outcome.to_string().as_bytes()) };
+        let files = self.results.write_files(outcome, report::outcome);
+        let csv = write(self.csv.as_deref(), || export::csv(outcome));
+        let prometheus = write(self.prometheus.as_deref(), || export::prometheus(outcome));
+        table.and(files).and(csv).and(prometheus)
     }
+}
+
+/// Writes a text, if a place for it was given.
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| output::write(path, &text()))
 }
 
 /// A file of lines that is written while a load goes on. What fails is told at the end, behind the result.
