@@ -29,6 +29,7 @@ mod output;
 mod pipe;
 mod probe;
 mod progress;
+mod repeat;
 #[cfg_attr(not(feature = "screen"), path = "no_screen.rs")]
 mod screen;
 mod serve;

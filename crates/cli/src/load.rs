@@ -18,6 +18,7 @@ use crate::exports::Exports;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::progress;
+use crate::repeat;
 use crate::signals::Signals;
 use crate::trust::{self, Trust};
 use crate::values::{self, Field};
@@ -115,6 +116,7 @@ impl Load {
             lines.write(&interval);
         }
         outcome.intervals = recorder.into_timeline();
+        outcome.command = Some(repeat::command());
         outcome.thresholds = anywire::load::judge(&self.require, &outcome);
         self.exports.write(&outcome).and(lines.end())?;
         signals.check()?;

@@ -33,6 +33,13 @@ pub struct Figure {
     pub value: fn(&Outcome) -> Option<f64>,
 }
 
+impl Figure {
+    /// Whether it is for each request or response, so that runs of any length compare.
+    pub fn is_per_response(&self) -> bool {
+        self.unit == Unit::PerRequest || self.name.ends_with("/request") || self.name.ends_with("/response")
+    }
+}
+
 /// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {

@@ -43,6 +43,9 @@ pub struct Outcome {
     /// The rounds of which this is the whole; empty if it was measured in one run.
     #[serde(default)]
     pub rounds: Vec<Round>,
+    /// The command that made it, as a shell takes it, without secrets; `null` if a program did.
+    #[serde(default)]
+    pub command: Option<String>,
     /// The measured part over time; empty if nobody recorded it ([`Recorder`](crate::Recorder)).
     #[serde(default)]
     pub intervals: Vec<IntervalFigures>,

@@ -59,6 +59,7 @@ pub(crate) fn outcome(
         balance: (answered > 0).then(|| busiest as f64 / mean),
         thresholds: Vec::new(),
         rounds: Vec::new(),
+        command: None,
         intervals: Vec::new(),
         totals,
     }

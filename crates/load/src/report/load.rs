@@ -1,24 +1,56 @@
-//! The page of a load run.
+//! The page of a load run: what must be known first, charts, tables, how to repeat it.
 
+use crate::figures::{COLUMNS, FIGURES, STATISTICS};
 use crate::outcome::Outcome;
-use crate::report::chart::{self, Bar, Group};
-use crate::report::page::{Chart, Page};
-use crate::report::palette::{SERVER, Style, USUAL};
-use crate::require::Threshold;
-use crate::text::{counted, digits, grouped, known, time, whole};
+use crate::report::load_charts;
+use crate::report::page::Page;
+use crate::require::{Threshold, Verdict};
+use crate::text::{counted, digits, known, time};
 
-/// A page with the percentile curve and the share of each loop.
+/// A page with the verdicts, charts of the latencies, rates and loops, all figures, and the command that made it.
 pub fn outcome(outcome: &Outcome) -> String {
-    let plan = &outcome.plan;
-    let mut page = Page::new(&format!("anywire load: {} {}", plan.method, outcome.target.url));
+    let mut page = Page::new(&format!("anywire load: {} {}", outcome.plan.method, outcome.target.url));
+    verdicts(&mut page, outcome);
+    about(&mut page, outcome);
+    page.charts(load_charts::all(outcome));
+    result(&mut page, outcome);
+    latencies(&mut page, outcome);
+    per_response(&mut page, outcome);
+    counts(&mut page, outcome);
+    if let Some(command) = &outcome.command {
+        page.code("To repeat it", command);
+    }
+    page.finish(&outcome.to_json())
+}
+
+/// What a reader must know before any figure, and whether the run kept to what was required.
+fn verdicts(page: &mut Page, outcome: &Outcome) {
     for remark in outcome.remarks() {
         page.warning(&remark);
     }
     if outcome.generator.limited_by.is_some() {
         page.warning("The generator was busy all the time: the server can perhaps do more.");
     }
+    if outcome.thresholds.is_empty() {
+        return;
+    }
+    let broken = outcome.thresholds.iter().filter(|one| one.verdict == Verdict::Broken).count() as u64;
+    let judged = outcome.thresholds.iter().any(|one| one.verdict != Verdict::NotJudged);
+    match broken {
+        0 if judged => page.good("All thresholds held."),
+        0 => page.warning("No threshold was judged."),
+        broken => page.warning(&format!("{} broke.", counted(broken, "threshold"))),
+    }
+    let rows: Vec<_> = outcome.thresholds.iter().map(Threshold::cells).collect();
+    page.table("Thresholds", &["asked", "verdict", "why"], &rows);
+}
+
+/// What was loaded, how, and where.
+fn about(page: &mut Page, outcome: &Outcome) {
+    let plan = &outcome.plan;
     page.paragraph(&format!(
-        "Closed: stalls hide requests. {}, {} {}, over {} ({}); {} s measured after {} s of warm-up.",
+        "{} {}, {} {}, over {} ({}); {} s measured after {} s of warm-up.",
+        mode(&plan.mode),
         counted(plan.connections as u64, "connection"),
         outcome.depth_name(),
         plan.depth,
@@ -27,68 +59,72 @@ pub fn outcome(outcome: &Outcome) -> String {
         digits(outcome.rate.seconds),
         plan.warm_up_seconds,
     ));
-    page.paragraph(&format!("{}.", outcome.host.line()));
-    let mut charts = Vec::new();
-    if let Some(latency) = &outcome.latency.send {
-        let line = Style::solid(USUAL);
-        charts.push(Chart {
-            title: "Latency by percentile".to_owned(),
-            legend: vec![(line.into(), "from send to the whole answer".to_owned())],
-            svg: chart::curve("Latency by percentile", &[(latency, line)]),
-        });
+    let governor = outcome.host.governor.as_ref().map_or_else(String::new, |name| format!(", governor {name}"));
+    page.paragraph(&format!(
+        "{}{governor}; {} {} with {}.",
+        outcome.host.line(),
+        outcome.tool.name,
+        outcome.tool.version,
+        counted(outcome.host.loops as u64, "loop"),
+    ));
+}
+
+fn mode(mode: &str) -> String {
+    match mode {
+        "closed" => "Closed: stalls hide requests.".to_owned(),
+        other => format!("Mode {other}."),
     }
-    let groups: Vec<Group> = outcome
-        .loops
+}
+
+/// The figures in one row; the depth stands beside them, since plain and pipelined ones must never be taken for one another.
+fn result(page: &mut Page, outcome: &Outcome) {
+    let mut headings = vec![outcome.depth_name()];
+    let mut row = vec![outcome.plan.depth.to_string()];
+    for path in ["rate.achieved", "totals.errors", "generator.cpu_us_per_request", "balance"] {
+        let Some(figure) = FIGURES.iter().find(|figure| figure.path == path) else { continue };
+        headings.push(figure.heading);
+        row.push((figure.value)(outcome).map_or_else(|| "unknown".to_owned(), |value| figure.unit.write(value)));
+    }
+    page.table("Result", &headings, &[row]);
+}
+
+/// A row for each set of latencies, and for each class of statuses.
+fn latencies(page: &mut Page, outcome: &Outcome) {
+    let mut headings = vec!["from"];
+    headings.extend(STATISTICS.iter().map(|statistic| statistic.name));
+    headings.push("count");
+    let mut rows = Vec::new();
+    for column in COLUMNS {
+        let Some(summary) = (column.value)(outcome) else { continue };
+        let mut row = vec![format!("{}\n{}", column.heading, column.meaning)];
+        row.extend(STATISTICS.iter().map(|statistic| time((statistic.value)(summary))));
+        row.push(crate::text::grouped(summary.count));
+        rows.push(row);
+    }
+    if rows.is_empty() {
+        return page.paragraph("Latencies are unknown: no request was answered.");
+    }
+    page.table("Latencies", &headings, &rows);
+}
+
+/// What a response took here and on the wire.
+fn per_response(page: &mut Page, outcome: &Outcome) {
+    let rows: Vec<Vec<String>> = FIGURES
         .iter()
-        .map(|share| Group {
-            name: share.core.map_or_else(
-                || format!("loop {}", share.id),
-                |core| format!("loop {} on core {core}", share.id),
-            ),
-            bars: vec![Bar { value: share.requests as f64, label: grouped(share.requests), colour: SERVER }],
+        .filter(|figure| figure.is_per_response())
+        .map(|figure| {
+            let value = known((figure.value)(outcome), |value| figure.unit.write(value));
+            let value = if value == "-" { format!("unknown: {}", figure.unknown) } else { value };
+            vec![format!("{}\n{}", figure.heading, figure.meaning), value]
         })
         .collect();
-    charts.push(Chart {
-        title: "Answers by loop".to_owned(),
-        legend: vec![(SERVER.into(), "answers".to_owned())],
-        svg: chart::bars("Answers by loop", &groups),
-    });
-    page.charts(charts);
-    if !outcome.thresholds.is_empty() {
-        let rows: Vec<_> = outcome.thresholds.iter().map(Threshold::cells).collect();
-        page.table("Thresholds", &["asked", "verdict", "why"], &rows);
-    }
-    figures(&mut page, outcome);
+    page.table("Per response", &["what", "how much"], &rows);
+}
+
+fn counts(page: &mut Page, outcome: &Outcome) {
     let warm_up = &outcome.totals.warm_up;
     let mut counts = outcome.counts();
     counts.push(vec!["warm-up".to_owned(), warm_up.line()]);
     counts.push(vec!["errors in the warm-up".to_owned(), warm_up.errors.line()]);
     page.table("Counts", &["what", "how many"], &counts);
-    page.finish(&outcome.to_json())
-}
-
-fn figures(page: &mut Page, outcome: &Outcome) {
-    let mut row = vec![outcome.plan.depth.to_string(), known(outcome.rate.achieved, whole)];
-    match &outcome.latency.send {
-        Some(latency) => {
-            let percentiles = [latency.min, latency.mean, latency.p50, latency.p90, latency.p99];
-            row.extend(percentiles.into_iter().chain([latency.p99_9, latency.p99_99, latency.max]).map(time));
-        }
-        None => row.extend(std::iter::repeat_n("unknown".to_owned(), 8)),
-    }
-    row.push(known(outcome.generator.cpu_us_per_request, digits));
-    let headings = [
-        outcome.depth_name(),
-        "requests/s",
-        "min",
-        "mean",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "p99.99",
-        "max",
-        "client CPU us/request",
-    ];
-    page.table("Result", &headings, &[row]);
 }

@@ -11,6 +11,7 @@ pub mod chart;
 mod compare;
 mod contrast;
 mod load;
+mod load_charts;
 mod page;
 pub mod palette;
 #[cfg(feature = "udp")]

@@ -52,6 +52,19 @@ impl Page {
         self.body.push_str(&format!("<p class=\"warning\">{}</p>\n", escaped(text)));
     }
 
+    /// A paragraph that says that all is well.
+    pub fn good(&mut self, text: &str) {
+        self.body.push_str(&format!("<p class=\"good\">{}</p>\n", escaped(text)));
+    }
+
+    /// Text as it is typed, under a heading.
+    pub fn code(&mut self, caption: &str, text: &str) {
+        let (caption, text) = (escaped(caption), escaped(text));
+        self.body.push_str(&format!(
+            "<h2>{caption}</h2>\n<pre class=\"code\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">{text}</pre>\n"
+        ));
+    }
+
     /// A list; nothing if it is empty.
     pub fn list(&mut self, items: &[String]) {
         if items.is_empty() {
@@ -216,6 +229,7 @@ h2{font-size:1.05rem;margin:24px 0 6px;overflow-wrap:anywhere}
 p,li{overflow-wrap:anywhere;margin:4px 0;max-width:80ch}
 ul{padding-left:20px;color:var(--faint)}
 .warning{border-left:4px solid var(--tail);padding-left:10px;font-weight:600}
+.good{border-left:4px solid var(--fifth);padding-left:10px;font-weight:600}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,400px),1fr));gap:8px 40px}
 figure{margin:0;min-width:0;max-width:520px}
 figcaption h2{margin:16px 0 0}
@@ -241,6 +255,20 @@ small{color:var(--faint);font-size:.8rem}
 details{margin:24px 0}
 summary{cursor:pointer;color:var(--faint)}
 pre{font-size:.8rem;border:1px solid var(--grid);border-radius:6px;padding:12px}
+.code{white-space:pre-wrap;overflow-wrap:anywhere}
+@media print{
+body{font-size:11pt;print-color-adjust:exact;-webkit-print-color-adjust:exact}
+main{max-width:none;padding:0}
+figure,tr,.warning,.good{break-inside:avoid}
+h1,h2{break-after:avoid}
+.wide{overflow:visible}
+table{font-size:.75rem}
+th,td{padding:3px 5px;white-space:normal;overflow-wrap:anywhere}
+tbody th:first-child{min-width:6em}
+.many th:first-child{position:static}
+.text{min-width:8em}
+details{display:none}
+}
 @media (min-width:641px){
 .many th:first-child{position:sticky;left:0}
 }

@@ -54,6 +54,11 @@ impl Style {
         Self { colour, dash: Dash::Solid, marker: None }
     }
 
+    /// The same, in dots: for a third line.
+    pub const fn dotted(colour: Colour) -> Self {
+        Self { colour, dash: Dash::Dotted, marker: None }
+    }
+
     /// The same, in dashes: for a second line beside a solid one.
     pub const fn dashed(colour: Colour) -> Self {
         Self { colour, dash: Dash::Dashed, marker: None }
@@ -84,7 +89,10 @@ pub(crate) fn css() -> String {
         ROLES.iter().map(|role| format!("--{}:{};", role.name, shade(role))).collect()
     };
     let (light, dark) = (all(|role| role.light), all(|role| role.dark));
-    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n")
+    // Paper is white, whatever the screen is.
+    format!(
+        ":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n@media print{{:root{{{light}}}}}\n"
+    )
 }
 
 /// Text.

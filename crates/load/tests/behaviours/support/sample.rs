@@ -6,7 +6,7 @@ use std::time::Duration;
 use anywire_load::compare::{ComparePlan, Comparison, Placement, Row, SCHEMA as COMPARE_SCHEMA};
 use anywire_load::rounds::{Figures, Round, Spread};
 use anywire_load::{
-    Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, Latencies, Latency, LoopShare,
+    Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, IntervalFigures, IntervalLatency, Latencies, Latency, LoopShare,
     Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
 };
 
@@ -120,8 +120,45 @@ pub(crate) fn outcome() -> Outcome {
         balance: Some(1.01),
         thresholds: vec![],
         rounds: Vec::new(),
-        intervals: vec![],
+        command: Some("anywire load 'http://localhost:8080/a?b=</script>' -H 'Authorization: REDACTED'".to_owned()),
+        intervals: intervals(),
     }
+}
+
+/// Ten seconds, of which one has errors and another a long tail.
+fn intervals() -> Vec<IntervalFigures> {
+    let second = |second: u32| {
+        let mut latency = Latency::new();
+        for index in 0..2_000_u64 {
+            let tail = if second == 6 && index % 20 == 0 { 40_000_000 } else { index * index / 8 };
+            latency.record(Duration::from_nanos(180_000 + tail));
+        }
+        let summary = latency.summary().expect("it has samples");
+        IntervalFigures {
+            t: f64::from(second) + 1.0,
+            seconds: 1.0,
+            target: Some(20_000.0),
+            achieved: Some(if second == 6 { 12_345.0 } else { 20_000.0 }),
+            sent: 20_000,
+            answered: 20_000,
+            errors: if second == 3 { 3 } else { 0 },
+            bytes_out: 900_000,
+            bytes_in: 3_000_000,
+            connections_open: 64,
+            latency: Some(IntervalLatency {
+                mean: summary.mean,
+                p50: summary.p50,
+                p90: summary.p90,
+                p99: summary.p99,
+                p99_9: summary.p99_9,
+                max: summary.max,
+                count: summary.count,
+                bands: latency.bands(),
+                hdr: None,
+            }),
+        }
+    };
+    (0..10).map(second).collect()
 }
 
 /// A load of datagrams whose sender was behind: from the intended time the round trips are five times as long as from the send.
