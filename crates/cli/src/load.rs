@@ -78,6 +78,12 @@ pub(crate) struct Load {
     /// The body of each request: text, or @FILE
     #[arg(long, value_name = "DATA")]
     data: Option<String>,
+    /// The field of an answer that tells the server's own time, in ms or with its unit [default: Server-Timing]
+    #[arg(long, value_name = "NAME")]
+    server_time_header: Option<String>,
+    /// Count the system calls of the loops by name, which costs time at each of them
+    #[arg(long)]
+    count_calls: bool,
     /// What the result must keep to, such as 'p99<5ms' 'errors<0.1%' 'rate>=10k'; give the URL before it
     #[arg(long, value_name = "THRESHOLD", num_args = 1.., value_parser = requirement)]
     require: Vec<Requirement>,
@@ -139,6 +145,8 @@ impl Load {
             warm_up: self.warm_up(),
             method: self.method.clone().unwrap_or(method),
             headers: values::headers(&self.headers)?,
+            server_time_header: self.server_time_header.clone(),
+            count_system_calls: self.count_calls,
             body,
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,

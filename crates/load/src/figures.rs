@@ -189,7 +189,38 @@ pub const COLUMNS: &[Column] = &[
         unknown: "no handshake of TLS was made",
         value: |outcome| outcome.latency.tls.as_ref(),
     },
+    Column {
+        name: "server",
+        path: "latency.server",
+        heading: "the server's own time",
+        meaning: "What the server says that it took, in Server-Timing or the field that was named.",
+        unknown: "no response tells the server's time",
+        value: |outcome| outcome.latency.server.as_ref(),
+    },
+    of_class("2xx", "latency.by_status.2xx", "from the send, 2xx", |outcome| {
+        outcome.latency.by_status.get("2xx")
+    }),
+    of_class("3xx", "latency.by_status.3xx", "from the send, 3xx", |outcome| {
+        outcome.latency.by_status.get("3xx")
+    }),
+    of_class("4xx", "latency.by_status.4xx", "from the send, 4xx", |outcome| {
+        outcome.latency.by_status.get("4xx")
+    }),
+    of_class("5xx", "latency.by_status.5xx", "from the send, 5xx", |outcome| {
+        outcome.latency.by_status.get("5xx")
+    }),
 ];
+
+/// Latencies of responses whose statuses are of one class.
+const fn of_class(
+    name: &'static str,
+    path: &'static str,
+    heading: &'static str,
+    value: fn(&Outcome) -> Option<&LatencySummary>,
+) -> Column {
+    let meaning = "From the write of a request to the read of its whole response, of this class of statuses.";
+    Column { name, path, heading, meaning, unknown: "no response had such a status", value }
+}
 
 /// The numbers of a set of latencies, in rising order but for the mean.
 pub const STATISTICS: &[Statistic] = &[
@@ -237,7 +268,8 @@ impl Quantity {
         }
         let name = name.strip_prefix("latency.").unwrap_or(name);
         COLUMNS.iter().find_map(|column| {
-            let rest = name.strip_prefix(column.name)?.strip_prefix('.')?;
+            let own = [column.name, column.path.trim_start_matches("latency.")];
+            let rest = own.into_iter().find_map(|own| name.strip_prefix(own))?.strip_prefix('.')?;
             Some(Self::Latency(Some(column), statistic(rest)?))
         })
     }

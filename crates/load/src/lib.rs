@@ -61,6 +61,7 @@ mod request;
 mod require;
 pub mod rounds;
 mod schedule;
+mod server_time;
 pub mod statistics;
 mod stop;
 mod stored;
@@ -84,7 +85,7 @@ pub use intervals::{IntervalFigures, IntervalLatency, Recorder};
 pub use limits::Limits;
 pub use outcome::{
     Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts,
-    Totals,
+    Totals, WireFigures,
 };
 pub use pacer::{Arrival, NEVER, Pacer, Part};
 pub use plan::{Amount, Expect, Plan};

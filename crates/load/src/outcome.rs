@@ -33,6 +33,9 @@ pub struct Outcome {
     pub latency: Latencies,
     /// What the generator itself used.
     pub generator: Generator,
+    /// What the kernel saw on the wire.
+    #[serde(default)]
+    pub wire: WireFigures,
     /// What each loop did.
     pub loops: Vec<LoopShare>,
     /// The busiest loop's requests over the mean of all; `null` without a response. 1 is even.
@@ -280,6 +283,12 @@ pub struct Latencies {
     /// The handshakes of TLS, of the whole run; `null` without TLS.
     #[serde(default)]
     pub tls: Option<LatencySummary>,
+    /// What the server says that it took (`Server-Timing`, or the field that the plan names); `null` if no response says it.
+    #[serde(default)]
+    pub server: Option<LatencySummary>,
+    /// From the send, by class of status: `2xx`, `4xx`. Only classes that were seen: fast errors make the whole look good.
+    #[serde(default)]
+    pub by_status: BTreeMap<String, LatencySummary>,
 }
 
 /// What the generator used during the measured part.
@@ -291,8 +300,33 @@ pub struct Generator {
     pub cpu_sys_us: Option<f64>,
     /// Both together per answer.
     pub cpu_us_per_request: Option<f64>,
+    /// How often its loops left their cores because they had to wait.
+    #[serde(default)]
+    pub voluntary_switches: Option<u64>,
+    /// How often they did because the scheduler gave the core to another thread.
+    #[serde(default)]
+    pub involuntary_switches: Option<u64>,
+    /// System calls of its loops per answer; `null` unless the plan has them counted, and if the system forbids it.
+    #[serde(default)]
+    pub syscalls_per_request: Option<f64>,
+    /// These by name.
+    #[serde(default)]
+    pub syscalls_by_name: Option<BTreeMap<String, f64>>,
     /// `generator` if a loop was busy for more than 95 % of the time: then the server was perhaps not at its limit.
     pub limited_by: Option<String>,
+}
+
+/// What the kernel saw on the wire during the measured part; `null` on wires without segments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WireFigures {
+    /// Data segments that arrived per response. Above `expected_segments_per_response` the server splits its writes.
+    pub segments_per_response: Option<f64>,
+    /// The segments that a response of that length needs alone. With several requests in flight there may be fewer.
+    pub expected_segments_per_response: Option<f64>,
+    /// Segments that this end sent again.
+    pub retransmits: Option<u64>,
+    /// The round trip as the kernel smoothes it, at the end, mean of all connections.
+    pub round_trip_us: Option<f64>,
 }
 
 /// What one loop did.

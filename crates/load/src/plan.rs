@@ -73,6 +73,10 @@ pub struct Plan {
     pub connect_timeout: Duration,
     /// Longest handshake of TLS on a new connection (5 s).
     pub handshake_timeout: Duration,
+    /// The field of a response that tells the server's own time (`None`: `Server-Timing`): milliseconds, or a number with its unit.
+    pub server_time_header: Option<String>,
+    /// Whether the system calls of the loops are counted by name (no: it costs time at each of them).
+    pub count_system_calls: bool,
     /// How a good answer looks.
     pub expect: Expect,
     /// Limits of the run.
@@ -97,6 +101,8 @@ impl Plan {
             timeout: Duration::from_secs(10),
             connect_timeout: DialOptions::default().connect_timeout,
             handshake_timeout: DialOptions::default().handshake_timeout,
+            server_time_header: None,
+            count_system_calls: false,
             expect: Expect::default(),
             limits: Limits::default(),
         }

@@ -1,10 +1,12 @@
 //! From what the loops counted to one outcome: counts are added, histograms merged, shares computed.
 
+use std::collections::BTreeMap;
+
 use anywire_loops::Loops;
 
-use crate::engine::{Columns, LoopResult, RunEnd};
+use crate::engine::{Columns, LoopCost, LoopResult, RunEnd, Watched};
 use crate::host::{Host, Tool};
-use crate::outcome::{Generator, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals};
+use crate::outcome::{Generator, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals, WireFigures};
 use crate::plan::{Amount, Plan, Prepared};
 
 /// Puts the loops' results together.
@@ -55,6 +57,7 @@ pub(crate) fn outcome(
         },
         latency: columns.latencies(),
         generator: generator(results, &shares, answered),
+        wire: wire(results),
         loops: shares,
         balance: (answered > 0).then(|| busiest as f64 / mean),
         thresholds: Vec::new(),
@@ -99,6 +102,15 @@ fn loop_share(id: usize, core: Option<usize>, share: &LoopResult) -> LoopShare {
     }
 }
 
+/// What the kernel saw on all loops.
+fn wire(results: &[LoopResult]) -> WireFigures {
+    let watched = results.iter().filter_map(|one| one.wire).reduce(|mut all: Watched, one| {
+        all.merge(&one);
+        all
+    });
+    watched.map(|watched| watched.figures()).unwrap_or_default()
+}
+
 fn generator(results: &[LoopResult], shares: &[LoopShare], answered: u64) -> Generator {
     // A loop without connections may see the end of a short run before its beginning, and has used nothing in it. One that
     // cannot tell its time makes the sum unknown.
@@ -108,7 +120,20 @@ fn generator(results: &[LoopResult], shares: &[LoopShare], answered: u64) -> Gen
     let user_us: f64 = cpu.iter().map(|cpu| cpu.user.as_nanos() as f64 / 1000.0).sum();
     let system_us: f64 = cpu.iter().map(|cpu| cpu.system.as_nanos() as f64 / 1000.0).sum();
     let full = shares.iter().any(|share| share.busy.is_some_and(|busy| busy > FULL));
+    let cost = results.iter().filter_map(|one| one.cost.clone()).reduce(|mut all: LoopCost, one| {
+        all.merge(&one);
+        all
+    });
+    let cost = cost.unwrap_or_default();
+    let calls = cost.calls.filter(|_| answered > 0);
+    let calls: Option<BTreeMap<String, f64>> = calls.map(|calls| {
+        calls.into_iter().map(|(name, count)| (name.to_owned(), count as f64 / answered as f64)).collect()
+    });
     Generator {
+        voluntary_switches: cost.switches.map(|switches| switches.voluntary),
+        involuntary_switches: cost.switches.map(|switches| switches.involuntary),
+        syscalls_per_request: calls.as_ref().map(|calls| calls.values().sum()),
+        syscalls_by_name: calls,
         cpu_user_us: Some(user_us),
         cpu_sys_us: Some(system_us),
         cpu_us_per_request: (answered > 0).then(|| (user_us + system_us) / answered as f64),
@@ -135,6 +160,8 @@ mod tests {
             columns: Columns::new(),
             measured: Duration::from_secs(1),
             cpu: Some(cpu),
+            cost: None,
+            wire: None,
         }
     }
 

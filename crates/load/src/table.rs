@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::figures::{COLUMNS, STATISTICS};
 use crate::histogram::LatencySummary;
 use crate::outcome::{Connections, Outcome, Requests, TargetFacts, Totals};
 use crate::protocol::Protocol;
@@ -38,6 +39,8 @@ impl fmt::Display for Outcome {
         }
         writeln!(formatter)?;
         formatter.write_str(&self.result_line())?;
+        writeln!(formatter)?;
+        formatter.write_str(&self.latency_lines())?;
         writeln!(formatter)?;
         let mut columns = Columns::new(2, &[]);
         self.counts().into_iter().for_each(|row| columns.row(row));
@@ -83,6 +86,22 @@ impl Outcome {
             ),
         );
         row("bytes", format!("{} out, {} in", grouped(*bytes_out), grouped(*bytes_in)));
+        if let Some(segments) = self.wire.segments_per_response {
+            let expected = known(self.wire.expected_segments_per_response, digits);
+            let again = known(self.wire.retransmits.map(|count| count as f64), whole);
+            let trip = known(self.wire.round_trip_us, time);
+            row(
+                "wire",
+                format!(
+                    "{} data segments a response ({expected} expected), {again} sent again, round trip {trip}",
+                    digits(segments),
+                ),
+            );
+        }
+        if let Some(calls) = &self.generator.syscalls_by_name {
+            let each: Vec<_> = calls.iter().map(|(name, count)| format!("{} {name}", digits(*count))).collect();
+            row("system calls", format!("{} a response", each.join(", ")));
+        }
         for share in &self.loops {
             row(
                 &format!("loop {}", share.id),
@@ -122,6 +141,21 @@ impl Outcome {
             known(self.generator.cpu_us_per_request, digits),
             grouped(self.totals.measured.errors.total()),
         ]);
+        columns.render()
+    }
+
+    /// A line for each set of latencies that was recorded: which one a percentile comes from is said beside it.
+    fn latency_lines(&self) -> String {
+        let mut headings = vec!["latency"];
+        let shown = ["p50", "p90", "p99", "p99.9", "max"];
+        headings.extend(shown);
+        let mut columns = Columns::new(1, &headings);
+        for column in COLUMNS {
+            let Some(summary) = (column.value)(self) else { continue };
+            let statistics = STATISTICS.iter().filter(|one| shown.contains(&one.name));
+            let figures = statistics.map(|one| time((one.value)(summary)));
+            columns.row(std::iter::once(column.heading.to_owned()).chain(figures).collect());
+        }
         columns.render()
     }
 }

@@ -113,6 +113,15 @@ impl TcpInfo {
     }
 }
 
+/// Bytes that have arrived on a socket and were not read yet (`FIONREAD`).
+///
+/// # Errors
+///
+/// What `ioctl(2)` said.
+pub fn unread_bytes(socket: impl AsFd) -> io::Result<u64> {
+    Ok(rustix::io::ioctl_fionread(socket)?)
+}
+
 // Offsets of `struct tcp_info` in `linux/tcp.h`, which never change: the kernel only adds fields at the end. The struct of
 // the `libc` crate ends before the segments.
 const SND_MSS: usize = 16;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anywire_http::StatusCode;
 use anywire_wire::{DialLog, DialStep};
 
+use crate::engine::apart::Apart;
 use crate::histogram::Latency;
 use crate::outcome::Latencies;
 
@@ -22,6 +23,8 @@ pub(crate) struct Sample {
     /// All of the response, with interim ones before it.
     pub(crate) bytes: u64,
     pub(crate) body_bytes: u64,
+    /// What the server says that it took; `None` if it does not.
+    pub(crate) server_time: Option<Duration>,
 }
 
 impl Sample {
@@ -44,17 +47,19 @@ pub(crate) struct Columns {
     first_byte: Latency,
     connect: Latency,
     tls: Latency,
+    apart: Apart,
 }
 
 impl Columns {
     pub(crate) fn new() -> Self {
         let [at_once, in_parts, first_byte, connect, tls] = std::array::from_fn(|_| Latency::new());
-        Self { at_once, in_parts, first_byte, connect, tls }
+        Self { at_once, in_parts, first_byte, connect, tls, apart: Apart::default() }
     }
 
     /// Records a response.
     #[inline]
     pub(crate) fn record(&mut self, sample: &Sample) {
+        self.apart.record(sample);
         if sample.first_byte == sample.ended_at {
             self.at_once.record(sample.taken());
         } else {
@@ -72,6 +77,7 @@ impl Columns {
     /// Records requests that were given up at this age.
     pub(crate) fn record_given_up(&mut self, age: Duration, requests: u64) {
         self.in_parts.record_many(age, requests);
+        self.apart.record_given_up(age, requests);
     }
 
     /// Records the steps of a dial.
@@ -89,12 +95,13 @@ impl Columns {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        let Self { at_once, in_parts, first_byte, connect, tls } = self;
+        let Self { at_once, in_parts, first_byte, connect, tls, apart } = self;
         at_once.merge(&other.at_once);
         in_parts.merge(&other.in_parts);
         first_byte.merge(&other.first_byte);
         connect.merge(&other.connect);
         tls.merge(&other.tls);
+        apart.merge(&other.apart);
     }
 
     /// How many were recorded from the send.
@@ -114,15 +121,18 @@ impl Columns {
         let with_at_once = |other: &Latency| {
             let mut both = self.at_once.clone();
             both.merge(other);
-            both.summary()
+            both
         };
+        let send = with_at_once(&self.in_parts);
         Latencies {
             intended: None,
-            send: with_at_once(&self.in_parts),
+            send: send.summary(),
             lag: None,
-            first_byte: with_at_once(&self.first_byte),
+            first_byte: with_at_once(&self.first_byte).summary(),
             connect: self.connect.summary(),
             tls: self.tls.summary(),
+            server: self.apart.server(),
+            by_status: self.apart.by_status(&send),
         }
     }
 }

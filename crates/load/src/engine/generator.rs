@@ -12,8 +12,10 @@ use anywire_wire::Dialer;
 use tokio::sync::{mpsc, watch};
 
 use crate::engine::columns::Columns;
+use crate::engine::loop_meter::{LoopCost, LoopMeter};
 use crate::engine::monitor::Live;
 use crate::engine::tally::Tally;
+use crate::engine::wire_watch::Watched;
 use crate::engine::worker;
 use crate::outcome::Totals;
 use crate::plan::{Plan, Prepared};
@@ -59,6 +61,10 @@ pub(crate) struct LoopResult {
     pub(crate) measured: Duration,
     /// CPU time of the loop's thread in it.
     pub(crate) cpu: Option<CpuTime>,
+    /// What else the thread has used in it; `None` if nothing was measured.
+    pub(crate) cost: Option<LoopCost>,
+    /// What the kernel saw of its connections; `None` on wires without segments.
+    pub(crate) wire: Option<Watched>,
 }
 
 /// Runs this loop's part; called on the loop.
@@ -80,8 +86,9 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
 
     tally.counts().connections.open_at_start = tally.open.get();
     // Nothing that was not measured has used any CPU time.
-    let (mut measured, mut cpu) = (Duration::ZERO, None);
+    let (mut measured, mut cpu, mut cost) = (Duration::ZERO, None, None);
     if *share.phase.borrow() == RunPhase::Measuring {
+        let meter = LoopMeter::start(tally.plan.count_system_calls);
         // The time begins before the CPU time does and ends behind it, so that no loop has used more than its core.
         let (begun, before) = (Instant::now(), cpu::current_thread_cpu());
         tally.measure();
@@ -90,6 +97,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         watch.until(&mut share.phase, RunPhase::Ended).await;
         let after = cpu::current_thread_cpu();
         measured = begun.elapsed();
+        cost = Some(meter.end());
         cpu = before.ok().zip(after.ok()).map(|(before, after)| after - before);
     }
     tally.counts().connections.open_at_end = tally.open.get();
@@ -102,7 +110,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         let _ = worker.await;
     }
     watch.publish_last(measured);
-    LoopResult { totals: tally.totals(), columns: tally.columns(), measured, cpu }
+    LoopResult { totals: tally.totals(), columns: tally.columns(), measured, cpu, cost, wire: tally.wire() }
 }
 
 /// Waits for the phases of the run, and reports the events of this loop meanwhile.

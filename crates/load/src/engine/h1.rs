@@ -19,14 +19,19 @@ use anywire_wire::Connection;
 
 use crate::engine::columns::Sample;
 use crate::engine::tally::{Batch, Tally};
+use crate::engine::wire_watch::WireWatch;
 use crate::errors::ErrorKind;
 use crate::request::Window;
+use crate::server_time::ServerTime;
 use crate::text::counted;
 
 /// The exchange on one open connection.
 pub(crate) struct Session {
     tally: Rc<Tally>,
     connection: Connection,
+    /// What the kernel sees of it.
+    watch: WireWatch,
+    server_time: ServerTime,
     window: Window,
     decoder: ResponseDecoder,
     depth: u32,
@@ -64,12 +69,19 @@ struct Answer {
     framing: Framing,
     keep_alive: bool,
     body_bytes: u64,
+    server_time: Option<Duration>,
 }
 
 impl Answer {
     #[inline]
-    fn of(head: &ResponseView<'_>) -> Self {
-        Self { status: head.status(), framing: head.framing(), keep_alive: head.keep_alive(), body_bytes: 0 }
+    fn of(head: &ResponseView<'_>, server_time: &mut ServerTime) -> Self {
+        Self {
+            status: head.status(),
+            framing: head.framing(),
+            keep_alive: head.keep_alive(),
+            body_bytes: 0,
+            server_time: server_time.of(head.fields()),
+        }
     }
 }
 
@@ -96,6 +108,8 @@ impl Session {
             decoder.request_method(&Method::HEAD);
         }
         Self {
+            server_time: ServerTime::new(tally.plan.server_time_header.as_deref()),
+            watch: WireWatch::Waiting,
             tally,
             connection,
             window,
@@ -114,6 +128,7 @@ impl Session {
                 framing: Framing::None,
                 keep_alive: true,
                 body_bytes: 0,
+                server_time: None,
             },
             answer_bytes: 0,
             first_byte: None,
@@ -130,6 +145,9 @@ impl Session {
 
     /// Drives the connection until nothing moves.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        if self.watch.is_waiting() && self.tally.is_measuring() {
+            self.watch.begin(&self.connection, self.answers);
+        }
         if self.in_flight == 0 {
             self.refill(precise());
         }
@@ -204,7 +222,7 @@ impl Session {
         // The buffer's length where the present response begins, or this read's part of it.
         let mut begun = buffer.len();
         loop {
-            match self.decoder.decode_with(buffer, Answer::of) {
+            match self.decoder.decode_with(buffer, |head| Answer::of(head, &mut self.server_time)) {
                 Ok(None) => {
                     self.answer_bytes += begun - buffer.len();
                     if self.answer_bytes > 0 || !buffer.is_empty() {
@@ -261,7 +279,7 @@ impl Session {
         if self.head_only {
             self.decoder.request_method(&Method::HEAD);
         }
-        let Answer { status, body_bytes, keep_alive, .. } = self.answer;
+        let Answer { status, body_bytes, keep_alive, server_time, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
         let sample = Sample {
             intended: sent_at,
@@ -271,6 +289,7 @@ impl Session {
             status,
             bytes: answer_bytes as u64,
             body_bytes,
+            server_time,
         };
         self.tally.answered(measured, &sample);
         if keep_alive && !self.closes {
@@ -396,6 +415,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let Some(watched) = self.watch.end(&self.connection, self.answers) {
+            self.tally.watched(&watched);
+        }
         self.tally.close(self.batches.iter());
     }
 }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anywire_advice::Message;
 use anywire_http::h2::{Code, Error, Event, GoAway, MessageError, Refused, StreamId, StreamMap};
@@ -19,14 +19,19 @@ use anywire_wire::{Connection, Output};
 use crate::engine::columns::Sample;
 use crate::engine::h1::{Ending, broke, over_limit};
 use crate::engine::tally::{Batch, Tally};
+use crate::engine::wire_watch::WireWatch;
 use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
+use crate::server_time::ServerTime;
 use crate::text::counted;
 
 /// The exchange on one open connection.
 pub(crate) struct Session {
     tally: Rc<Tally>,
     connection: Connection,
+    /// What the kernel sees of it.
+    watch: WireWatch,
+    server_time: ServerTime,
     request: Arc<StreamRequest>,
     link: Http2,
     calls: StreamMap<Call>,
@@ -60,6 +65,7 @@ struct Call {
     batch: Batch,
     /// When something of its response came first.
     first_byte: Option<Instant>,
+    server_time: Option<Duration>,
     /// Once its head has come.
     status: Option<StatusCode>,
     bytes: u64,
@@ -74,6 +80,7 @@ struct Came {
     status: Option<StatusCode>,
     body_bytes: usize,
     end: bool,
+    server_time: Option<Duration>,
 }
 
 impl Session {
@@ -84,6 +91,8 @@ impl Session {
         let link = Http2::client(request.limits, now, Output::new());
         Self {
             depth: tally.plan.depth,
+            server_time: ServerTime::new(tally.plan.server_time_header.as_deref()),
+            watch: WireWatch::Waiting,
             tally,
             connection,
             request,
@@ -109,6 +118,9 @@ impl Session {
 
     /// Drives the connection until nothing moves.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        if self.watch.is_waiting() && self.tally.is_measuring() {
+            self.watch.begin(&self.connection, self.answers);
+        }
         let mut now = precise();
         let mut reads = 0;
         loop {
@@ -173,7 +185,7 @@ impl Session {
                 self.link.wants_to_send(id, true);
             }
             let batch = Batch { sent_at: now, requests: 1, measured };
-            let call = Call { batch, first_byte: None, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
+            let call = Call { batch, first_byte: None, server_time: None, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
             self.calls.insert(id, call);
             self.is_sending = true;
             self.newest = id.get();
@@ -263,10 +275,11 @@ impl Session {
             let before = self.link.unread();
             let (id, came) = match self.link.receive(now) {
                 Ok(Some(Event::Response { id, head, end, .. })) => {
-                    (id, Came { status: Some(head.status()), body_bytes: 0, end })
+                    let server_time = self.server_time.of(head.headers().iter());
+                    (id, Came { status: Some(head.status()), body_bytes: 0, end, server_time })
                 }
                 Ok(Some(Event::Data { id, data, end })) => {
-                    (id, Came { status: None, body_bytes: data.len(), end })
+                    (id, Came { body_bytes: data.len(), end, ..Came::default() })
                 }
                 Ok(Some(Event::Trailers { id, .. })) => (id, Came { end: true, ..Came::default() }),
                 Ok(Some(Event::Informational { id, .. })) => (id, Came::default()),
@@ -301,6 +314,7 @@ impl Session {
         call.first_byte.get_or_insert(now);
         call.bytes += bytes;
         call.status = came.status.or(call.status);
+        call.server_time = came.server_time.or(call.server_time);
         call.body_bytes += came.body_bytes as u64;
         if came.end {
             self.answered(id, now);
@@ -311,7 +325,7 @@ impl Session {
     #[inline]
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
-        let Call { batch: Batch { sent_at, measured, .. }, first_byte, status, bytes, body_bytes, body_sent } =
+        let Call { batch: Batch { sent_at, measured, .. }, first_byte, server_time, status, bytes, body_bytes, body_sent } =
             call;
         let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
@@ -329,6 +343,7 @@ impl Session {
             intended: sent_at,
             sent_at,
             first_byte: first_byte.unwrap_or(now),
+            server_time,
             ended_at: now,
             status,
             bytes,
@@ -503,6 +518,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let Some(watched) = self.watch.end(&self.connection, self.answers) {
+            self.tally.watched(&watched);
+        }
         self.tally.close(self.calls.values().map(|call| &call.batch));
     }
 }

@@ -2,17 +2,22 @@
 //! it from outside), `generator` (one loop's part), `worker` (one connection's life), `h1` and `h2` (one
 //! open connection of HTTP/1 or HTTP/2: the hot path), `tally` (one loop's counts).
 
+mod apart;
 mod columns;
 mod generator;
 mod h1;
 mod h2;
+mod loop_meter;
 mod monitor;
 mod run;
 mod tally;
+mod wire_watch;
 mod worker;
 
 pub(crate) use columns::Columns;
 pub(crate) use generator::LoopResult;
+pub(crate) use loop_meter::LoopCost;
+pub(crate) use wire_watch::Watched;
 pub use generator::RunPhase;
 pub use monitor::{Counts, Interval, LoopSnapshot, Monitor, Progress, Snapshot};
 pub(crate) use run::RunEnd;

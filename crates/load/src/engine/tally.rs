@@ -12,6 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::engine::columns::{Columns, Sample};
 use crate::engine::monitor::{Counts, Published};
+use crate::engine::wire_watch::Watched;
 use crate::errors::ErrorKind;
 use crate::outcome::Totals;
 use crate::plan::{Amount, Plan, Prepared};
@@ -42,6 +43,8 @@ pub(crate) struct Tally {
     /// Answers of the measured part; the index is the status.
     statuses: RefCell<Vec<u64>>,
     columns: RefCell<Columns>,
+    /// What was seen of connections on wires with segments.
+    wire: Cell<Option<Watched>>,
 }
 
 impl Tally {
@@ -67,6 +70,7 @@ impl Tally {
             counts: RefCell::default(),
             statuses: RefCell::new(vec![0; STATUSES]),
             columns: RefCell::new(Columns::new()),
+            wire: Cell::new(None),
         }
     }
 
@@ -242,6 +246,21 @@ impl Tally {
         let statuses = self.statuses.borrow();
         let seen = (0..).zip(statuses.iter().copied()).filter(|(_, count)| *count > 0);
         Totals { statuses: seen.collect(), ..self.counts.borrow().clone() }
+    }
+
+    /// Adds what the kernel saw of a connection.
+    pub(crate) fn watched(&self, one: &Watched) {
+        let mut all = self.wire.get();
+        match &mut all {
+            Some(all) => all.merge(one),
+            None => all = Some(*one),
+        }
+        self.wire.set(all);
+    }
+
+    /// What the kernel saw of all connections; `None` if none has segments.
+    pub(crate) fn wire(&self) -> Option<Watched> {
+        self.wire.get()
     }
 
     /// Records how long the steps of a dial took.

@@ -109,6 +109,73 @@ pub const FIGURES: &[Figure] = &[
         )
     },
     Figure {
+        heading: "system calls/request",
+        unit: Unit::PerRequest,
+        unknown: "system calls were not counted (--count-calls), or the system forbids it",
+        ..figure(
+            "generator.syscalls_per_request",
+            "syscalls/request",
+            "System calls of the generator's loops per response.",
+            |outcome| outcome.generator.syscalls_per_request,
+        )
+    },
+    Figure {
+        unknown: "the system does not say",
+        ..figure(
+            "generator.voluntary_switches",
+            "voluntary_switches",
+            "How often the generator's loops left their cores because they had to wait.",
+            |outcome| outcome.generator.voluntary_switches.map(|count| count as f64),
+        )
+    },
+    Figure {
+        unknown: "the system does not say",
+        ..figure(
+            "generator.involuntary_switches",
+            "involuntary_switches",
+            "How often the scheduler gave the cores of the generator's loops to another thread.",
+            |outcome| outcome.generator.involuntary_switches.map(|count| count as f64),
+        )
+    },
+    Figure {
+        heading: "segments/response",
+        unit: Unit::PerRequest,
+        unknown: NO_SEGMENTS,
+        ..figure(
+            "wire.segments_per_response",
+            "segments/response",
+            "Data segments that arrived per response; more than expected if the server splits its writes.",
+            |outcome| outcome.wire.segments_per_response,
+        )
+    },
+    Figure {
+        heading: "expected segments/response",
+        unit: Unit::PerRequest,
+        unknown: NO_SEGMENTS,
+        ..figure(
+            "wire.expected_segments_per_response",
+            "expected_segments/response",
+            "Data segments that a response of that length needs.",
+            |outcome| outcome.wire.expected_segments_per_response,
+        )
+    },
+    Figure {
+        unknown: NO_SEGMENTS,
+        ..figure("wire.retransmits", "retransmits", "Segments that the generator sent again.", |outcome| {
+            outcome.wire.retransmits.map(|count| count as f64)
+        })
+    },
+    Figure {
+        unit: Unit::Us,
+        unknown: NO_SEGMENTS,
+        ..figure(
+            "wire.round_trip_us",
+            "rtt",
+            "The round trip as the kernel smoothes it, mean of all connections at the end.",
+            |outcome| outcome.wire.round_trip_us,
+        )
+    },
+    Figure {
         unit: Unit::Ratio,
         ..figure(
             "balance",
@@ -143,4 +210,5 @@ fn count(number: u64) -> Option<f64> {
     Some(number as f64)
 }
 
+const NO_SEGMENTS: &str = "no response came, or the wire has no segments: only tcp and tls do";
 const NOTHING_MEASURED: &str = "the run ended before anything was measured";

@@ -92,6 +92,8 @@ fn us_of(unit: &str) -> Option<f64> {
 fn alias(name: &str) -> &str {
     match name {
         "cpu/req" => "cpu/request",
+        "syscalls/req" => "syscalls/request",
+        "segs/resp" | "segs/response" | "segments/resp" => "segments/response",
         "median" | "send.median" => "p50",
         other => other,
     }

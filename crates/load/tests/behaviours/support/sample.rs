@@ -7,7 +7,7 @@ use anywire_load::compare::{ComparePlan, Comparison, Placement, Row, SCHEMA as C
 use anywire_load::rounds::{Figures, Round, Spread};
 use anywire_load::{
     Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, IntervalFigures, IntervalLatency, Latencies, Latency, LoopShare,
-    Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
+    Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals, WireFigures,
 };
 
 /// A comparison of six candidates over five rounds, with a note, an error, and names that try to be markup.
@@ -88,7 +88,7 @@ pub(crate) fn outcome() -> Outcome {
                 error_samples: vec![ErrorSample {
                     kind: ErrorKind::Close,
                     message: "the peer closed with 4 requests unanswered".to_owned(),
-                    help: None,
+                    help: Some("see its log".to_owned()),
                 }],
                 ..Requests::default()
             },
@@ -106,12 +106,26 @@ pub(crate) fn outcome() -> Outcome {
             ..Totals::default()
         },
         rate: Rate { achieved: Some(20_000.0), seconds: 10.0, interrupted: false, given_up: false },
-        latency: Latencies { send: latency.summary(), ..Latencies::default() },
+        latency: Latencies {
+            send: latency.summary(),
+            by_status: latency.summary().map(|summary| ("2xx".to_owned(), summary)).into_iter().collect(),
+            ..Latencies::default()
+        },
         generator: Generator {
             cpu_user_us: Some(2e5),
             cpu_sys_us: Some(9e5),
             cpu_us_per_request: Some(5.5),
+            voluntary_switches: Some(12_345),
+            involuntary_switches: Some(678),
+            syscalls_per_request: Some(2.5),
+            syscalls_by_name: Some([("read".to_owned(), 1.0), ("write".to_owned(), 1.5)].into()),
             limited_by: Some("generator".to_owned()),
+        },
+        wire: WireFigures {
+            segments_per_response: Some(1.5),
+            expected_segments_per_response: Some(1.0),
+            retransmits: Some(2),
+            round_trip_us: Some(38.5),
         },
         loops: vec![
             LoopShare { id: 0, core: Some(0), requests: 101_000, connections: 32, busy: Some(0.97) },
