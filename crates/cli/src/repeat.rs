@@ -36,7 +36,11 @@ fn attached(argument: &str) -> Option<&str> {
 fn redacted(field: &str) -> String {
     let Some((name, _)) = field.split_once([':', ';']) else { return field.to_owned() };
     let lower = name.to_ascii_lowercase();
-    if SECRETS.iter().any(|part| lower.contains(part)) { format!("{name}: REDACTED") } else { field.to_owned() }
+    if SECRETS.iter().any(|part| lower.contains(part)) {
+        format!("{name}: REDACTED")
+    } else {
+        field.to_owned()
+    }
 }
 
 /// A URL without a name and password in it.

@@ -360,9 +360,9 @@ impl Quantity {
         }
     }
 
-    /// The latencies to trust: the first set that was recorded.
+    /// The latencies to trust: from the intended time if the run had one, else from the send.
     pub fn column(outcome: &Outcome) -> &'static Column {
-        let recorded = COLUMNS.iter().find(|column| (column.value)(outcome).is_some());
+        let recorded = COLUMNS[..SEND].iter().find(|column| (column.value)(outcome).is_some());
         recorded.unwrap_or(&COLUMNS[SEND])
     }
 }

@@ -104,7 +104,10 @@ impl Latency {
         for slot in self.nanoseconds.iter_recorded() {
             let value = slot.value_iterated_to();
             let count = slot.count_at_value().saturating_sub(earlier.nanoseconds.count_at(value));
-            added.nanoseconds.saturating_record_n(value, count);
+            // The histogram would take a value that was recorded no times for its longest.
+            if count > 0 {
+                added.nanoseconds.saturating_record_n(value, count);
+            }
         }
         added.clamped = self.clamped.saturating_sub(earlier.clamped);
         added
@@ -293,6 +296,16 @@ mod tests {
         let above = |us| latency.count_above(Duration::from_micros(us));
         assert_eq!((above(5000), above(0)), (0, 1000));
         assert!(above(900).abs_diff(100) <= 1, "{}", above(900));
+    }
+
+    #[test]
+    fn what_was_added_has_a_longest_of_its_own() {
+        let mut latency = Latency::new();
+        latency.record(Duration::from_secs(5));
+        let earlier = latency.clone();
+        latency.record(Duration::from_millis(1));
+        let added = latency.since(&earlier).summary().unwrap();
+        assert_eq!((added.count, added.max < 1_100.0), (1, true), "{}", added.max);
     }
 
     #[test]

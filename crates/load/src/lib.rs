@@ -78,7 +78,6 @@ pub use engine::{
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
 pub use handles::Handles;
 pub use hdr::HdrError;
-pub use histogram::{CurvePoint, Latency, LatencySummary};
 pub use histogram::{Band, CurvePoint, Latency, LatencySummary};
 pub use host::{Host, Tool};
 pub use intervals::{IntervalFigures, IntervalLatency, Recorder};

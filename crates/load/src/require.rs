@@ -26,7 +26,7 @@ pub use parse::{RequireError, RequireReason};
 /// let requirement: Requirement = "p99 < 5ms".parse()?;
 /// assert_eq!(requirement.to_string(), "p99<5ms");
 /// let wrong = "p99<5".parse::<Requirement>().unwrap_err();
-/// assert_eq!(wrong.to_string(), r#""p99<5", character 5: a time needs its unit; write 5us, 5ms or 5s"#);
+/// assert_eq!(wrong.to_string(), r#""p99<5", character 6: a time needs its unit; write 5us, 5ms or 5s"#);
 /// # Ok::<(), anywire_load::RequireError>(())
 /// ```
 #[derive(Debug, Clone, Serialize, Deserialize)]

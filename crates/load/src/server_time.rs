@@ -50,7 +50,10 @@ fn server_timing(values: &[&str]) -> Option<Duration> {
         let name = parts.next().unwrap_or_default();
         let time = parts.find_map(|part| {
             let (parameter, value) = part.split_once('=')?;
-            parameter.trim().eq_ignore_ascii_case("dur").then(|| milliseconds(value.trim().trim_matches('"')))?
+            parameter
+                .trim()
+                .eq_ignore_ascii_case("dur")
+                .then(|| milliseconds(value.trim().trim_matches('"')))?
         });
         let Some(time) = time else { continue };
         if name.eq_ignore_ascii_case("total") {
@@ -94,7 +97,7 @@ mod tests {
     use super::*;
 
     fn timing(values: &[&str]) -> Option<f64> {
-        server_timing(values).map(|time| time.as_secs_f64() * 1e3)
+        server_timing(values).map(|time| time.as_micros() as f64 / 1e3)
     }
 
     #[test]

@@ -6,7 +6,9 @@ use anywire_loops::Loops;
 
 use crate::engine::{Columns, LoopCost, LoopResult, RunEnd, Watched};
 use crate::host::{Host, Tool};
-use crate::outcome::{Generator, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals, WireFigures};
+use crate::outcome::{
+    Generator, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals, WireFigures,
+};
 use crate::plan::{Amount, Plan, Prepared};
 
 /// Puts the loops' results together.

@@ -99,7 +99,8 @@ impl Outcome {
             );
         }
         if let Some(calls) = &self.generator.syscalls_by_name {
-            let each: Vec<_> = calls.iter().map(|(name, count)| format!("{} {name}", digits(*count))).collect();
+            let each: Vec<_> =
+                calls.iter().map(|(name, count)| format!("{} {name}", digits(*count))).collect();
             row("system calls", format!("{} a response", each.join(", ")));
         }
         for share in &self.loops {

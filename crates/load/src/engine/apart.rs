@@ -87,7 +87,8 @@ mod tests {
     fn each_class_has_its_own_latencies_and_2xx_the_rest() {
         let (mut apart, mut all) = (Apart::default(), Latency::new());
         let begun = Instant::now();
-        for (status, ms, server_time) in [(200, 1, None), (503, 20, Some(3)), (204, 2, None), (404, 9, None)] {
+        for (status, ms, server_time) in [(200, 1, None), (503, 20, Some(3)), (204, 2, None), (404, 9, None)]
+        {
             let ended_at = begun + Duration::from_millis(ms);
             let sample = Sample {
                 intended: begun,

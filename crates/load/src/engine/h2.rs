@@ -185,7 +185,15 @@ impl Session {
                 self.link.wants_to_send(id, true);
             }
             let batch = Batch { sent_at: now, requests: 1, measured };
-            let call = Call { batch, first_byte: None, server_time: None, status: None, bytes: 0, body_bytes: 0, body_sent: 0 };
+            let call = Call {
+                batch,
+                first_byte: None,
+                server_time: None,
+                status: None,
+                bytes: 0,
+                body_bytes: 0,
+                body_sent: 0,
+            };
             self.calls.insert(id, call);
             self.is_sending = true;
             self.newest = id.get();
@@ -325,8 +333,15 @@ impl Session {
     #[inline]
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
-        let Call { batch: Batch { sent_at, measured, .. }, first_byte, server_time, status, bytes, body_bytes, body_sent } =
-            call;
+        let Call {
+            batch: Batch { sent_at, measured, .. },
+            first_byte,
+            server_time,
+            status,
+            bytes,
+            body_bytes,
+            body_sent,
+        } = call;
         let measured = self.tally.belongs(measured);
         if body_sent < self.request.body.len() {
             // The server does not read the rest of the request (RFC 9113 section 8.1).

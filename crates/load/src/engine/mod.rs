@@ -16,9 +16,9 @@ mod worker;
 
 pub(crate) use columns::Columns;
 pub(crate) use generator::LoopResult;
-pub(crate) use loop_meter::LoopCost;
-pub(crate) use wire_watch::Watched;
 pub use generator::RunPhase;
+pub(crate) use loop_meter::LoopCost;
 pub use monitor::{Counts, Interval, LoopSnapshot, Monitor, Progress, Snapshot};
 pub(crate) use run::RunEnd;
 pub use run::{Boundary, Run, run, run_observed, start};
+pub(crate) use wire_watch::Watched;

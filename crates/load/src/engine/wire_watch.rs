@@ -112,8 +112,8 @@ impl Watched {
         let segments_per_response = bytes_per_response.map(|bytes| {
             // Rounded so that what is split by chance at an edge of the measured part is never taken for a split response.
             let unread = |bytes_unread: u64| bytes_unread as f64 / bytes;
-            let answers =
-                self.answers as f64 + unread(self.unread_at_end).ceil() - unread(self.unread_at_begin).floor();
+            let answers = self.answers as f64 + unread(self.unread_at_end).ceil()
+                - unread(self.unread_at_begin).floor();
             self.segments as f64 / answers.max(1.0)
         });
         WireFigures {

@@ -59,7 +59,8 @@ fn about(page: &mut Page, outcome: &Outcome) {
         digits(outcome.rate.seconds),
         plan.warm_up_seconds,
     ));
-    let governor = outcome.host.governor.as_ref().map_or_else(String::new, |name| format!(", governor {name}"));
+    let governor =
+        outcome.host.governor.as_ref().map_or_else(String::new, |name| format!(", governor {name}"));
     page.paragraph(&format!(
         "{}{governor}; {} {} with {}.",
         outcome.host.line(),
@@ -83,7 +84,9 @@ fn result(page: &mut Page, outcome: &Outcome) {
     for path in ["rate.achieved", "totals.errors", "generator.cpu_us_per_request", "balance"] {
         let Some(figure) = FIGURES.iter().find(|figure| figure.path == path) else { continue };
         headings.push(figure.heading);
-        row.push((figure.value)(outcome).map_or_else(|| "unknown".to_owned(), |value| figure.unit.write(value)));
+        row.push(
+            (figure.value)(outcome).map_or_else(|| "unknown".to_owned(), |value| figure.unit.write(value)),
+        );
     }
     page.table("Result", &headings, &[row]);
 }

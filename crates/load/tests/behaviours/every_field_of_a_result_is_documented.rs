@@ -24,7 +24,8 @@ fn in_the_page_of_the_schema() {
     // Only in files of intervals.
     fields.insert("intervals[].latency.hdr".to_owned());
     // Classes of statuses are named together.
-    fields.extend(COLUMNS.iter().filter(|one| !one.path.contains("by_status")).map(|one| one.path.to_owned()));
+    fields
+        .extend(COLUMNS.iter().filter(|one| !one.path.contains("by_status")).map(|one| one.path.to_owned()));
     let missing: Vec<_> = fields.difference(&documented).collect();
     assert!(missing.is_empty(), "fields without a line: {missing:#?}");
     let gone: Vec<_> = documented.difference(&fields).collect();
@@ -53,7 +54,11 @@ fn collect(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
         Value::Object(parts) => {
             for (name, part) in parts {
                 // The sets of latencies are alike, and what of them is not there has no fields.
-                let place = if path == "latency" && name != "by_status" { "latency.*".to_owned() } else { named(name) };
+                let place = if path == "latency" && name != "by_status" {
+                    "latency.*".to_owned()
+                } else {
+                    named(name)
+                };
                 if place != "latency.*" || !part.is_null() {
                     collect(&place, part, fields);
                 }
@@ -67,5 +72,10 @@ fn collect(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
 }
 
 /// Fields whose keys are no names of fields.
-const MAPS: &[&str] =
-    &["totals.errors", "totals.statuses", "totals.warm_up.errors", "generator.syscalls_by_name", "latency.by_status"];
+const MAPS: &[&str] = &[
+    "totals.errors",
+    "totals.statuses",
+    "totals.warm_up.errors",
+    "generator.syscalls_by_name",
+    "latency.by_status",
+];

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anywire_load::{Outcome, export, judge};
+use anywire_load::{Latencies, Outcome, export, judge};
 
 use crate::support::sample;
 
@@ -152,7 +152,7 @@ fn metrics_keep_the_rules_of_prometheus() {
     assert_eq!(value("anywire_load_threshold_held", &[("threshold", "errors<5")]), 1.0);
     assert_eq!(value("anywire_load_in_bytes_total", &[]), 3e7);
     outcome.rate.achieved = None;
-    outcome.latency.send = None;
+    outcome.latency = Latencies::default();
     let text = export::prometheus(&outcome);
     samples(&text);
     assert!(!text.contains("rate_achieved") && !text.contains("latency_seconds"));

@@ -8,7 +8,7 @@ use anywire_load::compare::Comparison;
 fn a_page_refers_to_nothing_outside() {
     let pages = [
         (anywire_load::report::comparison(&sample::comparison()), 4),
-        (anywire_load::report::outcome(&sample::outcome()), 2),
+        (anywire_load::report::outcome(&sample::outcome()), 5),
     ];
     for (html, charts) in pages {
         assert_eq!(html.matches("<svg role=").count(), charts);

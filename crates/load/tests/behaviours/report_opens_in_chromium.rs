@@ -20,7 +20,7 @@ fn a_page_loads_without_an_error_and_shows_its_charts() {
     let Some(browser) = browser::installed() else { return };
     let pages = [
         (anywire_load::report::comparison(&sample::comparison()), 4, "anywire.compare/1", INK),
-        (anywire_load::report::outcome(&sample::outcome()), 2, "anywire.load/1", FAINT),
+        (anywire_load::report::outcome(&sample::outcome()), 5, "anywire.load/1", FAINT),
     ];
     for (html, charts, schema, text_colours) in pages {
         let seen = browser::load(&browser, &html, Scheme::Light);

@@ -89,7 +89,9 @@ fn a_figure_has_its_value_at_its_path() {
         assert_eq!(found, (figure.value)(&outcome), "{}", figure.path);
     }
     for column in COLUMNS {
-        assert!(at(column.path).is_some(), "{} is not in the JSON", column.path);
+        let is_there = at(column.path).is_some();
+        // Of the classes of statuses only those that were seen.
+        assert!(is_there || column.path.contains("by_status"), "{} is not in the JSON", column.path);
         let Some(summary) = (column.value)(&outcome) else { continue };
         for statistic in STATISTICS {
             let path = format!("{}.{}", column.path, statistic.field);

@@ -35,7 +35,12 @@ fn serve(peer: &TcpStream, parts: &[&str]) {
 }
 
 fn load(url: &str, change: impl FnOnce(Plan) -> Plan) -> Outcome {
-    let plan = Plan { connections: 2, amount: Amount::Requests(60), warm_up: std::time::Duration::ZERO, ..Plan::new(url) };
+    let plan = Plan {
+        connections: 2,
+        amount: Amount::Requests(60),
+        warm_up: std::time::Duration::ZERO,
+        ..Plan::new(url)
+    };
     run(&Loops::start(1).unwrap(), change(plan), Handles::default()).unwrap()
 }
 
@@ -54,7 +59,9 @@ fn a_response_in_two_writes_is_two_segments() {
 
 #[test]
 fn the_servers_own_time_stands_beside_ours() {
-    let timed = server(&["HTTP/1.1 200 OK\r\nServer-Timing: db;dur=1.5, app;dur=0.5\r\nX-Took: 7ms\r\ncontent-length: 0\r\n\r\n"]);
+    let timed = server(&[
+        "HTTP/1.1 200 OK\r\nServer-Timing: db;dur=1.5, app;dur=0.5\r\nX-Took: 7ms\r\ncontent-length: 0\r\n\r\n",
+    ]);
     let server_time = load(&timed, |plan| plan).latency.server.expect("it is told");
     assert_eq!(server_time.count, 60);
     assert!((server_time.p99 - 2000.0).abs() < 3.0, "{}", server_time.p99);
@@ -68,7 +75,8 @@ fn the_servers_own_time_stands_beside_ours() {
 fn each_class_of_statuses_has_latencies() {
     let memory = TestServer::start("memory:classes", Manner::Statuses);
     let outcome = run(&Loops::start(2).unwrap(), memory.plan(30), Handles::default()).unwrap();
-    let seen: Vec<_> = outcome.latency.by_status.iter().map(|(class, one)| (class.as_str(), one.count)).collect();
+    let seen: Vec<_> =
+        outcome.latency.by_status.iter().map(|(class, one)| (class.as_str(), one.count)).collect();
     assert_eq!(seen, [("2xx", 20), ("4xx", 10)]);
     let judged = |text: &str| -> Threshold { judge(&[text.parse().unwrap()], &outcome).remove(0) };
     let bad = judged("4xx.p99<60s");

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anywire_load::compare::{ComparePlan, Comparison, Placement, Row, SCHEMA as COMPARE_SCHEMA};
 use anywire_load::rounds::{Figures, Round, Spread};
 use anywire_load::{
-    Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, IntervalFigures, IntervalLatency, Latencies, Latency, LoopShare,
-    Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals, WireFigures,
+    Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, IntervalFigures, IntervalLatency,
+    Latencies, Latency, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
+    WireFigures,
 };
 
 /// A comparison of six candidates over five rounds, with a note, an error, and names that try to be markup.
@@ -134,7 +135,9 @@ pub(crate) fn outcome() -> Outcome {
         balance: Some(1.01),
         thresholds: vec![],
         rounds: Vec::new(),
-        command: Some("anywire load 'http://localhost:8080/a?b=</script>' -H 'Authorization: REDACTED'".to_owned()),
+        command: Some(
+            "anywire load 'http://localhost:8080/a?b=</script>' -H 'Authorization: REDACTED'".to_owned(),
+        ),
         intervals: intervals(),
     }
 }
