@@ -26,7 +26,6 @@ mod probe_ends_by_its_deadlines;
 mod probe_judges_certificates;
 mod probe_names_each_fault_and_no_other;
 mod probe_watches_a_process;
-mod outcomes_are_exported;
 mod report_draws_what_the_text_says;
 mod report_fits_every_window;
 mod report_needs_no_network;
