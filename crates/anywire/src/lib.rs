@@ -179,6 +179,8 @@ mod guide {
     mod local {}
     #[doc = include_str!("../../../docs/guide/udp.md")]
     mod udp {}
+    #[doc = include_str!("../../../docs/guide/many-machines.md")]
+    mod many_machines {}
     #[doc = include_str!("../../../docs/guide/swarm.md")]
     mod swarm {}
     #[doc = include_str!("../../../docs/guide/why-is-it-slow.md")]

@@ -3,6 +3,7 @@
 //! Each command has a file with its arguments and its code. This file only starts it and reports its end. Some of them are
 //! features, so that the first build is a short one.
 
+mod agents;
 mod blocks;
 mod call;
 mod candidates;

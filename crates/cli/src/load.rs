@@ -5,16 +5,17 @@ use std::time::Duration;
 use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{
-    Amount, Handles, Limits, Outcome, Plan, Recorder, RequireError, RequireReason, Requirement, Stop,
-    Threshold, Verdict, text,
+    Amount, Handles, IntervalFigures, Limits, Outcome, Plan, Recorder, RequireError, RequireReason, Requirement,
+    Snapshot, Stop, Threshold, Verdict, text,
 };
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
 use clap::Args;
 
+use crate::agents::{self, Agents, Role};
 use crate::explain;
-use crate::exports::Exports;
+use crate::exports::{Exports, Lines};
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::progress;
@@ -35,8 +36,8 @@ use crate::watch::{Facts, Watch};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {
     /// The URL, such as http://localhost:8080/json; http:// may be left out, and with --via the host too
-    #[arg(value_name = "URL")]
-    url: String,
+    #[arg(value_name = "URL", required_unless_present = "agent")]
+    url: Option<String>,
     /// Connections in all, spread evenly over the loops
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: usize,
@@ -95,38 +96,96 @@ pub(crate) struct Load {
     trust: Trust,
     #[command(flatten)]
     heads: HeadLimits,
+    #[command(flatten)]
+    agents: Agents,
 }
 
 impl Load {
     /// Runs it, and prints the result.
     pub(crate) fn run(self, is_verbose: bool) -> Result<(), Failure> {
+        let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
+        let role = self.agents.role()?;
+        if let Role::Agent(listen) = &role {
+            return self.serve(listen, handles);
+        }
         let plan = self.plan()?;
         self.exports.check()?;
-        let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
         let signals = Signals::stop(handles.stop.clone())?;
-        let cores = anywire_sys::cpu::available_cores().len();
-        let count = self.loops.unwrap_or((cores / 2).max(1));
-        let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
+        let loops = self.loops()?;
         let facts = self.facts(&plan);
-        let run = anywire::load::start(&loops, plan, handles).map_err(|error| explain::plan(&error))?;
         let mut lines = self.exports.intervals()?;
-        let mut recorder = Recorder::new(run.monitor(), self.exports.interval());
-        let record = || {
-            if let Some(interval) = recorder.look() {
-                lines.write(&interval);
+        let (mut outcome, intervals) = match role {
+            Role::Member(leader, place) => {
+                let options = self.agents.options(&loops, &handles)?;
+                // Judged are the figures of all, by the one who has them.
+                let mut outcome = agents::join(&control()?, &leader, place, &options)?;
+                outcome.command = Some(repeat::command());
+                self.exports.write(&outcome)?;
+                return signals.check();
+            }
+            Role::Leader(followers) => {
+                let (control, options) = (control()?, self.agents.options(&loops, &handles)?);
+                let leading = self.agents.lead(&control, &plan, followers, options)?;
+                let (facts, view) = (Facts { part: "agent", ..facts }, leading.view());
+                let look = move || view.snapshot();
+                let (led, intervals) =
+                    self.observed(&facts, is_verbose, &mut lines, look, || leading.wait());
+                let led = led.or_else(|error| {
+                    // Whoever ended it knows why there is nothing.
+                    signals.check()?;
+                    Err(agents::team_failure(&error))
+                })?;
+                (led, intervals)
+            }
+            Role::Alone | Role::Agent(_) => {
+                let run =
+                    anywire::load::start(&loops, plan, handles).map_err(|error| explain::plan(&error))?;
+                let monitor = run.monitor();
+                let look = move || monitor.snapshot();
+                let (ran, intervals) = self.observed(&facts, is_verbose, &mut lines, look, || run.wait());
+                (ran.map_err(|error| explain::plan(&error))?, intervals)
             }
         };
-        let outcome = progress::during(record, || self.watch.during(run, &facts, is_verbose));
-        let mut outcome = outcome.map_err(|error| explain::plan(&error))?;
-        if let Some(interval) = recorder.finish() {
-            lines.write(&interval);
-        }
-        outcome.intervals = recorder.into_timeline();
+        outcome.intervals = intervals;
         outcome.command = Some(repeat::command());
         outcome.thresholds = anywire::load::judge(&self.require, &outcome);
         self.exports.write(&outcome).and(lines.end())?;
         signals.check()?;
         judge(&outcome)
+    }
+
+    /// Waits for the end of a run, shows how it goes meanwhile, and records it in intervals.
+    fn observed<T>(
+        &self,
+        facts: &Facts,
+        is_verbose: bool,
+        lines: &mut Lines,
+        look: impl Fn() -> Snapshot + Clone + Send + Sync + 'static,
+        wait: impl FnOnce() -> T,
+    ) -> (T, Vec<IntervalFigures>) {
+        let mut recorder = Recorder::of(look.clone(), self.exports.interval());
+        let record = || {
+            if let Some(interval) = recorder.look() {
+                lines.write(&interval);
+            }
+        };
+        let ended = progress::during(record, || self.watch.during(facts, is_verbose, look, wait));
+        if let Some(interval) = recorder.finish() {
+            lines.write(&interval);
+        }
+        (ended, recorder.into_timeline())
+    }
+
+    /// Waits for leaders, as an agent.
+    fn serve(&self, listen: &Address, handles: Handles) -> Result<(), Failure> {
+        let _signals = Signals::stop(handles.stop.clone())?;
+        agents::serve(&control()?, listen, &self.agents.options(&self.loops()?, &handles)?)
+    }
+
+    fn loops(&self) -> Result<Loops, Failure> {
+        let cores = anywire_sys::cpu::available_cores().len();
+        let count = self.loops.unwrap_or((cores / 2).max(1));
+        Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
@@ -152,7 +211,7 @@ impl Load {
             connect_timeout: self.connect_timeout,
             handshake_timeout: self.connect_timeout,
             limits: Limits { head: self.heads.limits(), ..Limits::default() },
-            ..Plan::new(values::url(&self.url, self.via.as_ref())?)
+            ..Plan::new(values::url(self.url(), self.via.as_ref())?)
         })
     }
 
@@ -162,6 +221,11 @@ impl Load {
         self.warm_up.unwrap_or(usual)
     }
 
+    /// What is loaded. An agent has none of its own.
+    fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or_default()
+    }
+
     /// Requests in flight on a connection.
     fn depth(&self) -> usize {
         self.streams.unwrap_or(self.depth)
@@ -169,8 +233,10 @@ impl Load {
 
     /// What is known of the run before it begins.
     fn facts(&self, plan: &Plan) -> Facts {
-        let target =
-            self.via.as_ref().map_or_else(|| self.url.clone(), |via| format!("{} over {via}", self.url));
+        let target = self
+            .via
+            .as_ref()
+            .map_or_else(|| self.url().to_owned(), |via| format!("{} over {via}", self.url()));
         Facts {
             target,
             connections: plan.connections,
@@ -178,9 +244,15 @@ impl Load {
             amount: plan.amount,
             warm_up: plan.warm_up,
             rate: None,
+            part: "loop",
             latency_from: "send",
         }
     }
+}
+
+/// A loop for what leader and agents say to each other: it must not wait for the load.
+fn control() -> Result<Loops, Failure> {
+    Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))
 }
 
 /// A run without a single good answer has measured nothing, and one that fell short of its plan something else than was
@@ -272,6 +344,9 @@ Examples:
   anywire load localhost:8080 -d 60s --intervals - | jq '[.t, .achieved, .latency.p99]'
   anywire load localhost:8080 --csv result.csv --prometheus result.prom
   anywire load localhost:8080 -d 2s --json - | jq .rate.achieved
+  anywire load --agent 0.0.0.0:7117 --agents-token token
+  anywire load shop.test -c 512 --agents agents.txt --agents-token token
+  anywire load shop.test -c 512 --index 0 --of 4 --coordinator 10.0.0.10:7117
 
 Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not
 run, or not one answer was good. 2 bad arguments. 3 a threshold broke. 18 the run fell short of

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anywire::load::text::{counted, grouped, time, whole};
-use anywire::load::{Amount, Interval, LoadError, Monitor, Outcome, Run, RunPhase, Snapshot};
+use anywire::load::{Amount, Interval, RunPhase, Snapshot};
 use clap::Args;
 
 use crate::output;
@@ -36,18 +36,25 @@ pub(crate) struct Facts {
     pub(crate) warm_up: Duration,
     /// Requests a second that are to be sent; `None` in the closed mode.
     pub(crate) rate: Option<f64>,
+    /// Those who share the work: `loop`, or `agent`.
+    pub(crate) part: &'static str,
     /// From when the latencies count that are shown.
     pub(crate) latency_from: &'static str,
 }
 
 impl Watch {
-    /// Waits for the outcome of a run, and shows how it goes meanwhile.
-    pub(crate) fn during(&self, run: Run, facts: &Facts, is_verbose: bool) -> Result<Outcome, LoadError> {
-        let monitor = run.monitor();
+    /// Waits for the end of a run, and shows how it goes meanwhile, as `look` sees it.
+    pub(crate) fn during<T>(
+        &self,
+        facts: &Facts,
+        is_verbose: bool,
+        look: impl Fn() -> Snapshot + Send,
+        wait: impl FnOnce() -> T,
+    ) -> T {
         // Who asks for the log wants to see it.
         let screen = if self.no_screen || is_verbose { None } else { Screen::enter(facts) };
         if let Some(mut screen) = screen {
-            return progress::during(move || screen.show(&monitor.snapshot()), || run.wait());
+            return progress::during(move || screen.show(&look()), wait);
         }
         let steps = match facts.amount {
             Amount::Requests(requests) => requests,
@@ -57,16 +64,16 @@ impl Watch {
         progress.say(&facts.line());
         if progress.is_bar() {
             let begun = Instant::now();
-            return progress::during(|| show(&progress, &monitor, begun, facts.amount), || run.wait());
+            return progress::during(|| show(&progress, &look(), begun, facts.amount), wait);
         }
         let every = if is_verbose { Duration::from_secs(1) } else { SAY_EVERY };
-        let mut lines = (!self.no_screen).then(|| Lines::new(monitor.snapshot(), Instant::now(), every));
+        let mut lines = (!self.no_screen).then(|| Lines::new(look(), Instant::now(), every));
         let say = || {
-            if let Some(line) = lines.as_mut().and_then(|lines| lines.due(&monitor, Instant::now())) {
+            if let Some(line) = lines.as_mut().and_then(|lines| lines.due(&look, Instant::now())) {
                 output::say(line);
             }
         };
-        progress::during(say, || run.wait())
+        progress::during(say, wait)
     }
 }
 
@@ -91,16 +98,15 @@ pub(crate) fn phase(phase: RunPhase) -> &'static str {
 }
 
 /// Moves the bar.
-fn show(progress: &Progress, monitor: &Monitor, begun: Instant, amount: Amount) {
-    let now = monitor.progress();
+fn show(progress: &Progress, now: &Snapshot, begun: Instant, amount: Amount) {
+    let counts = now.counts();
     let done = match amount {
-        Amount::Requests(_) => now.answered,
+        Amount::Requests(_) => counts.answered,
         Amount::Duration(_) => begun.elapsed().as_millis() as u64,
     };
     progress.show(done, || {
-        let answers = now.answered + now.answered_in_warm_up;
-        let (phase, open) = (phase(now.phase), now.connections_open);
-        format!("{phase}: {answers} answers, {} errors, {open} connections", now.errors)
+        let (phase, answers, open) = (phase(now.phase), counts.all_answered(), counts.connections_open);
+        format!("{phase}: {answers} answers, {} errors, {open} connections", counts.errors.total())
     });
 }
 
@@ -119,13 +125,13 @@ impl Lines {
     }
 
     /// The line that is to be said now, if there is one.
-    fn due(&mut self, monitor: &Monitor, now: Instant) -> Option<String> {
+    fn due(&mut self, look: impl Fn() -> Snapshot, now: Instant) -> Option<String> {
         if now.duration_since(self.said) < self.every {
             return None;
         }
         // On the whole interval: the next line comes no later because this one did.
         self.said += self.every;
-        let snapshot = monitor.snapshot();
+        let snapshot = look();
         let interval = snapshot.since(&self.last);
         let line = line(now.duration_since(self.begun), snapshot.phase, &interval);
         self.last = snapshot;

@@ -180,7 +180,7 @@ impl ErrorCounts {
 
     /// How many of all kinds.
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |all, count| all.saturating_add(*count))
     }
 
     /// The kinds that occurred, as `3 connect, 1 close`; `none` if there were none.
@@ -195,7 +195,7 @@ impl ErrorCounts {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(own, others)| *own += others);
+        self.0.iter_mut().zip(other.0).for_each(|(own, others)| *own = own.saturating_add(others));
     }
 
     /// What was added since an earlier look.

@@ -89,7 +89,7 @@ impl Latency {
     /// Adds all that another histogram holds; the sum is what one histogram would have recorded.
     pub fn merge(&mut self, other: &Self) {
         self.nanoseconds.add(&other.nanoseconds).expect("both histograms have the same bounds");
-        self.clamped += other.clamped;
+        self.clamped = self.clamped.saturating_add(other.clamped);
     }
 
     /// Makes this a copy of another histogram, within the memory it has.
@@ -98,8 +98,8 @@ impl Latency {
         self.clamped = other.clamped;
     }
 
-    /// What was recorded since an earlier copy of this histogram.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    /// What was recorded since an earlier copy of this histogram; what the copy has and this one has not counts as nothing.
+    pub fn since(&self, earlier: &Self) -> Self {
         let mut added = Self::new();
         for slot in self.nanoseconds.iter_recorded() {
             let value = slot.value_iterated_to();

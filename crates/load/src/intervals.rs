@@ -133,9 +133,8 @@ impl IntervalLatency {
 /// outcome.intervals = recorder.into_timeline();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Recorder {
-    monitor: Monitor,
+    look: Box<dyn Fn() -> Snapshot + Send>,
     lines: Cut,
     /// For the outcome: fewer and longer ones in a long run.
     coarse: Cut,
@@ -145,26 +144,31 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder of intervals of this length. The loops publish every 0.1 s, so that shorter ones are as long.
     pub fn new(monitor: Monitor, every: Duration) -> Self {
-        let begin = monitor.snapshot();
+        Self::of(move || monitor.snapshot(), every)
+    }
+
+    /// A recorder of what snapshots show that come from elsewhere, such as the agents of several machines.
+    pub fn of(look: impl Fn() -> Snapshot + Send + 'static, every: Duration) -> Self {
+        let begin = look();
         Self {
             lines: Cut { every, base: begin.clone() },
             coarse: Cut { every: every.max(COARSE_MIN), base: begin },
             timeline: Vec::new(),
-            monitor,
+            look: Box::new(look),
         }
     }
 
     /// The interval that has come to its end since the last look, if one has. To be called at least as often as intervals end;
     /// one that is looked at late is longer.
     pub fn look(&mut self) -> Option<IntervalFigures> {
-        let now = self.monitor.snapshot();
+        let now = (self.look)();
         self.take(&now, false)
     }
 
     /// The last interval, which is mostly shorter; `None` if nothing was measured since the last one. To be called when the run
     /// has its outcome.
     pub fn finish(&mut self) -> Option<IntervalFigures> {
-        let now = self.monitor.snapshot();
+        let now = (self.look)();
         self.take(&now, true)
     }
 

@@ -30,12 +30,15 @@
 //!
 //! [`probe`] says why a service is slow: it looks at how answers leave, and gives verdicts with their cure.
 //!
+//! [`agents`] spreads one load over several machines, and merges what they measured.
+//!
 //! The module `udp` (feature `udp`) loads services of datagrams, in an open loop at a rate.
 //!
 //! Closed mode: a connection sends its next request when a response has come. So a stall of the server also stops the
 //! requests that would have shown it, and the tail looks better than it is for users. Each result says so.
 
 pub mod ab;
+pub mod agents;
 pub mod compare;
 pub mod contrast;
 pub mod diff;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anywire_advice::Message;
 use serde::{Deserialize, Serialize};
 
+use crate::agents::AgentShare;
 use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
@@ -40,6 +41,9 @@ pub struct Outcome {
     pub loops: Vec<LoopShare>,
     /// The busiest loop's requests over the mean of all; `null` without a response. 1 is even.
     pub balance: Option<f64>,
+    /// The machines of a run on several ([`agents`](crate::agents)); empty if there was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentShare>,
     /// What the run was required to keep to, and whether it did; empty if nothing was required ([`judge`](crate::judge)).
     #[serde(default)]
     pub thresholds: Vec<Threshold>,
@@ -123,24 +127,25 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds the counts of another loop.
+    /// Adds the counts of another loop, or of another machine, which may claim anything.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.measured.merge(&other.measured);
         self.warm_up.merge(&other.warm_up);
-        self.bytes_out += other.bytes_out;
-        self.bytes_in += other.bytes_in;
-        self.body_bytes_in += other.body_bytes_in;
+        self.bytes_out = self.bytes_out.saturating_add(other.bytes_out);
+        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
+        self.body_bytes_in = self.body_bytes_in.saturating_add(other.body_bytes_in);
         let (all, of_loop) = (&mut self.connections, &other.connections);
-        all.opened += of_loop.opened;
-        all.lost += of_loop.lost;
-        all.finished += of_loop.finished;
-        all.given_up += of_loop.given_up;
-        all.never_open += of_loop.never_open;
-        all.open_at_start += of_loop.open_at_start;
-        all.open_at_end += of_loop.open_at_end;
+        all.opened = all.opened.saturating_add(of_loop.opened);
+        all.lost = all.lost.saturating_add(of_loop.lost);
+        all.finished = all.finished.saturating_add(of_loop.finished);
+        all.given_up = all.given_up.saturating_add(of_loop.given_up);
+        all.never_open = all.never_open.saturating_add(of_loop.never_open);
+        all.open_at_start = all.open_at_start.saturating_add(of_loop.open_at_start);
+        all.open_at_end = all.open_at_end.saturating_add(of_loop.open_at_end);
         all.streams_allowed = all.streams_allowed.into_iter().chain(of_loop.streams_allowed).min();
         for (status, count) in &other.statuses {
-            *self.statuses.entry(*status).or_default() += count;
+            let all = self.statuses.entry(*status).or_default();
+            *all = all.saturating_add(*count);
         }
     }
 
@@ -182,7 +187,8 @@ pub struct Requests {
 impl Requests {
     /// Answers that are as the plan expects them: neither an error of the kind `status` nor of the kind `check`.
     pub fn good(&self) -> u64 {
-        self.answered.saturating_sub(self.errors.of(ErrorKind::Status) + self.errors.of(ErrorKind::Check))
+        let bad = self.errors.of(ErrorKind::Status).saturating_add(self.errors.of(ErrorKind::Check));
+        self.answered.saturating_sub(bad)
     }
 
     /// Those of which nothing has become yet.
@@ -206,13 +212,13 @@ impl Requests {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.answered += other.answered;
-        self.timed_out += other.timed_out;
-        self.reset += other.reset;
-        self.unanswered_at_close += other.unanswered_at_close;
-        self.sent_again += other.sent_again;
-        self.unanswered_at_end += other.unanswered_at_end;
+        self.sent = self.sent.saturating_add(other.sent);
+        self.answered = self.answered.saturating_add(other.answered);
+        self.timed_out = self.timed_out.saturating_add(other.timed_out);
+        self.reset = self.reset.saturating_add(other.reset);
+        self.unanswered_at_close = self.unanswered_at_close.saturating_add(other.unanswered_at_close);
+        self.sent_again = self.sent_again.saturating_add(other.sent_again);
+        self.unanswered_at_end = self.unanswered_at_end.saturating_add(other.unanswered_at_end);
         self.note_unanswered(other.oldest_unanswered_us);
         self.errors.merge(&other.errors);
         // One of each kind is enough, whichever loop saw it.

@@ -14,6 +14,7 @@ impl Outcome {
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         remarks.extend(self.early_end());
+        remarks.extend(self.lost_agents());
         remarks.extend(self.missing_connections().map(|message| message.to_string()));
         remarks.extend(self.missing_streams());
         remarks.extend(self.no_good_answer().map(|message| message.to_string()));
@@ -23,7 +24,8 @@ impl Outcome {
 
     /// What of the plan was not carried out: the time or requests that a run which ended early left, or connections.
     pub fn shortfall(&self) -> Option<Message> {
-        self.early_end().map(Message::new).or_else(|| self.missing_connections())
+        let lost = || self.lost_agents().map(Message::new);
+        self.early_end().map(Message::new).or_else(lost).or_else(|| self.missing_connections())
     }
 
     /// How far the run came, if it was stopped or given up before its plan was carried out.
@@ -47,6 +49,17 @@ impl Outcome {
             }
         };
         Some(format!("ended early, {part}: every connection that had work left was given up"))
+    }
+
+    /// That agents were lost, with the first reason.
+    fn lost_agents(&self) -> Option<String> {
+        let lost = || self.agents.iter().filter_map(|agent| Some((agent, agent.lost.as_ref()?)));
+        let (first, why) = lost().next()?;
+        let (count, of) = (lost().count(), self.agents.len());
+        let were = if count == 1 { "was" } else { "were" };
+        let others = "the figures are those of the others";
+        let (index, address) = (first.index, &first.address);
+        Some(format!("{count} of {of} agents {were} lost, {others}: agent {index} at {address}: {why}"))
     }
 
     /// That not one answer was good, with the first reason; not said of a run that was stopped.

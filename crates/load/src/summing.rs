@@ -62,6 +62,7 @@ pub(crate) fn outcome(
         wire: wire(results),
         loops: shares,
         balance: (answered > 0).then(|| busiest as f64 / mean),
+        agents: Vec::new(),
         thresholds: Vec::new(),
         rounds: Vec::new(),
         command: None,

@@ -103,6 +103,9 @@ impl Outcome {
                 calls.iter().map(|(name, count)| format!("{} {name}", digits(*count))).collect();
             row("system calls", format!("{} a response", each.join(", ")));
         }
+        for agent in &self.agents {
+            row(&format!("agent {}", agent.index), agent.line());
+        }
         for share in &self.loops {
             row(
                 &format!("loop {}", share.id),

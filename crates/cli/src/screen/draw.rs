@@ -223,11 +223,11 @@ impl Picture<'_> {
     fn balance(&self) -> String {
         let of = self.history.last().map_or(&[][..], |point| &point.answered_by_loop);
         let (most, sum) = (of.iter().max().copied().unwrap_or(0), of.iter().sum::<u64>());
-        let loops = text::counted(self.now.loops.len() as u64, "loop");
+        let parts = text::counted(self.now.loops.len() as u64, self.facts.part);
         if sum == 0 || of.len() < 2 {
-            return loops;
+            return parts;
         }
-        format!("{loops}: the busiest has {:.2} of the mean", most as f64 * of.len() as f64 / sum as f64)
+        format!("{parts}: the busiest has {:.2} of the mean", most as f64 * of.len() as f64 / sum as f64)
     }
 
     /// The answers of each loop in the last half second: a bar a line, or a column each if there are many.
@@ -303,6 +303,7 @@ mod tests {
             amount: Amount::Duration(Duration::from_secs(100)),
             warm_up: Duration::from_secs(1),
             rate: None,
+            part: "loop",
             latency_from: "send",
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::Dialer;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
 use crate::engine::columns::Columns;
@@ -21,7 +22,8 @@ use crate::outcome::Totals;
 use crate::plan::{Plan, Prepared};
 
 /// The phases of a run, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunPhase {
     /// Connections are opened, nothing is sent.
     Connecting,

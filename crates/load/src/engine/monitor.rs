@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::engine::generator::RunPhase;
@@ -169,7 +170,7 @@ pub struct Interval {
 }
 
 /// What a loop, or a run, has counted so far. All but the last four fields are of the measured part.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests that left.
     pub sent: u64,
@@ -192,18 +193,18 @@ pub struct Counts {
 impl Counts {
     /// Answers of the warm-up and the measured part.
     pub fn all_answered(&self) -> u64 {
-        self.answered + self.answered_in_warm_up
+        self.answered.saturating_add(self.answered_in_warm_up)
     }
 
     fn merge(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.answered += other.answered;
-        self.bytes_out += other.bytes_out;
-        self.bytes_in += other.bytes_in;
+        self.sent = self.sent.saturating_add(other.sent);
+        self.answered = self.answered.saturating_add(other.answered);
+        self.bytes_out = self.bytes_out.saturating_add(other.bytes_out);
+        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
         self.errors.merge(&other.errors);
-        self.answered_in_warm_up += other.answered_in_warm_up;
-        self.connections_lost += other.connections_lost;
-        self.connections_open += other.connections_open;
+        self.answered_in_warm_up = self.answered_in_warm_up.saturating_add(other.answered_in_warm_up);
+        self.connections_lost = self.connections_lost.saturating_add(other.connections_lost);
+        self.connections_open = self.connections_open.saturating_add(other.connections_open);
     }
 
     /// What was added since an earlier look. What counts up never falls, except `sent`, from which a request is taken back that

@@ -30,6 +30,7 @@ mod report_draws_what_the_text_says;
 mod report_fits_every_window;
 mod report_needs_no_network;
 mod report_opens_in_chromium;
+mod several_machines_are_one_load;
 mod snapshots_add_up_to_the_outcome;
 mod thresholds_judge_an_outcome;
 #[cfg(feature = "udp")]

@@ -133,6 +133,7 @@ pub(crate) fn outcome() -> Outcome {
             LoopShare { id: 1, core: Some(1), requests: 99_000, connections: 32, busy: Some(0.93) },
         ],
         balance: Some(1.01),
+        agents: vec![],
         thresholds: vec![],
         rounds: Vec::new(),
         command: Some(

@@ -1,0 +1,310 @@
+//! One agent: it waits for a leader or joins one, takes its part of the plan, begins when it is told, and sends its result.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anywire_advice::Chain;
+use anywire_loops::{Loops, block_on};
+use anywire_wire::{Address, Connection, DialOptions, Dialer, ListenOptions, Listener};
+
+use crate::agents::TeamLimits;
+use crate::agents::clock::Clock;
+use crate::agents::error::{AgentError, LinkError};
+use crate::agents::link::Link;
+use crate::agents::member::unix_seconds;
+use crate::agents::message::{Greeting, Place, Progress, ToAgent, ToLeader, VERSION};
+use crate::engine::{Monitor, Snapshot, start};
+use crate::handles::Handles;
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+use crate::stop::Stop;
+
+/// What an agent generates load with, and whom it serves.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// The loops that generate the load.
+    pub loops: Loops,
+    /// How TLS is spoken with the target, and what ends the agent.
+    pub handles: Handles,
+    /// What a leader must know (`None`: anybody may give it a plan).
+    pub token: Option<String>,
+    /// Limits.
+    pub limits: TeamLimits,
+}
+
+/// What an agent tells while it serves.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AgentEvent {
+    /// It listens at this address.
+    Listening(Address),
+    /// A leader gave it this part.
+    Begins {
+        /// The leader's address.
+        leader: String,
+        /// The part of the plan.
+        plan: Box<Plan>,
+    },
+    /// Its part is done, and the leader has the result.
+    Done(Box<Outcome>),
+    /// A leader was lost, or turned away.
+    Lost(AgentError),
+}
+
+/// Serves leaders at an address, one after the other, until `handles.stop` is used. A second leader meanwhile is refused.
+///
+/// Blocks; `told` hears what happens, on another thread. `control` is one loop that generates no load.
+///
+/// # Errors
+///
+/// The address cannot be listened at.
+pub fn serve(
+    control: &Loops,
+    listen: &Address,
+    options: &AgentOptions,
+    told: impl Fn(AgentEvent) + Send + Sync + 'static,
+) -> Result<(), AgentError> {
+    let listener = Listener::bind(listen, &ListenOptions::default(), control)?;
+    told(AgentEvent::Listening(listener.local().clone()));
+    let (shared, told) = (options.clone(), Arc::new(told));
+    let is_busy = Arc::new(AtomicBool::new(false));
+    let busy = Arc::clone(&is_busy);
+    let handle = listener.serve(move |connection| {
+        let (options, told, is_busy) = (shared.clone(), Arc::clone(&told), Arc::clone(&busy));
+        anywire_loops::spawn(async move {
+            let link = Link::new(connection, options.limits.greeting_bytes);
+            if is_busy.swap(true, Ordering::AcqRel) {
+                return refuse(link, &options, "it serves another leader").await;
+            }
+            let served = attend(link, &options, None, &*told).await;
+            is_busy.store(false, Ordering::Release);
+            match served {
+                Ok(outcome) => told(AgentEvent::Done(outcome.into())),
+                Err(error) => told(AgentEvent::Lost(error)),
+            }
+        });
+    });
+    block_on(options.handles.stop.stopped());
+    // A run that goes on has heard of it, too: its result still leaves.
+    let until = Instant::now() + options.limits.answer;
+    while is_busy.load(Ordering::Acquire) && Instant::now() < until {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    handle.stop();
+    Ok(())
+}
+
+/// Joins the leader as agent `index` of `of`, and carries out its part; its outcome is of that part.
+///
+/// Blocks. The leader may come later: it is tried for [`TeamLimits::gather`].
+///
+/// # Errors
+///
+/// [`AgentError`]; the leader was told if it could be.
+pub fn join(
+    control: &Loops,
+    leader: &Address,
+    (index, of): (usize, usize),
+    options: &AgentOptions,
+    told: impl Fn(AgentEvent) + Send + Sync + 'static,
+) -> Result<Outcome, AgentError> {
+    let (leader, options) = (leader.clone(), options.clone());
+    let joined = control.get(0).spawn(move || async move {
+        let connection = tokio::select! {
+            biased;
+            () = options.handles.stop.stopped() => return Err(AgentError::Stopped),
+            dialled = dial(&leader, options.limits.gather) => dialled?,
+        };
+        let link = Link::new(connection, options.limits.greeting_bytes);
+        attend(link, &options, Some(Place { index, of }), &told).await
+    });
+    joined.wait().map_err(AgentError::LoopLost)?
+}
+
+/// Dials until somebody answers: a leader that starts later than its agents is no fault.
+async fn dial(leader: &Address, gather: Duration) -> Result<Connection, AgentError> {
+    let dialer = Dialer::new(DialOptions::default());
+    let begun = Instant::now();
+    loop {
+        match dialer.dial(leader).await {
+            Ok(connection) => return Ok(connection),
+            Err(source) if begun.elapsed() >= gather => {
+                return Err(AgentError::Dial { address: leader.clone(), after: gather, source });
+            }
+            Err(_) => tokio::time::sleep(DIAL_EVERY).await,
+        }
+    }
+}
+
+async fn refuse(mut link: Link, options: &AgentOptions, reason: &str) {
+    let refused = ToLeader::Refused { reason: reason.to_owned() };
+    // What the leader says first is read, so that the refusal is not lost to a reset.
+    if link.receive::<ToAgent>(options.limits.answer).await.is_ok()
+        && link.send(&refused, options.limits.answer).await.is_ok()
+    {
+        link.closed_by_peer(options.limits.answer).await;
+    }
+}
+
+/// Serves one leader from its greeting to the result.
+pub(crate) async fn attend(
+    mut link: Link,
+    options: &AgentOptions,
+    place: Option<Place>,
+    told: &(impl Fn(AgentEvent) + ?Sized),
+) -> Result<Outcome, AgentError> {
+    let leader = link.peer();
+    let lost = |source| AgentError::Leader { leader: leader.clone(), source };
+    let plan = tokio::select! {
+        biased;
+        () = options.handles.stop.stopped() => return Err(AgentError::Stopped),
+        plan = take_part(&mut link, options, place) => plan,
+    };
+    let (plan, begin_after) = match plan {
+        Ok(part) => part,
+        Err(Turn::Link(source)) => return Err(lost(source)),
+        Err(Turn::Load(error)) => {
+            let message = Chain(&error).message();
+            let failed = ToLeader::Failed { found: message.found, help: message.help };
+            link.send(&failed, options.limits.answer).await.map_err(lost)?;
+            link.closed_by_peer(options.limits.answer).await;
+            return Err(error.into());
+        }
+    };
+    told(AgentEvent::Begins { leader: leader.clone(), plan: Box::new(plan.clone()) });
+    tokio::time::sleep(begin_after).await;
+    let stop = Stop::new();
+    let handles = Handles { stop: stop.clone(), ..options.handles.clone() };
+    let run = start(&options.loops, plan, handles)?;
+    let monitor = run.monitor();
+    let mut outcome = pin!(run.outcome());
+    let mut said = monitor.snapshot();
+    let mut broken = None;
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            outcome = &mut outcome => break outcome?,
+            () = options.handles.stop.stopped(), if !stop.is_stopped() => stop.stop(),
+            message = link.next::<ToAgent>(), if broken.is_none() => match message {
+                Ok(ToAgent::Stop) => stop.stop(),
+                Ok(_) => {
+                    broken = Some(LinkError::OutOfOrder { found: "something else", wanted: "the end of the run" });
+                    stop.stop();
+                }
+                // Nobody wants the result any more, so the target need not bear the load.
+                Err(error) => {
+                    broken = Some(error);
+                    stop.stop();
+                }
+            },
+            () = tokio::time::sleep(TELL_EVERY), if broken.is_none() => {
+                let progress = progress(&monitor, &mut said);
+                if let Err(error) = link.send(&progress, options.limits.answer).await {
+                    broken = Some(error);
+                    stop.stop();
+                }
+            }
+        }
+    };
+    if let Some(source) = broken {
+        return Err(lost(source));
+    }
+    // What came since the last look belongs to the whole.
+    let last = progress(&monitor, &mut said);
+    link.send(&last, options.limits.answer).await.map_err(lost)?;
+    let done = ToLeader::Done { outcome: Box::new(outcome) };
+    link.send(&done, options.limits.answer).await.map_err(lost)?;
+    link.closed_by_peer(options.limits.answer).await;
+    let ToLeader::Done { outcome } = done else { return Err(lost(LinkError::Closed)) };
+    Ok(*outcome)
+}
+
+/// Why an agent has no part.
+enum Turn {
+    Link(LinkError),
+    Load(crate::errors::LoadError),
+}
+
+impl From<LinkError> for Turn {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
+}
+
+/// Everything until the start: the part, and how long it is until then.
+async fn take_part(
+    link: &mut Link,
+    options: &AgentOptions,
+    place: Option<Place>,
+) -> Result<(Plan, Duration), Turn> {
+    let limits = &options.limits;
+    let clock = Clock::start();
+    let token = options.token.as_deref();
+    match link.receive(limits.answer).await? {
+        ToAgent::Hello(greeting) => {
+            // Both ends say their versions, so that each can say which one differs.
+            let theirs = greeting.other_version();
+            if theirs.is_none() && !greeting.knows(token) {
+                let reason = "it does not know the token".to_owned();
+                link.send(&ToLeader::Refused { reason }, limits.answer).await?;
+                link.closed_by_peer(limits.answer).await;
+                return Err(LinkError::Token.into());
+            }
+            // The token goes to nobody of another version: it may have asked for that alone.
+            let greeting = Greeting::ours(token.filter(|_| theirs.is_none()));
+            let welcome = ToLeader::Welcome { greeting, place, unix_seconds: unix_seconds() };
+            link.send(&welcome, limits.answer).await?;
+            if let Some(theirs) = theirs {
+                link.closed_by_peer(limits.answer).await;
+                return Err(LinkError::Version { theirs, ours: VERSION }.into());
+            }
+        }
+        _ => return Err(LinkError::OutOfOrder { found: "something else", wanted: "a greeting" }.into()),
+    }
+    link.limit_bytes = limits.message_bytes;
+    let mut plan = None;
+    loop {
+        // Others may still be joining.
+        let within = limits.gather.saturating_add(limits.answer);
+        match (link.receive(within).await?, plan.take()) {
+            (ToAgent::Ping { number }, before) => {
+                plan = before;
+                link.send(&ToLeader::Pong { number, clock_ns: clock.ns() }, limits.answer).await?;
+            }
+            (ToAgent::Job { plan: part }, None) => {
+                part.prepare(&options.handles).map_err(Turn::Load)?;
+                link.send(&ToLeader::Ready, limits.answer).await?;
+                plan = Some(*part);
+            }
+            (ToAgent::Start { at_ns }, Some(plan)) => {
+                let after = Duration::from_nanos(at_ns.saturating_sub(clock.ns()));
+                // No leader waits for so long: its clock, or this one, is broken.
+                return Ok((plan, after.min(limits.gather)));
+            }
+            (ToAgent::Stop, _) => return Err(LinkError::Closed.into()),
+            _ => return Err(LinkError::OutOfOrder { found: "something else", wanted: "a plan" }.into()),
+        }
+    }
+}
+
+/// What happened since the last look.
+fn progress(monitor: &Monitor, said: &mut Snapshot) -> ToLeader {
+    let now = monitor.snapshot();
+    let added = now.since(said).latency;
+    let progress = Progress {
+        phase: now.phase,
+        up: now.loops.iter().map(|one| one.up).max().unwrap_or_default(),
+        measured: now.measured(),
+        counts: now.counts(),
+        hdr: added.summary().and_then(|summary| summary.hdr),
+    };
+    *said = now;
+    ToLeader::Progress(Box::new(progress))
+}
+
+/// How often an agent tells how it goes.
+const TELL_EVERY: Duration = Duration::from_millis(500);
+const DIAL_EVERY: Duration = Duration::from_millis(100);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
