@@ -48,7 +48,7 @@ impl Watch {
         &self,
         facts: &Facts,
         is_verbose: bool,
-        look: impl Fn() -> Snapshot + Send,
+        look: impl Fn() -> Snapshot + Send + Sync,
         wait: impl FnOnce() -> T,
     ) -> T {
         // Who asks for the log wants to see it.
