@@ -131,6 +131,7 @@ async fn dial(leader: &Address, gather: Duration) -> Result<Connection, AgentErr
         match dialer.dial(leader).await {
             Ok(connection) => return Ok(connection),
             Err(source) if begun.elapsed() >= gather => {
+                let source = Box::new(source);
                 return Err(AgentError::Dial { address: leader.clone(), after: gather, source });
             }
             Err(_) => tokio::time::sleep(DIAL_EVERY).await,

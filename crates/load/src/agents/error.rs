@@ -77,7 +77,7 @@ pub enum LinkError {
 pub enum AgentError {
     /// The address cannot be listened at.
     #[error(transparent)]
-    Listen(#[from] ListenError),
+    Listen(Box<ListenError>),
     /// The leader cannot be reached.
     #[error("the leader at {address} was not reached within {after:?}{help}", help = Advice("see that the agent with index 0 runs, and that its port is open"))]
     Dial {
@@ -87,7 +87,7 @@ pub enum AgentError {
         after: Duration,
         /// Why the last attempt failed.
         #[source]
-        source: DialError,
+        source: Box<DialError>,
     },
     /// The leader was lost, or speaks otherwise; a load that ran was ended.
     #[error("the leader {leader} was lost")]
@@ -118,7 +118,7 @@ pub enum TeamError {
     Plan(#[from] LoadError),
     /// The address at which agents should join cannot be listened at.
     #[error(transparent)]
-    Listen(#[from] ListenError),
+    Listen(Box<ListenError>),
     /// An agent cannot be reached (the agent, or the wire); nothing was sent to the target.
     #[error("agent {index} at {address} was not reached{help}", help = Advice("see that 'anywire load --agent' runs there, and that its port is open"))]
     Dial {
@@ -128,7 +128,7 @@ pub enum TeamError {
         address: Address,
         /// Why.
         #[source]
-        source: DialError,
+        source: Box<DialError>,
     },
     /// An agent took no part; nothing was sent to the target.
     #[error("agent {index} at {address} takes no part")]
@@ -169,4 +169,16 @@ pub enum TeamError {
     /// A loop ended while it was needed (the caller).
     #[error("the leader was lost with its loop")]
     LoopLost(#[source] TaskError),
+}
+
+impl From<ListenError> for AgentError {
+    fn from(error: ListenError) -> Self {
+        Self::Listen(Box::new(error))
+    }
+}
+
+impl From<ListenError> for TeamError {
+    fn from(error: ListenError) -> Self {
+        Self::Listen(Box::new(error))
+    }
 }

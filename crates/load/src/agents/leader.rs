@@ -202,7 +202,9 @@ impl Common {
                     }));
                 }
             }
-            Err(source) => self.tell(Event::Failed(TeamError::Dial { index, address, source })),
+            Err(source) => {
+                self.tell(Event::Failed(TeamError::Dial { index, address, source: Box::new(source) }));
+            }
         }
     }
 
