@@ -106,7 +106,7 @@ impl Load {
         let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
         let role = self.agents.role()?;
         if let Role::Agent(listen) = &role {
-            return self.serve(listen, handles);
+            return self.serve(listen, &handles);
         }
         let plan = self.plan()?;
         self.exports.check()?;
@@ -177,9 +177,9 @@ impl Load {
     }
 
     /// Waits for leaders, as an agent.
-    fn serve(&self, listen: &Address, handles: Handles) -> Result<(), Failure> {
+    fn serve(&self, listen: &Address, handles: &Handles) -> Result<(), Failure> {
         let _signals = Signals::stop(handles.stop.clone())?;
-        agents::serve(&control()?, listen, &self.agents.options(&self.loops()?, &handles)?)
+        agents::serve(&control()?, listen, &self.agents.options(&self.loops()?, handles)?)
     }
 
     fn loops(&self) -> Result<Loops, Failure> {
