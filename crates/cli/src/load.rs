@@ -5,8 +5,8 @@ use std::time::Duration;
 use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{
-    Amount, Handles, IntervalFigures, Limits, Outcome, Plan, Recorder, RequireError, RequireReason, Requirement,
-    Snapshot, Stop, Threshold, Verdict, text,
+    Amount, Handles, IntervalFigures, Limits, Outcome, Plan, Recorder, RequireError, RequireReason,
+    Requirement, Snapshot, Stop, Threshold, Verdict, text,
 };
 use anywire::loops::Loops;
 use anywire::wire::Address;
@@ -128,8 +128,7 @@ impl Load {
                 let leading = self.agents.lead(&control, &plan, followers, options)?;
                 let (facts, view) = (Facts { part: "agent", ..facts }, leading.view());
                 let look = move || view.snapshot();
-                let (led, intervals) =
-                    self.observed(&facts, is_verbose, &mut lines, look, || leading.wait());
+                let (led, intervals) = self.observed(&facts, is_verbose, &mut lines, look, || leading.wait());
                 let led = led.or_else(|error| {
                     // Whoever ended it knows why there is nothing.
                     signals.check()?;

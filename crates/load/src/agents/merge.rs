@@ -1,11 +1,13 @@
 //! The outcomes of several agents as one: counts are added, histograms merged to the bucket, and what differs stands beside each agent.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use crate::hdr::HdrError;
 use crate::histogram::{Latency, LatencySummary};
 use crate::host::Host;
-use crate::outcome::{Generator, Latencies, Outcome, Rate, Totals};
+use crate::outcome::{Generator, Latencies, Outcome, Rate, Totals, WireFigures};
 use crate::plan::{Amount, Plan};
 use crate::text::{counted, grouped, known, whole};
 
@@ -95,7 +97,8 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
             given_up: outcomes().any(|outcome| outcome.rate.given_up),
         },
         latency: latencies(parts)?,
-        generator: generator(&outcomes().map(|outcome| &outcome.generator).collect::<Vec<_>>(), answered),
+        generator: generator(&outcomes().collect::<Vec<_>>(), answered),
+        wire: wire(&outcomes().collect::<Vec<_>>()),
         loops,
         balance: (answered > 0).then(|| busiest as f64 / mean),
         agents: parts.iter().map(|part| part.share.clone()).collect(),
@@ -106,36 +109,94 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
 
 /// Each column of all agents.
 fn latencies(parts: &[Part]) -> Result<Latencies, (usize, HdrError)> {
-    let column = |of: fn(&Latencies) -> &Option<LatencySummary>| {
-        let mut all = Latency::new();
-        for part in parts {
-            let summary = part.outcome.as_ref().and_then(|outcome| of(&outcome.latency).as_ref());
-            let Some(summary) = summary else { continue };
-            all.merge(&Latency::from_summary(summary).map_err(|error| (part.share.index, error))?);
+    let outcomes = || parts.iter().filter_map(|part| part.outcome.as_ref());
+    let column = |of: fn(&Latencies) -> Option<&LatencySummary>| merged_column(parts, of);
+    let classes: BTreeSet<&String> =
+        outcomes().flat_map(|outcome| outcome.latency.by_status.keys()).collect();
+    let mut by_status = BTreeMap::new();
+    for class in classes {
+        if let Some(summary) = merged_column(parts, |of| of.by_status.get(class))? {
+            by_status.insert(class.clone(), summary);
         }
-        Ok(all.summary())
-    };
+    }
     Ok(Latencies {
-        intended: column(|of| &of.intended)?,
-        send: column(|of| &of.send)?,
-        lag: column(|of| &of.lag)?,
-        first_byte: column(|of| &of.first_byte)?,
-        connect: column(|of| &of.connect)?,
-        tls: column(|of| &of.tls)?,
+        intended: column(|of| of.intended.as_ref())?,
+        send: column(|of| of.send.as_ref())?,
+        lag: column(|of| of.lag.as_ref())?,
+        first_byte: column(|of| of.first_byte.as_ref())?,
+        connect: column(|of| of.connect.as_ref())?,
+        tls: column(|of| of.tls.as_ref())?,
+        server: column(|of| of.server.as_ref())?,
+        by_status,
     })
 }
 
+/// One column of all agents; those that do not have it add nothing.
+fn merged_column(
+    parts: &[Part],
+    of: impl Fn(&Latencies) -> Option<&LatencySummary>,
+) -> Result<Option<LatencySummary>, (usize, HdrError)> {
+    let mut all = Latency::new();
+    for part in parts {
+        let Some(summary) = part.outcome.as_ref().and_then(|outcome| of(&outcome.latency)) else { continue };
+        all.merge(&Latency::from_summary(summary).map_err(|error| (part.share.index, error))?);
+    }
+    Ok(all.summary())
+}
+
 /// What all generators used together. What one does not know, nobody knows of all.
-fn generator(parts: &[&Generator], answered: u64) -> Generator {
-    let all = |of: fn(&Generator) -> Option<f64>| parts.iter().map(|part| of(part)).sum::<Option<f64>>();
+fn generator(outcomes: &[&Outcome], answered: u64) -> Generator {
+    let parts = || outcomes.iter().map(|outcome| &outcome.generator);
+    let all = |of: fn(&Generator) -> Option<f64>| parts().map(of).sum::<Option<f64>>();
+    let count = |of: fn(&Generator) -> Option<u64>| {
+        parts().map(of).try_fold(0_u64, |all, part| Some(all.saturating_add(part?)))
+    };
     let (user, system) = (all(|part| part.cpu_user_us), all(|part| part.cpu_sys_us));
     let used = user.zip(system).map(|(user, system)| user + system);
+    let names: BTreeSet<_> =
+        parts().filter_map(|part| part.syscalls_by_name.as_ref()).flat_map(BTreeMap::keys).collect();
+    let calls = |name: &String| {
+        // A call that an agent did not make is none; an agent that counted nothing leaves all unknown.
+        let of = |outcome: &Outcome| {
+            outcome.generator.syscalls_by_name.as_ref().map(|calls| calls.get(name).copied().unwrap_or(0.0))
+        };
+        per_answer(outcomes, of).map(|count| (name.clone(), count))
+    };
+    let by_name = names.into_iter().map(calls).collect::<Option<BTreeMap<_, _>>>();
     Generator {
         cpu_user_us: user,
         cpu_sys_us: system,
         cpu_us_per_request: used.filter(|_| answered > 0).map(|used| used / answered as f64),
-        limited_by: parts.iter().find_map(|part| part.limited_by.clone()),
+        voluntary_switches: count(|part| part.voluntary_switches),
+        involuntary_switches: count(|part| part.involuntary_switches),
+        syscalls_per_request: per_answer(outcomes, |outcome| outcome.generator.syscalls_per_request),
+        syscalls_by_name: by_name.filter(|calls| !calls.is_empty()),
+        limited_by: parts().find_map(|part| part.limited_by.clone()),
     }
+}
+
+/// What the kernels saw on the wires.
+fn wire(outcomes: &[&Outcome]) -> WireFigures {
+    let retransmits = outcomes.iter().map(|outcome| outcome.wire.retransmits);
+    WireFigures {
+        segments_per_response: per_answer(outcomes, |outcome| outcome.wire.segments_per_response),
+        expected_segments_per_response: per_answer(outcomes, |outcome| {
+            outcome.wire.expected_segments_per_response
+        }),
+        retransmits: retransmits.into_iter().try_fold(0_u64, |all, part| Some(all.saturating_add(part?))),
+        round_trip_us: per_answer(outcomes, |outcome| outcome.wire.round_trip_us),
+    }
+}
+
+/// The mean over all answers of a figure that each agent has for its own; `None` if one with answers does not have it.
+fn per_answer(outcomes: &[&Outcome], of: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
+    let (mut sum, mut answers) = (0.0, 0.0);
+    for outcome in outcomes.iter().filter(|outcome| outcome.totals.measured.answered > 0) {
+        let answered = outcome.totals.measured.answered as f64;
+        sum += of(outcome)? * answered;
+        answers += answered;
+    }
+    (answers > 0.0).then(|| sum / answers)
 }
 
 /// The sum of what is known; `None` of nothing.
