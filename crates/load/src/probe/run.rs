@@ -251,12 +251,13 @@ impl Probe {
     /// Many connections, and what the server's process does meanwhile.
     async fn many(&mut self) {
         let Some(pid) = self.target.plan.pid else {
-            self.outcome.many = Some(patterns::many(&self.target).await);
+            self.outcome.many = Some(patterns::many(&self.target).await.0);
             return;
         };
         let before = Moment::now(pid);
-        let many = patterns::many(&self.target).await;
+        let (many, open) = patterns::many(&self.target).await;
         let after = Moment::now(pid);
+        drop(open);
         let answered = many.answered;
         self.outcome.many = Some(many);
         self.outcome.missing.retain(|missing| missing.what != "server");

@@ -136,8 +136,8 @@ fn a_handler_that_blocks_its_loop() {
 fn an_accept_queue_that_is_too_short() {
     // What finds it full fails at once, instead of after three attempts.
     let short = Duration::from_secs(2);
-    let plan =
-        Plan { connections: 16, connect_timeout: short, pattern_time: short, ..of(Fault::AcceptsSlowly) };
+    let plan = of(Fault::AcceptsSlowly);
+    let plan = Plan { connections: 16, connect_timeout: short, timeout: short, pattern_time: short, ..plan };
     let outcome = assert_verdicts(plan, &[Class::ListenOverflow]);
     assert_eq!(outcome.repeated, ["many"]);
 }

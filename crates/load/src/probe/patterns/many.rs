@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anywire_loops::clock::precise;
 
-use super::super::link::{Fault, Wanted};
+use super::super::link::{Fault, Link, Wanted};
 use super::super::measures::Many;
 use super::super::spread::{Spread, micros};
 use super::super::target::Target;
@@ -13,14 +13,17 @@ use super::super::target::Target;
 /// What one connection has seen.
 #[derive(Debug, Default)]
 struct Seen {
+    /// Still open.
+    link: Option<Link>,
     connect: Option<Duration>,
     latencies: Vec<Duration>,
     failed: usize,
     failure: Option<Fault>,
 }
 
-/// Opens them, and makes requests on all of them side by side.
-pub(crate) async fn many(target: &Rc<Target>) -> Many {
+/// Opens them, and makes requests on all of them side by side. The connections that are still open come with the figures: a server
+/// with a thread for each would otherwise end its threads before anybody has seen what they used.
+pub(crate) async fn many(target: &Rc<Target>) -> (Many, Vec<Link>) {
     let begun = precise();
     let tasks: Vec<_> = (0..target.plan.connections)
         .map(|_| {
@@ -34,9 +37,10 @@ pub(crate) async fn many(target: &Rc<Target>) -> Many {
         seen.push(task.await.unwrap_or_default());
     }
     let time = begun.elapsed();
+    let open = seen.iter_mut().filter_map(|seen: &mut Seen| seen.link.take()).collect();
     let connects = || seen.iter().filter_map(|seen| seen.connect);
     let latencies = || seen.iter().flat_map(|seen| seen.latencies.iter().copied());
-    Many {
+    let many = Many {
         connections: target.plan.connections,
         opened: connects().count(),
         slow_connects: connects().filter(|connect| *connect >= SLOW_CONNECT).count(),
@@ -46,7 +50,8 @@ pub(crate) async fn many(target: &Rc<Target>) -> Many {
         first_failure: seen.iter().find_map(|seen| Some(seen.failure.as_ref()?.message.to_string())),
         latency: Spread::of(latencies()),
         time: micros(time),
-    }
+    };
+    (many, open)
 }
 
 async fn one(target: &Target) -> Seen {
@@ -83,6 +88,7 @@ async fn one(target: &Target) -> Seen {
             }
         }
     }
+    seen.link = link;
     seen
 }
 

@@ -161,6 +161,9 @@ fn listen_overflow(outcome: &Outcome) -> Option<Found> {
     let late = many.slow_connects + many.connections.saturating_sub(many.opened);
     // Other connections were quick, so that it is not the way that is long.
     let is_queue = late >= LATE_MIN && connects.min < QUICK_CONNECT_US && outcome.listen_drops != Some(0);
+    // On a lossy way SYNs are lost as well: then only the system's own count tells of a queue.
+    let is_way = outcome.listen_drops.is_none() && retransmits(outcome).is_some();
+    let is_queue = is_queue && !is_way;
     is_queue.then(|| {
         let drops = outcome.listen_drops.map_or_else(String::new, |drops| {
             format!("; the system counted {} of an accept queue meanwhile", counted(drops, "overflow"))

@@ -263,6 +263,15 @@ fn queues_that_are_full() {
     assert_eq!(opened(25, 0, None), [Class::ListenOverflow]);
     assert_eq!(opened(32, 5, Some(0)), [], "the system knows of no overflow");
     assert_eq!(opened(32, 1, None), []);
+    let on_a_lossy_way = |drops| {
+        found(|outcome| {
+            outcome.tcp.as_mut().expect("there is one").retransmits = 20;
+            outcome.many.as_mut().expect("there are many").slow_connects = 5;
+            outcome.listen_drops = drops;
+        })
+    };
+    assert_eq!(on_a_lossy_way(None), [Class::Retransmits]);
+    assert_eq!(on_a_lossy_way(Some(3)), [Class::ListenOverflow, Class::Retransmits]);
 }
 
 #[test]
