@@ -13,6 +13,7 @@ use super::super::measures::{
 };
 use super::super::spread::{Spread, median, micros, share};
 use super::super::target::Target;
+use crate::server_time::ServerTime;
 
 /// What single requests have shown.
 #[derive(Debug)]
@@ -353,29 +354,9 @@ fn server_timing(samples: &[&Sample]) -> Option<ServerTiming> {
     })
 }
 
-/// The time that `Server-Timing` tells: that of `total` if it has one, else the longest, since the parts mostly lie within it
-/// (W3C Server Timing section 2).
+/// The time that `Server-Timing` tells, as a load reads it.
 fn server_time(headers: &Headers) -> Option<Duration> {
-    let mut longest: Option<f64> = None;
-    for value in headers.get_all("server-timing") {
-        for metric in std::str::from_utf8(value).ok()?.split(',') {
-            let mut parts = metric.split(';').map(str::trim);
-            let name = parts.next().unwrap_or_default();
-            let millis = parts.find_map(|part| {
-                let (key, value) = part.split_once('=')?;
-                let value = value.trim().trim_matches('"');
-                key.trim().eq_ignore_ascii_case("dur").then(|| value.parse::<f64>().ok()).flatten()
-            });
-            let millis = millis.filter(|millis| (0.0..MILLIS_MAX).contains(millis));
-            if name.eq_ignore_ascii_case("total")
-                && let Some(millis) = millis
-            {
-                return Some(Duration::from_secs_f64(millis / 1e3));
-            }
-            longest = longest.into_iter().chain(millis).reduce(f64::max);
-        }
-    }
-    longest.map(|millis| Duration::from_secs_f64(millis / 1e3))
+    ServerTime::new(None).of(headers.iter())
 }
 
 /// Answers of up to this size are short: no server has a reason to send them in parts.
@@ -392,8 +373,6 @@ const CONNECTIONS_MAX: usize = 16;
 const FAULTS_MAX: usize = 2;
 /// With so many later answers the first ones of connections are left out.
 const COUNTED_MIN: usize = 4;
-/// A day, and more than any server takes.
-const MILLIS_MAX: f64 = 86_400_000.0;
 
 #[cfg(test)]
 mod tests {
@@ -405,31 +384,6 @@ mod tests {
             headers.append(name, value).expect("valid in this test");
         }
         headers
-    }
-
-    #[test]
-    fn the_servers_own_time_is_the_total_or_the_longest() {
-        let said = |values: &[&str]| {
-            let values: Vec<_> = values.iter().map(|value| ("server-timing", *value)).collect();
-            server_time(&fields(&values)).map(|time| time.as_micros())
-        };
-        assert_eq!(said(&["db;dur=53.5, app;dur=47.2;desc=\"a\""]), Some(53_500));
-        assert_eq!(said(&["db;dur=53, total;dur=\"2\""]), Some(2_000));
-        assert_eq!(said(&["cache;desc=hit", "app; DUR = 1"]), Some(1_000));
-        for odd in ["", "hit", "a;dur=", "a;dur=x", "a;dur=NaN", "a;dur=-1", "a;dur=1e300", ";;;", "a;dur"] {
-            assert_eq!(said(&[odd]), None, "{odd:?}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_server_timing_is_a_time_or_none(value in "[ -~\\t]{0,60}", dur in proptest::num::f64::ANY) {
-            for value in [value.clone(), format!("a;dur={dur}"), format!("{value};dur=1,total;dur={dur}")] {
-                if let Some(time) = server_time(&fields(&[("server-timing", value.trim())])) {
-                    proptest::prop_assert!(time.as_secs_f64() <= MILLIS_MAX / 1e3);
-                }
-            }
-        }
     }
 
     #[test]
