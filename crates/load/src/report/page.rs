@@ -248,7 +248,7 @@ th,td{white-space:nowrap}
 th:first-child{text-align:left;padding-left:0;font-weight:600;background:var(--paper)}
 tbody th:first-child{white-space:normal;overflow-wrap:anywhere;min-width:8em;max-width:24em}
 thead th{color:var(--faint)}
-small{color:var(--faint);font-size:.8rem}
+small{color:var(--faint);font-size:.8rem;font-weight:400}
 .rest,.text,.pairs td{text-align:left;white-space:normal;overflow-wrap:anywhere}
 .pairs thead th{text-align:left}
 .text{min-width:16em;max-width:40em}

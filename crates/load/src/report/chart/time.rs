@@ -32,23 +32,17 @@ pub fn heat_map(title: &str, moments: &[Moment<'_>], colour: Colour, lines: &[Li
     let mut svg = Svg::new();
     let x = time_axis(&mut svg, scale.left, end);
     let mut levels: [String; LEVELS] = std::array::from_fn(|_| String::new());
-    for moment in moments {
-        // Two bands are one cell: half as many cells, which still are lower than a line of text.
-        let mut cells: Vec<(f64, u64)> = Vec::new();
-        for band in moment.bands {
-            let cell = (band.up_to_us.log2() * CELLS_PER_DOUBLING).ceil();
-            match cells.last_mut() {
-                Some((last, count)) if *last == cell => *count += band.count,
-                _ => cells.push((cell, band.count)),
-            }
-        }
-        let all: u64 = cells.iter().map(|(_, count)| count).sum();
+    let all_cells: Vec<Cells> = moments.iter().map(|moment| cells(moment.bands)).collect();
+    let share = |count: u64, all: u64| count as f64 / all.max(1) as f64;
+    let largest = all_cells.iter().flat_map(|one| one.cells.iter().map(|(_, count)| share(*count, one.all)));
+    let largest = largest.fold(f64::MIN_POSITIVE, f64::max);
+    for (moment, Cells { cells, all }) in moments.iter().zip(&all_cells) {
         let (left, right) = (x(moment.begun), x(moment.ended));
         for (cell, count) in cells {
             let us = |cell: f64| (cell / CELLS_PER_DOUBLING).exp2();
-            let (top, bottom) = (scale.place(us(cell)), scale.place(us(cell - 1.0)));
+            let (top, bottom) = (scale.place(us(*cell)), scale.place(us(cell - 1.0)));
             // By the root, so that the few of the tail are seen, too.
-            let share = (count as f64 / all.max(1) as f64).sqrt();
+            let share = (share(*count, *all) / largest).sqrt();
             let level = ((share * LEVELS as f64) as usize).min(LEVELS - 1);
             levels[level] += &format!("M{left:.1} {top:.1}H{right:.1}V{bottom:.1}H{left:.1}z");
         }
@@ -69,6 +63,27 @@ pub fn heat_map(title: &str, moments: &[Moment<'_>], colour: Colour, lines: &[Li
         svg.styled(&places, 2, *style);
     }
     svg.finish(title, HEIGHT)
+}
+
+/// The cells of a moment.
+struct Cells {
+    /// The upper end of each, in steps of the scale, and how many responses it holds.
+    cells: Vec<(f64, u64)>,
+    all: u64,
+}
+
+/// Two bands are one cell: half as many cells, which still are lower than a line of text.
+fn cells(bands: &[Band]) -> Cells {
+    let mut cells: Vec<(f64, u64)> = Vec::new();
+    for band in bands {
+        let cell = (band.up_to_us.log2() * CELLS_PER_DOUBLING).ceil();
+        match cells.last_mut() {
+            Some((last, count)) if *last == cell => *count += band.count,
+            _ => cells.push((cell, band.count)),
+        }
+    }
+    let all = cells.iter().map(|(_, count)| count).sum();
+    Cells { cells, all }
 }
 
 /// Lines over time from zero up: seconds to the right, and a scale in equal steps whose labels `name` writes.
