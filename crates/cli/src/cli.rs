@@ -4,10 +4,12 @@ use anywire::wire::{self, Wire};
 use clap::{ArgAction, Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
+use crate::ab::Ab;
 use crate::call::Verb;
 use crate::compare::Compare;
 #[cfg(feature = "completions")]
 use crate::completions::Completions;
+use crate::diff::Diff;
 use crate::failure::Failure;
 #[cfg(feature = "ipc")]
 use crate::ipc::Ipc;
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Probe(Box<Probe>),
     Pipe(Pipe),
     Compare(Compare),
+    Ab(Box<Ab>),
+    Diff(Diff),
     #[cfg(feature = "udp")]
     Udp(Udp),
     Lab(Lab),
@@ -76,6 +80,8 @@ impl Command {
             Self::Probe(probe) => probe.run(),
             Self::Pipe(pipe) => pipe.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Ab(ab) => ab.run(),
+            Self::Diff(diff) => diff.run(),
             Self::Lab(lab) => lab.run(),
             Self::Ladder(ladder) => ladder.run(),
             #[cfg(feature = "swarm")]

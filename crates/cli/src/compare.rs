@@ -7,13 +7,17 @@ use anywire::load::compare::{Candidate, CompareError, Comparison, Options, Step,
 use anywire::load::{Protocol, Stop, report, text};
 use clap::Args;
 
+use crate::candidates::Target;
 use crate::failure::{Code, Failure};
 use crate::output::Results;
 use crate::progress::Progress;
 use crate::signals::Signals;
+use crate::trust::Trust;
 use crate::{candidates, explain, values, versions};
 
-/// Compare the demo service over each wire with the limit of this machine
+/// Compare the demo service over each wire with the limit of this machine, or servers of yours with each other
+///
+/// With URLs those servers are compared, and the wires that --wires names.
 ///
 /// Each round loads all candidates in a random order. Server and client have a core each. 'limit' is a raw epoll loop in
 /// C style that parses nothing: it shows the cost of the kernel alone. The table has medians: requests per second, CPU time
@@ -21,7 +25,11 @@ use crate::{candidates, explain, values, versions};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Compare {
-    /// What to compare, separated by commas [default: all but those meant for tests and those with TLS]
+    /// Servers that run already: [NAME=]URL[#PID], or an address; with the number of its process its CPU time and system calls
+    /// are counted
+    #[arg(value_name = "URL")]
+    urls: Vec<Target>,
+    /// Which wires to compare, separated by commas [default: all but those meant for tests and those with TLS; none with URLs]
     #[arg(long, visible_alias = "candidates", value_name = "NAMES", value_delimiter = ',')]
     wires: Option<Vec<String>>,
     /// The versions of HTTP to compare, separated by commas: h1, h2 (without TLS by prior knowledge)
@@ -47,6 +55,8 @@ pub(crate) struct Compare {
     seed: Option<u32>,
     #[command(flatten)]
     results: Results,
+    #[command(flatten)]
+    trust: Trust,
     /// A look in under 15 seconds: fewer and shorter rounds
     #[arg(long)]
     quick: bool,
@@ -55,7 +65,7 @@ pub(crate) struct Compare {
 impl Compare {
     /// Measures, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let candidates = candidates::named(self.wires.as_deref(), &self.protocols)?;
+        let candidates = self.candidates()?;
         let options = self.options();
         self.results.check()?;
         let signals = Signals::stop(options.stop.clone())?;
@@ -69,6 +79,19 @@ impl Compare {
             return Err(Failure::of_message(Code::Failed, message));
         }
         Ok(())
+    }
+
+    /// The wires, then the servers that run by themselves.
+    fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
+        let mut all = match (&self.wires, self.urls.is_empty()) {
+            (None, false) => Vec::new(),
+            (wires, _) => candidates::named(wires.as_deref(), &self.protocols)?,
+        };
+        let tls = self.trust.client_tls()?;
+        for target in &self.urls {
+            all.extend(self.protocols.iter().map(|protocol| target.candidate(*protocol, tls.as_ref())));
+        }
+        Ok(all)
     }
 
     fn options(&self) -> Options {
@@ -131,6 +154,8 @@ Examples:
   anywire compare --wires limit,unix --connections 256 --depth 16
   anywire compare --protocols h1,h2 --depth 16
   anywire compare --wires limit,tcp,tls --protocols h1,h2
+  anywire compare localhost:8080 nginx=localhost:8081#4711 unix:/run/app.sock
+  anywire compare --wires limit,tcp theirs=localhost:8081#4711
   anywire compare --body 4096 --rounds 9 --duration 3s --json compare.json
 
 Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 23 result not written,

@@ -3,6 +3,7 @@
 //! Each command has a file with its arguments and its code. This file only starts it and reports its end. Some of them are
 //! features, so that the first build is a short one.
 
+mod ab;
 mod agents;
 mod blocks;
 mod call;
@@ -13,7 +14,9 @@ mod compare;
 #[cfg(feature = "completions")]
 mod completions;
 mod conditions;
+mod contrast;
 mod demo;
+mod diff;
 mod explain;
 mod exports;
 mod failure;
@@ -31,6 +34,7 @@ mod pipe;
 mod probe;
 mod progress;
 mod repeat;
+mod restart;
 #[cfg_attr(not(feature = "screen"), path = "no_screen.rs")]
 mod screen;
 mod serve;

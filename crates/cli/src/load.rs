@@ -18,6 +18,7 @@ use crate::explain;
 use crate::exports::{Exports, Lines};
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
+use crate::output;
 use crate::progress;
 use crate::repeat;
 use crate::signals::Signals;
@@ -47,6 +48,9 @@ pub(crate) struct Load {
     /// Send so many requests instead of measuring for a time
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
     requests: Option<u64>,
+    /// Run it so often, each time anew: 'diff' can judge rounds. The figures are of the round in the middle by its rate
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
     /// Requests in flight on each connection of HTTP/1 (pipelining, if more than 1)
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
@@ -105,6 +109,10 @@ impl Load {
     pub(crate) fn run(self, is_verbose: bool) -> Result<(), Failure> {
         let handles = Handles { tls: self.trust.client_tls()?, stop: Stop::new() };
         let role = self.agents.role()?;
+        if self.rounds > 1 && !matches!(role, Role::Alone) {
+            return Err(Failure::new(Code::Usage, "loading in rounds: agents load once")
+                .help("leave out --rounds, or the options of agents"));
+        }
         if let Role::Agent(listen) = &role {
             return self.serve(listen, &handles);
         }
@@ -137,12 +145,7 @@ impl Load {
                 (led, intervals)
             }
             Role::Alone | Role::Agent(_) => {
-                let run =
-                    anywire::load::start(&loops, plan, handles).map_err(|error| explain::plan(&error))?;
-                let monitor = run.monitor();
-                let look = move || monitor.snapshot();
-                let (ran, intervals) = self.observed(&facts, is_verbose, &mut lines, look, || run.wait());
-                (ran.map_err(|error| explain::plan(&error))?, intervals)
+                self.alone(&loops, &plan, &handles, &facts, is_verbose, &mut lines)?
             }
         };
         outcome.intervals = intervals;
@@ -151,6 +154,40 @@ impl Load {
         self.exports.write(&outcome).and(lines.end())?;
         signals.check()?;
         judge(&outcome)
+    }
+
+    /// Runs the plan on this machine, so often as there are rounds.
+    fn alone(
+        &self,
+        loops: &Loops,
+        plan: &Plan,
+        handles: &Handles,
+        facts: &Facts,
+        is_verbose: bool,
+        lines: &mut Lines,
+    ) -> Result<(Outcome, Vec<IntervalFigures>), Failure> {
+        let mut outcomes = Vec::new();
+        for round in 1..=self.rounds {
+            if self.rounds > 1 {
+                output::say(format_args!("round {round} of {}", self.rounds));
+            }
+            let run = anywire::load::start(loops, plan.clone(), handles.clone());
+            let run = run.map_err(|error| explain::plan(&error))?;
+            let monitor = run.monitor();
+            let look = move || monitor.snapshot();
+            let (ran, intervals) = self.observed(facts, is_verbose, lines, look, || run.wait());
+            let outcome = ran.map_err(|error| explain::plan(&error))?;
+            outcomes.push(Outcome { intervals, ..outcome });
+            if handles.stop.is_stopped() {
+                break;
+            }
+        }
+        let mut outcome = match outcomes.len() {
+            1 => outcomes.swap_remove(0),
+            _ => Outcome::of_rounds(outcomes).expect("there is a round"),
+        };
+        let intervals = std::mem::take(&mut outcome.intervals);
+        Ok((outcome, intervals))
     }
 
     /// Waits for the end of a run, shows how it goes meanwhile, and records it in intervals.
@@ -309,7 +346,7 @@ fn requirement(text: &str) -> Result<Requirement, String> {
 }
 
 /// A time to measure. Who writes a body means the `-d` of curl.
-fn measured(text: &str) -> Result<Duration, String> {
+pub(crate) fn measured(text: &str) -> Result<Duration, String> {
     match text.starts_with(|first: char| first.is_ascii_digit()) {
         true => text::positive_duration(text),
         false => {
@@ -320,7 +357,7 @@ fn measured(text: &str) -> Result<Duration, String> {
 }
 
 /// A method. Who writes a time means the `-m` of curl.
-fn method(text: &str) -> Result<Method, String> {
+pub(crate) fn method(text: &str) -> Result<Method, String> {
     if text::duration(text).is_ok() {
         return Err(
             "it is a time, and -m is the method; the longest wait for an answer is --timeout".to_owned()
@@ -342,6 +379,7 @@ Examples:
   anywire load localhost:8080 --require 'p99<5ms' 'errors<0.1%' 'rate>=10k'
   anywire load localhost:8080 -d 60s --intervals - | jq '[.t, .achieved, .latency.p99]'
   anywire load localhost:8080 --csv result.csv --prometheus result.prom
+  anywire load localhost:8080 --rounds 10 --json old.json
   anywire load localhost:8080 -d 2s --json - | jq .rate.achieved
   anywire load --agent 0.0.0.0:7117 --agents-token token
   anywire load shop.test -c 512 --agents agents.txt --agents-token token

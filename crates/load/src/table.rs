@@ -6,6 +6,7 @@ use crate::figures::{COLUMNS, STATISTICS};
 use crate::histogram::LatencySummary;
 use crate::outcome::{Connections, Outcome, Requests, TargetFacts, Totals};
 use crate::protocol::Protocol;
+use crate::rounds::Figures;
 use crate::text::{Columns, counted, digits, grouped, known, time, whole};
 
 impl fmt::Display for Outcome {
@@ -85,6 +86,13 @@ impl Outcome {
                  {lost} lost, {given_up} given up{never_open}"
             ),
         );
+        if let Some(rates) = Figures::spreads(&self.rounds).requests_per_second {
+            let (count, [least, most]) = (self.rounds.len(), [rates.min, rates.max].map(whole));
+            let text = format!(
+                "{count} rounds, {least} to {most} requests/s; the figures are of the one in the middle"
+            );
+            row("rounds", text);
+        }
         row("bytes", format!("{} out, {} in", grouped(*bytes_out), grouped(*bytes_in)));
         if let Some(segments) = self.wire.segments_per_response {
             let expected = known(self.wire.expected_segments_per_response, digits);

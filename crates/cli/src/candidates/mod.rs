@@ -3,6 +3,7 @@
 
 mod rung;
 mod service;
+mod url;
 
 use std::iter;
 
@@ -10,6 +11,7 @@ use anywire::load::Protocol;
 use anywire::load::compare::Candidate;
 use anywire_ladder::Rung;
 
+pub(crate) use self::url::Target;
 use crate::failure::{Code, Failure};
 
 /// Every candidate that speaks one of these protocols, in the order of the table. The limit parses nothing, so that it

@@ -37,6 +37,7 @@ fn candidate(rung: &'static Rung) -> Candidate {
         protocol: Protocol::Http1,
         note: String::new(),
         is_limit: false,
+        runs_by_itself: false,
         start: Box::new(move |settings| start(rung, settings)),
     }
 }

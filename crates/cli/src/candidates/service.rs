@@ -24,6 +24,7 @@ pub(super) fn over_each_wire(protocol: Protocol) -> impl Iterator<Item = Candida
         protocol,
         note: String::new(),
         is_limit: false,
+        runs_by_itself: false,
         start: Box::new(move |settings| start(wire, settings)),
     })
 }

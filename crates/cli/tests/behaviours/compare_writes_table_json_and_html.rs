@@ -1,6 +1,6 @@
 //! `anywire compare --quick`: a few seconds, a table, JSON with the promised names, and a page with charts.
 
-use crate::common::{anywire, stderr, stdout, text};
+use crate::common::{Served, anywire, stderr, stdout, text};
 
 #[test]
 fn compare_writes_table_json_and_html() {
@@ -139,4 +139,35 @@ fn a_place_that_cannot_be_written_to_ends_it_before_it_begins() {
     assert_eq!(output.status.code(), Some(23), "{said}");
     assert!(said.contains("bad.html") && !said.contains("comparing"), "{said}");
     assert!(stdout(&output).is_empty() && !good.exists(), "nothing was measured");
+}
+
+#[test]
+fn servers_that_run_by_themselves_stand_beside_the_wires() {
+    let (one, other) = (Served::demo(), Served::demo());
+    let first = format!("first={}#{}", one.url("/"), one.child.id());
+    let second = other.authority().to_owned();
+    let args =
+        ["compare", &first, &second, "--wires", "limit", "--rounds", "1", "--duration", "100ms", "-c", "4"];
+    let output = anywire(&[&args[..], &["--json", "-"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let comparison: serde_json::Value =
+        serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    let rows = comparison["candidates"].as_array().expect("a list of candidates");
+    let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["limit", "first", &second]);
+    for row in rows {
+        assert!(row["requests_per_second"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["error_messages"].as_array().map(Vec::len), Some(0), "{row}");
+    }
+    assert!(rows[1]["server_cpu_us_per_request"].as_f64() > Some(0.0), "{}", rows[1]);
+    assert!(rows[2]["server_cpu_us_per_request"].is_null(), "its process was not named: {}", rows[2]);
+    // Without wires there are the servers alone.
+    let output = anywire(&["compare", &first, "--rounds", "1", "--duration", "50ms", "-c", "2"]);
+    let table = stdout(&output);
+    assert!(
+        output.status.success() && table.contains("first (tcp)") && !table.contains("limit (tcp)"),
+        "{table}"
+    );
+    let wrong = anywire(&["compare", "localhost:1#nginx"]);
+    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("#4711"), "{}", stderr(&wrong));
 }

@@ -21,6 +21,9 @@ pub struct Candidate {
     pub note: String,
     /// Whether it is the limit that `ratio_to_limit` of all is taken to; at most one is.
     pub is_limit: bool,
+    /// Whether it runs by itself: `start` only names it, so that nothing starts it anew, pins it to a core or knows how long its
+    /// answers are.
+    pub runs_by_itself: bool,
     /// Starts it, anew for each round. If it does not start, its row shows the error, and the other candidates go on.
     pub start: Start,
 }

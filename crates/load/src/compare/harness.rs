@@ -32,7 +32,12 @@ pub fn compare(
     mut progress: impl FnMut(&Step<'_>),
 ) -> Result<Comparison, CompareError> {
     check(candidates, options)?;
-    let placement = place(&cpu::available_cores());
+    let mut placement = place(&cpu::available_cores());
+    let is_one_core = placement.server_core.is_none();
+    if candidates.iter().all(|candidate| candidate.runs_by_itself) {
+        // Nobody here could pin them.
+        placement.server_core = None;
+    }
     let pinning = placement.client_core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
     let loops = Loops::builder().count(1).pinning(pinning).name("load").start()?;
     // What is opened to see its memory is closed before the load.
@@ -77,7 +82,7 @@ pub fn compare(
             warm_up_seconds: options.warm_up.as_secs_f64(),
             seed,
         },
-        notes: notes(&placement, candidates),
+        notes: notes(is_one_core, candidates),
         candidates: rows,
         interrupted,
     })
@@ -143,14 +148,22 @@ fn place(cores: &[usize]) -> Placement {
     }
 }
 
-fn notes(placement: &Placement, candidates: &[Candidate]) -> Vec<String> {
+fn notes(is_one_core: bool, candidates: &[Candidate]) -> Vec<String> {
     let mut notes = vec![
         "closed: stalls hide requests, so the tail of the latencies is better than users see".to_owned(),
     ];
-    if placement.server_core.is_none() {
+    if is_one_core {
         notes.push(
             "one core only: server and client share it, nothing is pinned, rates are about halved".to_owned(),
         );
+    }
+    let by_itself: Vec<&str> =
+        candidates.iter().filter(|one| one.runs_by_itself).map(|one| one.name.as_str()).collect();
+    if !by_itself.is_empty() {
+        notes.push(format!(
+            "{}: runs by itself, so it is neither started anew for each round nor pinned to a core",
+            by_itself.join(", ")
+        ));
     }
     if !candidates.iter().any(|candidate| candidate.is_limit) {
         notes

@@ -5,6 +5,7 @@
 //! [`Figures`] are what was measured, its median, or its spread.
 
 mod driver;
+mod of_load;
 mod order;
 mod part;
 mod round;

@@ -47,7 +47,7 @@ fn candidate(
 ) -> Candidate {
     let (name, wire, note) = (name.to_owned(), "memory".to_owned(), "in this process".to_owned());
     let protocol = Protocol::Http1;
-    Candidate { name, wire, protocol, note, is_limit, start: Box::new(start) }
+    Candidate { name, wire, protocol, note, is_limit, runs_by_itself: false, start: Box::new(start) }
 }
 
 fn served(server: TestServer) -> RunningServer {
@@ -258,6 +258,59 @@ fn idle_connections_are_open_and_not_loaded() {
     // Both ends of this wire are in this process.
     assert_eq!(row.medians.user_bytes_per_connection, None);
     assert!(row.notes.iter().any(|note| note.starts_with("user_bytes_per_connection is unknown")));
+}
+
+/// Its answers are as long as it likes, its threads are those of a process, and nobody starts it anew.
+#[test]
+fn a_server_that_runs_by_itself_stands_beside_ours() {
+    let server = TestServer::start(
+        "memory:compare-by-itself",
+        Manner::Bytes("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"),
+    );
+    let address = server.address.clone();
+    let start = move |_: &Settings| {
+        Ok(RunningServer {
+            url: "http://test/".to_owned(),
+            via: Some(address.clone()),
+            #[cfg(feature = "tls")]
+            tls: None,
+            threads: ServerThreads::Of(std::process::id() as i32),
+            remark: Box::new(|| None),
+        })
+    };
+    let by_itself = Candidate { runs_by_itself: true, start: Box::new(start), ..broken("theirs") };
+    let comparison = compare(&[memory("ours", false), by_itself], &options(), |_| {}).unwrap();
+    let [ours, theirs] = &comparison.candidates[..] else { panic!("two rows") };
+    assert_eq!((ours.errors.total(), theirs.errors.total()), (0, 0), "{comparison}");
+    assert!(theirs.medians.server_cpu_us_per_request.is_some_and(|cpu| cpu > 0.0), "{theirs:?}");
+    assert_eq!((ours.rounds.len(), theirs.rounds.len()), (3, 3));
+    let notes = comparison.notes.join("\n");
+    assert!(notes.contains("theirs: runs by itself") && !notes.contains("ours: runs"), "{notes}");
+    assert!(server.seen.connections() >= 3 * 4, "one server for all rounds");
+}
+
+/// Nothing is known of its threads, and that is no error.
+#[test]
+fn a_server_whose_process_is_unknown_has_no_cpu_time() {
+    let server = TestServer::start("memory:compare-unknown", Manner::Answer);
+    let address = server.address.clone();
+    let start = move |_: &Settings| {
+        Ok(RunningServer {
+            url: "http://test/".to_owned(),
+            via: Some(address.clone()),
+            #[cfg(feature = "tls")]
+            tls: None,
+            threads: ServerThreads::Unknown,
+            remark: Box::new(|| None),
+        })
+    };
+    let candidate = Candidate { runs_by_itself: true, start: Box::new(start), ..broken("theirs") };
+    let comparison = compare(&[candidate], &Options { rounds: 1, ..options() }, |_| {}).unwrap();
+    let row = &comparison.candidates[0];
+    assert!(row.medians.requests_per_second.is_some() && row.medians.client_cpu_us_per_request.is_some());
+    assert_eq!((row.medians.server_cpu_us_per_request, row.medians.syscalls_per_request), (None, None));
+    assert_eq!(comparison.placement.server_core, None);
+    assert!(server.seen.connections() >= 4, "the server of the test was loaded");
 }
 
 #[test]

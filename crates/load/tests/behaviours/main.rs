@@ -3,8 +3,10 @@
 mod support;
 
 mod a_busy_generator_is_said;
+mod a_load_in_rounds_is_its_middle_round;
 mod a_run_can_be_stopped;
 mod a_run_that_ends_early_says_so;
+mod ab_finds_five_percent_on_this_machine;
 mod ab_lets_both_sides_take_turns;
 mod answers_of_every_framing_are_parsed;
 mod bytes_that_the_wire_refused_are_not_sent;

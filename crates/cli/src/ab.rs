@@ -1,0 +1,287 @@
+//! `anywire ab URL_A URL_B`: two servers that take turns under the same load, and whether they differ.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anywire::http::Method;
+use anywire::load::ab::{AbOutcome, Options, Side, Step, ab};
+use anywire::load::{Handles, Limits, Plan, Stop, report, text};
+use anywire::loops::Loops;
+use anywire::wire::Address;
+use bytes::Bytes;
+use clap::Args;
+
+use crate::contrast::{self, Judging};
+use crate::explain;
+use crate::failure::{Code, Failure};
+use crate::heads::HeadLimits;
+use crate::load::{measured, method};
+use crate::output::Results;
+use crate::progress::Progress;
+use crate::restart;
+use crate::signals::Signals;
+use crate::trust::Trust;
+use crate::values::{self, Field};
+use crate::versions::Versions;
+
+/// Let two servers take turns under the same load, and say whether they differ
+///
+/// In each round both are loaded in short turns, in the order ABBA or BAAB, so that what the machine does meanwhile strikes
+/// both. The rounds are tested by ranks (Mann-Whitney), and the verdict on each metric of B is faster, slower or no
+/// difference shown. About a minute by default.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Ab {
+    /// The URL of A, which the other is compared with
+    #[arg(value_name = "URL_A")]
+    url_a: String,
+    /// The URL of B, on which the verdict is
+    #[arg(value_name = "URL_B")]
+    url_b: String,
+    /// Rounds: five are the fewest that can show a difference
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(5..=1000))]
+    rounds: u16,
+    /// How long each side is measured in each round
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = measured)]
+    duration: Duration,
+    /// How long a side is loaded until it is the other's turn [default: 200ms, longer with many connections]
+    #[arg(long, value_name = "TIME", value_parser = text::positive_duration)]
+    turn: Option<Duration>,
+    /// Load before the first turn of a side in each round; before the others a tenth of a turn
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = text::duration)]
+    warm_up: Duration,
+    /// Connections in all, opened anew for each turn
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    connections: usize,
+    /// Requests in flight on each connection of HTTP/1 (pipelining, if more than 1)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    depth: usize,
+    #[command(flatten)]
+    versions: Versions,
+    /// Streams that are kept busy on each connection of HTTP/2 [default: 1]
+    #[arg(long, value_name = "N", requires = "http2", conflicts_with = "depth")]
+    streams: Option<usize>,
+    /// The wire to A instead of its URL's host and port, WIRE:WHERE
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
+    via_a: Option<Address>,
+    /// The wire to B
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
+    via_b: Option<Address>,
+    /// A command that starts A anew before each round; it must end, and the server must answer then
+    #[arg(long, value_name = "COMMAND")]
+    restart_a: Option<String>,
+    /// A command that starts B anew
+    #[arg(long, value_name = "COMMAND")]
+    restart_b: Option<String>,
+    /// How long a restart may take until the server answers
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = text::positive_duration)]
+    restart_within: Duration,
+    /// The process of A on this machine, for its CPU time: its number, or the file that has it
+    #[arg(long, value_name = "PID", value_parser = process)]
+    pid_a: Option<Process>,
+    /// The process of B
+    #[arg(long, value_name = "PID", value_parser = process)]
+    pid_b: Option<Process>,
+    /// Event loops that generate the load, each a thread [default: half of the cores]
+    #[arg(long, value_name = "N", value_parser = values::loops())]
+    loops: Option<usize>,
+    /// Longest wait for an answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
+    timeout: Duration,
+    /// How long connecting may take, and as long again the handshake of TLS
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
+    connect_timeout: Duration,
+    /// A header field, 'Name: value'; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    headers: Vec<Field>,
+    /// The method [default: GET, or POST with --data]
+    #[arg(short, long, value_name = "METHOD", value_parser = method)]
+    method: Option<Method>,
+    /// The body of each request: text, or @FILE
+    #[arg(long, value_name = "DATA")]
+    data: Option<String>,
+    /// Seed of the order of the turns and of the resamples [default: random; the result names it]
+    #[arg(long, value_name = "N")]
+    seed: Option<u32>,
+    #[command(flatten)]
+    judging: Judging,
+    #[command(flatten)]
+    results: Results,
+    #[command(flatten)]
+    trust: Trust,
+    #[command(flatten)]
+    heads: HeadLimits,
+}
+
+impl Ab {
+    /// Measures, prints the result, and judges it.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let options = self.options()?;
+        self.results.check()?;
+        let handles = Handles { tls: self.trust.client_tls()?, stop: options.stop.clone() };
+        let signals = Signals::stop(options.stop.clone())?;
+        let cores = anywire_sys::cpu::available_cores().len();
+        let count = self.loops.unwrap_or((cores / 2).max(1));
+        let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
+        let sides = self.sides(&options, &handles, &loops)?;
+        let outcome = measure(&loops, &sides, &options)?;
+        self.results.write(&outcome, report::ab)?;
+        signals.check()?;
+        self.judge(&outcome)
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        let body = match &self.data {
+            Some(data) => values::data(data)?,
+            None => Bytes::new(),
+        };
+        let usual = if self.data.is_some() { Method::POST } else { Method::GET };
+        let plan = Plan {
+            connections: self.connections,
+            protocol: self.versions.protocol(),
+            depth: self.streams.unwrap_or(self.depth),
+            warm_up: self.warm_up,
+            method: self.method.clone().unwrap_or(usual),
+            headers: values::headers(&self.headers)?,
+            body,
+            timeout: self.timeout,
+            connect_timeout: self.connect_timeout,
+            handshake_timeout: self.connect_timeout,
+            limits: Limits { head: self.heads.limits(), ..Limits::default() },
+            ..Plan::new(values::url(&self.url_a, self.via_a.as_ref())?)
+        };
+        Ok(Options {
+            plan,
+            rounds: self.rounds.into(),
+            duration: self.duration,
+            turn: self.turn,
+            seed: self.seed,
+            noise: self.judging.noise()?,
+            stop: Stop::new(),
+        })
+    }
+
+    fn sides(&self, options: &Options, handles: &Handles, loops: &Loops) -> Result<[Side; 2], Failure> {
+        let side = |name: &str,
+                    url: &str,
+                    via: &Option<Address>,
+                    command: &Option<String>,
+                    pid: &Option<Process>| {
+            let url = values::url(url, via.as_ref())?;
+            let server_name = self.trust.server_name().map(str::to_owned);
+            let plan = Plan {
+                url: url.clone(),
+                via: via.clone(),
+                server_name: server_name.clone(),
+                ..options.plan.clone()
+            };
+            let restart = command.clone().map(|command| {
+                restart::restart(command, plan, handles.clone(), loops.clone(), self.restart_within)
+            });
+            let process =
+                pid.clone().map(|pid| Box::new(move || pid.number()) as Box<dyn Fn() -> io::Result<i32>>);
+            Ok::<_, Failure>(Side {
+                name: name.to_owned(),
+                url,
+                via: via.clone(),
+                tls: handles.tls.clone(),
+                server_name,
+                process,
+                restart,
+            })
+        };
+        Ok([
+            side("A", &self.url_a, &self.via_a, &self.restart_a, &self.pid_a)?,
+            side("B", &self.url_b, &self.via_b, &self.restart_b, &self.pid_b)?,
+        ])
+    }
+
+    /// What could not go on is a failure, and so is a regression that was asked about. The result has been printed.
+    fn judge(&self, outcome: &AbOutcome) -> Result<(), Failure> {
+        if let Some(failed) = &outcome.failed {
+            let whole = outcome.sides.iter().any(|side| !side.rounds.is_empty());
+            let code = if whole { Code::Partial } else { Code::Failed };
+            let message = format!("comparing {} with {}: {failed}", self.url_b, self.url_a);
+            return Err(
+                Failure::new(code, message).help("see the server's log; the rounds before it were printed")
+            );
+        }
+        let found: Vec<String> = self
+            .judging
+            .regressions(|limit| outcome.contrast.regressions(limit))
+            .iter()
+            .map(contrast::told)
+            .collect();
+        self.judging.judge(&found)
+    }
+}
+
+fn measure(loops: &Loops, sides: &[Side; 2], options: &Options) -> Result<AbOutcome, Failure> {
+    let turns = options.turns() as u64;
+    let progress = Progress::start(2 * options.rounds as u64 * turns);
+    let seconds = options.time().as_secs().max(1);
+    let rounds = text::counted(options.rounds as u64, "round");
+    progress.say(&format!(
+        "letting {} and {} take turns in {rounds}, about {seconds} s",
+        sides[0].url, sides[1].url
+    ));
+    let (mut done, mut round) = (0, 0);
+    let outcome = ab(loops, sides, options, |step: &Step<'_>| {
+        progress.show(done, || format!("round {} of {}: {}", step.round, step.rounds, step.side));
+        if !progress.is_bar() && step.round != round {
+            round = step.round;
+            progress.say(&format!("round {} of {}", step.round, step.rounds));
+        }
+        done += 1;
+    });
+    progress.finish();
+    outcome.map_err(|error| explain::plan(&error))
+}
+
+/// A process by its number, or by the file that has it: that of a server which is started anew changes.
+#[derive(Debug, Clone)]
+enum Process {
+    Number(i32),
+    File(PathBuf),
+}
+
+impl Process {
+    fn number(&self) -> io::Result<i32> {
+        let file = match self {
+            Self::Number(number) => return Ok(*number),
+            Self::File(file) => file,
+        };
+        let named = |cause: String| io::Error::other(format!("reading {} failed: {cause}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|cause| named(cause.to_string()))?;
+        let number = text.trim().parse().ok().filter(|number| *number > 0);
+        number.ok_or_else(|| named("it holds no number of a process".to_owned()))
+    }
+}
+
+fn process(text: &str) -> Result<Process, String> {
+    match text.parse::<i32>() {
+        Ok(number) if number > 0 => Ok(Process::Number(number)),
+        Ok(_) => Err("numbers of processes begin at 1".to_owned()),
+        Err(_) if text.is_empty() => Err("write its number, or the name of the file that has it".to_owned()),
+        Err(_) => Ok(Process::File(PathBuf::from(text))),
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  anywire ab localhost:8080 localhost:8081
+  anywire ab localhost:8080 localhost:8081 --rounds 20 --html ab.html --fail-on-regression 5%
+  anywire ab / / --via-a unix:/run/old.sock --via-b unix:/run/new.sock -c 256
+  anywire ab localhost:8080 localhost:8081 --restart-a 'systemctl restart old' --restart-b 'systemctl restart new'
+  anywire ab localhost:8080 localhost:8081 --pid-a /run/old.pid --pid-b /run/new.pid
+  anywire ab localhost:8080 localhost:8080 --json trial.json
+  anywire ab localhost:8080 localhost:8081 --noise trial.json
+
+A difference is shown if its p is at most 0.05 after Holm's correction, and it is beyond the noise limit: 2 %, what
+--noise says, or what a server against itself has shown (--noise FILE). The CPU time of the client is told and decides
+nothing.
+
+Exit codes: 0 measured; 1 could not run, or a server is not there; 2 bad arguments; 3 B is slower by more than
+--fail-on-regression; 18 ended early, with the rounds until then; 23 result not written; 26 data not read; 130 and 143
+ended by SIGINT and SIGTERM with the result so far.";

@@ -1,0 +1,83 @@
+//! The real thing beside the model of `verdicts_are_right_in_forty_runs`: two servers of which the second one does as much
+//! work for a request, or 5 % more. Ignored, since it takes minutes and is about the machine too:
+//!
+//! ```sh
+//! cargo test --release -p anywire-load --test behaviours -- --ignored --nocapture ab_finds_five_percent
+//! ```
+//!
+//! `AB_RUNS` is how many comparisons of each kind are made (10), and `AB_SEED` the seed of the first (1). Each prints its seed.
+
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
+use anywire_load::ab::{Options, Side, ab};
+use anywire_load::statistics::Verdict;
+use anywire_load::{Plan, contrast};
+use anywire_loops::Loops;
+
+/// The URL of a server that does so many steps of arithmetic for each request.
+fn working(steps: u64) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for peer in listener.incoming() {
+            let mut peer = peer.unwrap();
+            thread::spawn(move || {
+                while peer.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
+                    black_box((0..steps).fold(1_u64, |sum, step| black_box(sum.wrapping_mul(31) ^ step)));
+                    if peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+fn number(name: &str, usual: u32) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+#[ignore = "takes minutes, and needs a machine that does nothing else"]
+fn of_all_comparisons() {
+    let (runs, seed) = (number("AB_RUNS", 10), number("AB_SEED", 1));
+    let (usual, more) = (working(STEPS), working(STEPS * 105 / 100));
+    let same = working(STEPS);
+    let loops = Loops::start(1).unwrap();
+    let mut verdicts = Vec::new();
+    for (what, other) in [("the same work", &same), ("5 % more work", &more)] {
+        let mut different = 0;
+        for seed in seed..seed + runs {
+            let sides = [Side::new("a", &usual), Side::new("b", other)];
+            let options = Options {
+                plan: Plan {
+                    connections: 4,
+                    warm_up: Duration::from_millis(50),
+                    ..Plan::new("http://test/")
+                },
+                duration: Duration::from_millis(600),
+                turn: Some(Duration::from_millis(60)),
+                seed: Some(seed),
+                ..Options::default()
+            };
+            let outcome = ab(&loops, &sides, &options, |_| ()).unwrap();
+            let shown = outcome.contrast.verdict != Some(Verdict::NoDifferenceShown);
+            different += u32::from(shown);
+            let rate = outcome.contrast.metrics.iter().find(|one| one.name == contrast::METRICS[0].name);
+            let change = rate.map_or_else(String::new, |rate| rate.change());
+            println!("{what}, seed {seed}: {} (requests/s {change})", outcome.contrast.sentence("a", "b"));
+        }
+        println!("{what}: called different in {different} of {runs}");
+        verdicts.push(different);
+    }
+    assert!(verdicts[0] * 10 <= runs, "the same work was called different in {} of {runs}", verdicts[0]);
+    assert!(verdicts[1] * 10 >= runs * 8, "5 % more work was found in {} of {runs}", verdicts[1]);
+}
+
+/// Some 100 us.
+const STEPS: u64 = 100_000;
