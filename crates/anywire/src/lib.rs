@@ -183,6 +183,8 @@ mod guide {
     mod many_machines {}
     #[doc = include_str!("../../../docs/guide/swarm.md")]
     mod swarm {}
+    #[doc = include_str!("../../../docs/guide/compare-runs.md")]
+    mod compare_runs {}
     #[doc = include_str!("../../../docs/guide/why-is-it-slow.md")]
     mod why_is_it_slow {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]

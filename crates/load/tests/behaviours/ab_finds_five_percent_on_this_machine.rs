@@ -7,10 +7,14 @@
 //!
 //! `AB_RUNS` is how many comparisons of each kind are made (10), and `AB_SEED` the seed of the first (1). Each prints its seed.
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::thread;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anywire_load::ab::{Options, Side, ab};
@@ -18,24 +22,56 @@ use anywire_load::statistics::Verdict;
 use anywire_load::{Plan, contrast};
 use anywire_loops::Loops;
 
-/// The URL of a server that does so many steps of arithmetic for each request.
-fn working(steps: u64) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for peer in listener.incoming() {
-            let mut peer = peer.unwrap();
-            thread::spawn(move || {
-                while peer.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
-                    black_box((0..steps).fold(1_u64, |sum, step| black_box(sum.wrapping_mul(31) ^ step)));
-                    if peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
-                        return;
-                    }
-                }
-            });
+/// A server that does so many steps of arithmetic for each request.
+struct Working {
+    address: SocketAddr,
+    steps: u64,
+    /// Until it is to be started anew.
+    accepts: Cell<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
+}
+
+impl Working {
+    fn new(steps: u64) -> Rc<Self> {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Rc::new(Self { address, steps, accepts: Cell::new(None) })
+    }
+
+    /// Takes its place with a new thread. Where the scheduler puts a thread is luck that lasts as long as the thread, and the
+    /// threads of its connections begin beside it: without a restart it looks like a difference, and for that run it is one.
+    fn restart(&self) {
+        if let Some((end, thread)) = self.accepts.take() {
+            end.store(true, Ordering::SeqCst);
+            // Wakes it up.
+            drop(TcpStream::connect(self.address));
+            thread.join().unwrap();
         }
-    });
-    url
+        let (end, steps) = (Arc::new(AtomicBool::new(false)), self.steps);
+        let listener = TcpListener::bind(self.address).unwrap();
+        let ended = Arc::clone(&end);
+        let thread = thread::spawn(move || {
+            for peer in listener.incoming().take_while(|_| !ended.load(Ordering::SeqCst)) {
+                let mut peer = peer.unwrap();
+                thread::spawn(move || {
+                    while peer.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
+                        black_box((0..steps).fold(1_u64, |sum, step| black_box(sum.wrapping_mul(31) ^ step)));
+                        if peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        self.accepts.set(Some((end, thread)));
+    }
+
+    fn side(self: &Rc<Self>, name: &str) -> Side {
+        let server = Rc::clone(self);
+        let restart = move || {
+            server.restart();
+            Ok(())
+        };
+        Side { restart: Some(Box::new(restart)), ..Side::new(name, format!("http://{}/", self.address)) }
+    }
 }
 
 fn number(name: &str, usual: u32) -> u32 {
@@ -46,14 +82,13 @@ fn number(name: &str, usual: u32) -> u32 {
 #[ignore = "takes minutes, and needs a machine that does nothing else"]
 fn of_all_comparisons() {
     let (runs, seed) = (number("AB_RUNS", 10), number("AB_SEED", 1));
-    let (usual, more) = (working(STEPS), working(STEPS * 105 / 100));
-    let same = working(STEPS);
+    let [usual, same, more] = [STEPS, STEPS, STEPS * 105 / 100].map(Working::new);
     let loops = Loops::start(1).unwrap();
     let mut verdicts = Vec::new();
     for (what, other) in [("the same work", &same), ("5 % more work", &more)] {
         let mut different = 0;
         for seed in seed..seed + runs {
-            let sides = [Side::new("a", &usual), Side::new("b", other)];
+            let sides = [usual.side("a"), other.side("b")];
             let options = Options {
                 plan: Plan {
                     connections: 4,
