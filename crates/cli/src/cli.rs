@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Serve(Serve),
     #[command(flatten)]
     Call(Verb),
-    Load(Load),
+    Load(Box<Load>),
     Probe(Box<Probe>),
     Pipe(Pipe),
     Compare(Compare),

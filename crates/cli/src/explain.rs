@@ -278,6 +278,8 @@ pub(crate) fn plan(error: &LoadError) -> Failure {
                 None => wrong.help(format_args!("ask for {least} to {most}")),
             }
         }
+        // Its own words say where it stands and how it is written.
+        LoadError::Script { .. } => Failure::of(Code::Usage, error),
         LoadError::Request { .. } => wrong.help("correct the Host field of --header: HOST, or HOST:PORT"),
         LoadError::Url { source: UrlError::UserInfo, .. } => {
             wrong.help("leave the user out of it, and send -H 'Authorization: Basic ...' instead")

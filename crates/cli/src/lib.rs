@@ -34,6 +34,7 @@ mod pipe;
 mod probe;
 mod progress;
 mod repeat;
+mod requests;
 mod restart;
 #[cfg_attr(not(feature = "screen"), path = "no_screen.rs")]
 mod screen;

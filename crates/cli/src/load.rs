@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use anywire::advice::Message;
-use anywire::http::Method;
 use anywire::load::{
     Amount, Handles, IntervalFigures, Limits, Outcome, Plan, Recorder, RequireError, RequireReason,
     Requirement, Snapshot, Stop, Threshold, Verdict, text,
 };
 use anywire::loops::Loops;
 use anywire::wire::Address;
-use bytes::Bytes;
 use clap::Args;
 
 use crate::agents::{self, Agents, Role};
@@ -21,9 +19,10 @@ use crate::heads::HeadLimits;
 use crate::output;
 use crate::progress;
 use crate::repeat;
+use crate::requests::Requests;
 use crate::signals::Signals;
 use crate::trust::{self, Trust};
-use crate::values::{self, Field};
+use crate::values;
 use crate::versions::Versions;
 use crate::watch::{Facts, Watch};
 
@@ -37,7 +36,7 @@ use crate::watch::{Facts, Watch};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {
     /// The URL, such as http://localhost:8080/json; http:// may be left out, and with --via the host too
-    #[arg(value_name = "URL", required_unless_present = "agent")]
+    #[arg(value_name = "URL", required_unless_present_any = ["agent", "urls", "har", "script"])]
     url: Option<String>,
     /// Connections in all, spread evenly over the loops
     #[arg(short, long, value_name = "N", default_value_t = 64)]
@@ -74,21 +73,14 @@ pub(crate) struct Load {
     /// How long connecting may take, and as long again the handshake of TLS
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
-    /// A header field, 'Name: value'; may be repeated
-    #[arg(short = 'H', long = "header", value_name = "FIELD")]
-    headers: Vec<Field>,
-    /// The method [default: GET, or POST with --data]
-    #[arg(short, long, value_name = "METHOD", value_parser = method)]
-    method: Option<Method>,
-    /// The body of each request: text, or @FILE
-    #[arg(long, value_name = "DATA")]
-    data: Option<String>,
     /// The field of an answer that tells the server's own time, in ms or with its unit [default: Server-Timing]
     #[arg(long, value_name = "NAME")]
     server_time_header: Option<String>,
     /// Count the system calls of the loops by name, which costs time at each of them
     #[arg(long)]
     count_calls: bool,
+    #[command(flatten)]
+    sent: Requests,
     /// What the result must keep to, such as 'p99<5ms' 'errors<0.1%' 'rate>=10k'; give the URL before it
     #[arg(long, value_name = "THRESHOLD", num_args = 1.., value_parser = requirement)]
     require: Vec<Requirement>,
@@ -116,7 +108,10 @@ impl Load {
         if let Role::Agent(listen) = &role {
             return self.serve(listen, &handles);
         }
-        let plan = self.plan()?;
+        let (plan, left_out) = self.plan()?;
+        if let Some(left_out) = left_out {
+            output::say(left_out);
+        }
         self.exports.check()?;
         let signals = Signals::stop(handles.stop.clone())?;
         let loops = self.loops()?;
@@ -224,13 +219,9 @@ impl Load {
         Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
-        let body = match &self.data {
-            Some(data) => values::data(data)?,
-            None => Bytes::new(),
-        };
-        let method = if self.data.is_some() { Method::POST } else { Method::GET };
-        Ok(Plan {
+    /// The plan, and what is left out of a recording.
+    fn plan(&self) -> Result<(Plan, Option<String>), Failure> {
+        let plan = Plan {
             via: self.via.clone(),
             server_name: self.trust.server_name().map(str::to_owned),
             connections: self.connections,
@@ -238,28 +229,21 @@ impl Load {
             depth: self.depth(),
             amount: self.requests.map_or(Amount::Duration(self.duration), Amount::Requests),
             warm_up: self.warm_up(),
-            method: self.method.clone().unwrap_or(method),
-            headers: values::headers(&self.headers)?,
             server_time_header: self.server_time_header.clone(),
             count_system_calls: self.count_calls,
-            body,
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
             handshake_timeout: self.connect_timeout,
             limits: Limits { head: self.heads.limits(), ..Limits::default() },
-            ..Plan::new(values::url(self.url(), self.via.as_ref())?)
-        })
+            ..Plan::new("")
+        };
+        self.sent.add_to(plan, self.url.as_deref(), self.via.as_ref())
     }
 
     /// Whoever names a number of requests means all that are sent.
     fn warm_up(&self) -> Duration {
         let usual = if self.requests.is_some() { Duration::ZERO } else { WARM_UP };
         self.warm_up.unwrap_or(usual)
-    }
-
-    /// What is loaded. An agent has none of its own.
-    fn url(&self) -> &str {
-        self.url.as_deref().unwrap_or_default()
     }
 
     /// Requests in flight on a connection.
@@ -269,10 +253,8 @@ impl Load {
 
     /// What is known of the run before it begins.
     fn facts(&self, plan: &Plan) -> Facts {
-        let target = self
-            .via
-            .as_ref()
-            .map_or_else(|| self.url().to_owned(), |via| format!("{} over {via}", self.url()));
+        let target =
+            self.via.as_ref().map_or_else(|| plan.url.clone(), |via| format!("{} over {via}", plan.url));
         Facts {
             target,
             connections: plan.connections,
@@ -356,16 +338,6 @@ pub(crate) fn measured(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A method. Who writes a time means the `-m` of curl.
-pub(crate) fn method(text: &str) -> Result<Method, String> {
-    if text::duration(text).is_ok() {
-        return Err(
-            "it is a time, and -m is the method; the longest wait for an answer is --timeout".to_owned()
-        );
-    }
-    text.parse().map_err(|_| "it is no method; write one such as POST".to_owned())
-}
-
 const WARM_UP: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -375,6 +347,9 @@ Examples:
   anywire load --http2 --streams 100 -c 4 localhost:8080
   anywire load https://localhost:8443/ --cacert root.pem
   anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
+  anywire load 'localhost:8080/items/{{int 1 500}}' --expect-body price
+  anywire load --script shop.toml -c 100 -d 30s localhost:8080
+  anywire load --har visit.har --har-think -n 1000
   anywire load localhost:8080 --json result.json --html result.html
   anywire load localhost:8080 --require 'p99<5ms' 'errors<0.1%' 'rate>=10k'
   anywire load localhost:8080 -d 60s --intervals - | jq '[.t, .achieved, .latency.p99]'

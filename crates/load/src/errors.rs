@@ -12,6 +12,7 @@ use anywire_wire::{Address, AddressError, DialError};
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::{RATE_MAX, RATE_MIN};
+use crate::script::ScriptError;
 
 /// Why a run could not start, or gave no result.
 ///
@@ -78,6 +79,13 @@ pub enum LoadError {
         #[source]
         source: EncodeError,
     },
+    /// The plan's script cannot be sent (the caller's fault).
+    #[error("the plan's requests cannot be sent")]
+    Script {
+        /// What is wrong with it.
+        #[source]
+        source: Box<ScriptError>,
+    },
     /// The method makes something else than requests and answers of the connection (the caller's fault).
     #[error(
         "loading with the method {method} is not possible: its answer ends HTTP on the connection{help}",
@@ -128,7 +136,7 @@ pub enum ErrorKind {
     Timeout,
     /// A response with a status that the plan does not expect (400 and above, unless it names one).
     Status,
-    /// A response whose body is not as long as the plan expects.
+    /// A response that is not as the plan expects in another way: a header field, its body, or a value that is carried on.
     Check,
     /// The peer closed between two responses while requests were unanswered.
     Close,

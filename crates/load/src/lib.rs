@@ -44,6 +44,7 @@ pub mod contrast;
 pub mod diff;
 mod engine;
 mod errors;
+mod expect;
 pub mod export;
 pub mod figures;
 mod handles;
@@ -61,9 +62,11 @@ mod protocol;
 mod remarks;
 pub mod report;
 mod request;
+mod requests;
 mod require;
 pub mod rounds;
 mod schedule;
+pub mod script;
 mod server_time;
 pub mod statistics;
 mod stop;
@@ -79,6 +82,7 @@ pub use engine::{
     start,
 };
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
+pub use expect::{Expect, ExpectedField, NoSha256, Sha256};
 pub use handles::Handles;
 pub use hdr::HdrError;
 pub use histogram::{Band, CurvePoint, Latency, LatencySummary};
@@ -90,8 +94,9 @@ pub use outcome::{
     Totals, WireFigures,
 };
 pub use pacer::{Arrival, NEVER, Pacer, Part};
-pub use plan::{Amount, Expect, Plan};
+pub use plan::{Amount, Plan};
 pub use protocol::Protocol;
+pub use requests::{EventFigures, RequestFigures};
 pub use require::{RequireError, RequireReason, Requirement, Threshold, Verdict, judge};
 pub use schedule::{Gaps, RATE_MAX, RATE_MIN, STEPS_MAX, Schedule, Shape};
 pub use stop::Stop;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use anywire_http::HeadLimits;
 use serde::{Deserialize, Serialize};
 
+use crate::script::ScriptLimits;
+
 /// What a run allows itself and its peer, each with its default and the reason for it.
 ///
 /// What a plan asks for beyond a limit is a [`LoadError::Limit`](crate::LoadError::Limit) before anything is sent;
@@ -35,6 +37,8 @@ pub struct Limits {
     pub backoff_max: Duration,
     /// Reads of one connection in a row before the other connections of its loop have their turn (16).
     pub reads_in_a_row: u32,
+    /// Limits of a script.
+    pub script: ScriptLimits,
     /// Longest warm-up, duration and timeout (24 h: beyond it the plan has a typing error).
     pub time: Duration,
 }
@@ -52,6 +56,7 @@ impl Default for Limits {
             backoff: Duration::from_millis(5),
             backoff_max: Duration::from_secs(1),
             reads_in_a_row: 16,
+            script: ScriptLimits::default(),
             time: Duration::from_secs(24 * 60 * 60),
         }
     }

@@ -10,6 +10,7 @@ use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
 use crate::intervals::IntervalFigures;
+use crate::requests::{EventFigures, RequestFigures};
 use crate::require::Threshold;
 use crate::rounds::Round;
 
@@ -39,6 +40,12 @@ pub struct Outcome {
     pub wire: WireFigures,
     /// What each loop did.
     pub loops: Vec<LoopShare>,
+    /// What became of each request of a script; empty unless it has several.
+    #[serde(default)]
+    pub requests: Vec<RequestFigures>,
+    /// The events of streamed bodies; `null` unless they were timed.
+    #[serde(default)]
+    pub events: Option<EventFigures>,
     /// The busiest loop's requests over the mean of all; `null` without a response. 1 is even.
     pub balance: Option<f64>,
     /// The machines of a run on several ([`agents`](crate::agents)); empty if there was one.
@@ -84,7 +91,7 @@ pub struct PlanFacts {
     /// `closed`: a new request leaves when a response comes, so that a stall of the server also stops the requests
     /// that would have shown it.
     pub mode: String,
-    /// The method.
+    /// The method; of a script each of its methods, with commas between them.
     pub method: String,
     /// The length of one encoded request, in bytes. Over HTTP/2 that of a connection's first: later ones are shorter.
     pub request_bytes: usize,

@@ -1,19 +1,22 @@
 //! The plan of a run: what to send, where, over how many connections, how deep and for how long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::url::{Url, redact};
-use anywire_http::{Headers, Method, StatusCode};
+use anywire_http::{Headers, Method};
 use anywire_wire::{Address, DialOptions};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::LoadError;
+use crate::expect::Expect;
 use crate::handles::Handles;
 use crate::limits::Limits;
 use crate::plan_data;
 use crate::protocol::Protocol;
 use crate::request::Request;
+use crate::script::{Common, Compiled, Script};
 
 /// The plan of a run. Set the fields that differ from the defaults of [`Plan::new`]; [`run`](crate::run) checks them.
 ///
@@ -64,6 +67,16 @@ pub struct Plan {
     /// The body of each request (empty).
     #[serde(with = "plan_data::bytes")]
     pub body: Bytes,
+    /// What is sent instead of that one request (`None`: it). The headers are those of each of its requests, too.
+    #[serde(default)]
+    pub script: Option<Script>,
+    /// What the values of its templates and the order of its requests are drawn by (0).
+    #[serde(default)]
+    pub seed: u64,
+    /// Whether the events of streamed bodies are timed (no): how long the first one takes, and the gaps between them. Then an answer
+    /// may last as long as it likes; the timeout is for the time in which nothing of it comes.
+    #[serde(default)]
+    pub events: bool,
     /// Longest wait for a response, from the sending of its request (10 s). Then the connection is aborted and opened anew;
     /// over HTTP/2 the stream ends alone, unless the whole connection was silent for so long. A response that comes later is
     /// none, though a busy loop may come to look for it before it ends the wait.
@@ -98,6 +111,9 @@ impl Plan {
             method: Method::GET,
             headers: Headers::new(),
             body: Bytes::new(),
+            script: None,
+            seed: 0,
+            events: false,
             timeout: Duration::from_secs(10),
             connect_timeout: DialOptions::default().connect_timeout,
             handshake_timeout: DialOptions::default().handshake_timeout,
@@ -128,7 +144,9 @@ impl Plan {
         let url =
             Url::parse(&self.url).map_err(|source| LoadError::Url { url: redact(&self.url), source })?;
         let request = Request::of(self, &url)?;
-        within("bytes of one request", request.bytes() as u64, 1, limits.request_bytes as u64)?;
+        let script = self.compiled(&url)?;
+        let bytes = script.as_ref().map_or(request.bytes(), Compiled::request_bytes);
+        within("bytes of one request", bytes as u64, 1, limits.request_bytes as u64)?;
         let mut address = match &self.via {
             Some(address) => address.clone(),
             None => Address::from_host(url.host_with_zone(), url.port())
@@ -138,7 +156,34 @@ impl Plan {
             address = address.with_tls().ok_or_else(|| LoadError::NoTls { address: address.clone() })?;
         }
         let server_name = self.server_name.clone().unwrap_or_else(|| url.host().to_owned());
-        Ok(Prepared { address, request, dial: self.dial_options(server_name, handles) })
+        Ok(Prepared {
+            address,
+            request,
+            request_bytes: bytes,
+            script: script.map(Arc::new),
+            dial: self.dial_options(server_name, handles),
+        })
+    }
+
+    /// What is sent in place of the one request; also if its answers have to be looked at more closely than by their numbers.
+    fn compiled(&self, url: &Url) -> Result<Option<Compiled>, LoadError> {
+        let is_usual = self.expect.is_by_numbers() && !self.events;
+        let own;
+        let script = match &self.script {
+            Some(script) => script,
+            None if is_usual => return Ok(None),
+            None => {
+                own = Script::of_request(&self.method, url.path_and_query(), &self.body);
+                &own
+            }
+        };
+        let common = Common {
+            host: url.authority(),
+            headers: &self.headers,
+            expect: &self.expect,
+            limits: &self.limits,
+        };
+        Compiled::new(script, &common).map(Some).map_err(|source| LoadError::Script { source: source.into() })
     }
 
     fn dial_options(&self, server_name: String, handles: &Handles) -> DialOptions {
@@ -167,24 +212,17 @@ pub enum Amount {
     Requests(u64),
 }
 
-/// How a good answer looks. Any other is counted, and its connection is kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expect {
-    /// The only status that is good (`None`: any below 400); others count as `status`.
-    #[serde(with = "plan_data::status")]
-    pub status: Option<StatusCode>,
-    /// The length that each body must have, in bytes (`None`: any); others count as `check`.
-    pub body_bytes: Option<u64>,
-}
-
 /// A checked plan, as the connections need it.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     /// The address to dial.
     pub(crate) address: Address,
-    /// What is sent.
+    /// The plan's own request.
     pub(crate) request: Request,
+    /// The length of the longest encoded request.
+    pub(crate) request_bytes: usize,
+    /// What is sent instead.
+    pub(crate) script: Option<Arc<Compiled>>,
     /// How it is dialled.
     pub(crate) dial: DialOptions,
 }

@@ -153,7 +153,11 @@ mod tests {
             headers,
             body: vec![0, 0xff, 0xfe].into(),
             timeout: Duration::MAX,
-            expect: Expect { status: Some(StatusCode::IM_A_TEAPOT), body_bytes: Some(u64::MAX) },
+            expect: Expect {
+                status: Some(StatusCode::IM_A_TEAPOT),
+                body_bytes: Some(u64::MAX),
+                ..Expect::default()
+            },
             ..Plan::new("https://h/a?b")
         }
     }

@@ -65,7 +65,9 @@ impl Outcome {
     /// That not one answer was good, with the first reason; not said of a run that was stopped.
     pub fn no_good_answer(&self) -> Option<Message> {
         let totals = &self.totals;
-        if totals.measured.good() > 0 || self.rate.interrupted {
+        // An answer that goes on has ended nowhere, and its events are what was asked for.
+        let has_events = self.events.as_ref().is_some_and(|events| events.count > 0);
+        if totals.measured.good() > 0 || has_events || self.rate.interrupted {
             return None;
         }
         let Message { found, help } =

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::errors::LoadError;
 use crate::plan::Plan;
 use crate::protocol::Protocol;
+use crate::script::StreamHead;
 
 /// The request as its protocol needs it.
 #[derive(Debug, Clone)]
@@ -106,6 +107,19 @@ impl StreamRequest {
         let _ = engine.open_parts(&request.parts(), true, &mut out);
         request.first_bytes = out.len() - before + request.body.len();
         request
+    }
+
+    /// The head of a request of a script.
+    pub(crate) fn parts_of<'s>(&'s self, head: &'s StreamHead<'_>, body: &[u8]) -> RequestParts<'s> {
+        RequestParts {
+            method: &head.request.method,
+            scheme: self.scheme,
+            authority: &head.request.host,
+            path: head.path,
+            protocol: None,
+            headers: &head.headers,
+            length: (!body.is_empty()).then_some(body.len() as u64),
+        }
     }
 
     /// The head.

@@ -10,6 +10,7 @@ use crate::outcome::{
     Generator, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals, WireFigures,
 };
 use crate::plan::{Amount, Plan, Prepared};
+use crate::requests;
 
 /// Puts the loops' results together.
 pub(crate) fn outcome(
@@ -61,6 +62,8 @@ pub(crate) fn outcome(
         generator: generator(results, &shares, answered),
         wire: wire(results),
         loops: shares,
+        requests: requests::by_request(prepared.script.as_deref(), results),
+        events: requests::events(results),
         balance: (answered > 0).then(|| busiest as f64 / mean),
         agents: Vec::new(),
         thresholds: Vec::new(),
@@ -78,8 +81,8 @@ fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
     };
     PlanFacts {
         mode: "closed".to_owned(),
-        method: plan.method.to_string(),
-        request_bytes: prepared.request.bytes(),
+        method: prepared.script.as_ref().map_or_else(|| plan.method.to_string(), |script| script.methods()),
+        request_bytes: prepared.request_bytes,
         connections: plan.connections,
         depth: plan.depth,
         duration_seconds,
@@ -161,6 +164,8 @@ mod tests {
         LoopResult {
             totals: Totals::default(),
             columns: Columns::new(),
+            requests: Vec::new(),
+            events: None,
             measured: Duration::from_secs(1),
             cpu: Some(cpu),
             cost: None,

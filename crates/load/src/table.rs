@@ -49,7 +49,9 @@ impl fmt::Display for Outcome {
             let busy = "the generator was busy all the time: the server can perhaps do more";
             columns.row(["limit", busy].map(str::to_owned).to_vec());
         }
+        self.event_rows().into_iter().for_each(|row| columns.row(row));
         formatter.write_str(&columns.render())?;
+        formatter.write_str(&self.request_table())?;
         if self.thresholds.is_empty() {
             return Ok(());
         }

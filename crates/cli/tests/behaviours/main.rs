@@ -49,6 +49,7 @@ mod ladder_climbs_from_threads_to_io_uring;
 mod limits_on_heads_are_options;
 mod load_measures_nginx;
 mod load_says_how_it_went;
+mod load_sends_what_files_say;
 mod loads_are_exported;
 mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;

@@ -15,9 +15,10 @@ use crate::compare::result::Row;
 use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
 use crate::errors::{ErrorCounts, LoadError};
+use crate::expect::Expect;
 use crate::handles::Handles;
 use crate::outcome::Outcome;
-use crate::plan::{Amount, Expect, Plan};
+use crate::plan::{Amount, Plan};
 use crate::rounds::{Figures, Part, Parts, Round, ServerThreads};
 
 /// What all rounds share.
@@ -220,8 +221,8 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
         connections: options.loaded(),
         depth: options.depth,
         expect: Expect {
-            status: None,
             body_bytes: (!candidate.runs_by_itself).then_some(options.body_bytes as u64),
+            ..Expect::default()
         },
         ..Plan::new(&running.url)
     }

@@ -12,7 +12,9 @@ use anywire_wire::Dialer;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
+use crate::engine::by_request::RequestShare;
 use crate::engine::columns::Columns;
+use crate::engine::event_times::EventTimes;
 use crate::engine::loop_meter::{LoopCost, LoopMeter};
 use crate::engine::monitor::Live;
 use crate::engine::tally::Tally;
@@ -20,6 +22,7 @@ use crate::engine::wire_watch::Watched;
 use crate::engine::worker;
 use crate::outcome::Totals;
 use crate::plan::{Plan, Prepared};
+use crate::script::Stride;
 
 /// The phases of a run, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,6 +51,8 @@ pub(crate) enum LoopEvent {
 pub(crate) struct Share {
     pub(crate) plan: Arc<Plan>,
     pub(crate) prepared: Arc<Prepared>,
+    /// Which of all loops this is.
+    pub(crate) part: Stride,
     pub(crate) connections: usize,
     pub(crate) requests: u64,
     pub(crate) phase: watch::Receiver<RunPhase>,
@@ -59,6 +64,10 @@ pub(crate) struct Share {
 pub(crate) struct LoopResult {
     pub(crate) totals: Totals,
     pub(crate) columns: Columns,
+    /// What became of each request of a script with several.
+    pub(crate) requests: Vec<RequestShare>,
+    /// The times of events, if they are timed.
+    pub(crate) events: Option<EventTimes>,
     /// The measured part here; zero if the run ended before it.
     pub(crate) measured: Duration,
     /// CPU time of the loop's thread in it.
@@ -71,7 +80,8 @@ pub(crate) struct LoopResult {
 
 /// Runs this loop's part; called on the loop.
 pub(crate) async fn generate(mut share: Share) -> LoopResult {
-    let tally = Rc::new(Tally::new(share.plan, share.prepared, share.connections, share.requests));
+    let tally =
+        Rc::new(Tally::new(share.plan, share.prepared, share.part, share.connections, share.requests));
     let dialer = Rc::new(Dialer::new(tally.prepared.dial.clone()));
     let workers: Vec<_> = (0..share.connections)
         .map(|_| anywire_loops::spawn(worker::work(Rc::clone(&tally), Rc::clone(&dialer))))
@@ -112,7 +122,16 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         let _ = worker.await;
     }
     watch.publish_last(measured);
-    LoopResult { totals: tally.totals(), columns: tally.columns(), measured, cpu, cost, wire: tally.wire() }
+    LoopResult {
+        totals: tally.totals(),
+        columns: tally.columns(),
+        requests: tally.by_request(),
+        events: tally.event_times(),
+        measured,
+        cpu,
+        cost,
+        wire: tally.wire(),
+    }
 }
 
 /// Waits for the phases of the run, and reports the events of this loop meanwhile.

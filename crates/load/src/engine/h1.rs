@@ -18,10 +18,12 @@ use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
 use crate::engine::columns::Sample;
+use crate::engine::scripted::Scripted;
 use crate::engine::tally::{Batch, Tally};
 use crate::engine::wire_watch::WireWatch;
 use crate::errors::ErrorKind;
 use crate::request::Window;
+use crate::script::by_numbers;
 use crate::server_time::ServerTime;
 use crate::text::counted;
 
@@ -33,13 +35,15 @@ pub(crate) struct Session {
     watch: WireWatch,
     server_time: ServerTime,
     window: Window,
+    /// What is sent instead of the window, if the plan has a script.
+    script: Option<Box<Scripted>>,
     decoder: ResponseDecoder,
     depth: u32,
     /// The request says `Connection: close`.
     closes: bool,
     /// HEAD: the decoder must be told before each response, since its length names a body that does not come.
     head_only: bool,
-    /// Bytes of the window that are still to be written.
+    /// Bytes that are still to be written.
     unwritten: usize,
     in_flight: u32,
     batches: VecDeque<Batch>,
@@ -101,15 +105,17 @@ impl Session {
         let deadline = Deadline::new();
         deadline.set(plan.timeout);
         let mut decoder = ResponseDecoder::new(plan.limits.head.into());
-        let head_only = plan.method == Method::HEAD;
+        let head_only = plan.method == Method::HEAD && tally.feed.is_none();
         let options = plan.headers.get_all("connection").flat_map(|value| value.split(|byte| *byte == b','));
         let closes = options.into_iter().any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+        let closes = tally.prepared.script.as_ref().map_or(closes, |script| script.closes());
         if head_only {
             decoder.request_method(&Method::HEAD);
         }
         Self {
             server_time: ServerTime::new(tally.plan.server_time_header.as_deref()),
             watch: WireWatch::Waiting,
+            script: Scripted::new(&tally),
             tally,
             connection,
             window,
@@ -166,6 +172,7 @@ impl Session {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(ending)) => return Poll::Ready(ending),
                 Poll::Pending if self.in_flight == 0 && self.refill(precise()) => continue,
+                Poll::Pending if self.poll_wake(context) && self.refill(precise()) => continue,
                 Poll::Pending => break,
             }
             reads += 1;
@@ -222,7 +229,14 @@ impl Session {
         // The buffer's length where the present response begins, or this read's part of it.
         let mut begun = buffer.len();
         loop {
-            match self.decoder.decode_with(buffer, |head| Answer::of(head, &mut self.server_time)) {
+            let Self { script, server_time, .. } = self;
+            let look = |head: &ResponseView<'_>| {
+                if let Some(script) = script {
+                    script.head(head);
+                }
+                Answer::of(head, server_time)
+            };
+            match self.decoder.decode_with(buffer, look) {
                 Ok(None) => {
                     self.answer_bytes += begun - buffer.len();
                     if self.answer_bytes > 0 || !buffer.is_empty() {
@@ -246,7 +260,16 @@ impl Session {
                         self.answered(now)?;
                     }
                 }
-                Ok(Some(ResponseEvent::Data(data))) => self.answer.body_bytes += data.len() as u64,
+                Ok(Some(ResponseEvent::Data(data))) => {
+                    self.answer.body_bytes += data.len() as u64;
+                    if let Some(script) = &mut self.script
+                        && let Some(events) = script.data(data, now)
+                        && let Some(batch) = self.batches.front()
+                        && self.tally.belongs(batch.measured)
+                    {
+                        self.tally.events(events, batch.sent_at, now);
+                    }
+                }
                 Ok(Some(ResponseEvent::End)) => {
                     self.answer_bytes += begun - buffer.len();
                     begun = buffer.len();
@@ -266,7 +289,8 @@ impl Session {
         };
         let (sent_at, measured) = (batch.sent_at, self.tally.belongs(batch.measured));
         let taken = now.saturating_duration_since(sent_at);
-        if taken >= self.timeout {
+        let heard_at = self.script.as_ref().and_then(|script| script.heard_at());
+        if heard_at.is_none() && taken >= self.timeout {
             // It has come too late, though the loop may not have come to say so.
             return Err(self.time_out(now));
         }
@@ -276,9 +300,6 @@ impl Session {
         }
         self.in_flight -= 1;
         self.answers += 1;
-        if self.head_only {
-            self.decoder.request_method(&Method::HEAD);
-        }
         let Answer { status, body_bytes, keep_alive, server_time, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
         let sample = Sample {
@@ -292,7 +313,21 @@ impl Session {
             server_time,
         };
         self.tally.answered(measured, &sample);
-        if keep_alive && !self.closes {
+        let mut closes = self.closes;
+        let fault = match &mut self.script {
+            None => by_numbers(&self.tally.plan.expect, status, body_bytes),
+            Some(script) => {
+                closes = script.closes();
+                let (request, fault) = script.answered(status, body_bytes, now);
+                if measured {
+                    self.tally.answered_request(request, taken, status, fault.is_none());
+                }
+                fault
+            }
+        };
+        self.tally.judge(measured, fault);
+        self.await_answer();
+        if keep_alive && !closes {
             return Ok(());
         }
         // The peer announced that this is its last response, or we that it was the last request. It acts on none that were
@@ -301,10 +336,30 @@ impl Session {
         Err(Ending::Closed)
     }
 
+    /// Tells the decoder what the next head answers: the length in an answer to HEAD names a body that does not come.
+    #[inline]
+    fn await_answer(&mut self) {
+        if self.head_only {
+            self.decoder.request_method(&Method::HEAD);
+        } else if let Some(script) = &self.script
+            && let Some(method) = script.awaited()
+        {
+            self.decoder.request_method(&method);
+        }
+    }
+
+    /// Whether a user of the script that has waited may send now.
+    fn poll_wake(&self, context: &mut Context<'_>) -> bool {
+        self.script.as_ref().is_some_and(|script| script.poll_wake(context))
+    }
+
     /// As many new requests as there are free places, to leave in one write. Whether there are any.
     #[inline]
     fn refill(&mut self, now: Instant) -> bool {
-        let wanted = self.depth - self.in_flight;
+        let mut wanted = self.depth - self.in_flight;
+        if let Some(script) = &mut self.script {
+            wanted = wanted.min(script.ready(now));
+        }
         if wanted == 0 {
             return false;
         }
@@ -313,8 +368,15 @@ impl Session {
             return false;
         }
         self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
+        let is_first = self.in_flight == 0;
         self.in_flight += drawn;
-        self.unwritten += drawn as usize * self.window.request_bytes;
+        self.unwritten += match &mut self.script {
+            None => drawn as usize * self.window.request_bytes,
+            Some(script) => script.send(drawn),
+        };
+        if is_first && self.script.is_some() {
+            self.await_answer();
+        }
         true
     }
 
@@ -322,14 +384,23 @@ impl Session {
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let Window { bytes, request_bytes } = &self.window;
         while self.unwritten > 0 {
-            // All requests are the same bytes, so the number of unwritten bytes gives the place within a request.
-            let begun = (request_bytes - self.unwritten % request_bytes) % request_bytes;
-            let end = (begun + self.unwritten).min(bytes.len());
-            let written = ready!(self.connection.poll_write(context, &bytes[begun..end]))?;
+            let waiting = match &self.script {
+                Some(script) => script.unwritten(),
+                None => {
+                    // All requests are the same bytes, so the number of unwritten bytes gives the place within a request.
+                    let begun = (request_bytes - self.unwritten % request_bytes) % request_bytes;
+                    let end = (begun + self.unwritten).min(bytes.len());
+                    &bytes[begun..end]
+                }
+            };
+            let written = ready!(self.connection.poll_write(context, waiting))?;
             if written == 0 {
                 return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
             }
             self.unwritten -= written;
+            if let Some(script) = &mut self.script {
+                script.wrote(written);
+            }
             self.tally.sent_bytes(written);
         }
         self.connection.poll_flush(context)
@@ -340,6 +411,8 @@ impl Session {
         while self.deadline.poll_expired(context).is_ready() {
             let now = precise();
             let oldest = self.batches.front().map_or(now, |batch| batch.sent_at);
+            let heard_at = self.script.as_ref().and_then(|script| script.heard_at());
+            let oldest = heard_at.map_or(oldest, |heard_at| heard_at.max(oldest));
             if now.saturating_duration_since(oldest) >= self.timeout {
                 return Poll::Ready(self.time_out(now));
             }

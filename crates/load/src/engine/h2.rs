@@ -6,22 +6,26 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anywire_advice::Message;
+use anywire_http::Fault;
 use anywire_http::h2::{Code, Error, Event, GoAway, MessageError, Refused, StreamId, StreamMap};
-use anywire_http::{Fault, StatusCode};
 use anywire_loops::clock::{after, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_mux::{Http2, Piece, Streams};
 use anywire_wire::{Connection, Output};
+use bytes::Bytes;
 
+use crate::engine::call::{Call, Came};
 use crate::engine::columns::Sample;
 use crate::engine::h1::{Ending, broke, over_limit};
+use crate::engine::stream_script::{StreamCall, StreamScript};
 use crate::engine::tally::{Batch, Tally};
 use crate::engine::wire_watch::WireWatch;
 use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
+use crate::script::by_numbers;
 use crate::server_time::ServerTime;
 use crate::text::counted;
 
@@ -33,6 +37,8 @@ pub(crate) struct Session {
     watch: WireWatch,
     server_time: ServerTime,
     request: Arc<StreamRequest>,
+    /// What is sent instead of the request, if the plan has a script.
+    script: Option<StreamScript>,
     link: Http2,
     calls: StreamMap<Call>,
     depth: usize,
@@ -59,30 +65,6 @@ pub(crate) struct Session {
     deadline: Deadline,
 }
 
-/// A request that is on its way, and what has come of its response.
-struct Call {
-    /// Of one request.
-    batch: Batch,
-    /// When something of its response came first.
-    first_byte: Option<Instant>,
-    server_time: Option<Duration>,
-    /// Once its head has come.
-    status: Option<StatusCode>,
-    bytes: u64,
-    body_bytes: u64,
-    /// Bytes of the request's body that have left.
-    body_sent: usize,
-}
-
-/// What has come for a stream.
-#[derive(Clone, Copy, Default)]
-struct Came {
-    status: Option<StatusCode>,
-    body_bytes: usize,
-    end: bool,
-    server_time: Option<Duration>,
-}
-
 impl Session {
     pub(crate) fn new(tally: Rc<Tally>, connection: Connection, request: Arc<StreamRequest>) -> Self {
         let now = precise();
@@ -93,6 +75,7 @@ impl Session {
             depth: tally.plan.depth,
             server_time: ServerTime::new(tally.plan.server_time_header.as_deref()),
             watch: WireWatch::Waiting,
+            script: StreamScript::new(&tally),
             tally,
             connection,
             request,
@@ -150,6 +133,7 @@ impl Session {
                         return Poll::Ready(self.fail(ErrorKind::Write, message));
                     }
                     Some((error, false)) => return Poll::Ready(self.breaks(&error)),
+                    None if self.poll_wake(context) => now = precise(),
                     None => break,
                 },
             }
@@ -161,7 +145,10 @@ impl Session {
     /// As many new requests as there are free places.
     #[inline]
     fn refill(&mut self, now: Instant) -> Result<(), Refused> {
-        let free = self.depth - self.calls.len();
+        let mut free = self.depth - self.calls.len();
+        if let Some(script) = &mut self.script {
+            free = free.min(script.ready(now));
+        }
         let wanted = free.min(self.link.engine.slots());
         if wanted < free {
             self.lacks_slots(wanted, now);
@@ -173,15 +160,12 @@ impl Session {
         let drawn = self.tally.draw(wanted as u32);
         let measured = self.tally.is_measuring();
         let before = self.link.output.len();
-        let is_whole = self.request.body.is_empty();
         for number in 0..drawn {
             // The engine has a slot for each. The peer may take no head of this size.
-            let opened =
-                self.link.engine.open_parts(&self.request.parts(), is_whole, self.link.output.buffer());
-            let id = opened.inspect_err(|_| {
+            let (id, body, scripted) = self.open().inspect_err(|_| {
                 self.tally.counts().part(measured).unanswered_at_close += u64::from(drawn - number);
             })?;
-            if !is_whole {
+            if !body.is_empty() {
                 self.link.wants_to_send(id, true);
             }
             let batch = Batch { sent_at: now, requests: 1, measured };
@@ -192,7 +176,9 @@ impl Session {
                 status: None,
                 bytes: 0,
                 body_bytes: 0,
+                body,
                 body_sent: 0,
+                scripted,
             };
             self.calls.insert(id, call);
             self.is_sending = true;
@@ -200,6 +186,24 @@ impl Session {
         }
         self.unwritten += self.link.output.len() - before;
         Ok(())
+    }
+
+    /// Opens a stream for the next request. Gives its body, and what a script has to know.
+    #[inline]
+    fn open(&mut self) -> Result<(StreamId, Bytes, Option<Box<StreamCall>>), Refused> {
+        if let Some(script) = &mut self.script {
+            let (id, body, call) = script.open(&self.request, &mut self.link)?;
+            return Ok((id, body, Some(Box::new(call))));
+        }
+        let Self { link, request, .. } = self;
+        let is_whole = request.body.is_empty();
+        let id = link.engine.open_parts(&request.parts(), is_whole, link.output.buffer())?;
+        Ok((id, request.body.clone(), None))
+    }
+
+    /// Whether a user of the script that has waited may send now.
+    fn poll_wake(&self, context: &mut Context<'_>) -> bool {
+        self.script.as_ref().is_some_and(|script| script.poll_wake(context))
     }
 
     /// The peer allows fewer streams than the plan wants.
@@ -234,13 +238,13 @@ impl Session {
     fn transmit(&mut self) -> bool {
         while let Some((id, room)) = self.link.next_to_send() {
             let Some(call) = self.calls.get_mut(&id) else { continue };
-            let body = &self.request.body;
-            let end = body.len().min(call.body_sent + room);
-            let piece = Piece { bytes: body.slice(call.body_sent..end), is_streamed: false };
+            let length = call.body.len();
+            let end = length.min(call.body_sent + room);
+            let piece = Piece { bytes: call.body.slice(call.body_sent..end), is_streamed: false };
             call.body_sent = end;
             self.is_sending = true;
             let before = self.link.output.len();
-            self.link.data(id, piece, end == body.len());
+            self.link.data(id, piece, end == length);
             self.unwritten += self.link.output.len() - before;
         }
         !self.link.has_room()
@@ -283,10 +287,22 @@ impl Session {
             let before = self.link.unread();
             let (id, came) = match self.link.receive(now) {
                 Ok(Some(Event::Response { id, head, end, .. })) => {
+                    if let Some(script) = &self.script
+                        && let Some(call) = self.calls.get_mut(&id)
+                        && let Some(scripted) = &mut call.scripted
+                    {
+                        script.head(scripted, head.headers());
+                    }
                     let server_time = self.server_time.of(head.headers().iter());
                     (id, Came { status: Some(head.status()), body_bytes: 0, end, server_time })
                 }
                 Ok(Some(Event::Data { id, data, end })) => {
+                    if let (Some(script), Some(call)) = (&self.script, self.calls.get_mut(&id))
+                        && let Some(events) = script.data(call.scripted.as_deref_mut(), data, now)
+                        && self.tally.belongs(call.batch.measured)
+                    {
+                        self.tally.events(events, call.batch.sent_at, now);
+                    }
                     (id, Came { body_bytes: data.len(), end, ..Came::default() })
                 }
                 Ok(Some(Event::Trailers { id, .. })) => (id, Came { end: true, ..Came::default() }),
@@ -340,16 +356,20 @@ impl Session {
             status,
             bytes,
             body_bytes,
+            body,
             body_sent,
+            scripted,
         } = call;
         let measured = self.tally.belongs(measured);
-        if body_sent < self.request.body.len() {
+        if body_sent < body.len() {
             // The server does not read the rest of the request (RFC 9113 section 8.1).
             self.link.reset(id, Code::NO_ERROR);
         }
         let taken = now.saturating_duration_since(sent_at);
-        if taken >= self.tally.plan.timeout {
+        let heard_at = scripted.as_ref().and_then(|scripted| scripted.heard_at());
+        if heard_at.is_none() && taken >= self.tally.plan.timeout {
             // It has come too late, though the loop may not have come to say so.
+            self.lost(scripted.as_deref());
             return self.tally.timed_out(measured, taken, 1);
         }
         self.answers += 1;
@@ -365,11 +385,30 @@ impl Session {
             body_bytes,
         };
         self.tally.answered(measured, &sample);
+        let fault = match (&mut self.script, scripted) {
+            (Some(script), Some(call)) => {
+                let (request, fault) = script.answered(*call, status, body_bytes, now);
+                if measured {
+                    self.tally.answered_request(request, taken, status, fault.is_none());
+                }
+                fault
+            }
+            _ => by_numbers(&self.tally.plan.expect, status, body_bytes),
+        };
+        self.tally.judge(measured, fault);
+    }
+
+    /// No answer comes to this request of a script.
+    fn lost(&mut self, call: Option<&StreamCall>) {
+        if let (Some(script), Some(call)) = (&mut self.script, call) {
+            script.lost(call);
+        }
     }
 
     #[cold]
     fn was_reset(&mut self, id: StreamId, code: Code, by_peer: bool, why: Option<MessageError>) {
         let Some(call) = self.calls.remove(&id) else { return };
+        self.lost(call.scripted.as_deref());
         let mut counts = self.tally.counts();
         let part = counts.part(self.tally.belongs(call.batch.measured));
         if !by_peer {
@@ -483,7 +522,7 @@ impl Session {
                 self.connection.abort();
                 return Poll::Ready(Ending::Failed);
             }
-            let oldest = self.calls.values().map(|call| call.batch.sent_at).chain(self.held_up).min();
+            let oldest = self.calls.values().map(Call::waiting_since).chain(self.held_up).min();
             let next = after(oldest.unwrap_or(now), timeout);
             let next = self.link.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
             self.deadline.set_at(next);
@@ -496,12 +535,15 @@ impl Session {
     /// Ends the streams that have waited too long. Whether there were any.
     fn time_out(&mut self, now: Instant) -> bool {
         let timeout = self.tally.plan.timeout;
-        let Self { link, tally, calls, .. } = self;
+        let Self { link, tally, calls, script, .. } = self;
         let before = calls.len();
         calls.retain(|id, call| {
-            let age = now.saturating_duration_since(call.batch.sent_at);
+            let age = now.saturating_duration_since(call.waiting_since());
             if age < timeout {
                 return true;
+            }
+            if let (Some(script), Some(call)) = (script.as_mut(), &call.scripted) {
+                script.lost(call);
             }
             tally.timed_out(tally.belongs(call.batch.measured), age, 1);
             link.reset(*id, Code::CANCEL);

@@ -1,20 +1,28 @@
 //! The engine of the closed mode, from the outside in: `run` (the public handle and its phases), `monitor` (a look at
 //! it from outside), `generator` (one loop's part), `worker` (one connection's life), `h1` and `h2` (one
-//! open connection of HTTP/1 or HTTP/2: the hot path), `tally` (one loop's counts).
+//! open connection of HTTP/1 or HTTP/2: the hot path), `scripted` and `stream_script` (what either has beside, if it sends a
+//! script), `tally` (one loop's counts), `by_request` and `event_times` (those of a script's requests, and of events).
 
 mod apart;
+mod by_request;
+mod call;
 mod columns;
+mod event_times;
 mod generator;
 mod h1;
 mod h2;
 mod loop_meter;
 mod monitor;
 mod run;
+mod scripted;
+mod stream_script;
 mod tally;
 mod wire_watch;
 mod worker;
 
+pub(crate) use by_request::RequestShare;
 pub(crate) use columns::Columns;
+pub(crate) use event_times::EventTimes;
 pub(crate) use generator::LoopResult;
 pub use generator::RunPhase;
 pub(crate) use loop_meter::LoopCost;

@@ -14,6 +14,7 @@ use crate::errors::LoadError;
 use crate::handles::Handles;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Plan, Prepared};
+use crate::script::Stride;
 use crate::stop::Stop;
 use crate::summing;
 
@@ -236,6 +237,7 @@ impl Controller {
             let share = Share {
                 plan: Arc::clone(&self.plan),
                 prepared: Arc::clone(&self.prepared),
+                part: Stride { index: index as u64, of: count as u64 },
                 connections: own,
                 requests: share(connections_before + own) - share(connections_before),
                 phase: self.phase.subscribe(),

@@ -1,6 +1,7 @@
 //! The counts of one loop's connections.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,17 +11,27 @@ use anywire_loops::clock::precise;
 use anywire_wire::DialLog;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::engine::by_request::{ByRequest, RequestShare};
 use crate::engine::columns::{Columns, Sample};
+use crate::engine::event_times::EventTimes;
 use crate::engine::monitor::{Counts, Published};
+use crate::engine::scripted::{Events, Fault};
 use crate::engine::wire_watch::Watched;
 use crate::errors::ErrorKind;
 use crate::outcome::Totals;
 use crate::plan::{Amount, Plan, Prepared};
+use crate::script::{Feed, Stride};
 
 /// The shared state of one loop's connections.
 pub(crate) struct Tally {
     pub(crate) plan: Arc<Plan>,
     pub(crate) prepared: Arc<Prepared>,
+    /// What is sent next, if the plan has a script.
+    pub(crate) feed: Option<Rc<RefCell<Feed>>>,
+    /// What became of each request of the script, if it has several.
+    by_request: Option<RefCell<ByRequest>>,
+    /// Events of streamed bodies, if they are timed.
+    events: Option<RefCell<EventTimes>>,
     /// Connections dialling now, bounded by `Limits::dials_at_once`.
     pub(crate) dials: Semaphore,
     /// Notified when a worker's first attempt has its result, and when a worker ends.
@@ -48,15 +59,28 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(plan: Arc<Plan>, prepared: Arc<Prepared>, workers: usize, requests: u64) -> Self {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        prepared: Arc<Prepared>,
+        part: Stride,
+        workers: usize,
+        requests: u64,
+    ) -> Self {
         let budget = match plan.amount {
             Amount::Duration(_) => u64::MAX,
             Amount::Requests(_) => requests,
         };
         let dials = Semaphore::new(plan.limits.dials_at_once.clamp(1, Semaphore::MAX_PERMITS));
+        let script = prepared.script.as_ref();
+        let feed = script.map(|script| Rc::new(RefCell::new(Feed::new(Arc::clone(script), plan.seed, part))));
+        let by_request =
+            script.and_then(|script| ByRequest::new(script, &plan.limits.script)).map(RefCell::new);
         Self {
+            events: plan.events.then(RefCell::default),
             plan,
             prepared,
+            feed,
+            by_request,
             dials,
             changed: Notify::new(),
             go: Notify::new(),
@@ -161,7 +185,7 @@ impl Tally {
         }
     }
 
-    /// Counts a response, and checks it against the plan.
+    /// Counts a response.
     #[inline]
     pub(crate) fn answered(&self, measured: bool, sample: &Sample) {
         debug_assert!(sample.intended <= sample.sent_at, "no request leaves before it is due");
@@ -177,20 +201,44 @@ impl Tally {
         } else {
             self.counts.borrow_mut().warm_up.answered += 1;
         }
-        let expect = &self.plan.expect;
-        let good = match expect.status {
-            None => status.as_u16() < 400,
-            Some(expected) => status == expected,
-        };
-        if !good {
-            self.error(measured, ErrorKind::Status, || format!("an answer had the status {status}"));
-        } else if let Some(expected) = expect.body_bytes
-            && body_bytes != expected
-        {
-            self.error(measured, ErrorKind::Check, || {
-                format!("an answer's body had {body_bytes} bytes, the plan expects {expected}")
-            });
+    }
+
+    /// Counts what is wrong with a response.
+    #[inline]
+    pub(crate) fn judge(&self, measured: bool, fault: Option<Fault>) {
+        if let Some((kind, message)) = fault {
+            self.error(measured, kind, || message);
         }
+    }
+
+    /// Counts a response for the request of the script that it answers.
+    pub(crate) fn answered_request(
+        &self,
+        request: usize,
+        taken: Duration,
+        status: StatusCode,
+        is_good: bool,
+    ) {
+        if let Some(shares) = &self.by_request {
+            shares.borrow_mut().answered(request, taken, status, is_good);
+        }
+    }
+
+    /// Counts events that ended now, in the answer to a request that was sent then.
+    pub(crate) fn events(&self, came: Events, sent_at: Instant, now: Instant) {
+        if let Some(events) = &self.events {
+            events.borrow_mut().add(came, sent_at, now);
+        }
+    }
+
+    /// The figures of each request of the script; empty unless there are several.
+    pub(crate) fn by_request(&self) -> Vec<RequestShare> {
+        self.by_request.as_ref().map(|shares| shares.borrow().shares().to_vec()).unwrap_or_default()
+    }
+
+    /// The times of events, if they are timed.
+    pub(crate) fn event_times(&self) -> Option<EventTimes> {
+        self.events.as_ref().map(|events| events.borrow().clone())
     }
 
     /// Counts requests that waited for too long, and their age.

@@ -12,7 +12,7 @@ fn chunks_with_trailers_and_interim_answers() {
                  HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nHello\r\n8;x=y\r\n, World!\r\n0\r\na: b\r\n\r\n";
     let server = TestServer::start("memory:chunks", Manner::Bytes(bytes));
     let loops = Loops::start(1).unwrap();
-    let expect = Expect { status: None, body_bytes: Some(13) };
+    let expect = Expect { body_bytes: Some(13), ..Expect::default() };
     let totals = run(&loops, Plan { depth: 4, expect, ..server.plan(40) }).unwrap().totals;
     assert_eq!(
         (totals.measured.answered, totals.measured.errors.total()),
@@ -31,7 +31,7 @@ fn one_byte_at_a_time_is_the_same_answer() {
     ] {
         let server = TestServer::start("memory:bytes", Manner::Trickle(bytes));
         let loops = Loops::start(1).unwrap();
-        let expect = Expect { status: None, body_bytes: Some(13) };
+        let expect = Expect { body_bytes: Some(13), ..Expect::default() };
         let totals = run(&loops, Plan { depth: 3, expect, ..server.plan(20) }).unwrap().totals;
         assert_eq!(
             (totals.measured.answered, totals.measured.errors.total()),
@@ -48,7 +48,7 @@ fn a_body_that_lasts_until_the_close_is_a_whole_answer() {
     let server =
         TestServer::start("memory:until", Manner::BytesThenEnd("HTTP/1.1 200 OK\r\n\r\nHello, World!"));
     let loops = Loops::start(1).unwrap();
-    let expect = Expect { status: None, body_bytes: Some(13) };
+    let expect = Expect { body_bytes: Some(13), ..Expect::default() };
     let totals = run(&loops, Plan { expect, ..server.plan(5) }).unwrap().totals;
     assert_eq!(
         (totals.measured.answered, totals.measured.errors.total()),

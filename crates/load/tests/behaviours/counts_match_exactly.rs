@@ -14,7 +14,7 @@ fn every_request_is_sent_once_and_every_answer_counted_once() {
         let plan = Plan {
             connections: 5,
             depth: 3,
-            expect: Expect { status: None, body_bytes: Some(13) },
+            expect: Expect { body_bytes: Some(13), ..Expect::default() },
             ..server.plan(10_000)
         };
         let outcome = run(&loops, plan).unwrap();
@@ -67,7 +67,7 @@ fn statuses_are_told_apart_and_bad_ones_are_errors_too() {
 fn a_body_of_another_length_is_an_error_of_its_kind() {
     let server = TestServer::start("memory:lengths", Manner::Answer);
     let loops = Loops::start(1).unwrap();
-    let expect = Expect { status: None, body_bytes: Some(14) };
+    let expect = Expect { body_bytes: Some(14), ..Expect::default() };
     let totals = run(&loops, Plan { expect, ..server.plan(7) }).unwrap().totals;
     assert_eq!(
         (

@@ -19,7 +19,7 @@ fn every_request_is_sent_once_and_every_answer_counted_once() {
         let plan = Plan {
             connections: 5,
             depth: 7,
-            expect: Expect { status: None, body_bytes: Some(13) },
+            expect: Expect { body_bytes: Some(13), ..Expect::default() },
             ..server.plan(10_000)
         };
         let outcome = run(&loops, plan).unwrap();

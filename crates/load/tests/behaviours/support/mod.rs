@@ -6,6 +6,7 @@ pub(crate) mod browser;
 pub(crate) mod faulty;
 pub(crate) mod h2_server;
 pub(crate) mod layout;
+pub(crate) mod recorder;
 pub(crate) mod sample;
 pub(crate) mod server;
 #[path = "../../../../sys/tests/behaviours/skipped/mod.rs"]

@@ -132,6 +132,8 @@ pub(crate) fn outcome() -> Outcome {
             LoopShare { id: 0, core: Some(0), requests: 101_000, connections: 32, busy: Some(0.97) },
             LoopShare { id: 1, core: Some(1), requests: 99_000, connections: 32, busy: Some(0.93) },
         ],
+        requests: Vec::new(),
+        events: None,
         balance: Some(1.01),
         agents: vec![],
         thresholds: vec![],

@@ -1,0 +1,33 @@
+//! How much a script may hold, and how much of an answer is held for it.
+
+use serde::{Deserialize, Serialize};
+
+/// What a script allows itself, each with its default and the reason for it. What is over one is a
+/// [`ScriptError::Limit`](super::ScriptError::Limit) before anything is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScriptLimits {
+    /// Requests of all sequences together (10,000: each is held ready in memory).
+    pub requests: usize,
+    /// Requests whose latencies are told apart (64: each has a histogram of 220 KiB in each loop). If there are more, none has one;
+    /// their counts stay.
+    pub requests_with_latency: usize,
+    /// All tables of data together, in bytes (64 MiB: they are held in memory, and go to each agent).
+    pub data_bytes: usize,
+    /// Variables of one sequence (64: each user has a place for each).
+    pub variables: usize,
+    /// What is held of a body of which a value is kept, in bytes (1 MiB: each connection may hold one, over HTTP/2 each stream).
+    pub held_body_bytes: usize,
+}
+
+impl Default for ScriptLimits {
+    fn default() -> Self {
+        Self {
+            requests: 10_000,
+            requests_with_latency: 64,
+            data_bytes: 64 << 20,
+            variables: 64,
+            held_body_bytes: 1 << 20,
+        }
+    }
+}
