@@ -29,6 +29,8 @@ pub(crate) enum Code {
     Usage = 2,
     /// A threshold broke.
     Threshold = 3,
+    /// The load generator was the limit: no verdict.
+    Saturated = 4,
     /// The name of the proxy could not be resolved.
     ResolveProxy = 5,
     /// The name of the host could not be resolved.

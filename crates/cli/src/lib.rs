@@ -30,6 +30,7 @@ mod load;
 #[cfg(feature = "man")]
 mod man;
 mod output;
+mod pace;
 mod pipe;
 mod probe;
 mod progress;

@@ -17,6 +17,7 @@ use crate::exports::{Exports, Lines};
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::output;
+use crate::pace::Pace;
 use crate::progress;
 use crate::repeat;
 use crate::requests::Requests;
@@ -29,7 +30,8 @@ use crate::watch::{Facts, Watch};
 /// Load a URL and print how fast it answers
 ///
 /// Closed mode: each connection sends its next request when an answer has come, so a stall of the server also stops
-/// the requests that would have shown it. Ctrl-C ends the run early and prints the result so far.
+/// the requests that would have shown it. Open mode, with --rate, --ramp or --step: requests leave by a schedule, and a
+/// late one is late in the result. Ctrl-C ends the run early and prints the result so far.
 ///
 /// HTTP/1.1 is spoken, over TLS too, unless --http2 asks for the other version.
 #[derive(Debug, Args)]
@@ -53,6 +55,8 @@ pub(crate) struct Load {
     /// Requests in flight on each connection of HTTP/1 (pipelining, if more than 1)
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
+    #[command(flatten)]
+    pace: Pace,
     #[command(flatten)]
     versions: Versions,
     /// Streams that are kept busy on each connection of HTTP/2 [default: 1]
@@ -221,12 +225,21 @@ impl Load {
 
     /// The plan, and what is left out of a recording.
     fn plan(&self) -> Result<(Plan, Option<String>), Failure> {
+        let schedule = self.pace.schedule(self.sent.seed()).map_err(|option| {
+            Failure::new(Code::Usage, format_args!("{option} needs a schedule"))
+                .help("add --rate, --ramp or --step; without one requests leave when answers come")
+        })?;
         let plan = Plan {
             via: self.via.clone(),
             server_name: self.trust.server_name().map(str::to_owned),
             connections: self.connections,
             protocol: self.versions.protocol(),
             depth: self.depth(),
+            schedule,
+            deadline: self.pace.deadline(),
+            reuse: self.pace.reuse(),
+            spin: self.pace.spin(),
+            requests_per_connection: self.pace.requests_per_connection(),
             amount: self.requests.map_or(Amount::Duration(self.duration), Amount::Requests),
             warm_up: self.warm_up(),
             server_time_header: self.server_time_header.clone(),
@@ -261,9 +274,9 @@ impl Load {
             depth: (plan.protocol.depth_name(), plan.depth),
             amount: plan.amount,
             warm_up: plan.warm_up,
-            rate: None,
+            rate: plan.schedule.map(|schedule| schedule.shape.mean()),
             part: "loop",
-            latency_from: "send",
+            latency_from: if plan.schedule.is_some() { "intended time" } else { "send" },
         }
     }
 }
@@ -300,6 +313,12 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
             Message::read(format_args!("loading {url}: {found}")),
         )
         .or_help("see the errors in the result and the server's log: it died, or refuses"));
+    }
+    if let Some(found) = outcome.saturation() {
+        return Err(Failure::of_message(
+            Code::Saturated,
+            Message::read(format_args!("loading {url}: {found}")),
+        ));
     }
     thresholds(url, outcome)
 }
@@ -344,6 +363,10 @@ const EXAMPLES: &str = "\
 Examples:
   anywire load localhost:8080 -c 64 -d 10s
   anywire load / --via unix:/run/app.sock --depth 16
+  anywire load localhost:8080 --rate 10k --require 'p99<5ms'
+  anywire load localhost:8080 --rate 500 --poisson --seed 7 --deadline 2s
+  anywire load localhost:8080 --step 1k:10k:10 -d 60s
+  anywire load localhost:8080 --ramp 100:5k --jitter --reuse mru --new-connection-every 1000
   anywire load --http2 --streams 100 -c 4 localhost:8080
   anywire load https://localhost:8443/ --cacert root.pem
   anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
@@ -361,7 +384,8 @@ Examples:
   anywire load shop.test -c 512 --index 0 --of 4 --coordinator 10.0.0.10:7117
 
 Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not
-run, or not one answer was good. 2 bad arguments. 3 a threshold broke. 18 the run fell short of
+run, or not one answer was good. 2 bad arguments. 3 a threshold broke. 4 the load
+generator was the limit at that rate: no verdict. 18 the run fell short of
 what was asked: it ended before its time or its requests, or connections were given up or never
 open; the result so far is printed. 23 result not written. 26 data not read. 130 and 143 ended by
 SIGINT and SIGTERM, with the result so far.";

@@ -58,7 +58,7 @@ pub(crate) struct Requests {
     /// Requests with weights and sequences of requests: a file in TOML, or in JSON if its name ends so
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "data", "urls", "har"])]
     script: Option<PathBuf>,
-    /// What random values, and the order of requests with weights, are drawn by
+    /// What random values, the order of requests with weights, and the random gaps of a schedule are drawn by
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Time the events of streamed answers: how long the first one takes, and the gaps between them
@@ -93,6 +93,11 @@ struct Checks {
 }
 
 impl Requests {
+    /// What everything random is drawn by.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The plan with these requests; and what of them is left out.
     pub(crate) fn add_to(
         &self,

@@ -72,6 +72,15 @@ pub enum LoadError {
         /// The rate, which may be no number (NaN).
         rate: f64,
     },
+    /// The plan has a deadline and no schedule (the caller's fault): in the closed mode no request is late.
+    #[error("the plan has a deadline and no rate, so that no request is ever late{help}", help = Advice("name a rate"))]
+    NeedsRate,
+    /// The plan's rate changes with time, and its end is a number of requests (the caller's fault).
+    #[error(
+        "the plan's rate changes with time, and its requests are counted{help}",
+        help = Advice("say how long to measure instead")
+    )]
+    NeedsDuration,
     /// The plan's host or target cannot be sent in a request (the caller's fault).
     #[error("the plan's request cannot be written")]
     Request {

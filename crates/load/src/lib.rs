@@ -65,6 +65,7 @@ mod request;
 mod requests;
 mod require;
 pub mod rounds;
+mod saturated;
 mod schedule;
 pub mod script;
 mod server_time;
@@ -90,11 +91,11 @@ pub use host::{Host, Tool};
 pub use intervals::{IntervalFigures, IntervalLatency, Recorder};
 pub use limits::Limits;
 pub use outcome::{
-    Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts,
-    Totals, WireFigures,
+    Connections, Generator, Latencies, LoopShare, Outcome, PacingFacts, PlanFacts, Rate, Requests, SCHEMA,
+    Step, TargetFacts, Totals, WireFigures,
 };
-pub use pacer::{Arrival, NEVER, Pacer, Part};
-pub use plan::{Amount, Plan};
+pub use pacer::{Arrival, Pacer, Part};
+pub use plan::{Amount, Plan, Reuse};
 pub use protocol::Protocol;
 pub use requests::{EventFigures, RequestFigures};
 pub use require::{RequireError, RequireReason, Requirement, Threshold, Verdict, judge};

@@ -10,9 +10,11 @@ use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
 use crate::intervals::IntervalFigures;
+use crate::plan::Reuse;
 use crate::requests::{EventFigures, RequestFigures};
 use crate::require::Threshold;
 use crate::rounds::Round;
+use crate::schedule::Schedule;
 
 /// All that a run found out. `Display` prints it as a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,9 @@ pub struct Outcome {
     /// What the kernel saw on the wire.
     #[serde(default)]
     pub wire: WireFigures,
+    /// The parts of the time, if the rate changes: then no figure of all latencies says anything. Empty otherwise.
+    #[serde(default)]
+    pub steps: Vec<Step>,
     /// What each loop did.
     pub loops: Vec<LoopShare>,
     /// What became of each request of a script; empty unless it has several.
@@ -89,8 +94,20 @@ pub struct TargetFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanFacts {
     /// `closed`: a new request leaves when a response comes, so that a stall of the server also stops the requests
-    /// that would have shown it.
+    /// that would have shown it. `open`: requests leave by a schedule, whatever the server does.
     pub mode: String,
+    /// The schedule of the open mode; `null` in the closed one.
+    #[serde(default)]
+    pub schedule: Option<Schedule>,
+    /// Requests that were later than this were not sent, in seconds; `null` if each was to be sent.
+    #[serde(default)]
+    pub deadline_seconds: Option<f64>,
+    /// Which of the connections that had room took the next request; `null` in the closed mode.
+    #[serde(default)]
+    pub reuse: Option<Reuse>,
+    /// Requests on one connection, which was then opened anew; `null` if any number.
+    #[serde(default)]
+    pub requests_per_connection: Option<u64>,
     /// The method; of a script each of its methods, with commas between them.
     pub method: String,
     /// The length of one encoded request, in bytes. Over HTTP/2 that of a connection's first: later ones are shorter.
@@ -117,7 +134,7 @@ pub struct Totals {
     /// nothing else shows why a connection is missing.
     #[serde(flatten)]
     pub measured: Requests,
-    /// Requests of the plan that were never sent, because the run ended before; `null` if a duration was asked for.
+    /// Requests of the plan that were never sent, because the run ended before; `null` if a duration was asked for without a rate.
     pub unsent: Option<u64>,
     /// Bytes of the requests that the wire has taken; of the measured part, like all that follow.
     pub bytes_out: u64,
@@ -145,6 +162,7 @@ impl Totals {
         all.opened = all.opened.saturating_add(of_loop.opened);
         all.lost = all.lost.saturating_add(of_loop.lost);
         all.finished = all.finished.saturating_add(of_loop.finished);
+        all.renewed = all.renewed.saturating_add(of_loop.renewed);
         all.given_up = all.given_up.saturating_add(of_loop.given_up);
         all.never_open = all.never_open.saturating_add(of_loop.never_open);
         all.open_at_start = all.open_at_start.saturating_add(of_loop.open_at_start);
@@ -172,6 +190,10 @@ pub struct Requests {
     pub answered: u64,
     /// Those that waited longer than the timeout.
     pub timed_out: u64,
+    /// Requests that were not sent, because they were later than the plan's deadline when a connection could have taken them. They
+    /// are in no other count and in no latency.
+    #[serde(default)]
+    pub shed: u64,
     /// Those whose stream was reset or refused; only over HTTP/2.
     #[serde(default)]
     pub reset: u64,
@@ -222,6 +244,7 @@ impl Requests {
         self.sent = self.sent.saturating_add(other.sent);
         self.answered = self.answered.saturating_add(other.answered);
         self.timed_out = self.timed_out.saturating_add(other.timed_out);
+        self.shed = self.shed.saturating_add(other.shed);
         self.reset = self.reset.saturating_add(other.reset);
         self.unanswered_at_close = self.unanswered_at_close.saturating_add(other.unanswered_at_close);
         self.sent_again = self.sent_again.saturating_add(other.sent_again);
@@ -235,7 +258,7 @@ impl Requests {
     }
 }
 
-/// Connections of a run, from its first dial to its end. `opened` is `lost`, `finished` and `open_at_end` together.
+/// Connections of a run, from its first dial to its end. `opened` is `lost`, `finished`, `renewed` and `open_at_end` together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// Opened in all, with those opened anew.
@@ -245,6 +268,9 @@ pub struct Connections {
     /// Closed by this end before the run's end, since all requests of the plan had been sent and answered.
     #[serde(default)]
     pub finished: u64,
+    /// Closed by this end, since they had had as many requests as the plan wants on one; each is followed by a new one.
+    #[serde(default)]
+    pub renewed: u64,
     /// Given up after too many failures in a row.
     pub given_up: u64,
     /// Connections of the plan that were not open at any time, whether they were given up or not.
@@ -262,7 +288,16 @@ pub struct Connections {
 /// How fast it went.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Answers per second over the whole measured part; `null` if the run ended before it.
+    /// Requests per second that the schedule asks for, on average over the measured part; `null` in the closed mode.
+    #[serde(default)]
+    pub target: Option<f64>,
+    /// Requests that were due in the measured part, as far as it went; `null` in the closed mode.
+    #[serde(default)]
+    pub intended: Option<u64>,
+    /// The share of these that had left by its end; `null` in the closed mode.
+    #[serde(default)]
+    pub rate_ratio: Option<f64>,
+    /// Answers per second over the whole measured part; in the open mode, requests that left in it. `null` if the run ended before it.
     pub achieved: Option<f64>,
     /// The length of the measured part, in seconds.
     pub seconds: f64,
@@ -325,7 +360,25 @@ pub struct Generator {
     /// These by name.
     #[serde(default)]
     pub syscalls_by_name: Option<BTreeMap<String, f64>>,
+    /// Whether this end was too slow for its own schedule, so that nothing can be said of the server; `null` without a schedule, or if
+    /// the run ended before the measured part.
+    #[serde(default)]
+    pub saturated: Option<bool>,
+    /// Why.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// How late requests left that had a connection with room: the part of the lag which is the fault of this end.
+    #[serde(default)]
+    pub lag: Option<LatencySummary>,
+    /// The longest of these, in microseconds.
+    #[serde(default)]
+    pub max_schedule_lag_us: Option<f64>,
+    /// How the loops waited for the moments of the schedule; `null` without one.
+    #[serde(default)]
+    pub pacing: Option<PacingFacts>,
     /// `generator` if a loop was busy for more than 95 % of the time: then the server was perhaps not at its limit.
+    /// `connections` if requests of a schedule were left that no connection had room for: the server is slower than the rate, or the
+    /// connections are too few.
     pub limited_by: Option<String>,
 }
 
@@ -340,6 +393,37 @@ pub struct WireFigures {
     pub retransmits: Option<u64>,
     /// The round trip as the kernel smoothes it, at the end, mean of all connections.
     pub round_trip_us: Option<f64>,
+}
+
+/// How the loops waited for the moments of a schedule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PacingFacts {
+    /// `timerfd`, which is exact to some 50 us, or `runtime`, which is exact to a millisecond.
+    pub timer: String,
+    /// How long before each moment they began to spin, in microseconds.
+    pub spin_us: f64,
+    /// CPU time of all loops that was spent in spinning with nothing else to do, in microseconds. It is in `cpu_user_us` and
+    /// `cpu_sys_us` too.
+    pub spun_us: f64,
+}
+
+/// A part of the measured time of a rate that changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// When it began, in seconds from the begin of the measured part.
+    pub begin_seconds: f64,
+    /// When it ended, or was to end.
+    pub end_seconds: f64,
+    /// Requests per second that the schedule asks for in it; of a ramp, in its middle.
+    pub target: f64,
+    /// Requests that were due in it, as far as the run went.
+    pub intended: u64,
+    /// Those of them that left, whenever that was.
+    pub sent: u64,
+    /// Those of them whose response came.
+    pub answered: u64,
+    /// Latencies of these requests.
+    pub latency: Latencies,
 }
 
 /// What one loop did.

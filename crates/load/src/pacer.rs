@@ -109,6 +109,9 @@ impl Part {
 }
 
 impl Pacer {
+    /// A time that no run reaches: ten years. An `Instant` can be that much later without a panic.
+    pub const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
     /// Of a schedule whose measured part takes so long.
     pub fn new(schedule: &Schedule, time: Duration, part: Part) -> Self {
         let seed = mixed(schedule.seed ^ mixed(u64::from(part.places.first().copied().unwrap_or_default())));
@@ -124,12 +127,12 @@ impl Pacer {
         pacer
     }
 
-    /// How many requests are due at `now` or before; none is at [`NEVER`].
+    /// How many requests are due at `now` or before; none is at [`Pacer::NEVER`].
     pub fn due(&self, now: Duration) -> u64 {
         if self.part.is_empty() {
             return 0;
         }
-        let now = now.min(NEVER - Duration::from_nanos(1));
+        let now = now.min(Self::NEVER - Duration::from_nanos(1));
         if self.gaps == Gaps::Poisson {
             let mut one = self.nearest(|last| last.at <= now);
             while one.at <= now {
@@ -145,13 +148,13 @@ impl Pacer {
         first_without(guess, |number| self.closed(number) <= now)
     }
 
-    /// When a request is due, by its number. A time that no clock reaches is [`NEVER`].
+    /// When a request is due, by its number. A time that no clock reaches is [`Pacer::NEVER`].
     pub fn intended(&self, number: u64) -> Duration {
         if self.gaps != Gaps::Poisson {
             return self.closed(number);
         }
         let mut one = self.nearest(|last| last.number <= number);
-        while one.number < number && one.at < NEVER {
+        while one.number < number && one.at < Self::NEVER {
             one = self.after(&one);
         }
         self.last.set(one);
@@ -178,7 +181,7 @@ impl Pacer {
             return Arrival { number, at: self.closed(number), sum };
         }
         if self.part.is_empty() {
-            return Arrival { number, at: NEVER, sum };
+            return Arrival { number, at: Self::NEVER, sum };
         }
         // From above 0 to 1, so that the logarithm is finite.
         let sum = sum - (1.0 - self.random(number)).ln();
@@ -189,7 +192,7 @@ impl Pacer {
     fn closed(&self, number: u64) -> Duration {
         let in_schedule = self.part.in_schedule(number);
         if in_schedule == u64::MAX {
-            return NEVER;
+            return Self::NEVER;
         }
         let within = if self.gaps == Gaps::Jitter { self.random(in_schedule) } else { 0.0 };
         self.when(in_schedule as f64 + within)
@@ -200,7 +203,7 @@ impl Pacer {
         let stretch = self.stretches.partition_point(|one| one.before <= due).saturating_sub(1);
         let nanoseconds = self.stretches[stretch].when(due) * 1e9;
         // The cast goes to the nearest number that there is.
-        Duration::from_nanos(nanoseconds as u64).min(NEVER)
+        Duration::from_nanos(nanoseconds as u64).min(Self::NEVER)
     }
 
     /// From 0 up to, not including, 1; always the same for a number.
@@ -241,9 +244,6 @@ fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
-
-/// A time that no run reaches: ten years. An `Instant` can be that much later without a panic.
-pub const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use crate::limits::Limits;
 use crate::plan_data;
 use crate::protocol::Protocol;
 use crate::request::Request;
+use crate::schedule::{Schedule, Shape};
 use crate::script::{Common, Compiled, Script};
 
 /// The plan of a run. Set the fields that differ from the defaults of [`Plan::new`]; [`run`](crate::run) checks them.
@@ -53,6 +54,19 @@ pub struct Plan {
     /// Requests in flight on each connection (1: no pipelining). Over HTTP/2 each has a stream, and there are fewer if the
     /// server allows fewer.
     pub depth: usize,
+    /// When requests leave (`None`: when responses come, the closed mode). With a schedule latencies count from when a request
+    /// should have left, so that no stall of the server hides any.
+    pub schedule: Option<Schedule>,
+    /// With a schedule: requests that are later than this when a connection could take them are not sent, and counted as
+    /// [`shed`](crate::Requests::shed) (`None`: each is sent, however late).
+    pub deadline: Option<Duration>,
+    /// With a schedule: which of the connections that have room takes the next request ([`Reuse::Lru`]).
+    pub reuse: Reuse,
+    /// With a schedule: how long before a request is due the loop begins to spin instead of sleeping (50 us, about as long as it
+    /// takes to wake up); zero spares the CPU time, and requests leave so much later.
+    pub spin: Duration,
+    /// Requests on one connection, which is then closed and opened anew (`None`: any number).
+    pub requests_per_connection: Option<u64>,
     /// When the measured part ends (after 10 s).
     pub amount: Amount,
     /// Load before the measured part, which is in no figure (1 s).
@@ -106,6 +120,11 @@ impl Plan {
             connections: 64,
             protocol: Protocol::default(),
             depth: 1,
+            schedule: None,
+            deadline: None,
+            reuse: Reuse::Lru,
+            spin: Duration::from_micros(50),
+            requests_per_connection: None,
             amount: Amount::Duration(Duration::from_secs(10)),
             warm_up: Duration::from_secs(1),
             method: Method::GET,
@@ -138,6 +157,7 @@ impl Plan {
             Amount::Duration(time) => within("ms of duration", millis(time), least, longest)?,
             Amount::Requests(requests) => within("requests", requests, 1, u64::MAX)?,
         }
+        self.check_schedule()?;
         if self.method == Method::CONNECT {
             return Err(LoadError::Method { method: self.method.to_string() });
         }
@@ -186,6 +206,21 @@ impl Plan {
         Compiled::new(script, &common).map(Some).map_err(|source| LoadError::Script { source: source.into() })
     }
 
+    fn check_schedule(&self) -> Result<(), LoadError> {
+        let longest = millis(self.limits.time);
+        within("ms of deadline", self.deadline.map_or(0, millis), 0, longest)?;
+        within("us of spin", millis(self.spin.saturating_mul(1000)), 0, SPIN_US_MAX)?;
+        within("requests on a connection", self.requests_per_connection.unwrap_or(1), 1, u64::MAX)?;
+        let Some(schedule) = &self.schedule else {
+            return if self.deadline.is_some() { Err(LoadError::NeedsRate) } else { Ok(()) };
+        };
+        schedule.check()?;
+        match (schedule.shape, self.amount) {
+            (Shape::Ramp { .. } | Shape::Steps { .. }, Amount::Requests(_)) => Err(LoadError::NeedsDuration),
+            _ => Ok(()),
+        }
+    }
+
     fn dial_options(&self, server_name: String, handles: &Handles) -> DialOptions {
         // Without TLS nothing of them says how to dial.
         #[cfg(not(feature = "tls"))]
@@ -212,6 +247,27 @@ pub enum Amount {
     Requests(u64),
 }
 
+impl Amount {
+    /// The time, if it is one.
+    pub(crate) fn time(self) -> Option<Duration> {
+        match self {
+            Self::Duration(time) => Some(time),
+            Self::Requests(_) => None,
+        }
+    }
+}
+
+/// Which of the connections that have room takes the next request of a schedule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reuse {
+    /// The one that has waited longest, so that all are used evenly and stay warm.
+    #[default]
+    Lru,
+    /// The one that was used last, so that as few are used as the rate needs.
+    Mru,
+}
+
 /// A checked plan, as the connections need it.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
@@ -233,6 +289,9 @@ fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), L
     }
     Err(LoadError::Limit { what, asked, least, most })
 }
+
+/// Longer spins are mostly sleep that costs CPU time.
+const SPIN_US_MAX: u64 = 10_000;
 
 /// As many as there are, or the most that the type has.
 fn millis(time: Duration) -> u64 {

@@ -130,7 +130,7 @@ mod tests {
     use anywire_http::{Headers, Method, StatusCode};
     use proptest::prelude::*;
 
-    use crate::{Amount, Expect, Plan, Protocol};
+    use crate::{Amount, Expect, Plan, Protocol, Reuse, Schedule, Shape};
 
     fn through_json(plan: &Plan) -> Plan {
         let json = serde_json::to_string(plan).unwrap();
@@ -147,6 +147,9 @@ mod tests {
             server_name: Some("peer".to_owned()),
             protocol: Protocol::Http2,
             depth: 7,
+            schedule: Some(Schedule::of(Shape::Steps { from: 0.1, to: 1e7 / 3.0, count: 7 })),
+            deadline: Some(Duration::MAX),
+            reuse: Reuse::Mru,
             amount: Amount::Requests(u64::MAX),
             warm_up: Duration::from_nanos(1),
             method: Method::from_bytes(b"PURGE").unwrap(),

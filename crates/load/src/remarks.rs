@@ -13,6 +13,7 @@ impl Outcome {
     /// Errors among the responses are not repeated here, unless no response was good.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
+        remarks.extend(self.saturation().map(|message| message.to_string()));
         remarks.extend(self.early_end());
         remarks.extend(self.lost_agents());
         remarks.extend(self.missing_connections().map(|message| message.to_string()));
@@ -20,6 +21,17 @@ impl Outcome {
         remarks.extend(self.no_good_answer().map(|message| message.to_string()));
         remarks.extend(self.lost_in_warm_up());
         remarks
+    }
+
+    /// That this end was too slow for its own schedule, and why: then nothing is said of the server.
+    pub fn saturation(&self) -> Option<Message> {
+        (self.generator.saturated == Some(true)).then(|| {
+            let reasons = self.generator.reasons.join("; ");
+            Message::new(format!(
+                "saturated: the load generator was the limit, so this is no verdict: {reasons}"
+            ))
+            .with_help("use more loops on cores of their own, another machine, or a lower rate")
+        })
     }
 
     /// What of the plan was not carried out: the time or requests that a run which ended early left, or connections.

@@ -92,7 +92,9 @@ impl Requirement {
 
 /// Why no threshold of this outcome is judged.
 fn not_judged(outcome: &Outcome) -> Option<&'static str> {
-    outcome.rate.interrupted.then_some("the run was interrupted")
+    let interrupted = outcome.rate.interrupted.then_some("the run was interrupted");
+    let saturated = outcome.generator.saturated == Some(true);
+    interrupted.or(saturated.then_some("the generator was saturated"))
 }
 
 /// Judges an outcome by all requirements, in their order.

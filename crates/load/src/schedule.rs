@@ -1,10 +1,12 @@
 //! Schedules: how many requests leave a second, how that changes with time, and how they are spread within it.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::errors::LoadError;
+use crate::text;
 
 /// When the requests of an open loop leave: the server's answers change nothing of it.
 ///
@@ -44,6 +46,29 @@ impl Schedule {
     pub fn check(&self) -> Result<(), LoadError> {
         self.shape.check()
     }
+}
+
+/// In words: `10,000 requests/s in even gaps`.
+impl fmt::Display for Schedule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shape {
+            Shape::Constant { per_second } => write!(formatter, "{}", rate(per_second))?,
+            Shape::Ramp { from, to } => write!(formatter, "from {} to {}", rate(from), rate(to))?,
+            Shape::Steps { from, to, count } => {
+                write!(formatter, "from {} to {} in {count} steps", rate(from), rate(to))?;
+            }
+        }
+        match self.gaps {
+            Gaps::Even => formatter.write_str(" in even gaps"),
+            Gaps::Jitter => write!(formatter, " with jitter (seed {})", self.seed),
+            Gaps::Poisson => write!(formatter, " by Poisson (seed {})", self.seed),
+        }
+    }
+}
+
+fn rate(per_second: f64) -> String {
+    let number = if per_second >= 100.0 { text::whole(per_second) } else { text::digits(per_second) };
+    format!("{number} requests/s")
 }
 
 /// Requests a second, and how that changes over the measured part.
@@ -91,13 +116,12 @@ impl Shape {
         }
     }
 
-    /// How many requests are due within so long a time.
-    pub fn due_within(&self, time: Duration) -> f64 {
-        let mean = match *self {
+    /// The rate on average over the measured part.
+    pub fn mean(&self) -> f64 {
+        match *self {
             Self::Constant { per_second } => per_second,
             Self::Ramp { from, to } | Self::Steps { from, to, .. } => from / 2.0 + to / 2.0,
-        };
-        mean * time.as_secs_f64()
+        }
     }
 
     fn check(&self) -> Result<(), LoadError> {
@@ -257,7 +281,7 @@ mod tests {
         let stretches = steps.stretches(Duration::from_secs(10));
         assert_eq!(stretches.iter().map(|one| one.from).collect::<Vec<_>>(), rates);
         assert_eq!(stretches[4].before, 2000.0);
-        assert_eq!(steps.due_within(Duration::from_secs(10)), 3000.0);
+        assert_eq!(steps.mean(), 300.0);
         let ramp = Shape::Ramp { from: 100.0, to: 0.0 };
         assert_eq!((ramp.parts(), ramp.rate_of_part(0), ramp.rate_of_part(9)), (10, 95.0, 5.0));
     }

@@ -7,10 +7,12 @@ use anywire_loops::Loops;
 use crate::engine::{Columns, LoopCost, LoopResult, RunEnd, Watched};
 use crate::host::{Host, Tool};
 use crate::outcome::{
-    Generator, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals, WireFigures,
+    Generator, LoopShare, Outcome, PacingFacts, PlanFacts, Rate, SCHEMA, Step, TargetFacts, Totals,
+    WireFigures,
 };
 use crate::plan::{Amount, Plan, Prepared};
 use crate::requests;
+use crate::saturated::{self, BUSY_MAX, Facts};
 
 /// Puts the loops' results together.
 pub(crate) fn outcome(
@@ -21,18 +23,25 @@ pub(crate) fn outcome(
     end: RunEnd,
 ) -> Outcome {
     let mut totals = Totals::default();
-    let mut columns = Columns::new();
+    let mut columns = plan.schedule.map_or_else(Columns::new, |all| Columns::with_parts(all.shape.parts()));
     for one in results {
         totals.merge(&one.totals);
         columns.merge(&one.columns);
     }
     if let Amount::Requests(requests) = plan.amount {
-        totals.unsent = Some(requests.saturating_sub(totals.measured.sent));
+        totals.unsent = Some(requests.saturating_sub(totals.measured.sent + totals.measured.shed));
+    }
+    let due = results.iter().filter_map(|one| one.open.as_ref()).flat_map(|open| &open.intended).sum::<u64>();
+    let sent_in_time: u64 =
+        results.iter().filter_map(|one| one.open.as_ref()).map(|open| open.sent_in_time).sum();
+    if let (Some(_), Amount::Duration(_)) = (plan.schedule, plan.amount) {
+        totals.unsent = Some(due.saturating_sub(totals.measured.sent + totals.measured.shed));
     }
     // After the last request of the plan nothing is left either, and that is its end.
-    let given_up = end == RunEnd::NothingLeft && totals.unsent != Some(0);
+    let is_done = matches!(plan.amount, Amount::Requests(_)) && totals.unsent == Some(0);
+    let given_up = end == RunEnd::NothingLeft && !is_done;
     let elapsed = results.iter().map(|one| one.measured).max().unwrap_or_default();
-    let answered = totals.measured.answered;
+    let (answered, is_open) = (totals.measured.answered, plan.schedule.is_some());
     let busiest = results.iter().map(|one| one.totals.measured.answered).max().unwrap_or_default();
     let mean = answered as f64 / results.len().max(1) as f64;
     let shares: Vec<LoopShare> = loops
@@ -53,14 +62,19 @@ pub(crate) fn outcome(
         },
         plan: plan_facts(plan, prepared),
         rate: Rate {
-            achieved: (!elapsed.is_zero()).then(|| answered as f64 / elapsed.as_secs_f64()),
+            target: plan.schedule.map(|schedule| schedule.shape.mean()),
+            intended: (is_open && !elapsed.is_zero()).then_some(due),
+            rate_ratio: (is_open && due > 0).then(|| sent_in_time as f64 / due as f64),
+            achieved: (!elapsed.is_zero())
+                .then(|| if is_open { sent_in_time } else { answered } as f64 / elapsed.as_secs_f64()),
             seconds: elapsed.as_secs_f64(),
             interrupted: end == RunEnd::Stopped,
             given_up,
         },
+        generator: by_schedule(generator(results, &shares, answered), plan, results, &columns, due),
         latency: columns.latencies(),
-        generator: generator(results, &shares, answered),
         wire: wire(results),
+        steps: steps(plan, results, &columns),
         loops: shares,
         requests: requests::by_request(prepared.script.as_deref(), results),
         events: requests::events(results),
@@ -80,7 +94,11 @@ fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
         Amount::Requests(requests) => (None, Some(requests)),
     };
     PlanFacts {
-        mode: "closed".to_owned(),
+        mode: if plan.schedule.is_some() { "open" } else { "closed" }.to_owned(),
+        schedule: plan.schedule,
+        deadline_seconds: plan.deadline.map(|deadline| deadline.as_secs_f64()),
+        reuse: plan.schedule.map(|_| plan.reuse),
+        requests_per_connection: plan.requests_per_connection,
         method: prepared.script.as_ref().map_or_else(|| plan.method.to_string(), |script| script.methods()),
         request_bytes: prepared.request_bytes,
         connections: plan.connections,
@@ -125,7 +143,7 @@ fn generator(results: &[LoopResult], shares: &[LoopShare], answered: u64) -> Gen
     let Some(cpu) = cpu.filter(|cpu| !cpu.is_empty()) else { return Generator::default() };
     let user_us: f64 = cpu.iter().map(|cpu| cpu.user.as_nanos() as f64 / 1000.0).sum();
     let system_us: f64 = cpu.iter().map(|cpu| cpu.system.as_nanos() as f64 / 1000.0).sum();
-    let full = shares.iter().any(|share| share.busy.is_some_and(|busy| busy > FULL));
+    let full = shares.iter().any(|share| share.busy.is_some_and(|busy| busy > BUSY_MAX));
     let cost = results.iter().filter_map(|one| one.cost.clone()).reduce(|mut all: LoopCost, one| {
         all.merge(&one);
         all
@@ -144,11 +162,69 @@ fn generator(results: &[LoopResult], shares: &[LoopShare], answered: u64) -> Gen
         cpu_sys_us: Some(system_us),
         cpu_us_per_request: (answered > 0).then(|| (user_us + system_us) / answered as f64),
         limited_by: full.then(|| "generator".to_owned()),
+        ..Generator::default()
     }
 }
 
-/// A loop above this share of a core was perhaps the bottleneck itself.
-const FULL: f64 = 0.95;
+/// Adds how the schedule was kept.
+fn by_schedule(
+    generator: Generator,
+    plan: &Plan,
+    results: &[LoopResult],
+    columns: &Columns,
+    due: u64,
+) -> Generator {
+    let Some(open) = &columns.open else { return generator };
+    let loops: Vec<_> = results.iter().filter_map(|one| one.open.as_ref()).collect();
+    let sent: u64 = loops.iter().map(|one| one.sent_in_time).sum();
+    let (lag, latency) = (open.own_lag.summary(), columns.latencies().intended);
+    let busy: Vec<_> = results.iter().map(saturated::busy).collect();
+    let is_behind_connections = loops.iter().any(|one| saturated::is_behind_connections(one));
+    let facts = Facts {
+        rate_ratio: (due > 0).then(|| sent as f64 / due as f64),
+        own_lag: lag.as_ref(),
+        latency: latency.as_ref(),
+        busy: &busy,
+        is_behind_connections,
+    };
+    let reasons = facts.reasons();
+    let full = busy.iter().flatten().any(|busy| *busy > BUSY_MAX).then_some("generator");
+    let spun: f64 = loops.iter().map(|one| one.pacing.spun.as_secs_f64() * 1e6).sum();
+    Generator {
+        saturated: (due > 0).then_some(!reasons.is_empty()),
+        reasons,
+        max_schedule_lag_us: lag.as_ref().map(|lag| lag.max),
+        lag,
+        pacing: loops.iter().map(|one| one.pacing.timer).find(|timer| !timer.is_empty()).map(|timer| {
+            PacingFacts { timer: timer.to_owned(), spin_us: plan.spin.as_secs_f64() * 1e6, spun_us: spun }
+        }),
+        // The share of its time that a loop used has its spinning in it, which limits nothing.
+        limited_by: full.or(is_behind_connections.then_some("connections")).map(str::to_owned),
+        ..generator
+    }
+}
+
+/// The parts of the time, if the rate changes.
+fn steps(plan: &Plan, results: &[LoopResult], columns: &Columns) -> Vec<Step> {
+    let (Some(schedule), Some(open), Some(time)) = (&plan.schedule, &columns.open, plan.amount.time()) else {
+        return Vec::new();
+    };
+    let intended = |part: usize| {
+        let loops = results.iter().filter_map(|one| one.open.as_ref());
+        loops.filter_map(|open| open.intended.get(part)).sum()
+    };
+    let at = |part: usize| time.as_secs_f64() * part as f64 / open.steps.len() as f64;
+    let steps = open.steps.iter().enumerate().map(|(part, step)| Step {
+        begin_seconds: at(part),
+        end_seconds: at(part + 1),
+        target: schedule.shape.rate_of_part(part as u32),
+        intended: intended(part),
+        sent: step.sent,
+        answered: step.answered,
+        latency: step.latencies(),
+    });
+    steps.collect()
+}
 
 #[cfg(test)]
 mod tests {
@@ -170,6 +246,7 @@ mod tests {
             cpu: Some(cpu),
             cost: None,
             wire: None,
+            open: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::figures::{COLUMNS, STATISTICS};
+use crate::figures::{COLUMNS, Quantity, STATISTICS};
 use crate::histogram::LatencySummary;
 use crate::outcome::{Connections, Outcome, Requests, TargetFacts, Totals};
 use crate::protocol::Protocol;
@@ -29,7 +29,8 @@ impl fmt::Display for Outcome {
         };
         writeln!(
             formatter,
-            "closed: stalls hide requests; {} on {}, {amount} after {} s of warm-up ({} answers)",
+            "{}; {} on {}, {amount} after {} s of warm-up ({} answers)",
+            self.mode_line(),
             counted(plan.connections as u64, "connection"),
             counted(self.loops.len() as u64, "loop"),
             plan.warm_up_seconds,
@@ -40,14 +41,17 @@ impl fmt::Display for Outcome {
         }
         writeln!(formatter)?;
         formatter.write_str(&self.result_line())?;
+        if !self.steps.is_empty() {
+            writeln!(formatter)?;
+            formatter.write_str(&self.steps_table())?;
+        }
         writeln!(formatter)?;
         formatter.write_str(&self.latency_lines())?;
         writeln!(formatter)?;
         let mut columns = Columns::new(2, &[]);
         self.counts().into_iter().for_each(|row| columns.row(row));
-        if self.generator.limited_by.is_some() {
-            let busy = "the generator was busy all the time: the server can perhaps do more";
-            columns.row(["limit", busy].map(str::to_owned).to_vec());
+        if let Some(limit) = self.limit() {
+            columns.row(["limit", limit].map(str::to_owned).to_vec());
         }
         self.event_rows().into_iter().for_each(|row| columns.row(row));
         formatter.write_str(&columns.render())?;
@@ -116,6 +120,8 @@ impl Outcome {
         for agent in &self.agents {
             row(&format!("agent {}", agent.index), agent.line());
         }
+        rows.extend(self.pacing_rows());
+        let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
         for share in &self.loops {
             row(
                 &format!("loop {}", share.id),
@@ -131,6 +137,84 @@ impl Outcome {
         rows
     }
 
+    /// When requests left, and from when latencies count.
+    fn mode_line(&self) -> String {
+        match &self.plan.schedule {
+            None => "closed: stalls hide requests".to_owned(),
+            Some(schedule) => format!("open: {schedule}, latencies from when a request should have left"),
+        }
+    }
+
+    /// What limited the run, if it was not the server.
+    fn limit(&self) -> Option<&'static str> {
+        Some(match self.generator.limited_by.as_deref()? {
+            "connections" => {
+                "all connections were busy: the server is slower than the rate, or they are too few"
+            }
+            _ => "the generator was busy all the time: the server can perhaps do more",
+        })
+    }
+
+    /// How the schedule was kept, in rows as those of [`Self::counts`].
+    fn pacing_rows(&self) -> Vec<Vec<String>> {
+        let generator = &self.generator;
+        let mut rows = Vec::new();
+        let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
+        if let (Some(ratio), Some(intended)) = (self.rate.rate_ratio, self.rate.intended) {
+            row("schedule", format!("{} due, {:.2} % left in time", grouped(intended), ratio * 100.0));
+        }
+        if let Some(lag) = &generator.lag {
+            let [p50, p99, max] = [lag.p50, lag.p99, lag.max].map(time);
+            row("own lag", format!("p50 {p50}, p99 {p99}, max {max} (of requests that had a connection)"));
+        }
+        if let Some(pacing) = &generator.pacing {
+            let [spin, spun] = [pacing.spin_us, pacing.spun_us].map(time);
+            row(
+                "pacing",
+                format!("{}, and a spin for the last {spin}, which took {spun} of CPU", pacing.timer),
+            );
+        }
+        rows
+    }
+
+    /// The parts of a rate that changes, each with its own latencies.
+    fn steps_table(&self) -> String {
+        let headings = [
+            "from",
+            "to",
+            "requests/s",
+            "due",
+            "sent",
+            "answered",
+            "p50",
+            "p90",
+            "p99",
+            "p99.9",
+            "max",
+            "lag p99",
+        ];
+        let mut columns = Columns::new(0, &headings);
+        for step in &self.steps {
+            let intended = step.latency.intended.as_ref();
+            let latency = |field: fn(&LatencySummary) -> f64| known(intended.map(field), time);
+            columns.row(vec![
+                time(step.begin_seconds * 1e6),
+                time(step.end_seconds * 1e6),
+                digits(step.target),
+                grouped(step.intended),
+                grouped(step.sent),
+                grouped(step.answered),
+                latency(|all| all.p50),
+                latency(|all| all.p90),
+                latency(|all| all.p99),
+                latency(|all| all.p99_9),
+                latency(|all| all.max),
+                known(step.latency.lag.as_ref().map(|lag| lag.p99), time),
+            ]);
+        }
+        columns.render()
+    }
+
     /// What the depth counts.
     pub(crate) fn depth_name(&self) -> &'static str {
         let is_http2 = self.target.protocol == Protocol::Http2.to_string();
@@ -143,7 +227,8 @@ impl Outcome {
         let cpu = "client CPU us/request";
         let headings = [self.depth_name(), "requests/s", "p50", "p90", "p99", "p99.9", "max", cpu, "errors"];
         let mut columns = Columns::new(0, &headings);
-        let latency = |field: fn(&LatencySummary) -> f64| known(self.latency.send.as_ref().map(field), time);
+        let trusted = (Quantity::column(self).value)(self).filter(|_| self.steps.is_empty());
+        let latency = |field: fn(&LatencySummary) -> f64| known(trusted.map(field), time);
         columns.row(vec![
             self.plan.depth.to_string(),
             known(self.rate.achieved, whole),
@@ -183,12 +268,13 @@ impl Requests {
             count => format!("{} {what}, ", grouped(count)),
         };
         let (again, reset) = (unless_none(self.sent_again, "sent again"), unless_none(reset, "reset"));
+        let shed = unless_none(self.shed, "shed");
         let [sent, answered, timed_out, lost, left] =
             [sent, answered, timed_out, unanswered_at_close, unanswered_at_end].map(grouped);
         let oldest =
             self.oldest_unanswered_us.map(|us| format!(" (oldest {})", time(us))).unwrap_or_default();
         format!(
-            "{sent} sent, {again}{answered} answered, {timed_out} timed out, {reset}{lost} lost at a close, {left} on their way at \
+            "{sent} sent, {shed}{again}{answered} answered, {timed_out} timed out, {reset}{lost} lost at a close, {left} on their way at \
              the end{oldest}"
         )
     }

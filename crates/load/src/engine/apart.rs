@@ -91,6 +91,7 @@ mod tests {
         {
             let ended_at = begun + Duration::from_millis(ms);
             let sample = Sample {
+                step: 0,
                 intended: begun,
                 sent_at: begun,
                 first_byte: ended_at,

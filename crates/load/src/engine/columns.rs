@@ -6,6 +6,8 @@ use anywire_http::StatusCode;
 use anywire_wire::{DialLog, DialStep};
 
 use crate::engine::apart::Apart;
+use crate::engine::paced::Due;
+use crate::engine::tally::Batch;
 use crate::histogram::Latency;
 use crate::outcome::Latencies;
 
@@ -25,6 +27,8 @@ pub(crate) struct Sample {
     pub(crate) body_bytes: u64,
     /// What the server says that it took; `None` if it does not.
     pub(crate) server_time: Option<Duration>,
+    /// The part of the measured time to which its request belongs, if the rate changes.
+    pub(crate) step: u16,
 }
 
 impl Sample {
@@ -48,12 +52,19 @@ pub(crate) struct Columns {
     connect: Latency,
     tls: Latency,
     apart: Apart,
+    /// With a schedule.
+    pub(crate) open: Option<Box<Open>>,
 }
 
 impl Columns {
+    /// With those of a schedule whose rate has so many parts.
+    pub(crate) fn with_parts(parts: u32) -> Self {
+        Self { open: Some(Open::new(parts).into()), ..Self::new() }
+    }
+
     pub(crate) fn new() -> Self {
         let [at_once, in_parts, first_byte, connect, tls] = std::array::from_fn(|_| Latency::new());
-        Self { at_once, in_parts, first_byte, connect, tls, apart: Apart::default() }
+        Self { at_once, in_parts, first_byte, connect, tls, apart: Apart::default(), open: None }
     }
 
     /// Records a response.
@@ -65,6 +76,9 @@ impl Columns {
         } else {
             self.record_parts(sample);
         }
+        if let Some(open) = &mut self.open {
+            open.record(sample);
+        }
     }
 
     /// Out of line, because most responses come at once.
@@ -75,9 +89,13 @@ impl Columns {
     }
 
     /// Records requests that were given up at this age.
-    pub(crate) fn record_given_up(&mut self, age: Duration, requests: u64) {
+    pub(crate) fn record_given_up(&mut self, batch: &Batch, now: Instant, requests: u64) {
+        let age = now.saturating_duration_since(batch.sent_at);
         self.in_parts.record_many(age, requests);
         self.apart.record_given_up(age, requests);
+        if let Some(open) = &mut self.open {
+            open.record_given_up(batch, now, requests);
+        }
     }
 
     /// Records the steps of a dial.
@@ -95,13 +113,16 @@ impl Columns {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        let Self { at_once, in_parts, first_byte, connect, tls, apart } = self;
+        let Self { at_once, in_parts, first_byte, connect, tls, apart, open } = self;
         at_once.merge(&other.at_once);
         in_parts.merge(&other.in_parts);
         first_byte.merge(&other.first_byte);
         connect.merge(&other.connect);
         tls.merge(&other.tls);
         apart.merge(&other.apart);
+        if let Some((open, other)) = open.as_mut().zip(other.open.as_ref()) {
+            open.merge(other);
+        }
     }
 
     /// How many were recorded from the send.
@@ -111,6 +132,9 @@ impl Columns {
 
     /// Copies the latencies to trust.
     pub(crate) fn copy_to(&self, latency: &mut Latency) {
+        if let Some(open) = &self.open {
+            return latency.copy_from(&open.intended);
+        }
         latency.copy_from(&self.at_once);
         if self.in_parts.count() > 0 {
             latency.merge(&self.in_parts);
@@ -118,6 +142,15 @@ impl Columns {
     }
 
     pub(crate) fn latencies(&self) -> Latencies {
+        let open = self.open.as_ref();
+        // A percentile over different rates would be one of none of them.
+        if open.is_some_and(|open| !open.steps.is_empty()) {
+            return Latencies {
+                connect: self.connect.summary(),
+                tls: self.tls.summary(),
+                ..Latencies::default()
+            };
+        }
         let with_at_once = |other: &Latency| {
             let mut both = self.at_once.clone();
             both.merge(other);
@@ -125,14 +158,168 @@ impl Columns {
         };
         let send = with_at_once(&self.in_parts);
         Latencies {
-            intended: None,
+            intended: open.and_then(|open| open.intended.summary()),
             send: send.summary(),
-            lag: None,
+            lag: open.and_then(|open| open.lag.summary()),
             first_byte: with_at_once(&self.first_byte).summary(),
             connect: self.connect.summary(),
             tls: self.tls.summary(),
             server: self.apart.server(),
             by_status: self.apart.by_status(&send),
         }
+    }
+}
+
+/// What is recorded of a schedule.
+#[derive(Debug, Clone)]
+pub(crate) struct Open {
+    /// From when a request should have left.
+    intended: Latency,
+    /// From when a request should have left until it did; of all that were sent.
+    lag: Latency,
+    /// The part of it in which a connection had room: how late this end is by itself.
+    pub(crate) own_lag: Latency,
+    /// Each part of the time, if the rate changes.
+    pub(crate) steps: Vec<OfStep>,
+}
+
+/// What is recorded of a part of the time.
+#[derive(Debug, Clone)]
+pub(crate) struct OfStep {
+    pub(crate) sent: u64,
+    pub(crate) answered: u64,
+    intended: Latency,
+    send: Latency,
+    lag: Latency,
+}
+
+impl Open {
+    fn new(parts: u32) -> Self {
+        let [intended, lag, own_lag] = std::array::from_fn(|_| Latency::new());
+        let steps = if parts > 1 { (0..parts).map(|_| OfStep::new()).collect() } else { Vec::new() };
+        Self { intended, lag, own_lag, steps }
+    }
+
+    /// A request of the measured part leaves.
+    pub(crate) fn sent(&mut self, due: &Due, lag: Duration, own_lag: Duration) {
+        self.lag.record(lag);
+        self.own_lag.record(own_lag);
+        if let Some(step) = self.steps.get_mut(usize::from(due.step)) {
+            step.sent += 1;
+            step.lag.record(lag);
+        }
+    }
+
+    fn record(&mut self, sample: &Sample) {
+        let from_intended = sample.ended_at.saturating_duration_since(sample.intended);
+        self.intended.record(from_intended);
+        if let Some(step) = self.steps.get_mut(usize::from(sample.step)) {
+            step.answered += 1;
+            step.intended.record(from_intended);
+            step.send.record(sample.taken());
+        }
+    }
+
+    fn record_given_up(&mut self, batch: &Batch, now: Instant, requests: u64) {
+        let from_intended = now.saturating_duration_since(batch.intended);
+        self.intended.record_many(from_intended, requests);
+        if let Some(step) = self.steps.get_mut(usize::from(batch.step)) {
+            step.intended.record_many(from_intended, requests);
+            step.send.record_many(now.saturating_duration_since(batch.sent_at), requests);
+        }
+    }
+
+    /// Requests that were due and never sent: they have waited until now, and would have waited longer.
+    pub(crate) fn untaken(&mut self, due: &Due, now: Instant, requests: u64) {
+        let age = now.saturating_duration_since(due.intended);
+        self.intended.record_many(age, requests);
+        self.lag.record_many(age, requests);
+        if let Some(step) = self.steps.get_mut(usize::from(due.step)) {
+            step.intended.record_many(age, requests);
+            step.lag.record_many(age, requests);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let Self { intended, lag, own_lag, steps } = self;
+        intended.merge(&other.intended);
+        lag.merge(&other.lag);
+        own_lag.merge(&other.own_lag);
+        for (step, other) in steps.iter_mut().zip(&other.steps) {
+            step.merge(other);
+        }
+    }
+}
+
+impl OfStep {
+    fn new() -> Self {
+        let [intended, send, lag] = std::array::from_fn(|_| Latency::new());
+        Self { sent: 0, answered: 0, intended, send, lag }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let Self { sent, answered, intended, send, lag } = self;
+        *sent += other.sent;
+        *answered += other.answered;
+        intended.merge(&other.intended);
+        send.merge(&other.send);
+        lag.merge(&other.lag);
+    }
+
+    pub(crate) fn latencies(&self) -> Latencies {
+        Latencies {
+            intended: self.intended.summary(),
+            send: self.send.summary(),
+            lag: self.lag.summary(),
+            ..Latencies::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn intended_is_lag_and_send_together(lag in 0_u64..70_000_000_000, first in 0_u64..70_000_000_000, rest in 0_u64..70_000_000_000) {
+            let intended = Instant::now();
+            let (lag, first, rest) = (Duration::from_nanos(lag), Duration::from_nanos(first), Duration::from_nanos(rest));
+            let sent_at = intended + lag;
+            let (first_byte, status) = (sent_at + first, StatusCode::OK);
+            let sample = Sample {
+                server_time: None,
+                intended, sent_at, first_byte, ended_at: first_byte + rest, status, bytes: 1, body_bytes: 0, step: 1,
+            };
+            prop_assert_eq!(sample.ended_at - sample.intended, lag + sample.taken());
+            let mut columns = Columns::with_parts(2);
+            let due = Due { intended, measured: true, step: 1 };
+            columns.open.as_mut().unwrap().sent(&due, sent_at - intended, Duration::ZERO);
+            columns.record(&sample);
+            // Each column has what one histogram of that latency has.
+            let of = |latency: Duration| {
+                let mut one = Latency::new();
+                one.record(latency);
+                one.summary()
+            };
+            let step = columns.open.unwrap().steps[1].latencies();
+            prop_assert_eq!(step.intended, of(lag + first + rest));
+            prop_assert_eq!(step.send, of(first + rest));
+            prop_assert_eq!(step.lag, of(lag));
+        }
+    }
+
+    #[test]
+    fn rates_that_change_have_no_percentile_of_all() {
+        let mut columns = Columns::with_parts(2);
+        let now = Instant::now();
+        let batch = Batch { intended: now, sent_at: now, requests: 3, measured: true, step: 0 };
+        columns.record_given_up(&batch, now + Duration::from_secs(1), 3);
+        assert_eq!(columns.latencies(), Latencies::default());
+        let open = columns.open.unwrap();
+        assert_eq!(open.steps[0].latencies().intended.unwrap().count, 3);
+        assert_eq!(open.steps[1].latencies().intended, None);
     }
 }

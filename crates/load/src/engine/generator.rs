@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anywire_loops::clock;
 use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::Dialer;
 use serde::{Deserialize, Serialize};
@@ -17,10 +18,12 @@ use crate::engine::columns::Columns;
 use crate::engine::event_times::EventTimes;
 use crate::engine::loop_meter::{LoopCost, LoopMeter};
 use crate::engine::monitor::Live;
+use crate::engine::pace::{self, Begins, Pacing};
 use crate::engine::tally::Tally;
 use crate::engine::wire_watch::Watched;
 use crate::engine::worker;
 use crate::outcome::Totals;
+use crate::pacer::Part;
 use crate::plan::{Plan, Prepared};
 use crate::script::Stride;
 
@@ -55,6 +58,9 @@ pub(crate) struct Share {
     pub(crate) part: Stride,
     pub(crate) connections: usize,
     pub(crate) requests: u64,
+    /// Its part of the schedule.
+    pub(crate) paced: Part,
+    pub(crate) begins: Arc<Begins>,
     pub(crate) phase: watch::Receiver<RunPhase>,
     pub(crate) events: mpsc::UnboundedSender<LoopEvent>,
     pub(crate) live: Arc<Live>,
@@ -76,34 +82,60 @@ pub(crate) struct LoopResult {
     pub(crate) cost: Option<LoopCost>,
     /// What the kernel saw of its connections; `None` on wires without segments.
     pub(crate) wire: Option<Watched>,
+    /// With a schedule.
+    pub(crate) open: Option<OpenResult>,
+}
+
+/// What became of a schedule on one loop.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenResult {
+    /// Requests that were due in the measured part, by the parts of its time.
+    pub(crate) intended: Vec<u64>,
+    /// Requests of it that had left when its time was up.
+    pub(crate) sent_in_time: u64,
+    /// Whether no connection had room then.
+    pub(crate) is_busy: bool,
+    pub(crate) pacing: Pacing,
 }
 
 /// Runs this loop's part; called on the loop.
 pub(crate) async fn generate(mut share: Share) -> LoopResult {
-    let tally =
-        Rc::new(Tally::new(share.plan, share.prepared, share.part, share.connections, share.requests));
+    let tally = Rc::new(Tally::new(
+        share.plan,
+        share.prepared,
+        share.part,
+        share.connections,
+        share.requests,
+        share.paced,
+    ));
     let dialer = Rc::new(Dialer::new(tally.prepared.dial.clone()));
     let workers: Vec<_> = (0..share.connections)
         .map(|_| anywire_loops::spawn(worker::work(Rc::clone(&tally), Rc::clone(&dialer))))
         .collect();
     let watch = PhaseWatch::new(Rc::clone(&tally), share.live, share.events);
 
+    let pacing = Rc::new(Cell::new(Pacing::default()));
+    let pacer = anywire_loops::spawn(pace::keep(Rc::clone(&tally), Rc::clone(&pacing)));
+
     watch.until(&mut share.phase, RunPhase::WarmUp).await;
     tally.started.set(true);
     // With fewer connections than loops, a loop may have none; nothing waits for the notification then.
     if *share.phase.borrow() == RunPhase::WarmUp {
+        tally.warm_up(share.begins.warm_up.get().copied().unwrap_or_else(Instant::now));
         tally.go.notify_waiters();
         watch.until(&mut share.phase, RunPhase::Measuring).await;
     }
 
     tally.counts().connections.open_at_start = tally.open.get();
     // Nothing that was not measured has used any CPU time.
-    let (mut measured, mut cpu, mut cost) = (Duration::ZERO, None, None);
+    let (mut measured, mut cpu, mut cost, mut open) = (Duration::ZERO, None, None, None);
     if *share.phase.borrow() == RunPhase::Measuring {
         let meter = LoopMeter::start(tally.plan.count_system_calls);
         // The time begins before the CPU time does and ends behind it, so that no loop has used more than its core.
         let (begun, before) = (Instant::now(), cpu::current_thread_cpu());
-        tally.measure();
+        let begin = share.begins.measuring.get().copied().unwrap_or(begun);
+        let spun_before = pacing.get().spun;
+        tally.measure(begin);
         watch.measuring.set(Some(begun));
         tally.go.notify_waiters();
         watch.until(&mut share.phase, RunPhase::Ended).await;
@@ -111,9 +143,18 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         measured = begun.elapsed();
         cost = Some(meter.end());
         cpu = before.ok().zip(after.ok()).map(|(before, after)| after - before);
+        if tally.paced.is_some() {
+            // By the schedule's own clock, whose begin lies a little behind that of the phase.
+            let now = Instant::now();
+            measured =
+                now.saturating_duration_since(begin).min(tally.plan.amount.time().unwrap_or(Duration::MAX));
+            open = tally.open_result(now, pacing.get(), spun_before);
+            settle(&tally, begin).await;
+        }
     }
     tally.counts().connections.open_at_end = tally.open.get();
 
+    pacer.abort();
     for worker in &workers {
         worker.abort();
     }
@@ -131,7 +172,23 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         cpu,
         cost,
         wire: tally.wire(),
+        open,
     }
+}
+
+/// After the time of a schedule, waits until each request that was due has its response, but not for long.
+async fn settle(tally: &Tally, begin: Instant) {
+    let Some(time) = tally.plan.amount.time() else { return };
+    let end = clock::after(begin, time);
+    if Instant::now() < end {
+        // It was stopped, and its user waits for the result.
+        return;
+    }
+    let until = clock::after(end, tally.plan.timeout.min(SETTLE_MAX));
+    while !tally.is_settled() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tally.time_is_up(Instant::now());
 }
 
 /// Waits for the phases of the run, and reports the events of this loop meanwhile.
@@ -219,3 +276,5 @@ impl PhaseWatch {
 
 /// Often enough for a screen, and nothing beside the load: some 20 us, most of them to copy the histogram.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+/// How long the last responses of a schedule may take. What has none by then is recorded at its age.
+const SETTLE_MAX: Duration = Duration::from_secs(1);

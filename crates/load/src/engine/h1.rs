@@ -18,6 +18,7 @@ use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
 use crate::engine::columns::Sample;
+use crate::engine::paced::Slot;
 use crate::engine::scripted::Scripted;
 use crate::engine::tally::{Batch, Tally};
 use crate::engine::wire_watch::WireWatch;
@@ -63,6 +64,10 @@ pub(crate) struct Session {
     timeout: Duration,
     /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
     deadline: Deadline,
+    /// Requests that may still be sent on this connection.
+    left: u64,
+    /// With a schedule, its place among the connections that wait for a request.
+    slot: Option<Rc<Slot>>,
 }
 
 /// The response that is being received: the facts of its head that are needed. A copy of the whole head would be dropped at
@@ -93,6 +98,8 @@ impl Answer {
 pub(crate) enum Ending {
     /// All requests of the plan were sent, and each of this connection's was answered.
     Spent,
+    /// It has had as many requests as the plan wants on one connection, and each was answered.
+    Renewed,
     /// The peer closed, with or without saying so before; nothing was lost.
     Closed,
     /// Something failed; it has been counted.
@@ -112,6 +119,7 @@ impl Session {
         if head_only {
             decoder.request_method(&Method::HEAD);
         }
+        let slot = tally.paced.as_ref().map(|_| Rc::default());
         Self {
             server_time: ServerTime::new(tally.plan.server_time_header.as_deref()),
             watch: WireWatch::Waiting,
@@ -141,6 +149,8 @@ impl Session {
             answers: 0,
             timeout: plan.timeout,
             deadline,
+            left: plan.requests_per_connection.unwrap_or(u64::MAX),
+            slot,
         }
     }
 
@@ -154,7 +164,8 @@ impl Session {
         if self.watch.is_waiting() && self.tally.is_measuring() {
             self.watch.begin(&self.connection, self.answers);
         }
-        if self.in_flight == 0 {
+        let is_promised = self.is_promised(context);
+        if self.in_flight == 0 || is_promised {
             self.refill(precise());
         }
         let mut reads = 0;
@@ -165,8 +176,13 @@ impl Session {
                     Message::read(format_args!("sending a request failed: {error}")),
                 ));
             }
-            if self.in_flight == 0 && self.tally.is_spent() {
-                return Poll::Ready(Ending::Spent);
+            if self.in_flight == 0 {
+                if self.left == 0 {
+                    return Poll::Ready(Ending::Renewed);
+                }
+                if self.tally.is_spent() {
+                    return Poll::Ready(Ending::Spent);
+                }
             }
             match self.poll_read(context) {
                 Poll::Ready(Ok(())) => {}
@@ -287,7 +303,8 @@ impl Session {
         let Some(batch) = self.batches.front_mut() else {
             return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
         };
-        let (sent_at, measured) = (batch.sent_at, self.tally.belongs(batch.measured));
+        let Batch { intended, sent_at, step, .. } = *batch;
+        let measured = self.tally.belongs(batch.measured);
         let taken = now.saturating_duration_since(sent_at);
         let heard_at = self.script.as_ref().and_then(|script| script.heard_at());
         if heard_at.is_none() && taken >= self.timeout {
@@ -303,7 +320,7 @@ impl Session {
         let Answer { status, body_bytes, keep_alive, server_time, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
         let sample = Sample {
-            intended: sent_at,
+            intended,
             sent_at,
             first_byte: self.first_byte.take().unwrap_or(now),
             ended_at: now,
@@ -311,6 +328,7 @@ impl Session {
             bytes: answer_bytes as u64,
             body_bytes,
             server_time,
+            step,
         };
         self.tally.answered(measured, &sample);
         let mut closes = self.closes;
@@ -356,9 +374,12 @@ impl Session {
     /// As many new requests as there are free places, to leave in one write. Whether there are any.
     #[inline]
     fn refill(&mut self, now: Instant) -> bool {
-        let mut wanted = self.depth - self.in_flight;
+        let mut wanted = u64::from(self.depth - self.in_flight).min(self.left) as u32;
         if let Some(script) = &mut self.script {
             wanted = wanted.min(script.ready(now));
+        }
+        if self.slot.is_some() {
+            return self.refill_by_schedule(wanted, now);
         }
         if wanted == 0 {
             return false;
@@ -367,8 +388,17 @@ impl Session {
         if drawn == 0 {
             return false;
         }
-        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
+        let measured = self.tally.is_measuring();
+        self.batches.push_back(Batch { intended: now, sent_at: now, requests: drawn, measured, step: 0 });
+        self.enqueue(drawn);
+        true
+    }
+
+    /// So many requests leave with the next write.
+    #[inline]
+    fn enqueue(&mut self, drawn: u32) {
         let is_first = self.in_flight == 0;
+        self.left -= u64::from(drawn);
         self.in_flight += drawn;
         self.unwritten += match &mut self.script {
             None => drawn as usize * self.window.request_bytes,
@@ -377,7 +407,36 @@ impl Session {
         if is_first && self.script.is_some() {
             self.await_answer();
         }
-        true
+    }
+
+    /// As many of `wanted` requests as are due.
+    fn refill_by_schedule(&mut self, wanted: u32, now: Instant) -> bool {
+        let Self { slot: Some(slot), tally, .. } = self else { return false };
+        let Some(paced) = &tally.paced else { return false };
+        if wanted == 0 {
+            paced.leave(slot);
+            return false;
+        }
+        let before = self.batches.len();
+        while self.batches.len() - before < wanted as usize {
+            let Some(batch) = tally.take_due(paced, slot, now) else { break };
+            self.batches.push_back(batch);
+        }
+        // One request is one batch here.
+        let drawn = (self.batches.len() - before) as u32;
+        if drawn > 0 {
+            self.enqueue(drawn);
+        }
+        drawn > 0
+    }
+
+    /// Whether a request of the schedule waits for this connection, whose task is woken for the next one.
+    #[inline]
+    fn is_promised(&self, context: &Context<'_>) -> bool {
+        self.slot.as_ref().is_some_and(|slot| {
+            slot.waits(context);
+            slot.is_promised()
+        })
     }
 
     /// Writes and flushes as many of the unwritten bytes as the wire takes.
@@ -424,10 +483,9 @@ impl Session {
     #[cold]
     fn time_out(&mut self, now: Instant) -> Ending {
         while let Some(batch) = self.batches.front()
-            && let age = now.saturating_duration_since(batch.sent_at)
-            && age >= self.timeout
+            && now.saturating_duration_since(batch.sent_at) >= self.timeout
         {
-            self.tally.timed_out(self.tally.belongs(batch.measured), age, u64::from(batch.requests));
+            self.tally.timed_out(batch, now, u64::from(batch.requests));
             self.batches.pop_front();
         }
         self.lose();
@@ -471,7 +529,7 @@ impl Session {
     #[cold]
     fn take_back(&mut self) {
         for batch in self.batches.drain(..) {
-            self.tally.take_back(self.tally.belongs(batch.measured), u64::from(batch.requests));
+            self.tally.take_back(&batch);
         }
         self.in_flight = 0;
         self.unwritten = 0;
@@ -490,6 +548,9 @@ impl Drop for Session {
     fn drop(&mut self) {
         if let Some(watched) = self.watch.end(&self.connection, self.answers) {
             self.tally.watched(&watched);
+        }
+        if let Some((paced, slot)) = self.tally.paced.as_ref().zip(self.slot.as_ref()) {
+            paced.leave(slot);
         }
         self.tally.close(self.batches.iter());
     }

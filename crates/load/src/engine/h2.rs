@@ -20,6 +20,7 @@ use bytes::Bytes;
 use crate::engine::call::{Call, Came};
 use crate::engine::columns::Sample;
 use crate::engine::h1::{Ending, broke, over_limit};
+use crate::engine::paced::Slot;
 use crate::engine::stream_script::{StreamCall, StreamScript};
 use crate::engine::tally::{Batch, Tally};
 use crate::engine::wire_watch::WireWatch;
@@ -63,6 +64,10 @@ pub(crate) struct Session {
     is_sending: bool,
     /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
     deadline: Deadline,
+    /// Requests that may still be sent on this connection.
+    left: u64,
+    /// With a schedule, its place among the connections that wait for a request.
+    slot: Option<Rc<Slot>>,
 }
 
 impl Session {
@@ -76,6 +81,8 @@ impl Session {
             server_time: ServerTime::new(tally.plan.server_time_header.as_deref()),
             watch: WireWatch::Waiting,
             script: StreamScript::new(&tally),
+            left: tally.plan.requests_per_connection.unwrap_or(u64::MAX),
+            slot: tally.paced.as_ref().map(|_| Rc::default()),
             tally,
             connection,
             request,
@@ -106,6 +113,9 @@ impl Session {
         }
         let mut now = precise();
         let mut reads = 0;
+        if let Some(slot) = &self.slot {
+            slot.waits(context);
+        }
         loop {
             if let Err(refused) = self.refill(now) {
                 let message = Message::read(format_args!("a request cannot be sent: {refused}"));
@@ -113,6 +123,9 @@ impl Session {
             }
             self.send(context);
             if self.calls.is_empty() {
+                if self.left == 0 {
+                    return Poll::Ready(Ending::Renewed);
+                }
                 if self.tally.is_spent() {
                     return Poll::Ready(Ending::Spent);
                 }
@@ -145,7 +158,7 @@ impl Session {
     /// As many new requests as there are free places.
     #[inline]
     fn refill(&mut self, now: Instant) -> Result<(), Refused> {
-        let mut free = self.depth - self.calls.len();
+        let mut free = ((self.depth - self.calls.len()) as u64).min(self.left) as usize;
         if let Some(script) = &mut self.script {
             free = free.min(script.ready(now));
         }
@@ -154,43 +167,68 @@ impl Session {
             self.lacks_slots(wanted, now);
         }
         if wanted == 0 {
+            self.leave();
             return Ok(());
         }
         self.held_up = None;
+        if self.slot.is_some() {
+            return self.refill_by_schedule(wanted, now);
+        }
         let drawn = self.tally.draw(wanted as u32);
         let measured = self.tally.is_measuring();
-        let before = self.link.output.len();
+        let batch = Batch { intended: now, sent_at: now, requests: 1, measured, step: 0 };
         for number in 0..drawn {
             // The engine has a slot for each. The peer may take no head of this size.
-            let (id, body, scripted) = self.open().inspect_err(|_| {
+            self.open(batch).inspect_err(|_| {
                 self.tally.counts().part(measured).unanswered_at_close += u64::from(drawn - number);
             })?;
-            if !body.is_empty() {
-                self.link.wants_to_send(id, true);
-            }
-            let batch = Batch { sent_at: now, requests: 1, measured };
-            let call = Call {
-                batch,
-                first_byte: None,
-                server_time: None,
-                status: None,
-                bytes: 0,
-                body_bytes: 0,
-                body,
-                body_sent: 0,
-                scripted,
-            };
-            self.calls.insert(id, call);
-            self.is_sending = true;
-            self.newest = id.get();
         }
+        Ok(())
+    }
+
+    /// As many of `wanted` requests as are due.
+    fn refill_by_schedule(&mut self, wanted: usize, now: Instant) -> Result<(), Refused> {
+        for _ in 0..wanted {
+            let Self { slot: Some(slot), tally, .. } = self else { break };
+            let Some(paced) = &tally.paced else { break };
+            let Some(batch) = tally.take_due(paced, slot, now) else { break };
+            self.open(batch).inspect_err(|_| {
+                self.tally.counts().part(batch.measured).unanswered_at_close += 1;
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Opens the stream of one request.
+    #[inline]
+    fn open(&mut self, batch: Batch) -> Result<(), Refused> {
+        let before = self.link.output.len();
+        let (id, body, scripted) = self.open_stream()?;
+        if !body.is_empty() {
+            self.link.wants_to_send(id, true);
+        }
+        let call = Call {
+            batch,
+            first_byte: None,
+            server_time: None,
+            status: None,
+            bytes: 0,
+            body_bytes: 0,
+            body,
+            body_sent: 0,
+            scripted,
+        };
+        self.calls.insert(id, call);
+        self.is_sending = true;
+        self.newest = id.get();
+        self.left -= 1;
         self.unwritten += self.link.output.len() - before;
         Ok(())
     }
 
     /// Opens a stream for the next request. Gives its body, and what a script has to know.
     #[inline]
-    fn open(&mut self) -> Result<(StreamId, Bytes, Option<Box<StreamCall>>), Refused> {
+    fn open_stream(&mut self) -> Result<(StreamId, Bytes, Option<Box<StreamCall>>), Refused> {
         if let Some(script) = &mut self.script {
             let (id, body, call) = script.open(&self.request, &mut self.link)?;
             return Ok((id, body, Some(Box::new(call))));
@@ -204,6 +242,13 @@ impl Session {
     /// Whether a user of the script that has waited may send now.
     fn poll_wake(&self, context: &mut Context<'_>) -> bool {
         self.script.as_ref().is_some_and(|script| script.poll_wake(context))
+    }
+
+    /// Has no room for a request of the schedule.
+    fn leave(&self) {
+        if let Some((paced, slot)) = self.tally.paced.as_ref().zip(self.slot.as_ref()) {
+            paced.leave(slot);
+        }
     }
 
     /// The peer allows fewer streams than the plan wants.
@@ -349,17 +394,9 @@ impl Session {
     #[inline]
     fn answered(&mut self, id: StreamId, now: Instant) {
         let Some(call) = self.calls.remove(&id) else { return };
-        let Call {
-            batch: Batch { sent_at, measured, .. },
-            first_byte,
-            server_time,
-            status,
-            bytes,
-            body_bytes,
-            body,
-            body_sent,
-            scripted,
-        } = call;
+        let Call { batch, first_byte, server_time, status, bytes, body_bytes, body, body_sent, scripted } =
+            call;
+        let Batch { intended, sent_at, measured, step, .. } = batch;
         let measured = self.tally.belongs(measured);
         if body_sent < body.len() {
             // The server does not read the rest of the request (RFC 9113 section 8.1).
@@ -370,12 +407,12 @@ impl Session {
         if heard_at.is_none() && taken >= self.tally.plan.timeout {
             // It has come too late, though the loop may not have come to say so.
             self.lost(scripted.as_deref());
-            return self.tally.timed_out(measured, taken, 1);
+            return self.tally.timed_out(&batch, now, 1);
         }
         self.answers += 1;
         let status = status.unwrap_or_default();
         let sample = Sample {
-            intended: sent_at,
+            intended,
             sent_at,
             first_byte: first_byte.unwrap_or(now),
             server_time,
@@ -383,6 +420,7 @@ impl Session {
             status,
             bytes,
             body_bytes,
+            step,
         };
         self.tally.answered(measured, &sample);
         let fault = match (&mut self.script, scripted) {
@@ -422,7 +460,7 @@ impl Session {
         } else if code == Code::REFUSED_STREAM && self.goaway.is_some() {
             // Behind the last stream that a `GOAWAY` names: the peer has not acted on it (RFC 9113 section 6.8).
             drop(counts);
-            self.tally.take_back(self.tally.belongs(call.batch.measured), 1);
+            self.tally.take_back(&call.batch);
         } else if code == Code::REFUSED_STREAM {
             part.reset += 1;
             part.error(ErrorKind::Refused, || "the server refused a stream (REFUSED_STREAM)".to_owned());
@@ -545,7 +583,7 @@ impl Session {
             if let (Some(script), Some(call)) = (script.as_mut(), &call.scripted) {
                 script.lost(call);
             }
-            tally.timed_out(tally.belongs(call.batch.measured), age, 1);
+            tally.timed_out(&call.batch, now, 1);
             link.reset(*id, Code::CANCEL);
             false
         });
@@ -578,6 +616,7 @@ impl Drop for Session {
         if let Some(watched) = self.watch.end(&self.connection, self.answers) {
             self.tally.watched(&watched);
         }
+        self.leave();
         self.tally.close(self.calls.values().map(|call| &call.batch));
     }
 }

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use anywire_loops::clock::precise;
 use anywire_loops::{Loops, Task, block_on};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::engine::generator::{self, LoopEvent, LoopResult, RunPhase, Share};
 use crate::engine::monitor::{Live, Monitor};
+use crate::engine::pace::{Begins, LEAD};
 use crate::errors::LoadError;
 use crate::handles::Handles;
 use crate::outcome::Outcome;
+use crate::pacer::Part;
 use crate::plan::{Amount, Plan, Prepared};
 use crate::script::Stride;
 use crate::stop::Stop;
@@ -88,6 +91,7 @@ fn begin(
         loops: loops.clone(),
         plan: Arc::new(plan),
         prepared: Arc::new(prepared),
+        begins: Arc::default(),
         stop: handles.stop,
         phase,
         boundaries,
@@ -178,6 +182,7 @@ struct Controller {
     loops: Loops,
     plan: Arc<Plan>,
     prepared: Arc<Prepared>,
+    begins: Arc<Begins>,
     stop: Stop,
     phase: watch::Sender<RunPhase>,
     boundaries: Option<Observer>,
@@ -193,14 +198,19 @@ impl Controller {
 
         let mut going = self.unless_ended(None, &mut loops, LoopProgress::all_attempted).await;
         if going && !self.plan.warm_up.is_zero() {
+            // Set once, here.
+            let _ = self.begins.warm_up.set(precise() + self.lead_time());
             self.phase.send_replace(RunPhase::WarmUp);
             going = self.unless_ended(Some(self.plan.warm_up), &mut loops, LoopProgress::all_idle).await;
         }
         if going {
             self.cross(Boundary::Measuring).await;
+            // Set once, here.
+            let _ = self.begins.measuring.set(precise() + self.lead_time());
             self.phase.send_replace(RunPhase::Measuring);
             let time = match self.plan.amount {
-                Amount::Duration(time) => Some(time),
+                // A schedule ends so long after its own begin.
+                Amount::Duration(time) => Some(time.saturating_add(self.lead_time())),
                 Amount::Requests(_) => None,
             };
             going = self.unless_ended(time, &mut loops, LoopProgress::all_idle).await;
@@ -240,6 +250,8 @@ impl Controller {
                 part: Stride { index: index as u64, of: count as u64 },
                 connections: own,
                 requests: share(connections_before + own) - share(connections_before),
+                paced: Part::every(count, index, connections),
+                begins: Arc::clone(&self.begins),
                 phase: self.phase.subscribe(),
                 events: events.clone(),
                 live: Arc::clone(&self.live[index]),
@@ -248,6 +260,11 @@ impl Controller {
             tasks.push(one.spawn(move || generator::generate(share)));
         }
         tasks
+    }
+
+    /// How far the begin of a schedule lies ahead.
+    fn lead_time(&self) -> Duration {
+        if self.plan.schedule.is_some() { LEAD } else { Duration::ZERO }
     }
 
     /// Waits for `time` (`None`: for ever) or until the loops' progress satisfies `done`. False if the run has to end now:

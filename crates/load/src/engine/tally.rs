@@ -14,11 +14,15 @@ use tokio::sync::{Notify, Semaphore};
 use crate::engine::by_request::{ByRequest, RequestShare};
 use crate::engine::columns::{Columns, Sample};
 use crate::engine::event_times::EventTimes;
+use crate::engine::generator::OpenResult;
 use crate::engine::monitor::{Counts, Published};
+use crate::engine::pace::Pacing;
+use crate::engine::paced::{Due, Paced, Slot, Taken};
 use crate::engine::scripted::{Events, Fault};
 use crate::engine::wire_watch::Watched;
 use crate::errors::ErrorKind;
 use crate::outcome::Totals;
+use crate::pacer::Part;
 use crate::plan::{Amount, Plan, Prepared};
 use crate::script::{Feed, Stride};
 
@@ -32,6 +36,8 @@ pub(crate) struct Tally {
     by_request: Option<RefCell<ByRequest>>,
     /// Events of streamed bodies, if they are timed.
     events: Option<RefCell<EventTimes>>,
+    /// The schedule, if the plan has one.
+    pub(crate) paced: Option<Paced>,
     /// Connections dialling now, bounded by `Limits::dials_at_once`.
     pub(crate) dials: Semaphore,
     /// Notified when a worker's first attempt has its result, and when a worker ends.
@@ -48,6 +54,8 @@ pub(crate) struct Tally {
     /// Connections open now.
     pub(crate) open: Cell<u64>,
     measuring: Cell<bool>,
+    /// Whether the time of a schedule is up: what has no response by now was due long ago.
+    is_over: Cell<bool>,
     /// Requests of the measured part that may still be sent.
     budget: Cell<u64>,
     counts: RefCell<Totals>,
@@ -65,6 +73,7 @@ impl Tally {
         part: Stride,
         workers: usize,
         requests: u64,
+        paced: Part,
     ) -> Self {
         let budget = match plan.amount {
             Amount::Duration(_) => u64::MAX,
@@ -75,8 +84,13 @@ impl Tally {
         let feed = script.map(|script| Rc::new(RefCell::new(Feed::new(Arc::clone(script), plan.seed, part))));
         let by_request =
             script.and_then(|script| ByRequest::new(script, &plan.limits.script)).map(RefCell::new);
+        let columns = match &plan.schedule {
+            Some(schedule) => Columns::with_parts(schedule.shape.parts()),
+            None => Columns::new(),
+        };
         Self {
             events: plan.events.then(RefCell::default),
+            paced: Paced::of(&plan, paced),
             plan,
             prepared,
             feed,
@@ -90,19 +104,30 @@ impl Tally {
             working: Cell::new(workers),
             open: Cell::new(0),
             measuring: Cell::new(false),
+            is_over: Cell::new(false),
             budget: Cell::new(budget),
             counts: RefCell::default(),
             statuses: RefCell::new(vec![0; STATUSES]),
-            columns: RefCell::new(Columns::new()),
+            columns: RefCell::new(columns),
             wire: Cell::new(None),
         }
     }
 
-    /// Begins the measured part. Requests sent from now on belong to it, and to a time those on their way: what is answered in
+    /// Begins the load that is in no figure. A schedule counts from `begin`.
+    pub(crate) fn warm_up(&self, begin: Instant) {
+        if let Some(paced) = &self.paced {
+            paced.begin_warm_up(begin);
+        }
+    }
+
+    /// Begins the measured part; a schedule counts from `begin`. Without one: requests sent from now on belong to it, and to a time those on their way: what is answered in
     /// the time and the time by which that is divided belong together.
-    pub(crate) fn measure(&self) {
+    pub(crate) fn measure(&self, begin: Instant) {
         self.measuring.set(true);
-        if self.has_time() {
+        if let Some(paced) = &self.paced {
+            paced.begin_measuring(begin, self.budget.get());
+        }
+        if self.takes_over() {
             let mut counts = self.counts.borrow_mut();
             let on_their_way = counts.warm_up.on_their_way();
             counts.warm_up.sent -= on_their_way;
@@ -113,15 +138,16 @@ impl Tally {
         }
     }
 
-    /// Whether a time is measured, and not a number of requests.
-    fn has_time(&self) -> bool {
-        matches!(self.plan.amount, Amount::Duration(_))
+    /// Whether what is on its way when the measured part begins belongs to it: if a time is measured, and not a number of requests,
+    /// and no schedule says of each request where it belongs.
+    fn takes_over(&self) -> bool {
+        matches!(self.plan.amount, Amount::Duration(_)) && self.paced.is_none()
     }
 
     /// Whether what becomes of a request now belongs to the measured part.
     #[inline]
     pub(crate) fn belongs(&self, was_sent_in_it: bool) -> bool {
-        was_sent_in_it || (self.has_time() && self.measuring.get())
+        was_sent_in_it || (self.takes_over() && self.measuring.get())
     }
 
     /// Whether requests that leave now belong to the measured part.
@@ -148,9 +174,85 @@ impl Tally {
         drawn as u32
     }
 
+    /// A request that is due, for a connection that has room. It is counted as sent.
+    pub(crate) fn take_due(&self, paced: &Paced, slot: &Rc<Slot>, now: Instant) -> Option<Batch> {
+        let Taken { due, own_lag, shed } = paced.take(slot, now);
+        if shed > 0 {
+            self.shed(shed);
+        }
+        let due = due?;
+        if self.draw(1) == 0 {
+            return None;
+        }
+        if due.measured
+            && let Some(open) = &mut self.columns.borrow_mut().open
+        {
+            open.sent(&due, now.saturating_duration_since(due.intended), own_lag);
+        }
+        let Due { intended, measured, step } = due;
+        Some(Batch { intended, sent_at: now, requests: 1, measured, step })
+    }
+
+    /// Counts requests that are not sent, because they are older than the plan's deadline. Each is one of the plan's.
+    #[cold]
+    fn shed(&self, requests: u64) {
+        let measured = self.measuring.get();
+        self.counts.borrow_mut().part(measured).shed += requests;
+        if measured && self.budget.get() != u64::MAX {
+            self.budget.set(self.budget.get().saturating_sub(requests));
+            if self.budget.get() == 0 {
+                self.spent.notify_waiters();
+            }
+        }
+    }
+
+    /// How much the loop has done: for who wants to know whether it did anything.
+    pub(crate) fn work(&self) -> u64 {
+        let counts = self.counts.borrow();
+        counts.measured.sent + counts.measured.answered + counts.warm_up.sent + counts.warm_up.answered
+    }
+
+    /// What became of the schedule, now that its time is up.
+    pub(crate) fn open_result(
+        &self,
+        now: Instant,
+        pacing: Pacing,
+        spun_before: Duration,
+    ) -> Option<OpenResult> {
+        let paced = self.paced.as_ref()?;
+        Some(OpenResult {
+            intended: paced.intended(now),
+            sent_in_time: self.counts.borrow().measured.sent,
+            is_busy: paced.is_busy(),
+            pacing: Pacing { spun: pacing.spun - spun_before, ..pacing },
+        })
+    }
+
+    /// Whether each request of the measured part that was due was sent, and something has become of it.
+    pub(crate) fn is_settled(&self) -> bool {
+        let is_exhausted = self.paced.as_ref().is_none_or(Paced::is_exhausted);
+        is_exhausted && self.counts.borrow().measured.on_their_way() == 0
+    }
+
+    /// The time of a schedule is up. Requests that were due and were not sent have waited until now, and so have those that end
+    /// now without a response: their ages are recorded, because a tail without them would be that of a better server.
+    pub(crate) fn time_is_up(&self, now: Instant) {
+        let Some(paced) = &self.paced else { return };
+        self.is_over.set(true);
+        if let Some(open) = &mut self.columns.borrow_mut().open {
+            for (due, requests) in paced.untaken(now) {
+                open.untaken(&due, now, requests);
+            }
+        }
+    }
+
     /// Takes back requests that the peer has announced not to act on, so that the next connection which draws sends them again.
     #[cold]
-    pub(crate) fn take_back(&self, measured: bool, requests: u64) {
+    pub(crate) fn take_back(&self, batch: &Batch) {
+        let (measured, requests) = (self.belongs(batch.measured), u64::from(batch.requests));
+        if let Some(paced) = &self.paced {
+            paced.take_back(Due { intended: batch.intended, measured, step: batch.step });
+        }
         let mut counts = self.counts.borrow_mut();
         let part = counts.part(measured);
         part.sent -= requests;
@@ -243,9 +345,10 @@ impl Tally {
 
     /// Counts requests that waited for too long, and their age.
     #[cold]
-    pub(crate) fn timed_out(&self, measured: bool, age: Duration, requests: u64) {
+    pub(crate) fn timed_out(&self, batch: &Batch, now: Instant, requests: u64) {
+        let measured = self.belongs(batch.measured);
         if measured {
-            self.columns.borrow_mut().record_given_up(age, requests);
+            self.columns.borrow_mut().record_given_up(batch, now, requests);
         }
         self.counts().part(measured).timed_out += requests;
         for _ in 0..requests {
@@ -277,6 +380,9 @@ impl Tally {
             part.unanswered_at_end += u64::from(batch.requests);
             let age = now.saturating_duration_since(batch.sent_at);
             part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
+            if self.is_over.get() && batch.measured {
+                self.columns.borrow_mut().record_given_up(batch, now, batch.requests.into());
+            }
         }
         self.open.set(self.open.get() - 1);
     }
@@ -362,10 +468,14 @@ impl Tally {
 /// Requests that left together; most often one entry is a whole window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batch {
+    /// When they should have left; without a schedule, when they did.
+    pub(crate) intended: Instant,
     pub(crate) sent_at: Instant,
     pub(crate) requests: u32,
-    /// Whether they left in the measured part.
+    /// Whether they left in the measured part; with a schedule, whether they were due in it.
     pub(crate) measured: bool,
+    /// The part of the measured time in which they were due, if the rate changes.
+    pub(crate) step: u16,
 }
 
 /// Statuses have three digits (RFC 9112 section 4).

@@ -32,6 +32,11 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                     tally.counts().connections.finished += 1;
                     return;
                 }
+                if matches!(ending, Ending::Renewed) {
+                    tally.counts().connections.renewed += 1;
+                    failures = 0;
+                    continue;
+                }
                 tally.counts().connections.lost += 1;
                 if answers > 0 {
                     failures = 0;

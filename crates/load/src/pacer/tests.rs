@@ -45,7 +45,7 @@ proptest! {
     fn due_and_intended_agree(schedule in schedule(), time in time(), part in part(), number in 0_u64..3000) {
         let pacer = Pacer::new(&schedule, time, part);
         let at = pacer.intended(number);
-        prop_assume!(at < NEVER);
+        prop_assume!(at < Pacer::NEVER);
         prop_assert!(pacer.due(at) > number);
         if at > Duration::ZERO {
             prop_assert!(pacer.due(at - NANOSECOND) <= number);
@@ -60,9 +60,9 @@ proptest! {
     fn far_numbers_agree_too(schedule in without_poisson(), time in time(), part in part(), number in any::<u64>()) {
         let pacer = Pacer::new(&schedule, time, part);
         let at = pacer.intended(number);
-        prop_assert!(at <= NEVER && pacer.intended(number.saturating_add(1)) >= at);
+        prop_assert!(at <= Pacer::NEVER && pacer.intended(number.saturating_add(1)) >= at);
         // As far as a double tells two numbers apart.
-        if at < NEVER && pacer.part.in_schedule(number) < 1 << 50 {
+        if at < Pacer::NEVER && pacer.part.in_schedule(number) < 1 << 50 {
             prop_assert!(pacer.due(at) > number);
             prop_assert!(at.is_zero() || pacer.due(at - NANOSECOND) <= number);
         }
@@ -104,8 +104,8 @@ proptest! {
                 let due = pacer.due(now);
                 prop_assert!(due == 0 || pacer.intended(due - 1) <= now);
             }
-            prop_assert!(pacer.intended(number) <= NEVER);
-            prop_assert!(pacer.intended(u64::MAX) <= NEVER);
+            prop_assert!(pacer.intended(number) <= Pacer::NEVER);
+            prop_assert!(pacer.intended(u64::MAX) <= Pacer::NEVER);
         }
     }
 }
@@ -176,7 +176,7 @@ fn a_part_without_connections_has_nothing() {
         let pacer = Pacer::new(&schedule, Duration::from_secs(1), Part::every(4, 3, 2));
         assert_eq!(
             (pacer.due(Duration::from_secs(100)), pacer.intended(0), pacer.first().at),
-            (0, NEVER, NEVER)
+            (0, Pacer::NEVER, Pacer::NEVER)
         );
     }
 }

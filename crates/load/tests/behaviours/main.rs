@@ -7,6 +7,7 @@ mod a_load_in_rounds_is_its_middle_round;
 mod a_recording_of_any_size_is_read_as_a_stream;
 mod a_run_can_be_stopped;
 mod a_run_that_ends_early_says_so;
+mod a_schedule_is_kept_whatever_the_server_does;
 mod a_script_sends_what_it_says;
 mod ab_finds_five_percent_on_this_machine;
 mod ab_lets_both_sides_take_turns;

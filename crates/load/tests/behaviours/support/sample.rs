@@ -71,6 +71,10 @@ pub(crate) fn outcome() -> Outcome {
         },
         plan: PlanFacts {
             mode: "closed".to_owned(),
+            schedule: None,
+            deadline_seconds: None,
+            reuse: None,
+            requests_per_connection: None,
             method: "GET".to_owned(),
             request_bytes: 45,
             connections: 64,
@@ -106,7 +110,15 @@ pub(crate) fn outcome() -> Outcome {
             statuses: [(200, 199_990), (404, 10)].into(),
             ..Totals::default()
         },
-        rate: Rate { achieved: Some(20_000.0), seconds: 10.0, interrupted: false, given_up: false },
+        rate: Rate {
+            target: None,
+            intended: None,
+            rate_ratio: None,
+            achieved: Some(20_000.0),
+            seconds: 10.0,
+            interrupted: false,
+            given_up: false,
+        },
         latency: Latencies {
             send: latency.summary(),
             by_status: latency.summary().map(|summary| ("2xx".to_owned(), summary)).into_iter().collect(),
@@ -121,6 +133,7 @@ pub(crate) fn outcome() -> Outcome {
             syscalls_per_request: Some(2.5),
             syscalls_by_name: Some([("read".to_owned(), 1.0), ("write".to_owned(), 1.5)].into()),
             limited_by: Some("generator".to_owned()),
+            ..Generator::default()
         },
         wire: WireFigures {
             segments_per_response: Some(1.5),
@@ -134,6 +147,7 @@ pub(crate) fn outcome() -> Outcome {
         ],
         requests: Vec::new(),
         events: None,
+        steps: vec![],
         balance: Some(1.01),
         agents: vec![],
         thresholds: vec![],
