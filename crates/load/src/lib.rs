@@ -1,6 +1,6 @@
 //! The load generator of anywire, and what is built on it: the compare harness and the reports.
 //!
-//! [`run`] loads a URL over any wire in the closed mode: its connections are spread over the caller's loops, and each
+//! [`run`] loads a URL over any wire, in the closed mode or by a [`Schedule`]: its connections are spread over the caller's loops, and each
 //! has up to `depth` requests in flight, by HTTP/1.1 or on as many streams of HTTP/2 ([`Protocol`]). Each response is parsed, matched to its request, and recorded in a histogram of
 //! three digits ([`Latency`]); merging the loops' histograms loses nothing. Faults are counted by kind
 //! ([`ErrorKind`]). The result is an [`Outcome`]: a value, a table (`Display`), and JSON.
@@ -35,7 +35,8 @@
 //! The module `udp` (feature `udp`) loads services of datagrams, in an open loop at a rate.
 //!
 //! Closed mode: a connection sends its next request when a response has come. So a stall of the server also stops the
-//! requests that would have shown it, and the tail looks better than it is for users. Each result says so.
+//! requests that would have shown it, and the tail looks better than it is for users. Each result says so. By a schedule a
+//! request is due whatever the server does, and its latency counts from then.
 
 pub mod ab;
 pub mod agents;

@@ -167,3 +167,63 @@ fn help_tells_the_exit_codes() {
         assert!(words.contains(code), "{code:?} in {codes}");
     }
 }
+
+#[test]
+fn a_rate_is_kept_and_told_in_three_columns() {
+    let served = Served::demo();
+    let url = served.url("/");
+    // No verdict on a machine that is busy otherwise is a result too.
+    let ended = |output: &Output| matches!(output.status.code(), Some(0 | 4));
+    let output = load(&url, &["--rate", "1k", "-n", "200", "--poisson", "--seed", "7", "--json", "-"]);
+    assert!(ended(&output), "{}", stderr(&output));
+    let outcome: serde_json::Value =
+        serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    assert_eq!((&outcome["plan"]["mode"], &outcome["plan"]["schedule"]["seed"]), (&"open".into(), &7.into()));
+    for column in ["intended", "send", "lag"] {
+        assert_eq!(outcome["latency"][column]["count"], 200, "{column}: {outcome}");
+    }
+    let saturated = outcome["generator"]["saturated"].as_bool().expect("it is known");
+    assert_eq!(output.status.code(), Some(if saturated { 4 } else { 0 }));
+
+    let output = load(&url, &["--step", "100:300:2", "-d", "400ms"]);
+    let table = stdout(&output);
+    assert!(
+        ended(&output) && table.contains("open: from 100 requests/s to 300 requests/s in 2 steps"),
+        "{table}"
+    );
+    assert!(table.contains("lag p99") && table.contains("own lag"), "{table}");
+}
+
+#[test]
+fn a_generator_that_was_the_limit_gives_no_verdict() {
+    let served = Served::demo();
+    // No loop sends so many.
+    let output =
+        load(&served.url("/"), &["--rate", "100M", "-d", "200ms", "-c", "64", "--require", "errors<1"]);
+    let limited_by_server = stdout(&output).contains("all connections were busy");
+    assert!(limited_by_server || output.status.code() == Some(4), "{}{}", stdout(&output), stderr(&output));
+    if output.status.code() == Some(4) {
+        assert!(stdout(&output).contains("saturated: ") && stdout(&output).contains("not judged"));
+        assert!(stderr(&output).contains("help: use more loops"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn rates_that_are_none_are_bad_arguments() {
+    for (args, word) in [
+        (&["--rate", "NaN"][..], "requests a second"),
+        (&["--rate", "0"], "requests a second"),
+        (&["--rate=-5"], "requests a second"),
+        (&["--ramp", "5"], "two rates"),
+        (&["--step", "1:2:1"], "steps"),
+        (&["--poisson"], "--poisson needs a schedule"),
+        (&["--deadline", "1s"], "--deadline needs a schedule"),
+        (&["--rate", "5", "--ramp", "1:2"], "cannot be used with"),
+        (&["--ramp", "1:2", "-n", "5"], "cannot be used with"),
+        (&["--new-connection-every", "0"], "0"),
+    ] {
+        let output = anywire(&[&["load", "localhost:1"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(word), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -1,7 +1,8 @@
-//! The engine of the closed mode, from the outside in: `run` (the public handle and its phases), `monitor` (a look at
+//! The engine of both modes, from the outside in: `run` (the public handle and its phases), `monitor` (a look at
 //! it from outside), `generator` (one loop's part), `worker` (one connection's life), `h1` and `h2` (one
 //! open connection of HTTP/1 or HTTP/2: the hot path), `scripted` and `stream_script` (what either has beside, if it sends a
-//! script), `tally` (one loop's counts), `by_request` and `event_times` (those of a script's requests, and of events).
+//! script), `tally` and `columns` (one loop's counts and latencies), `by_request` and `event_times` (those of a script's requests,
+//! and of events). By a schedule: `paced` (what is due, and which connection takes it), `pace` and `timer` (when to look).
 
 mod apart;
 mod by_request;

@@ -1,5 +1,6 @@
 //! The task that paces one loop: it waits for the moment at which a request is due, and promises the request to a connection.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -27,9 +28,10 @@ pub(crate) struct Pacing {
 }
 
 /// Paces until it is aborted; `told` gets how it waited.
-pub(crate) async fn keep(tally: Rc<Tally>, told: Rc<std::cell::Cell<Pacing>>) {
+pub(crate) async fn keep(tally: Rc<Tally>, told: Rc<Cell<Pacing>>) {
     let Some(paced) = &tally.paced else { return };
     let mut timer = Timer::new(tally.plan.spin);
+    told.set(Pacing { timer: timer.kind(), spun: timer.spun });
     loop {
         match paced.promise(precise()) {
             Next::Change => paced.changed.notified().await,
