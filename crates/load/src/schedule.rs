@@ -38,6 +38,16 @@ impl Schedule {
         Self { shape, gaps: Gaps::Even, seed: 1 }
     }
 
+    /// The same with each rate times `factor`: the part of a machine among several.
+    pub fn scaled(&self, factor: f64) -> Self {
+        let shape = match self.shape {
+            Shape::Constant { per_second } => Shape::Constant { per_second: per_second * factor },
+            Shape::Ramp { from, to } => Shape::Ramp { from: from * factor, to: to * factor },
+            Shape::Steps { from, to, count } => Shape::Steps { from: from * factor, to: to * factor, count },
+        };
+        Self { shape, ..*self }
+    }
+
     /// Whether such a schedule is possible.
     ///
     /// # Errors

@@ -198,8 +198,7 @@ fn a_rate_is_kept_and_told_in_three_columns() {
 fn a_generator_that_was_the_limit_gives_no_verdict() {
     let served = Served::demo();
     // No loop sends so many.
-    let output =
-        load(&served.url("/"), &["--rate", "100M", "-d", "200ms", "--require", "errors<1"]);
+    let output = load(&served.url("/"), &["--rate", "100M", "-d", "200ms", "--require", "errors<1"]);
     let limited_by_server = stdout(&output).contains("all connections were busy");
     assert!(limited_by_server || output.status.code() == Some(4), "{}{}", stdout(&output), stderr(&output));
     if output.status.code() == Some(4) {

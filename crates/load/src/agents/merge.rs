@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::hdr::HdrError;
 use crate::histogram::{Latency, LatencySummary};
 use crate::host::Host;
-use crate::outcome::{Generator, Latencies, Outcome, Rate, Totals, WireFigures};
+use crate::outcome::{Generator, Latencies, Outcome, PacingFacts, Rate, Step, Totals, WireFigures};
 use crate::plan::{Amount, Plan};
 use crate::text::{counted, grouped, known, whole};
 
@@ -81,17 +81,28 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
         share.id = id;
     }
     let answered = totals.measured.answered;
+    let intended = outcomes().map(|outcome| outcome.rate.intended).sum::<Option<u64>>();
+    // Of each agent that had a request: those that left in time.
+    let in_time = outcomes()
+        .map(|outcome| Some(outcome.rate.rate_ratio.unwrap_or_default() * outcome.rate.intended? as f64));
+    let in_time = in_time.sum::<Option<f64>>();
     let busiest = loops.iter().map(|share| share.requests).max().unwrap_or_default();
     let mean = answered as f64 / loops.len().max(1) as f64;
     let mut facts = first.plan.clone();
-    facts.connections = plan.connections;
+    (facts.connections, facts.schedule) = (plan.connections, plan.schedule);
     if let Amount::Requests(requests) = plan.amount {
         facts.requests = Some(requests);
     }
     Ok(Some(Outcome {
         plan: facts,
         rate: Rate {
-            achieved: (seconds > 0.0).then(|| answered as f64 / seconds),
+            target: plan.schedule.map(|schedule| schedule.shape.mean()),
+            intended,
+            rate_ratio: in_time
+                .zip(intended)
+                .filter(|(_, all)| *all > 0)
+                .map(|(sent, all)| sent / all as f64),
+            achieved: (seconds > 0.0).then(|| in_time.unwrap_or(answered as f64) / seconds),
             seconds,
             interrupted: outcomes().any(|outcome| outcome.rate.interrupted),
             given_up: outcomes().any(|outcome| outcome.rate.given_up),
@@ -99,6 +110,7 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
         latency: latencies(parts)?,
         generator: generator(&outcomes().collect::<Vec<_>>(), answered),
         wire: wire(&outcomes().collect::<Vec<_>>()),
+        steps: steps(parts)?,
         loops,
         balance: (answered > 0).then(|| busiest as f64 / mean),
         agents: parts.iter().map(|part| part.share.clone()).collect(),
@@ -131,14 +143,49 @@ fn latencies(parts: &[Part]) -> Result<Latencies, (usize, HdrError)> {
     })
 }
 
+/// The steps of a rate that changes, each of all agents.
+fn steps(parts: &[Part]) -> Result<Vec<Step>, (usize, HdrError)> {
+    let outcomes = || parts.iter().filter_map(|part| part.outcome.as_ref());
+    let Some(first) = outcomes().next() else { return Ok(Vec::new()) };
+    let merged = first.steps.iter().enumerate().map(|(index, step)| {
+        let all = || outcomes().filter_map(|outcome| outcome.steps.get(index));
+        let count = |of: fn(&Step) -> u64| all().map(of).fold(0, u64::saturating_add);
+        let column = |of: fn(&Latencies) -> Option<&LatencySummary>| {
+            merged_summaries(parts, |outcome| of(&outcome.steps.get(index)?.latency))
+        };
+        Ok(Step {
+            target: all().map(|step| step.target).sum(),
+            intended: count(|step| step.intended),
+            sent: count(|step| step.sent),
+            answered: count(|step| step.answered),
+            latency: Latencies {
+                intended: column(|of| of.intended.as_ref())?,
+                send: column(|of| of.send.as_ref())?,
+                lag: column(|of| of.lag.as_ref())?,
+                ..Latencies::default()
+            },
+            ..step.clone()
+        })
+    });
+    merged.collect()
+}
+
 /// One column of all agents; those that do not have it add nothing.
 fn merged_column(
     parts: &[Part],
     of: impl Fn(&Latencies) -> Option<&LatencySummary>,
 ) -> Result<Option<LatencySummary>, (usize, HdrError)> {
+    merged_summaries(parts, |outcome| of(&outcome.latency))
+}
+
+/// One histogram of all agents; those that do not have it add nothing.
+fn merged_summaries(
+    parts: &[Part],
+    of: impl Fn(&Outcome) -> Option<&LatencySummary>,
+) -> Result<Option<LatencySummary>, (usize, HdrError)> {
     let mut all = Latency::new();
     for part in parts {
-        let Some(summary) = part.outcome.as_ref().and_then(|outcome| of(&outcome.latency)) else { continue };
+        let Some(summary) = part.outcome.as_ref().and_then(&of) else { continue };
         all.merge(&Latency::from_summary(summary).map_err(|error| (part.share.index, error))?);
     }
     Ok(all.summary())
@@ -171,6 +218,15 @@ fn generator(outcomes: &[&Outcome], answered: u64) -> Generator {
         involuntary_switches: count(|part| part.involuntary_switches),
         syscalls_per_request: per_answer(outcomes, |outcome| outcome.generator.syscalls_per_request),
         syscalls_by_name: by_name.filter(|calls| !calls.is_empty()),
+        // One that was the limit itself leaves no verdict on the whole.
+        saturated: parts().map(|part| part.saturated).try_fold(false, |any, part| Some(any | part?)),
+        reasons: parts().flat_map(|part| part.reasons.iter().cloned()).collect(),
+        // Their histograms are with each agent.
+        lag: None,
+        max_schedule_lag_us: parts().filter_map(|part| part.max_schedule_lag_us).reduce(f64::max),
+        pacing: parts()
+            .filter_map(|part| part.pacing.clone())
+            .reduce(|all, part| PacingFacts { spun_us: all.spun_us + part.spun_us, ..all }),
         limited_by: parts().find_map(|part| part.limited_by.clone()),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::errors::LoadError;
 use crate::plan::{Amount, Plan};
+use crate::schedule::Schedule;
 
 impl Plan {
     /// The part of agent `index` of `of`: connections and requests are divided evenly, the first agents have what is left over, and the
@@ -23,7 +24,11 @@ impl Plan {
         };
         // Never more than the whole, which is a usize.
         let connections = usize::try_from(connections).unwrap_or(usize::MAX);
-        Ok(Self { connections, amount, ..self.clone() })
+        let share = connections as f64 / self.connections as f64;
+        // Each draws its own gaps.
+        let schedule =
+            self.schedule.map(|all| Schedule { seed: all.seed.wrapping_add(index), ..all.scaled(share) });
+        Ok(Self { connections, amount, schedule, ..self.clone() })
     }
 }
 
