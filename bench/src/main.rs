@@ -1,4 +1,4 @@
-//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `pipelined`, `tls`, `swarm`, `udp`, `ipc`, `pools`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `pipelined`, `tls`, `swarm`, `udp`, `ipc`, `pools`, `load`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
@@ -16,6 +16,7 @@ mod http_client;
 mod http_server;
 mod idle;
 mod ipc;
+mod load;
 mod measure;
 mod options;
 mod pipelined;
@@ -68,6 +69,8 @@ enum Command {
     Udp(udp::Options),
     /// Messages between two ends on this machine over each way, and HTTP over each wire within it.
     Ipc(ipc::Options),
+    /// CPU per request of load generators, and their memory with many connections.
+    Load(load::Options),
     /// Functions on a pool of threads: what handing over costs, and what queue deadlines save under overload.
     Pools(pools::Options),
     /// Write the tables of figures in the documents from the results.
@@ -91,6 +94,12 @@ enum Command {
     Burst {
         #[command(flatten)]
         child: ChildOptions,
+        /// What to do, as JSON.
+        plan: String,
+    },
+    /// Make a load as anywire's generator and print its outcome (the program starts itself so).
+    #[command(hide = true)]
+    Generate {
         /// What to do, as JSON.
         plan: String,
     },
@@ -153,6 +162,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Udp(options) => udp::run(options),
         Command::Ipc(options) => ipc::run(options),
         Command::Pools(options) => pools::run(options),
+        Command::Load(options) => load::run(options),
         Command::Figures => write_figures(),
         Command::List => {
             list();
@@ -167,6 +177,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             everywhere()?;
             clients::burst(&child.name, plan)
         }
+        Command::Generate { plan } => load::generate(plan),
         Command::Call { child, plan } => {
             match clients::named(&child.name)?.cores {
                 Cores::One => child.pin()?,
@@ -198,6 +209,10 @@ fn list() {
     println!("servers with TLS");
     for server in tls::SERVERS {
         println!("  {}", Candidate::of_server(server).line());
+    }
+    println!("load generators");
+    for candidate in load::candidates() {
+        println!("  {}", candidate.line());
     }
     println!("clients");
     for client in clients::CLIENTS {

@@ -50,6 +50,27 @@ pub fn h2load() -> String {
     of_nghttp2("h2load")
 }
 
+/// The version of the ab that is installed.
+pub fn ab() -> String {
+    said("ab", "-V")
+        .and_then(|text| Some(text.split_once("Version ")?.1.split_whitespace().next()?.to_owned()))
+        .unwrap_or(NONE.into())
+}
+
+/// The version of the oha that is installed.
+pub fn oha() -> String {
+    said("oha", "--version")
+        .and_then(|text| Some(text.split_whitespace().nth(1)?.to_owned()))
+        .unwrap_or(NONE.into())
+}
+
+/// The version of Debian's package, for a tool that does not say its own.
+pub fn of_package(name: &str) -> String {
+    let output = Command::new("dpkg-query").args(["-W", "-f", "${Version}", name]).output();
+    let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
+    text.map_or(NONE.into(), |text| String::from_utf8_lossy(&text).into_owned())
+}
+
 fn of_nghttp2(tool: &str) -> String {
     said(tool, "--version")
         .and_then(|text| Some(text.split_once("nghttp2/")?.1.trim().to_owned()))

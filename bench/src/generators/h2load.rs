@@ -102,7 +102,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Reads `9 total, 9 started, 9 done, 8 succeeded, 1 failed, 0 errored, 0 timeout`.
-    fn read(counts: &str) -> Result<Self> {
+    pub(crate) fn read(counts: &str) -> Result<Self> {
         let count = |name: &str| {
             let part = counts.split(", ").find_map(|part| part.strip_suffix(name));
             part.and_then(|number| number.trim().parse::<u64>().ok()).with_context(|| format!("no {name}"))

@@ -71,7 +71,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    fn read(text: &str) -> Result<Self> {
+    pub(crate) fn read(text: &str) -> Result<Self> {
         let mut report = Self { requests: 0, errors: 0, seconds: 0.0, p50_us: None, p99_us: None };
         for line in text.lines().map(str::trim) {
             if let Some((requests, rest)) = line.split_once(" requests in ") {
@@ -111,8 +111,8 @@ fn microseconds(text: &str) -> Option<f64> {
     Some(digits.parse::<f64>().ok()? * factor).filter(|&time| time > 0.0)
 }
 
-/// Sends `depth` requests in one write; wrk counts each answer.
-fn pipelined(depth: usize) -> String {
+/// A script that sends `depth` requests in one write; wrk counts each answer.
+pub(crate) fn pipelined(depth: usize) -> String {
     format!(
         "init = function(args)\n  local all = {{}}\n  for i = 1, {depth} do all[i] = wrk.format() end\n  \
          requests = table.concat(all)\nend\nrequest = function() return requests end\n"
