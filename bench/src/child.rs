@@ -73,6 +73,11 @@ impl ServerChild {
         self.address
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The process and those it started, to be measured.
     pub fn family(&self) -> Family {
         Family::of(self.process.id())

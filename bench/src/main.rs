@@ -97,6 +97,14 @@ enum Command {
         /// What to do, as JSON.
         plan: String,
     },
+    /// Wait for each tick of a rate and print how late they were (the program starts itself so).
+    #[command(hide = true)]
+    Tick {
+        /// Ticks a second.
+        rate: f64,
+        /// For so long.
+        seconds: f64,
+    },
     /// Make a load as anywire's generator and print its outcome (the program starts itself so).
     #[command(hide = true)]
     Generate {
@@ -177,6 +185,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             everywhere()?;
             clients::burst(&child.name, plan)
         }
+        Command::Tick { rate, seconds } => load::tick(*rate, *seconds),
         Command::Generate { plan } => load::generate(plan),
         Command::Call { child, plan } => {
             match clients::named(&child.name)?.cores {

@@ -97,6 +97,19 @@ impl Report {
     }
 }
 
+/// The latencies that 50, 90 and 99 % stayed at or below, in microseconds.
+///
+/// # Errors
+/// One of them is not there.
+pub(crate) fn percentiles(text: &str) -> Result<[f64; 3]> {
+    let mut found = [0.0; 3];
+    for (us, name) in found.iter_mut().zip(["50%", "90%", "99%"]) {
+        let time = text.lines().find_map(|line| line.trim().strip_prefix(name));
+        *us = time.and_then(|time| microseconds(time.trim())).with_context(|| format!("wrk tells no {name}"))?;
+    }
+    Ok(found)
+}
+
 /// A time as wrk prints it: `870.00us`, `1.23ms`, `3.00s`, `1.00m`.
 fn microseconds(text: &str) -> Option<f64> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());

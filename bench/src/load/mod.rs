@@ -3,8 +3,11 @@
 //! Each generator runs as a process of its own on one core, against a server on another: the raw epoll loop, or over
 //! HTTP/2 anywire's. What it used from its start to its end is divided by the answers that it counted.
 
+mod bare;
 mod ours;
 mod process;
+mod steady;
+mod stopped;
 mod tools;
 
 use std::time::Duration;
@@ -22,6 +25,7 @@ use crate::rounds::{Rounds, Spread, interleaved};
 use crate::servers;
 use crate::table::{self, Table};
 
+pub use self::bare::tick;
 pub use self::ours::generate;
 
 /// Options of `bench load`.
@@ -134,7 +138,8 @@ static SCENARIOS: &[Scenario] = &[
 /// # Errors
 /// A wrong option, or the result cannot be written. A generator that fails is part of the result instead.
 pub fn run(options: &Options) -> Result<()> {
-    options.scenarios.check(SCENARIOS.iter().map(|scenario| scenario.name))?;
+    let names = SCENARIOS.iter().map(|scenario| scenario.name);
+    options.scenarios.check(names.chain([steady::NAME, stopped::NAME]))?;
     for name in &options.only {
         named(name)?;
     }
@@ -184,8 +189,10 @@ pub fn run(options: &Options) -> Result<()> {
         let Scenario { name, what, connections, .. } = *scenario;
         scenarios.push(ScenarioResult { name, what, protocol: scenario.http.to_string(), connections, rows });
     }
-    println!("\n{}", report::bars_table(&bars).text());
     let common = &options.common;
+    let steady = options.scenarios.has(steady::NAME).then(|| steady::run(common, seed, &mut bars));
+    let stopped = options.scenarios.has(stopped::NAME).then(|| stopped::run(common, &mut bars));
+    println!("\n{}", report::bars_table(&bars).text());
     let result = Results {
         schema: report::SCHEMA,
         bench: "load",
@@ -199,6 +206,8 @@ pub fn run(options: &Options) -> Result<()> {
         },
         candidates,
         scenarios,
+        steady,
+        stopped,
         bars,
     };
     report::write(&common.file("load.json"), &result)
@@ -329,6 +338,8 @@ struct Results {
     plan: Plan,
     candidates: Vec<Candidate>,
     scenarios: Vec<ScenarioResult>,
+    steady: Option<steady::Steady>,
+    stopped: Option<Vec<stopped::Row>>,
     bars: Vec<Bar>,
 }
 
