@@ -12,7 +12,8 @@ fuzz_target!(|data: &[u8]| {
         let Ok(har) = read_har(data, &options) else { continue };
         let steps: Vec<_> = har.script.sequences.iter().flat_map(|sequence| &sequence.steps).collect();
         assert!((1..=16).contains(&steps.len()));
-        let held: usize = steps.iter().map(|step| step.target.as_bytes().len() + step.body.as_bytes().len()).sum();
+        let held: usize =
+            steps.iter().map(|step| step.target.as_bytes().len() + step.body.as_bytes().len()).sum();
         assert!(held <= 4096);
         har.script.check().expect("what is not left out can be sent");
     }

@@ -33,7 +33,11 @@ pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Resul
         depth: load.depth,
         warm_up: load.warm_up,
         amount: Amount::Duration(load.duration),
-        expect: Expect { status: Some(StatusCode::OK), body_bytes: Some(load.body_bytes as u64), ..Expect::default() },
+        expect: Expect {
+            status: Some(StatusCode::OK),
+            body_bytes: Some(load.body_bytes as u64),
+            ..Expect::default()
+        },
         ..Plan::new(format!("http://{}{}", load.address, load.path))
     };
     let before = server.sockets()?;

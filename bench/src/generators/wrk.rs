@@ -105,7 +105,9 @@ pub(crate) fn percentiles(text: &str) -> Result<[f64; 3]> {
     let mut found = [0.0; 3];
     for (us, name) in found.iter_mut().zip(["50%", "90%", "99%"]) {
         let time = text.lines().find_map(|line| line.trim().strip_prefix(name));
-        *us = time.and_then(|time| microseconds(time.trim())).with_context(|| format!("wrk tells no {name}"))?;
+        *us = time
+            .and_then(|time| microseconds(time.trim()))
+            .with_context(|| format!("wrk tells no {name}"))?;
     }
     Ok(found)
 }

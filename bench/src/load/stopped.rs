@@ -99,7 +99,9 @@ static WAYS: &[Way] = &[
 pub(super) fn run(common: &Common, bars: &mut Vec<Bar>) -> Vec<Row> {
     let mut table = Table::new(&["generator", "p50, s", "p90, s", "p99, s"]);
     let seconds = |us: f64| table::figure(Some(us / 1e6), 3);
-    table.row(["by arithmetic".to_owned()].into_iter().chain(QUANTILES.map(|share| seconds(expected_us(share)))));
+    table.row(
+        ["by arithmetic".to_owned()].into_iter().chain(QUANTILES.map(|share| seconds(expected_us(share)))),
+    );
     let mut rows = Vec::new();
     for &(name, command, read) in WAYS {
         let (told, failure) = match measure(common, command, read) {
