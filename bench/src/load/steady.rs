@@ -92,7 +92,7 @@ fn measure(common: &Common) -> Result<Sample> {
     Ok(Sample {
         capacity,
         rate,
-        rate_ratio: outcome.rate.ratio.context("the rate is unknown")?,
+        rate_ratio: outcome.rate.rate_ratio.context("the rate is unknown")?,
         lag_p99_us: outcome.latency.lag.context("the lag is unknown")?.p99,
         bare_p99_us: bare.text.trim().parse()?,
     })
