@@ -87,6 +87,10 @@ pub struct Plan {
     /// What the values of its templates and the order of its requests are drawn by (0).
     #[serde(default)]
     pub seed: u64,
+    /// Which of several generators of one load this is, from 0, and how many there are (0 of 1): those of one script count
+    /// different numbers and take different rows.
+    #[serde(default = "alone")]
+    pub place: (u64, u64),
     /// Whether the events of streamed bodies are timed (no): how long the first one takes, and the gaps between them. Then an answer
     /// may last as long as it likes; the timeout is for the time in which nothing of it comes.
     #[serde(default)]
@@ -132,6 +136,7 @@ impl Plan {
             body: Bytes::new(),
             script: None,
             seed: 0,
+            place: alone(),
             events: false,
             timeout: Duration::from_secs(10),
             connect_timeout: DialOptions::default().connect_timeout,
@@ -235,6 +240,11 @@ impl Plan {
             ..DialOptions::default()
         }
     }
+}
+
+/// The place of a generator without others.
+fn alone() -> (u64, u64) {
+    (0, 1)
 }
 
 /// When the measured part of a run ends.

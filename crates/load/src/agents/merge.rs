@@ -9,6 +9,7 @@ use crate::histogram::{Latency, LatencySummary};
 use crate::host::Host;
 use crate::outcome::{Generator, Latencies, Outcome, PacingFacts, Rate, Step, Totals, WireFigures};
 use crate::plan::{Amount, Plan};
+use crate::requests::{EventFigures, RequestFigures};
 use crate::text::{counted, grouped, known, whole};
 
 /// One agent of a run on several machines.
@@ -108,6 +109,8 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
             given_up: outcomes().any(|outcome| outcome.rate.given_up),
         },
         latency: latencies(parts)?,
+        requests: requests(parts, &first.requests)?,
+        events: events(parts)?,
         generator: generator(&outcomes().collect::<Vec<_>>(), answered),
         wire: wire(&outcomes().collect::<Vec<_>>()),
         steps: steps(parts)?,
@@ -170,7 +173,40 @@ fn steps(parts: &[Part]) -> Result<Vec<Step>, (usize, HdrError)> {
     merged.collect()
 }
 
-/// One column of all agents; those that do not have it add nothing.
+/// What became of each request of a script. All agents have the same ones, in the same order.
+fn requests(parts: &[Part], first: &[RequestFigures]) -> Result<Vec<RequestFigures>, (usize, HdrError)> {
+    let outcomes = || parts.iter().filter_map(|part| part.outcome.as_ref());
+    let mut all = Vec::with_capacity(first.len());
+    for (number, one) in first.iter().enumerate() {
+        let mut sum = RequestFigures { answered: 0, bad: 0, statuses: BTreeMap::new(), ..one.clone() };
+        for request in outcomes().filter_map(|outcome| outcome.requests.get(number)) {
+            sum.answered += request.answered;
+            sum.bad += request.bad;
+            for (status, count) in &request.statuses {
+                *sum.statuses.entry(*status).or_default() += count;
+            }
+        }
+        sum.latency = merged_summaries(parts, |outcome| outcome.requests.get(number)?.latency.as_ref())?;
+        all.push(sum);
+    }
+    Ok(all)
+}
+
+/// The events of all agents, if they were timed.
+fn events(parts: &[Part]) -> Result<Option<EventFigures>, (usize, HdrError)> {
+    let timed = || parts.iter().filter_map(|part| part.outcome.as_ref()?.events.as_ref());
+    if timed().next().is_none() {
+        return Ok(None);
+    }
+    Ok(Some(EventFigures {
+        count: timed().map(|events| events.count).sum(),
+        streams: timed().map(|events| events.streams).sum(),
+        first: merged_summaries(parts, |outcome| outcome.events.as_ref()?.first.as_ref())?,
+        gap: merged_summaries(parts, |outcome| outcome.events.as_ref()?.gap.as_ref())?,
+    }))
+}
+
+/// One column of all agents.
 fn merged_column(
     parts: &[Part],
     of: impl Fn(&Latencies) -> Option<&LatencySummary>,

@@ -6,7 +6,7 @@ use crate::schedule::Schedule;
 
 impl Plan {
     /// The part of agent `index` of `of`: connections and requests are divided evenly, the first agents have what is left over, and the
-    /// rate follows the connections.
+    /// rate follows the connections. No two agents count the same number or take the same row of a script.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Plan {
         // Each draws its own gaps.
         let schedule =
             self.schedule.map(|all| Schedule { seed: all.seed.wrapping_add(index), ..all.scaled(share) });
-        Ok(Self { connections, amount, schedule, ..self.clone() })
+        Ok(Self { connections, amount, schedule, place: (index, of), ..self.clone() })
     }
 }
 
@@ -77,6 +77,7 @@ mod tests {
         let amount = Amount::Duration(Duration::from_secs(7));
         let plan = Plan { amount, ..Plan::new("http://h/") };
         assert_eq!(plan.part(2, 4).unwrap().amount, amount);
+        assert_eq!(plan.part(2, 4).unwrap().place, (2, 4));
         assert!(plan.part(0, 0).is_err());
     }
 }

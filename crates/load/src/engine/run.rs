@@ -238,6 +238,7 @@ impl Controller {
             Amount::Duration(_) => 0,
         };
         // The requests are divided by connections, not by loops, because a loop may have no connection.
+        let (place, generators) = self.plan.place;
         let connections = self.plan.connections;
         let mut connections_before = 0;
         let mut tasks = Vec::with_capacity(count);
@@ -247,7 +248,10 @@ impl Controller {
             let share = Share {
                 plan: Arc::clone(&self.plan),
                 prepared: Arc::clone(&self.prepared),
-                part: Stride { index: index as u64, of: count as u64 },
+                part: Stride {
+                    index: index as u64 * generators.max(1) + place,
+                    of: count as u64 * generators.max(1),
+                },
                 connections: own,
                 requests: share(connections_before + own) - share(connections_before),
                 paced: Part::every(count, index, connections),
