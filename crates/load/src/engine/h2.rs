@@ -3,15 +3,16 @@
 //! All requests that leave in a turn are one write, as are all responses of a read one look at the clock. The engine knows the
 //! protocol; what is counted, and when, is as with HTTP/1.
 
+mod endings;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use anywire_advice::Message;
-use anywire_http::Fault;
-use anywire_http::h2::{Code, Error, Event, GoAway, MessageError, Refused, StreamId, StreamMap};
-use anywire_loops::clock::{after, precise};
+use anywire_http::h2::{Code, Event, GoAway, MessageError, Refused, StreamId, StreamMap};
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_mux::{Http2, Piece, Streams};
 use anywire_wire::{Connection, Output};
@@ -19,7 +20,7 @@ use bytes::Bytes;
 
 use crate::engine::call::{Call, Came};
 use crate::engine::columns::Sample;
-use crate::engine::h1::{Ending, broke, over_limit};
+use crate::engine::h1::{Ending, over_limit};
 use crate::engine::paced::Slot;
 use crate::engine::stream_script::{StreamCall, StreamScript};
 use crate::engine::tally::{Batch, Tally};
@@ -28,7 +29,6 @@ use crate::errors::ErrorKind;
 use crate::request::StreamRequest;
 use crate::script::by_numbers;
 use crate::server_time::ServerTime;
-use crate::text::counted;
 
 /// The exchange on one open connection.
 pub(crate) struct Session {
@@ -486,128 +486,6 @@ impl Session {
     /// Whether the connection has no stream number left.
     fn is_used_up(&self) -> bool {
         self.newest == STREAM_MAX
-    }
-
-    /// The peer will send nothing more.
-    #[cold]
-    fn end_of_stream(&mut self) -> Ending {
-        let said = match &self.goaway {
-            // That is the fault, and has been counted.
-            Some(said) if said.code != Code::NO_ERROR => return self.over(),
-            _ if self.calls.is_empty() => return self.over(),
-            // The rest of its requests was to be answered (RFC 9113 section 6.8).
-            Some(said) => format!(", having said GOAWAY: {said}"),
-            None => String::new(),
-        };
-        if self.is_within_answer() {
-            return self.fail(ErrorKind::Read, format!("the server closed inside an answer{said}"));
-        }
-        let unanswered = counted(self.calls.len() as u64, "request");
-        self.fail(ErrorKind::Close, format!("the server closed with {unanswered} unanswered{said}"))
-    }
-
-    /// Whether a response has begun to come.
-    fn is_within_answer(&self) -> bool {
-        self.calls.values().any(|call| call.bytes > 0) || self.link.engine.is_within_head()
-    }
-
-    /// The connection breaks.
-    #[cold]
-    fn breaks(&mut self, error: &std::io::Error) -> Ending {
-        if self.goaway.as_ref().is_some_and(|said| said.code != Code::NO_ERROR) {
-            // That is the fault, and has been counted: what the peer throws away then breaks the connection.
-            return self.over();
-        }
-        self.fail(ErrorKind::Read, broke(self.is_within_answer(), error))
-    }
-
-    /// The connection has ended as the peer had said, or in order.
-    fn over(&mut self) -> Ending {
-        self.lose();
-        match &self.goaway {
-            Some(said) if said.code != Code::NO_ERROR => Ending::Failed,
-            _ => Ending::Closed,
-        }
-    }
-
-    /// The peer breaks the rules of the protocol, or a limit.
-    #[cold]
-    fn broken(&mut self, error: Error) -> Ending {
-        let message = if error == Error::SpeaksHttp1 {
-            "the server answered in HTTP/1: does it take HTTP/2 without TLS, by prior knowledge?".into()
-        } else if error.fault() == Fault::Limit {
-            over_limit(&error)
-        } else {
-            Message::read(format_args!("the server breaks the rules of HTTP/2: {error}"))
-        };
-        let kind = if matches!(error, Error::Silent { .. }) { ErrorKind::Timeout } else { ErrorKind::Parse };
-        self.fail(kind, message)
-    }
-
-    /// Whether a request has waited too long, or the peer has not allowed any.
-    fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
-        while self.deadline.poll_expired(context).is_ready() {
-            let (now, timeout) = (precise(), self.tally.plan.timeout);
-            if let Err(error) = self.link.advance(now) {
-                return Poll::Ready(self.broken(error));
-            }
-            if self.held_up.is_some_and(|since| now >= after(since, timeout)) {
-                let message = format!("the server allowed no stream within {} ms", timeout.as_millis());
-                return Poll::Ready(self.fail(ErrorKind::Refused, message));
-            }
-            if self.time_out(now) && now.saturating_duration_since(self.received_at) >= timeout {
-                self.lose();
-                self.connection.abort();
-                return Poll::Ready(Ending::Failed);
-            }
-            let oldest = self.calls.values().map(Call::waiting_since).chain(self.held_up).min();
-            let next = after(oldest.unwrap_or(now), timeout);
-            let next = self.link.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
-            self.deadline.set_at(next);
-            // The places of streams that ended are free.
-            context.waker().wake_by_ref();
-        }
-        Poll::Pending
-    }
-
-    /// Ends the streams that have waited too long. Whether there were any.
-    fn time_out(&mut self, now: Instant) -> bool {
-        let timeout = self.tally.plan.timeout;
-        let Self { link, tally, calls, script, .. } = self;
-        let before = calls.len();
-        calls.retain(|id, call| {
-            let age = now.saturating_duration_since(call.waiting_since());
-            if age < timeout {
-                return true;
-            }
-            if let (Some(script), Some(call)) = (script.as_mut(), &call.scripted) {
-                script.lost(call);
-            }
-            tally.timed_out(&call.batch, now, 1);
-            link.reset(*id, Code::CANCEL);
-            false
-        });
-        calls.len() < before
-    }
-
-    /// Ends the session with an error, which counts where the oldest request does.
-    #[cold]
-    fn fail(&mut self, kind: ErrorKind, message: impl Into<Message>) -> Ending {
-        self.tally.error(self.is_measured(), kind, || message);
-        self.lose();
-        Ending::Failed
-    }
-
-    /// Whether what concerns the whole connection belongs to the measured part.
-    fn is_measured(&self) -> bool {
-        self.tally
-            .is_of_measured(self.calls.values().map(|call| &call.batch).min_by_key(|batch| batch.sent_at))
-    }
-
-    /// Counts the requests in flight as lost with the connection.
-    #[cold]
-    fn lose(&mut self) {
-        self.tally.lose(self.calls.drain().map(|(_, call)| call.batch));
     }
 }
 
