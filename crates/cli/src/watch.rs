@@ -37,8 +37,10 @@ pub(crate) struct Facts {
     /// Requests a second that are to be sent; `None` in the closed mode.
     pub(crate) rate: Option<f64>,
     /// Those who share the work: `loop`, or `agent`.
+    #[cfg_attr(not(feature = "screen"), expect(dead_code, reason = "the screen alone shows it"))]
     pub(crate) part: &'static str,
     /// From when the latencies count that are shown.
+    #[cfg_attr(not(feature = "screen"), expect(dead_code, reason = "the screen alone shows it"))]
     pub(crate) latency_from: &'static str,
 }
 
