@@ -201,7 +201,8 @@ struct PhaseWatch {
     begun: Instant,
     /// When the measured part began here.
     measuring: Cell<Option<Instant>>,
-    published: Cell<Instant>,
+    /// By the clock of the timer that waits for the next time.
+    published: Cell<tokio::time::Instant>,
 }
 
 impl PhaseWatch {
@@ -215,7 +216,7 @@ impl PhaseWatch {
             idle_said: Cell::new(false),
             begun,
             measuring: Cell::new(None),
-            published: Cell::new(begun),
+            published: Cell::new(tokio::time::Instant::now()),
         }
     }
 
@@ -249,14 +250,14 @@ impl PhaseWatch {
             biased;
             () = reached => true,
             () = self.tally.changed.notified() => false,
-            () = tokio::time::sleep_until((self.published.get() + PUBLISH_EVERY).into()) => false,
+            () = tokio::time::sleep_until(self.published.get() + PUBLISH_EVERY) => false,
         }
     }
 
     /// Publishes what this loop has counted.
     fn publish(&self) {
         let now = Instant::now();
-        self.published.set(now);
+        self.published.set(tokio::time::Instant::now());
         self.live.publish(|published| {
             published.up = now - self.begun;
             published.measured = self.measuring.get().map(|begun| now - begun);
