@@ -94,8 +94,8 @@ const OF_LOADS: &[Tip] = &[
     (&["-z"], "how long to measure is -d or --duration, such as -d 10s"),
     (&["-D"], "how long to measure is -d or --duration; a body of a file is --data @FILE"),
     (
-        &["-R", "-q", "-r", "--rate", "--qps", "--rps"],
-        "there is no rate: each connection sends its next request when an answer has come; -c and --depth limit what is under way",
+        &["-R", "-q", "-r", "--qps", "--rps"],
+        "a rate is --rate N, in requests a second; without one each connection sends its next request when an answer has come",
     ),
     (&["-p"], "what is under way on a connection is --streams with --http2, else --depth"),
     (
@@ -107,8 +107,8 @@ const OF_LOADS: &[Tip] = &[
     (&["-X", "--request"], "the method is -m or --method"),
     (&["--no-tui"], "a load without the screen is --no-screen"),
     (
-        &["--latency", "-s", "--script"],
-        "leave it out; latencies are always printed, and there are no scripts",
+        &["--latency", "-s"],
+        "leave it out; latencies are always printed, and what is sent by a script is --script FILE",
     ),
     (&["--h1", "--http1.1"], "leave it out; HTTP/1.1 is spoken unless --http2 is given"),
     (&["--max-time"], "the longest wait for an answer is --timeout"),
@@ -119,7 +119,7 @@ const OF_LOADS: &[Tip] = &[
     (&["--disable-keepalive"], "a connection for each request is -H 'Connection: close'"),
     (&["-a"], "give the field itself, such as -H 'Authorization: Basic dTpw'"),
     (&["-x", "--proxy"], "there are no proxies; --via names where to connect to instead of the URL's host"),
-    (&["-i"], "there is one URL; run the command once for each"),
+    (&["-i"], "URLs of a file are --urls FILE"),
     (&["--unix-socket"], "the wire is named by --via, such as --via unix:/run/app.sock"),
 ];
 
