@@ -43,7 +43,9 @@ fn a_verdict_has_three_parts_and_a_code() {
     assert!(output.status.success(), "{}", stderr(&output));
     for part in [
         "warning split_write: ",
-        "2.00 data segments where 1.00 would do",
+        // A few may have come twice, where the machine was slow to acknowledge them.
+        "takes 2.",
+        "data segments where 1.00 would do",
         "\n  why     ",
         "\n  change  ",
         "writev",

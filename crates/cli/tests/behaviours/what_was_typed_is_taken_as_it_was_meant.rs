@@ -23,7 +23,8 @@ fn flags_of_other_tools_are_answered_with_ours() {
     for (args, ours) in [
         (&["load", &url, "-m", "1s"][..], "--timeout"),
         (&["load", &url, "-d", r#"{"a":1}"#], "--data"),
-        (&["load", &url, "--rate", "10"], "no rate"),
+        (&["load", &url, "-R", "10"], "--rate"),
+        (&["load", &url, "-i", "urls.txt"], "--urls"),
         (&["load", &url, "-t", "4"], "--loops"),
         (&["load", &url, "-z", "10s"], "--duration"),
         (&["load", &url, "--max-time", "3"], "--timeout"),

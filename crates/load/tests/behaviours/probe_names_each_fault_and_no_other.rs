@@ -54,7 +54,9 @@ fn a_server_without_a_fault_is_clean() {
 #[test]
 fn head_and_body_in_two_writes() {
     let outcome = assert_verdicts(of(Fault::Splits), &[Class::SplitWrite]);
-    assert_eq!(outcome.segments.expect("it is TCP").per_response, 2.0);
+    // A few may have come twice, where the machine was slow to acknowledge them.
+    let segments = outcome.segments.expect("it is TCP").per_response;
+    assert!((2.0..2.2).contains(&segments), "{segments}");
     assert_eq!(outcome.repeated, ["single"]);
 }
 
