@@ -49,7 +49,7 @@ impl Judging {
         }
     }
 
-    /// What is worse by more than was allowed; nothing if nobody asked.
+    /// The metrics that are worse by more than `--fail-on-regression` allows; empty without that option.
     pub(crate) fn regressions<R>(&self, beyond: impl FnOnce(f64) -> Vec<R>) -> Vec<R> {
         self.fail_on_regression.map(beyond).unwrap_or_default()
     }

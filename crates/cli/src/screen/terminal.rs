@@ -136,7 +136,7 @@ impl Shown {
         let _ = queue!(end, LeaveAlternateScreen, Show);
         let mut stderr = io::stderr();
         let _ = stderr.write_all(&end);
-        // With what was typed meanwhile: it was meant for nobody.
+        // Also discards keys that were typed meanwhile, which the shell would take for a command.
         let _ = tcsetattr(&stderr, OptionalActions::Flush, &self.before);
         let _ = stderr.write_all(&self.log);
         if self.left_out > 0 {

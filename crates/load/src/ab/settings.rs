@@ -64,8 +64,8 @@ impl fmt::Debug for Side {
 /// How both sides are loaded.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The load of either side. Its URL, address, server name and length are those of the side and of these options; its
-    /// warm-up stands before the first turn of a side in each round, and a tenth of a turn before the others.
+    /// The load of either side. The side gives its URL, address and server name, and these options its length. The warm-up is
+    /// for the first turn of a side in each round; each later turn begins with a tenth of its length as warm-up.
     pub plan: Plan,
     /// Rounds (10; five are the fewest that can show anything).
     pub rounds: usize,

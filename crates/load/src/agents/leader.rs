@@ -175,7 +175,7 @@ enum Event {
     Ready { round_trip: u64 },
     /// It was ready and went before the start.
     Left,
-    /// Somebody who joined was turned away; nobody waits for him.
+    /// A member that joined was turned away; the run does not wait for it.
     TurnedAway(String),
     /// A listed agent takes no part.
     Failed(TeamError),

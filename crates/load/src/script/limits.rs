@@ -16,7 +16,7 @@ pub struct ScriptLimits {
     pub data_bytes: usize,
     /// Variables of one sequence (64: each user has a place for each).
     pub variables: usize,
-    /// What is held of a body of which a value is kept, in bytes (1 MiB: each connection may hold one, over HTTP/2 each stream).
+    /// The most of a body that is held to keep a value of it, in bytes (1 MiB for each connection, or stream of HTTP/2).
     pub held_body_bytes: usize,
 }
 
