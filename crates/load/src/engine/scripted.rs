@@ -19,9 +19,7 @@ use crate::script::{Checks, EventScanner, Feed, Look, Sent, Users, Verdict};
 pub(crate) struct Scripted {
     feed: Rc<RefCell<Feed>>,
     users: Users,
-    /// Requests that wait to leave; what was written is taken off when all of it was.
-    out: Vec<u8>,
-    written: usize,
+    unsent: Unsent,
     /// Those on their way, the oldest first.
     sent: VecDeque<Sent>,
     /// Events of bodies are timed.
@@ -42,8 +40,7 @@ impl Scripted {
             feed: Rc::clone(tally.feed.as_ref()?),
             users: Users::new(tally.plan.depth),
             has_events: tally.plan.events,
-            out: Vec::new(),
-            written: 0,
+            unsent: Unsent::default(),
             sent: VecDeque::new(),
             reception: Reception::default(),
             wake: Wake::new(),
@@ -57,28 +54,25 @@ impl Scripted {
 
     /// Encodes so many requests, each of a user that may send. Gives their bytes.
     pub(crate) fn send(&mut self, count: u32) -> usize {
-        if self.written == self.out.len() {
-            self.out.clear();
-            self.written = 0;
-        }
-        let before = self.out.len();
         let mut feed = self.feed.borrow_mut();
+        let out = self.unsent.buffer();
+        let before = out.len();
         for _ in 0..count {
             let Some(sent) = self.users.next(&mut feed) else { break };
-            feed.write_h1(&self.users, sent, &mut self.out);
+            feed.write_h1(&self.users, sent, out);
             self.sent.push_back(sent);
         }
-        self.out.len() - before
+        out.len() - before
     }
 
     /// The bytes that wait to leave.
     pub(crate) fn unwritten(&self) -> &[u8] {
-        &self.out[self.written..]
+        self.unsent.waiting()
     }
 
     /// The wire has taken so many bytes.
     pub(crate) fn wrote(&mut self, count: usize) {
-        self.written += count;
+        self.unsent.wrote(count);
     }
 
     /// The method of the request that the next head answers.
@@ -135,6 +129,34 @@ impl Scripted {
     /// Whether a user that has waited may send now; else the task is woken when one may.
     pub(crate) fn poll_wake(&self, context: &mut Context<'_>) -> bool {
         self.wake.poll(self.users.next_ready(), context)
+    }
+}
+
+/// Requests that wait to leave.
+#[derive(Debug, Default)]
+struct Unsent {
+    bytes: Vec<u8>,
+    /// How many of them have left.
+    written: usize,
+}
+
+impl Unsent {
+    /// Where more is appended. What has left is taken off once it is the larger part: a peer that is slower than this end takes
+    /// a bit of each window, and never all of it, so that waiting for that would keep every byte of the run.
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        if 2 * self.written >= self.bytes.len() {
+            self.bytes.drain(..self.written);
+            self.written = 0;
+        }
+        &mut self.bytes
+    }
+
+    fn waiting(&self) -> &[u8] {
+        &self.bytes[self.written..]
+    }
+
+    fn wrote(&mut self, count: usize) {
+        self.written += count;
     }
 }
 
@@ -215,3 +237,23 @@ impl Reception {
 
 /// How long a connection without a request in flight goes on to wait before it looks whether there is anything left to send.
 const IDLE_MAX: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_left_are_not_kept_though_some_always_wait() {
+        let (mut unsent, mut left) = (Unsent::default(), Vec::new());
+        for round in 0..1000_u32 {
+            unsent.buffer().extend_from_slice(&round.to_be_bytes());
+            assert!(unsent.bytes.len() < 40, "{} bytes in round {round}", unsent.bytes.len());
+            // All but one byte.
+            let count = unsent.waiting().len() - 1;
+            left.extend_from_slice(&unsent.waiting()[..count]);
+            unsent.wrote(count);
+        }
+        left.extend_from_slice(unsent.waiting());
+        assert_eq!(left, (0..1000).flat_map(u32::to_be_bytes).collect::<Vec<u8>>());
+    }
+}
