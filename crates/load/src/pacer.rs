@@ -148,6 +148,25 @@ impl Pacer {
         first_without(guess, |number| self.closed(number) <= now)
     }
 
+    /// The first of `one` and those after it that is due later than `now`. With Poisson's gaps it costs as much as going through all
+    /// between, with others a few looks.
+    pub(crate) fn first_after(&self, now: Duration, one: &Arrival) -> Arrival {
+        if self.gaps != Gaps::Poisson {
+            let number = self.due(now).max(one.number);
+            return Arrival { number, at: self.closed(number), sum: one.sum };
+        }
+        let mut one = *one;
+        while one.at <= now && one.at < Self::NEVER {
+            one = self.after(&one);
+        }
+        one
+    }
+
+    /// Whether each time follows from its number alone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.gaps != Gaps::Poisson
+    }
+
     /// When a request is due, by its number. A time that no clock reaches is [`Pacer::NEVER`].
     pub fn intended(&self, number: u64) -> Duration {
         if self.gaps != Gaps::Poisson {
@@ -169,6 +188,15 @@ impl Pacer {
     /// The one after another. The cheapest way to go through them in order.
     pub fn after(&self, one: &Arrival) -> Arrival {
         self.after_sum(one.number.saturating_add(1), one.sum)
+    }
+
+    /// The one that is so many behind another.
+    pub(crate) fn skip(&self, one: &Arrival, count: u64) -> Arrival {
+        if self.is_closed() {
+            let number = one.number.saturating_add(count);
+            return Arrival { number, at: self.closed(number), sum: one.sum };
+        }
+        (0..count).fold(*one, |one, _| self.after(&one))
     }
 
     /// Of these requests of the schedule, those of this part.

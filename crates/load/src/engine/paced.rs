@@ -90,7 +90,8 @@ impl Paced {
         let pacer = Pacer::new(&self.schedule, time, self.part.clone());
         let queue = Queue::new(pacer, begin);
         let parts = self.schedule.shape.parts();
-        self.begin(Queue { measured: true, ends: time, requests, parts, ..queue });
+        let taken = vec![0; parts as usize];
+        self.begin(Queue { measured: true, ends: time, requests, parts, taken, ..queue });
     }
 
     fn begin(&self, mut queue: Queue) {
@@ -110,12 +111,10 @@ impl Paced {
         // Others were there before, unless the latest one goes first.
         let may_go_first = self.reuse == Reuse::Mru || free.live == 0;
         if queue.keep_promise(slot) || (may_go_first && queue.unpromised().is_some_and(|at| at <= now)) {
-            while let Some(due) = queue.pop(now) {
-                let late = now.saturating_duration_since(due.intended);
-                if self.deadline.is_some_and(|deadline| late > deadline) {
-                    taken.shed += 1;
-                    continue;
-                }
+            if let Some(deadline) = self.deadline {
+                taken.shed = queue.shed(now, deadline);
+            }
+            if let Some(due) = queue.pop(now) {
                 let free_since = slot.free_since.take().unwrap_or(now);
                 taken.own_lag = now.saturating_duration_since(free_since.max(due.intended));
                 taken.due = Some(due);
@@ -187,6 +186,9 @@ impl Paced {
             return vec![0; parts as usize];
         };
         let until = queue.until(now);
+        if !queue.pacer.is_closed() {
+            return queue.taken_and_due(until);
+        }
         let mut before = 0;
         let each = (1..=parts).map(|part| {
             // What is due at the end belongs to the next part.
@@ -202,17 +204,22 @@ impl Paced {
         let queue = self.queue.borrow();
         let Some(queue) = queue.as_ref().filter(|queue| queue.measured) else { return Vec::new() };
         let mut all: Vec<(Due, u64)> = queue.again.iter().map(|due| (*due, 1)).collect();
-        let end = queue.pacer.due(queue.until(now)).min(queue.requests);
+        let end = queue.pacer.first_after(queue.until(now), &queue.next).number.min(queue.requests);
         let left = end.saturating_sub(queue.next.number);
         // Among a million it makes no difference which of some in a row is recorded.
         let each = left.div_ceil(UNTAKEN_MAX).max(1);
-        let mut number = queue.next.number;
-        while number < end {
-            let count = each.min(end - number);
-            all.push((queue.due_at(queue.pacer.intended(number)), count));
-            number += count;
+        let mut one = queue.next;
+        while one.number < end {
+            let count = each.min(end - one.number);
+            all.push((queue.due_at(one.at), count));
+            one = queue.pacer.skip(&one, count);
         }
         all
+    }
+
+    /// No request is left: the connections that wait for one may end.
+    pub(crate) fn dismiss(&self) {
+        self.free.borrow().list.iter().for_each(|(_, slot)| slot.wake());
     }
 
     /// Whether no connection of this loop has room.
@@ -238,6 +245,9 @@ struct Queue {
     ahead: Arrival,
     /// Due once more, before all others.
     again: VecDeque<Due>,
+    /// With Poisson's gaps, those that were taken, by the parts of the time: to count them anew would take as long as a run of hours
+    /// has requests.
+    taken: Vec<u64>,
     generation: u32,
 }
 
@@ -255,6 +265,7 @@ impl Queue {
             promised: 0,
             ahead: first,
             again: VecDeque::new(),
+            taken: Vec::new(),
             generation: 0,
         }
     }
@@ -293,7 +304,60 @@ impl Queue {
             return None;
         }
         self.next = self.pacer.after(&one);
-        Some(self.due_at(one.at))
+        let due = self.due_at(one.at);
+        self.count(&due);
+        Some(due)
+    }
+
+    fn count(&mut self, due: &Due) {
+        if let Some(count) = self.taken.get_mut(usize::from(due.step)) {
+            *count += 1;
+        }
+    }
+
+    /// Takes all that are later than the deadline. How many. Not one by one, if their times follow from their numbers: at a high rate
+    /// more would become late meanwhile.
+    fn shed(&mut self, now: Instant, deadline: Duration) -> u64 {
+        let is_late = |due: &Due| now.saturating_duration_since(due.intended) > deadline;
+        let again = self.again.len();
+        self.again.retain(|due| !is_late(due));
+        let shed = (again - self.again.len()) as u64;
+        let since = now.saturating_duration_since(self.begin).saturating_sub(deadline).min(self.ends);
+        let last = since.saturating_sub(NANOSECOND);
+        if since.is_zero() || self.next.at > last || !self.is_within(&self.next) {
+            return shed;
+        }
+        if !self.pacer.is_closed() {
+            return shed + self.shed_one_by_one(last);
+        }
+        let next = self.pacer.first_after(last, &self.next);
+        let before = std::mem::replace(&mut self.next, next);
+        shed + next.number.min(self.requests) - before.number
+    }
+
+    fn shed_one_by_one(&mut self, last: Duration) -> u64 {
+        let mut shed = 0;
+        while self.next.at <= last && self.is_within(&self.next) {
+            let due = self.due_at(self.next.at);
+            self.count(&due);
+            self.next = self.pacer.after(&self.next);
+            shed += 1;
+        }
+        shed
+    }
+
+    /// Those that were taken and those that are due by this time, in each part.
+    fn taken_and_due(&self, until: Duration) -> Vec<u64> {
+        let mut each = self.taken.clone();
+        let mut one = self.next;
+        while one.at <= until && self.is_within(&one) {
+            let step = self.due_at(one.at).step;
+            if let Some(count) = each.get_mut(usize::from(step)) {
+                *count += 1;
+            }
+            one = self.pacer.after(&one);
+        }
+        each
     }
 
     /// When the oldest is due that is promised to no connection.
@@ -404,3 +468,6 @@ const NANOSECOND: Duration = Duration::from_nanos(1);
 const VOID_MAX: usize = 64;
 /// The most requests that are recorded one by one when nobody took them.
 const UNTAKEN_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests;

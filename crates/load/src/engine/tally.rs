@@ -134,7 +134,7 @@ impl Tally {
             counts.measured.sent += on_their_way;
         }
         if self.is_spent() {
-            self.spent.notify_waiters();
+            self.say_spent();
         }
     }
 
@@ -167,7 +167,7 @@ impl Tally {
         if left != u64::MAX {
             self.budget.set(left - drawn);
             if left == drawn {
-                self.spent.notify_waiters();
+                self.say_spent();
             }
         }
         self.counts.borrow_mut().measured.sent += drawn;
@@ -201,7 +201,7 @@ impl Tally {
         if measured && self.budget.get() != u64::MAX {
             self.budget.set(self.budget.get().saturating_sub(requests));
             if self.budget.get() == 0 {
-                self.spent.notify_waiters();
+                self.say_spent();
             }
         }
     }
@@ -272,6 +272,15 @@ impl Tally {
         let spent = self.spent.notified();
         if !self.is_spent() {
             spent.await;
+        }
+    }
+
+    /// All requests were sent. Connections that are dialled, and those that wait for a request, end.
+    #[cold]
+    fn say_spent(&self) {
+        self.spent.notify_waiters();
+        if let Some(paced) = &self.paced {
+            paced.dismiss();
         }
     }
 

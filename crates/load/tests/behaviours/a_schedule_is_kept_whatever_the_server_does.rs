@@ -79,6 +79,21 @@ fn requests_leave_no_sooner_than_they_are_due() {
 }
 
 #[test]
+fn connections_that_wait_for_no_request_end_with_the_last_one() {
+    let schedule = Some(Schedule::constant(1000.0));
+    // Nothing but the last request may end them: their timeout is far away.
+    let plan = |plan| Plan { connections: 8, schedule, timeout: Duration::from_secs(3600), ..plan };
+    let server = TestServer::start("memory:paced-last", Manner::Answer);
+    let http1 = by_schedule(plan(server.plan(20)));
+    let server = H2Server::start("memory:paced-last-h2", h2_server::Manner::Answer);
+    let http2 = by_schedule(plan(server.plan(20)));
+    for outcome in [http1, http2] {
+        assert_adds_up(&outcome);
+        assert_eq!((outcome.totals.measured.answered, outcome.totals.connections.finished), (20, 8));
+    }
+}
+
+#[test]
 fn what_no_connection_had_room_for_is_recorded_at_its_age() {
     let half = Duration::from_millis(500);
     for is_http2 in [false, true] {
