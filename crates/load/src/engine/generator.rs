@@ -44,7 +44,7 @@ pub enum RunPhase {
 /// An event that a loop reports to the controller of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopEvent {
-    /// Each of its connections is open, or failed once.
+    /// Each of its connections is open, or failed once, or is not waited for any longer.
     Attempted,
     /// None of its connections has anything left to do.
     Idle,
@@ -197,6 +197,8 @@ struct PhaseWatch {
     live: Arc<Live>,
     events: mpsc::UnboundedSender<LoopEvent>,
     attempted_said: Cell<bool>,
+    /// Connections that had opened, and when the last of them did.
+    opened: Cell<(u64, tokio::time::Instant)>,
     idle_said: Cell<bool>,
     begun: Instant,
     /// When the measured part began here.
@@ -213,6 +215,7 @@ impl PhaseWatch {
             live,
             events,
             attempted_said: Cell::new(false),
+            opened: Cell::new((0, tokio::time::Instant::now())),
             idle_said: Cell::new(false),
             begun,
             measuring: Cell::new(None),
@@ -227,7 +230,7 @@ impl PhaseWatch {
             let _ = phase.wait_for(|now| *now >= wanted).await;
         });
         loop {
-            if self.tally.unattempted.get() == 0 && !self.attempted_said.replace(true) {
+            if self.are_attempted() && !self.attempted_said.replace(true) {
                 let _ = self.events.send(LoopEvent::Attempted);
             }
             if self.tally.working.get() == 0 && !self.idle_said.replace(true) {
@@ -242,6 +245,20 @@ impl PhaseWatch {
                 return;
             }
         }
+    }
+
+    /// Whether each connection has been tried, or none has opened for as long as a dial may take. Then the others are not waited for: at
+    /// an address that swallows what it gets, thousands of them would take their turns for minutes.
+    fn are_attempted(&self) -> bool {
+        let (opened, now) = (self.tally.counts().connections.opened, tokio::time::Instant::now());
+        let (before, mut since) = self.opened.get();
+        if opened > before {
+            since = now;
+            self.opened.set((opened, now));
+        }
+        let plan = &self.tally.plan;
+        let patience = plan.connect_timeout.saturating_add(plan.handshake_timeout);
+        self.tally.unattempted.get() == 0 || now - since >= patience
     }
 
     /// Whether the phase came; else something changed, or it is time to publish the counts.

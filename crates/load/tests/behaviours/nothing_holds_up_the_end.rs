@@ -1,5 +1,6 @@
 //! The end of a run and the timeout of a request come in time, whatever a connection is busy with or waits for.
 
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -94,4 +95,38 @@ fn a_connection_that_pauses_is_not_waited_for() {
         (totals.measured.sent, totals.measured.answered, totals.measured.errors.of(ErrorKind::Parse)),
         (50, 49, 1)
     );
+}
+
+/// A listening socket whose queue is full: the system takes no further connection, and says nothing.
+fn swallowing() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    socket.bind(&any.into()).unwrap();
+    socket.listen(1).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
+}
+
+#[test]
+fn connections_that_do_not_come_are_not_waited_for_in_turn() {
+    let (_socket, address) = swallowing();
+    let timeout = Duration::from_millis(100);
+    // One at a time, so that all of them would take a quarter of an hour.
+    let limits = Limits { dials_at_once: 1, ..Limits::default() };
+    let plan = Plan {
+        connections: 10_000,
+        connect_timeout: timeout,
+        handshake_timeout: timeout,
+        timeout,
+        amount: Amount::Duration(timeout),
+        warm_up: Duration::ZERO,
+        limits,
+        ..Plan::new(format!("http://{address}/"))
+    };
+    let outcome = ends(plan);
+    let connections = &outcome.totals.connections;
+    assert!(connections.never_open > 9000, "{connections:?}");
+    assert!(outcome.rate.seconds > 0.0 && !outcome.rate.interrupted, "{outcome}");
+    let shortfall = outcome.shortfall().expect("it fell short").to_string();
+    assert!(shortfall.contains("of 10000 connections were never open"), "{shortfall}");
 }
