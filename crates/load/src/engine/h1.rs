@@ -3,21 +3,23 @@
 //! At depth 1 one request costs one read, one write, one look at the clock and one record in the histogram. The
 //! read buffer belongs to the loop's spare ones and is held only while part of a response is in it.
 
+mod words;
+
 use std::collections::VecDeque;
-use std::error::Error;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use anywire_advice::Message;
-use anywire_http::h1::{DecodeError, Framing, ResponseDecoder, ResponseEvent, ResponseView};
-use anywire_http::{Buffer, Fault, Method, StatusCode};
+use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent, ResponseView};
+use anywire_http::{Buffer, Method, StatusCode};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
 use crate::engine::columns::Sample;
+use crate::engine::h1::words::{NOT_ASKED, decode_message, first_line};
 use crate::engine::paced::Slot;
 use crate::engine::scripted::Scripted;
 use crate::engine::tally::{Batch, Tally};
@@ -27,6 +29,8 @@ use crate::request::Window;
 use crate::script::by_numbers;
 use crate::server_time::ServerTime;
 use crate::text::counted;
+
+pub(super) use words::{broke, over_limit};
 
 /// The exchange on one open connection.
 pub(crate) struct Session {
@@ -164,6 +168,12 @@ impl Session {
         if self.watch.is_waiting() && self.tally.is_measuring() {
             self.watch.begin(&self.connection, self.answers);
         }
+        if self.answers == 0
+            && self.in_flight == 0
+            && let Poll::Ready(ending) = self.poll_unasked(context)
+        {
+            return Poll::Ready(ending);
+        }
         let is_promised = self.is_promised(context);
         if self.in_flight == 0 || is_promised {
             self.refill(precise());
@@ -198,6 +208,21 @@ impl Session {
             }
         }
         self.poll_timeout(context)
+    }
+
+    /// What comes before the first request answers none: taken for its answer, it would be one that took no time (RFC 9112 section 9.2).
+    fn poll_unasked(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        let mut buffer = Buffer::with_limit(self.buffer_bytes);
+        Poll::Ready(match ready!(self.connection.poll_read(context, buffer.spare())) {
+            Ok(0) => {
+                self.fail(ErrorKind::Close, "the server closed a connection before anything was asked on it")
+            }
+            Ok(count) => {
+                buffer.filled(count);
+                self.fail(ErrorKind::Parse, format!("{NOT_ASKED}: {}", first_line(buffer.data())))
+            }
+            Err(error) => self.fail(ErrorKind::Read, broke(false, &error)),
+        })
     }
 
     /// One read, and all that is in it: answers are counted, and new requests take their places.
@@ -262,7 +287,7 @@ impl Session {
                 }
                 Ok(Some(ResponseEvent::Head(answer, _))) => {
                     if self.in_flight == 0 {
-                        return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
+                        return Err(self.fail(ErrorKind::Parse, NOT_ASKED));
                     }
                     if answer.status == StatusCode::SWITCHING_PROTOCOLS {
                         let message =
@@ -301,7 +326,7 @@ impl Session {
     #[inline]
     fn answered(&mut self, now: Instant) -> Result<(), Ending> {
         let Some(batch) = self.batches.front_mut() else {
-            return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
+            return Err(self.fail(ErrorKind::Parse, NOT_ASKED));
         };
         let Batch { intended, sent_at, step, .. } = *batch;
         let measured = self.tally.belongs(batch.measured);
@@ -554,32 +579,4 @@ impl Drop for Session {
         }
         self.tally.close(self.batches.iter());
     }
-}
-
-/// Why a response cannot be read. The decoder's advice is left out, because it is meant for the sender.
-#[cold]
-fn decode_message(error: &DecodeError) -> Message {
-    match error.fault() {
-        Fault::Limit => over_limit(error),
-        _ if *error == DecodeError::StartLine => {
-            Message::new("an answer does not begin with a status line such as HTTP/1.1 200 OK")
-                .with_help("is this the port of an HTTP/1.1 server, without TLS?")
-        }
-        _ => {
-            let found = Message::read(error).found;
-            format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}").into()
-        }
-    }
-}
-
-/// What is said of a connection that breaks while answers are awaited.
-pub(super) fn broke(is_within_answer: bool, error: &std::io::Error) -> Message {
-    let phase = if is_within_answer { "inside an answer" } else { "while an answer was awaited" };
-    Message::read(format_args!("the connection broke {phase}: {error}"))
-}
-
-/// The response is larger than the plan allows. The error's own advice names what a programmer may raise.
-pub(super) fn over_limit(error: &dyn Error) -> Message {
-    Message::new(format!("an answer is over a limit of this run: {}", Message::read(error).found))
-        .with_help("raise the limit, or let the server send less")
 }

@@ -1,12 +1,13 @@
 //! Faults of the peer and of the wire: each is counted under its own kind, and the run ends with a result.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
 use crate::support::run;
 use crate::support::server::{Manner, TestServer};
 use anywire_http::Buffer;
-use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan};
+use anywire_load::{Amount, Boundary, ErrorKind, Handles, Limits, Outcome, Plan, run_observed};
 use anywire_loops::Loops;
 use anywire_wire::{ListenOptions, Listener};
 
@@ -59,6 +60,38 @@ fn garbage() {
     let outcome = load(server.plan(10));
     assert_only(&outcome, ErrorKind::Parse, 3);
     assert_eq!((outcome.totals.measured.sent, outcome.totals.measured.unanswered_at_close), (3, 3));
+}
+
+#[test]
+fn an_answer_that_was_there_before_its_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (greeted, greetings) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for peer in listener.incoming() {
+            let mut peer = peer.unwrap();
+            peer.write_all(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").unwrap();
+            greeted.send(()).unwrap();
+            std::thread::spawn(move || peer.read_to_end(&mut Vec::new()));
+        }
+    });
+    let plan = Plan {
+        connections: 4,
+        warm_up: Duration::ZERO,
+        amount: Amount::Requests(4),
+        limits: Limits { failures_in_a_row: 1, ..Limits::default() },
+        ..Plan::new(format!("http://127.0.0.1:{port}/"))
+    };
+    let outcome = run_observed(&Loops::start(1).unwrap(), plan, Handles::default(), |boundary| {
+        if boundary == Boundary::Measuring {
+            (0..4).for_each(|_| greetings.recv().unwrap());
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert_only(&outcome, ErrorKind::Parse, 4);
+    assert_eq!((outcome.totals.measured.sent, outcome.totals.unsent), (0, Some(4)));
+    let said = &outcome.totals.measured.error_samples[0].message;
+    assert_eq!(said, "an answer came that nobody had asked for: HTTP/1.1 503 Busy");
 }
 
 #[test]
