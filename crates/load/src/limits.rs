@@ -43,6 +43,33 @@ pub struct Limits {
     pub time: Duration,
 }
 
+impl Limits {
+    /// These limits, but none of them above that of `most` which costs memory, connections or time where the plan is run. So a plan
+    /// from elsewhere may not raise the limits by which it is judged.
+    pub(crate) fn at_most(&self, most: &Self) -> Self {
+        let (script, most_script) = (&self.script, &most.script);
+        Self {
+            connections: self.connections.min(most.connections),
+            depth: self.depth.min(most.depth),
+            request_bytes: self.request_bytes.min(most.request_bytes),
+            window_bytes: self.window_bytes.min(most.window_bytes),
+            dials_at_once: self.dials_at_once.min(most.dials_at_once),
+            failures_in_a_row: self.failures_in_a_row.min(most.failures_in_a_row),
+            backoff: self.backoff.max(most.backoff),
+            reads_in_a_row: self.reads_in_a_row.clamp(1, most.reads_in_a_row),
+            time: self.time.min(most.time),
+            script: ScriptLimits {
+                requests: script.requests.min(most_script.requests),
+                requests_with_latency: script.requests_with_latency.min(most_script.requests_with_latency),
+                data_bytes: script.data_bytes.min(most_script.data_bytes),
+                variables: script.variables.min(most_script.variables),
+                held_body_bytes: script.held_body_bytes.min(most_script.held_body_bytes),
+            },
+            ..self.clone()
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -17,6 +17,7 @@ use crate::agents::member::unix_seconds;
 use crate::agents::message::{Greeting, Place, Progress, ToAgent, ToLeader, VERSION};
 use crate::engine::{Monitor, Snapshot, start};
 use crate::handles::Handles;
+use crate::limits::Limits;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::stop::Stop;
@@ -74,11 +75,15 @@ pub fn serve(
     let handle = listener.serve(move |connection| {
         let (options, told, is_busy) = (shared.clone(), Arc::clone(&told), Arc::clone(&busy));
         anywire_loops::spawn(async move {
-            let link = Link::new(connection, options.limits.greeting_bytes);
+            let mut link = Link::new(connection, options.limits.greeting_bytes);
+            // Before it counts as busy: a stranger who says nothing must not keep a leader away.
+            if let Err(source) = greeted(&mut link, &options, None).await {
+                return told(AgentEvent::Lost(AgentError::Leader { leader: link.peer(), source }));
+            }
             if is_busy.swap(true, Ordering::AcqRel) {
                 return refuse(link, &options, "it serves another leader").await;
             }
-            let served = attend(link, &options, None, &*told).await;
+            let served = work(link, &options, &*told).await;
             is_busy.store(false, Ordering::Release);
             match served {
                 Ok(outcome) => told(AgentEvent::Done(outcome.into())),
@@ -156,12 +161,28 @@ pub(crate) async fn attend(
     place: Option<Place>,
     told: &(impl Fn(AgentEvent) + ?Sized),
 ) -> Result<Outcome, AgentError> {
+    tokio::select! {
+        biased;
+        () = options.handles.stop.stopped() => return Err(AgentError::Stopped),
+        greeted = greeted(&mut link, options, place) => {
+            greeted.map_err(|source| AgentError::Leader { leader: link.peer(), source })?;
+        }
+    }
+    work(link, options, told).await
+}
+
+/// Carries out what a leader that was greeted asks for.
+async fn work(
+    mut link: Link,
+    options: &AgentOptions,
+    told: &(impl Fn(AgentEvent) + ?Sized),
+) -> Result<Outcome, AgentError> {
     let leader = link.peer();
     let lost = |source| AgentError::Leader { leader: leader.clone(), source };
     let plan = tokio::select! {
         biased;
         () = options.handles.stop.stopped() => return Err(AgentError::Stopped),
-        plan = take_part(&mut link, options, place) => plan,
+        plan = take_part(&mut link, options) => plan,
     };
     let (plan, begin_after) = match plan {
         Ok(part) => part,
@@ -234,15 +255,9 @@ impl From<LinkError> for Turn {
     }
 }
 
-/// Everything until the start: the part, and how long it is until then.
-async fn take_part(
-    link: &mut Link,
-    options: &AgentOptions,
-    place: Option<Place>,
-) -> Result<(Plan, Duration), Turn> {
-    let limits = &options.limits;
-    let clock = Clock::start();
-    let token = options.token.as_deref();
+/// Hears who the leader is, and says who this is. An error is one that is of another version or does not know the token.
+async fn greeted(link: &mut Link, options: &AgentOptions, place: Option<Place>) -> Result<(), LinkError> {
+    let (limits, token) = (&options.limits, options.token.as_deref());
     match link.receive(limits.answer).await? {
         ToAgent::Hello(greeting) => {
             // Both ends say their versions, so that each can say which one differs.
@@ -251,7 +266,7 @@ async fn take_part(
                 let reason = "it does not know the token".to_owned();
                 link.send(&ToLeader::Refused { reason }, limits.answer).await?;
                 link.closed_by_peer(limits.answer).await;
-                return Err(LinkError::Token.into());
+                return Err(LinkError::Token);
             }
             // The token goes to nobody of another version: it may have asked for that alone.
             let greeting = Greeting::ours(token.filter(|_| theirs.is_none()));
@@ -259,12 +274,19 @@ async fn take_part(
             link.send(&welcome, limits.answer).await?;
             if let Some(theirs) = theirs {
                 link.closed_by_peer(limits.answer).await;
-                return Err(LinkError::Version { theirs, ours: VERSION }.into());
+                return Err(LinkError::Version { theirs, ours: VERSION });
             }
         }
-        _ => return Err(LinkError::OutOfOrder { found: "something else", wanted: "a greeting" }.into()),
+        _ => return Err(LinkError::OutOfOrder { found: "something else", wanted: "a greeting" }),
     }
     link.limit_bytes = limits.message_bytes;
+    Ok(())
+}
+
+/// Everything from the greeting to the start: the part, and how long it is until then.
+async fn take_part(link: &mut Link, options: &AgentOptions) -> Result<(Plan, Duration), Turn> {
+    let limits = &options.limits;
+    let clock = Clock::start();
     let mut plan = None;
     loop {
         // Others may still be joining.
@@ -274,7 +296,8 @@ async fn take_part(
                 plan = before;
                 link.send(&ToLeader::Pong { number, clock_ns: clock.ns() }, limits.answer).await?;
             }
-            (ToAgent::Job { plan: part }, None) => {
+            (ToAgent::Job { plan: mut part }, None) => {
+                part.limits = part.limits.at_most(&Limits::default());
                 part.prepare(&options.handles).map_err(Turn::Load)?;
                 link.send(&ToLeader::Ready, limits.answer).await?;
                 plan = Some(*part);

@@ -25,6 +25,12 @@ pub enum LinkError {
         /// How long it was waited for.
         after: Duration,
     },
+    /// It goes on to tell how it goes, and its result does not come (the peer).
+    #[error("its result had not come after {after:?}")]
+    Endless {
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// A message is longer than allowed, or what came is none (the peer).
     #[error("it announces a message of {bytes} bytes, allowed are {limit_bytes}")]
     TooLong {

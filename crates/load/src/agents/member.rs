@@ -1,5 +1,6 @@
 //! The leader's side of one agent: greet, ask for its clock, give it its part, start it, and follow it to its result.
 
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +14,7 @@ use crate::agents::message::{Greeting, Place, Progress, ToAgent, ToLeader, VERSI
 use crate::engine::RunPhase;
 use crate::histogram::Latency;
 use crate::outcome::Outcome;
-use crate::plan::Plan;
+use crate::plan::{Amount, Plan};
 use crate::stop::Stop;
 
 /// An agent that has been greeted.
@@ -23,6 +24,8 @@ pub(crate) struct Member {
     /// How far the clock on its wall is ahead, in seconds.
     pub(crate) clock_ahead_seconds: f64,
     pub(crate) offset: Offset,
+    /// How long its part may take, from the start to its result.
+    longest: Duration,
 }
 
 impl Member {
@@ -58,7 +61,7 @@ impl Member {
             }
         }
         let offset = Offset::of(&exchanges).ok_or(LinkError::Closed)?;
-        Ok(Self { link, place, clock_ahead_seconds, offset })
+        Ok(Self { link, place, clock_ahead_seconds, offset, longest: Duration::MAX })
     }
 
     pub(crate) fn peer(&self) -> String {
@@ -67,6 +70,7 @@ impl Member {
 
     /// Gives it its part, and waits until it has checked it.
     pub(crate) async fn prepare(&mut self, plan: Plan, limits: &TeamLimits) -> Result<(), LinkError> {
+        self.longest = longest(&plan, limits);
         self.link.send(&ToAgent::Job { plan: Box::new(plan) }, limits.answer).await?;
         match self.link.receive(limits.answer).await? {
             ToLeader::Ready => Ok(()),
@@ -104,15 +108,21 @@ impl Member {
         let at_ns = self.offset.there(start_ns);
         self.link.send(&ToAgent::Start { at_ns }, limits.answer).await?;
         let mut is_told = false;
+        // It may tell how it goes for ever, and never come to an end.
+        let mut longest = self.longest;
+        let mut over = pin!(tokio::time::sleep(longest));
         loop {
             let message = tokio::select! {
                 biased;
                 () = stop.stopped(), if !is_told => None,
+                () = &mut over => return Err(LinkError::Endless { after: longest }),
                 message = self.link.receive::<ToLeader>(limits.silence) => Some(message?),
             };
             match message {
                 None => {
                     is_told = true;
+                    longest = limits.answer;
+                    over.set(tokio::time::sleep(longest));
                     self.link.send(&ToAgent::Stop, limits.answer).await?;
                 }
                 Some(ToLeader::Progress(progress)) => slot.take(&progress)?,
@@ -155,6 +165,15 @@ impl Slot {
     pub(crate) fn seen(&self) -> Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// How long a part may take, from the start to its result: its connections may take as long as all agents may to be there. Requests
+/// that are counted take as long as the target likes.
+fn longest(plan: &Plan, limits: &TeamLimits) -> Duration {
+    let Amount::Duration(time) = plan.amount else { return Duration::MAX };
+    [limits.gather, plan.warm_up, plan.timeout, limits.answer]
+        .into_iter()
+        .fold(time, Duration::saturating_add)
 }
 
 /// What an agent says in place of what was waited for.

@@ -82,7 +82,8 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
         share.id = id;
     }
     let answered = totals.measured.answered;
-    let intended = outcomes().map(|outcome| outcome.rate.intended).sum::<Option<u64>>();
+    let intended =
+        outcomes().try_fold(0_u64, |all, outcome| Some(all.saturating_add(outcome.rate.intended?)));
     // Of each agent that had a request: those that left in time.
     let in_time = outcomes()
         .map(|outcome| Some(outcome.rate.rate_ratio.unwrap_or_default() * outcome.rate.intended? as f64));
@@ -180,10 +181,11 @@ fn requests(parts: &[Part], first: &[RequestFigures]) -> Result<Vec<RequestFigur
     for (number, one) in first.iter().enumerate() {
         let mut sum = RequestFigures { answered: 0, bad: 0, statuses: BTreeMap::new(), ..one.clone() };
         for request in outcomes().filter_map(|outcome| outcome.requests.get(number)) {
-            sum.answered += request.answered;
-            sum.bad += request.bad;
+            sum.answered = sum.answered.saturating_add(request.answered);
+            sum.bad = sum.bad.saturating_add(request.bad);
             for (status, count) in &request.statuses {
-                *sum.statuses.entry(*status).or_default() += count;
+                let all = sum.statuses.entry(*status).or_default();
+                *all = all.saturating_add(*count);
             }
         }
         sum.latency = merged_summaries(parts, |outcome| outcome.requests.get(number)?.latency.as_ref())?;
@@ -199,8 +201,8 @@ fn events(parts: &[Part]) -> Result<Option<EventFigures>, (usize, HdrError)> {
         return Ok(None);
     }
     Ok(Some(EventFigures {
-        count: timed().map(|events| events.count).sum(),
-        streams: timed().map(|events| events.streams).sum(),
+        count: timed().map(|events| events.count).fold(0, u64::saturating_add),
+        streams: timed().map(|events| events.streams).fold(0, u64::saturating_add),
         first: merged_summaries(parts, |outcome| outcome.events.as_ref()?.first.as_ref())?,
         gap: merged_summaries(parts, |outcome| outcome.events.as_ref()?.gap.as_ref())?,
     }))

@@ -11,7 +11,8 @@ use anywire_load::agents::{
     AgentError, AgentEvent, AgentOptions, LinkError, Members, TeamError, TeamLimits, TeamOptions, join, lead,
     serve,
 };
-use anywire_load::{Amount, Handles, Latency, Outcome, Plan, RunPhase, Stop};
+use anywire_load::script::{Script, Sequence, Step};
+use anywire_load::{Amount, Handles, Latency, Limits, Outcome, Plan, Recorder, RunPhase, Schedule, Stop};
 use anywire_loops::Loops;
 use anywire_wire::Address;
 use serde_json::{Value, json};
@@ -316,4 +317,120 @@ fn a_plan_that_cannot_be_divided_begins_nowhere() {
     let limits = TeamLimits { agents: 2, ..TeamLimits::default() };
     let refused = led(&Plan::new("http://h/"), members(), TeamOptions { limits, ..TeamOptions::default() });
     assert!(refused.unwrap_err().to_string().contains("3 agents, allowed is 1 to 2"));
+}
+
+#[test]
+fn an_agent_that_never_comes_to_its_end_is_lost() {
+    let told = json!({ "progress": { "phase": "measuring", "up": { "secs": u64::MAX, "nanos": 999_999_999 },
+        "measured": { "secs": u64::MAX, "nanos": 999_999_999 }, "hdr": null, "counts": { "sent": u64::MAX,
+        "answered": u64::MAX, "bytes_out": u64::MAX, "bytes_in": u64::MAX, "errors": { "close": u64::MAX },
+        "answered_in_warm_up": u64::MAX, "connections_lost": u64::MAX, "connections_open": u64::MAX } } });
+    let limits = TeamLimits {
+        gather: Duration::from_secs(2),
+        answer: Duration::from_millis(500),
+        ..TeamLimits::default()
+    };
+    let second = Amount::Duration(Duration::from_secs(1));
+    // Counted requests have no time of their own, so that the user's stop is their end.
+    for (amount, stops) in [(second, false), (Amount::Requests(1), true)] {
+        let scripted = Scripted::new();
+        let members = Members::Listed(vec![scripted.address.clone()]);
+        let told = told.clone();
+        thread::spawn(move || {
+            let (mut leader, _) = scripted.ready(Duration::ZERO);
+            let json = told.to_string();
+            let frame = [&(json.len() as u32).to_be_bytes(), json.as_bytes()].concat();
+            while leader.write_all(&frame).is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let stop = Stop::new();
+        let options = TeamOptions { limits: limits.clone(), stop: stop.clone(), ..TeamOptions::default() };
+        let plan = Plan { amount, warm_up: Duration::ZERO, ..Plan::new("http://127.0.0.1:9/") };
+        let control = Loops::start(1).unwrap();
+        let leading = lead(&control, &Plan { timeout: Duration::from_millis(1), ..plan }, members, options);
+        let leading = leading.unwrap();
+        let view = leading.view();
+        // What it tells is looked at as a screen does.
+        let mut recorder = Recorder::of(move || view.snapshot(), Duration::from_secs(1));
+        let view = leading.view();
+        eventually("it tells", || view.snapshot().phase == RunPhase::Measuring);
+        recorder.look();
+        if stops {
+            stop.stop();
+        }
+        let failed = leading.wait().unwrap_err().to_string();
+        assert!(failed.contains("its result had not come after"), "{failed}");
+        recorder.finish();
+    }
+}
+
+#[test]
+fn a_stranger_who_says_nothing_keeps_no_leader_away() {
+    let server = TestServer::start("tcp:127.0.0.1:0", Manner::Answer);
+    let agent = Agent::start();
+    let stranger = TcpStream::connect(agent.address.location()).unwrap();
+    let members = Members::Listed(vec![agent.address.clone()]);
+    let outcome = led(&server.plan(10), members, TeamOptions::default()).unwrap();
+    assert_eq!(outcome.totals.measured.answered, 10);
+    drop(stranger);
+    agent.end();
+}
+
+#[test]
+fn a_leader_does_not_raise_the_limits_of_an_agent() {
+    let agent = Agent::start();
+    let members = Members::Listed(vec![agent.address.clone()]);
+    let limits = Limits { connections: 1 << 40, ..Limits::default() };
+    let plan = Plan { connections: 1 << 40, limits, ..Plan::new("http://127.0.0.1:9/") };
+    let refused = led(&plan, members, TeamOptions::default()).unwrap_err();
+    let said = Chain(&refused).to_string();
+    assert!(said.contains("1099511627776 connections, allowed is 1 to 100000"), "{said}");
+    agent.end();
+}
+
+/// A real result in which everything that is counted is as large as a number can be.
+fn boundless(plan: &Plan) -> Value {
+    let outcome = crate::support::run(&Loops::start(1).unwrap(), plan.clone()).unwrap();
+    let mut json: Value = serde_json::from_str(&outcome.to_json()).unwrap();
+    json["rate"]["intended"] = json!(u64::MAX);
+    for request in json["requests"].as_array_mut().unwrap() {
+        (request["answered"], request["bad"]) = (json!(u64::MAX), json!(u64::MAX));
+        request["statuses"] = json!({ "200": u64::MAX });
+    }
+    (json["events"]["count"], json["events"]["streams"]) = (json!(u64::MAX), json!(u64::MAX));
+    for count in ["sent", "answered", "bytes_in"] {
+        json["totals"][count] = json!(u64::MAX);
+    }
+    json
+}
+
+#[test]
+fn counts_that_no_number_holds_are_the_largest_one() {
+    let server = TestServer::start("tcp:127.0.0.1:0", Manner::Answer);
+    let script = Script {
+        sequences: ["/a", "/b"].map(|target| Sequence::one(Step::get(target))).into(),
+        ..Script::default()
+    };
+    let schedule = Some(Schedule::constant(10_000.0));
+    let plan = Plan { script: Some(script), events: true, schedule, connections: 2, ..server.plan(10) };
+    let result = boundless(&plan);
+    let agents = [Scripted::new(), Scripted::new()];
+    let members = Members::Listed(agents.each_ref().map(|agent| agent.address.clone()).into());
+    for agent in agents {
+        let result = result.clone();
+        thread::spawn(move || {
+            let (mut leader, _) = agent.ready(Duration::ZERO);
+            assert!(heard(&mut leader)["start"].is_object());
+            say(&mut leader, &json!({ "done": { "outcome": result } }));
+            let _ = leader.read_to_end(&mut Vec::new());
+        });
+    }
+    let outcome = led(&plan, members, TeamOptions::default()).unwrap();
+    assert_eq!((outcome.rate.intended, outcome.totals.measured.sent), (Some(u64::MAX), u64::MAX));
+    assert!(outcome.requests.iter().all(|request| request.answered == u64::MAX), "{:?}", outcome.requests);
+    assert_eq!(outcome.events.as_ref().unwrap().count, u64::MAX);
+    // It is shown, and read again.
+    assert!(outcome.to_string().contains("18,446,744,073,709,551,615 sent"), "{outcome}");
+    serde_json::from_str::<Outcome>(&outcome.to_json()).unwrap();
 }
