@@ -135,7 +135,8 @@ impl Load {
                 let leading = self.agents.lead(&control, &plan, followers, options)?;
                 let (facts, view) = (Facts { part: "agent", ..facts }, leading.view());
                 let look = move || view.snapshot();
-                let (led, intervals) = self.observed(&facts, is_verbose, &mut lines, look, || leading.wait());
+                let (led, intervals) =
+                    self.observed((&facts, &plan), is_verbose, &mut lines, look, || leading.wait());
                 let led = led.or_else(|error| {
                     // Whoever ended it knows why there is nothing.
                     signals.check()?;
@@ -174,7 +175,7 @@ impl Load {
             let run = run.map_err(|error| explain::plan(&error))?;
             let monitor = run.monitor();
             let look = move || monitor.snapshot();
-            let (ran, intervals) = self.observed(facts, is_verbose, lines, look, || run.wait());
+            let (ran, intervals) = self.observed((facts, plan), is_verbose, lines, look, || run.wait());
             let outcome = ran.map_err(|error| explain::plan(&error))?;
             outcomes.push(Outcome { intervals, ..outcome });
             if handles.stop.is_stopped() {
@@ -192,13 +193,13 @@ impl Load {
     /// Waits for the end of a run, shows how it goes meanwhile, and records it in intervals.
     fn observed<T>(
         &self,
-        facts: &Facts,
+        (facts, plan): (&Facts, &Plan),
         is_verbose: bool,
         lines: &mut Lines,
         look: impl Fn() -> Snapshot + Clone + Send + Sync + 'static,
         wait: impl FnOnce() -> T,
     ) -> (T, Vec<IntervalFigures>) {
-        let mut recorder = Recorder::of(look.clone(), self.exports.interval());
+        let mut recorder = Recorder::of(look.clone(), self.exports.interval()).of_plan(plan);
         let record = || {
             if let Some(interval) = recorder.look() {
                 lines.write(&interval);

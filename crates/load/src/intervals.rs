@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Interval, Monitor, Snapshot};
 use crate::histogram::{Band, Latency};
+use crate::plan::Plan;
+use crate::schedule::Shape;
 
 /// The figures of one interval of the measured part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -139,6 +141,8 @@ pub struct Recorder {
     /// For the outcome: fewer and longer ones in a long run.
     coarse: Cut,
     timeline: Vec<IntervalFigures>,
+    /// What was asked for, and over which time.
+    asked: Option<(Shape, Duration)>,
 }
 
 impl Recorder {
@@ -154,8 +158,15 @@ impl Recorder {
             lines: Cut { every, base: begin.clone() },
             coarse: Cut { every: every.max(COARSE_MIN), base: begin },
             timeline: Vec::new(),
+            asked: None,
             look: Box::new(look),
         }
+    }
+
+    /// The same with the rate that the plan asks for beside the one that was achieved.
+    pub fn of_plan(self, plan: &Plan) -> Self {
+        let time = plan.amount.time().unwrap_or(Duration::MAX);
+        Self { asked: plan.schedule.map(|schedule| (schedule.shape, time)), ..self }
     }
 
     /// The interval that has come to its end since the last look, if one has. To be called at least as often as intervals end;
@@ -183,13 +194,19 @@ impl Recorder {
 
     fn take(&mut self, now: &Snapshot, is_last: bool) -> Option<IntervalFigures> {
         if let Some(interval) = self.coarse.next(now, is_last) {
-            self.timeline.push(IntervalFigures::of(&interval).without_hdr());
+            self.timeline.push(self.figures(&interval).without_hdr());
             let beyond = self.timeline.len().saturating_sub(Self::POINTS - 1);
             if beyond > 0 && (beyond - 1).is_multiple_of(Self::POINTS / 2) {
                 self.coarse.every = self.coarse.every.saturating_mul(2);
             }
         }
-        self.lines.next(now, is_last).map(|interval| IntervalFigures::of(&interval))
+        let interval = self.lines.next(now, is_last)?;
+        Some(self.figures(&interval))
+    }
+
+    fn figures(&self, interval: &Interval) -> IntervalFigures {
+        let target = self.asked.and_then(|(shape, time)| shape.between(time, interval.begun, interval.ended));
+        IntervalFigures { target, ..IntervalFigures::of(interval) }
     }
 }
 
@@ -210,10 +227,15 @@ impl Cut {
         let begun = self.base.measured().unwrap_or_default();
         let length = measured.saturating_sub(begun);
         // A loop publishes at its own moments: an interval that is nearly over is.
-        if length.is_zero() || (length + TOLERANCE < self.every && !is_last) {
+        if !is_last && (length.is_zero() || length.saturating_add(TOLERANCE) < self.every) {
             return None;
         }
         let interval = now.since(&self.base);
+        let interval = Interval { ended: interval.ended.max(interval.begun), ..interval };
+        // The last responses of a schedule come when its time is up, and belong to it all the same.
+        if length.is_zero() && interval.is_empty() {
+            return None;
+        }
         self.base = now.clone();
         Some(interval)
     }

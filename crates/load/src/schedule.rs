@@ -159,6 +159,18 @@ impl Shape {
         Ok(())
     }
 
+    /// The rate on average between two moments of a measured part that takes so long; `None` between a moment and itself.
+    pub(crate) fn between(&self, time: Duration, begin: Duration, end: Duration) -> Option<f64> {
+        let stretches = self.stretches(time);
+        let due = |at: Duration| {
+            let seconds = at.as_secs_f64();
+            let stretch = stretches.partition_point(|one| one.begins <= seconds).saturating_sub(1);
+            stretches[stretch].due(seconds)
+        };
+        let seconds = end.saturating_sub(begin).as_secs_f64();
+        (seconds > 0.0).then(|| (due(end) - due(begin)) / seconds)
+    }
+
     /// The stretches of time in each of which the rate is a straight line. The last one has no end.
     pub(crate) fn stretches(&self, time: Duration) -> Vec<Stretch> {
         let seconds = time.as_secs_f64();
@@ -292,6 +304,12 @@ mod tests {
         assert_eq!(stretches.iter().map(|one| one.from).collect::<Vec<_>>(), rates);
         assert_eq!(stretches[4].before, 2000.0);
         assert_eq!(steps.mean(), 300.0);
+        let second = Duration::from_secs;
+        let between = |begin, end| steps.between(second(10), second(begin), second(end));
+        assert_eq!((between(0, 2), between(1, 3), between(8, 10)), (Some(100.0), Some(150.0), Some(500.0)));
+        assert_eq!(between(3, 3), None);
+        let up = Shape::Ramp { from: 0.0, to: 100.0 };
+        assert_eq!(up.between(second(10), second(4), second(6)), Some(50.0));
         let ramp = Shape::Ramp { from: 100.0, to: 0.0 };
         assert_eq!((ramp.parts(), ramp.rate_of_part(0), ramp.rate_of_part(9)), (10, 95.0, 5.0));
     }

@@ -169,6 +169,14 @@ pub struct Interval {
     pub latency: Latency,
 }
 
+impl Interval {
+    /// Whether nothing was sent, came or went wrong in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        let nothing = Counts { connections_open: self.counts.connections_open, ..Counts::default() };
+        self.counts == nothing && self.latency.count() == 0
+    }
+}
+
 /// What a loop, or a run, has counted so far. All but the last four fields are of the measured part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {

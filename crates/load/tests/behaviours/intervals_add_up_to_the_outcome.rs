@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use anywire_load::{Amount, Handles, IntervalFigures, Recorder, start};
+use anywire_load::{
+    Amount, Handles, IntervalFigures, Plan, Protocol, Recorder, RunPhase, Schedule, Shape, start,
+};
 use anywire_loops::Loops;
 
+use crate::support::recorder::{self, Reply};
 use crate::support::server::{Manner, TestServer};
 
 #[test]
@@ -12,7 +15,7 @@ fn each_answer_is_in_one_interval() {
     let server = TestServer::start("memory:intervals", Manner::Answer);
     let loops = Loops::start(2).unwrap();
     let amount = Amount::Duration(Duration::from_millis(450));
-    let plan = anywire_load::Plan { connections: 4, amount, ..server.plan(1) };
+    let plan = Plan { connections: 4, amount, ..server.plan(1) };
     let run = start(&loops, plan, Handles::default()).unwrap();
     let mut recorder = Recorder::new(run.monitor(), Duration::from_millis(100));
     let (end, ended) = std::sync::mpsc::channel::<()>();
@@ -56,4 +59,45 @@ fn each_answer_is_in_one_interval() {
     let line = lines[0].to_json();
     assert!(!line.contains('\n'));
     assert_eq!(serde_json::from_str::<IntervalFigures>(&line).unwrap(), lines[0]);
+}
+
+#[test]
+fn the_rate_that_was_asked_for_stands_beside_the_achieved_one() {
+    let server = TestServer::start("memory:intervals-asked", Manner::Answer);
+    let loops = Loops::start(1).unwrap();
+    let amount = Amount::Duration(Duration::from_millis(300));
+    let schedule = Some(Schedule::of(Shape::Ramp { from: 100.0, to: 400.0 }));
+    let plan = Plan { connections: 4, amount, schedule, ..server.plan(1) };
+    let run = start(&loops, plan.clone(), Handles::default()).unwrap();
+    let mut recorder = Recorder::new(run.monitor(), Duration::from_secs(1)).of_plan(&plan);
+    run.wait().unwrap();
+    let whole = recorder.finish().expect("it was measured");
+    assert!(whole.target.is_some_and(|target| (target - 250.0).abs() < 1.0), "{whole:?}");
+    assert_eq!(recorder.into_timeline()[0].target, whole.target);
+}
+
+#[test]
+fn answers_that_come_when_the_time_is_up_are_in_the_last_interval() {
+    // Five requests in a quarter of a second, of which the server answers ten a second.
+    let server = recorder::Recorder::start("memory:intervals-late", Protocol::Http1, |_| {
+        std::thread::sleep(Duration::from_millis(100));
+        Reply::text("late")
+    });
+    let loops = Loops::start(1).unwrap();
+    let amount = Amount::Duration(Duration::from_millis(250));
+    let plan = Plan { connections: 5, amount, schedule: Some(Schedule::constant(20.0)), ..server.plan(1) };
+    let run = start(&loops, plan, Handles::default()).unwrap();
+    let monitor = run.monitor();
+    let mut recorder = Recorder::new(run.monitor(), Duration::from_millis(100));
+    let ended = std::thread::spawn(move || run.wait().unwrap());
+    // Looked at all the time, also when the time is up and a response is still waited for.
+    let mut answered = 0;
+    while monitor.progress().phase != RunPhase::Ended || !ended.is_finished() {
+        answered += recorder.look().map_or(0, |one| one.answered);
+    }
+    let outcome = ended.join().unwrap();
+    answered += recorder.finish().map_or(0, |one| one.answered);
+    assert_eq!(answered, outcome.totals.measured.answered);
+    let timeline = recorder.into_timeline();
+    assert_eq!(timeline.iter().map(|one| one.answered).sum::<u64>(), answered);
 }
