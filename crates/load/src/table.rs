@@ -146,7 +146,7 @@ impl Outcome {
     }
 
     /// What limited the run, if it was not the server.
-    fn limit(&self) -> Option<&'static str> {
+    pub(crate) fn limit(&self) -> Option<&'static str> {
         Some(match self.generator.limited_by.as_deref()? {
             "connections" => {
                 "all connections were busy: the server is slower than the rate, or they are too few"

@@ -28,8 +28,9 @@ fn verdicts(page: &mut Page, outcome: &Outcome) {
     for remark in outcome.remarks() {
         page.warning(&remark);
     }
-    if outcome.generator.limited_by.is_some() {
-        page.warning("The generator was busy all the time: the server can perhaps do more.");
+    if let Some(limit) = outcome.limit() {
+        let (first, rest) = limit.split_at(1);
+        page.warning(&format!("{}{rest}.", first.to_uppercase()));
     }
     if outcome.thresholds.is_empty() {
         return;

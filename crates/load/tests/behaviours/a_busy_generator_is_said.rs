@@ -16,3 +16,13 @@ fn the_limit_is_said_where_the_generator_was_busy() {
         assert_eq!(outcome.to_json().contains(r#""limited_by": "generator""#), said);
     }
 }
+
+#[test]
+fn connections_that_were_busy_are_another_limit() {
+    let busy = sample::outcome();
+    let limited_by = Some("connections".to_owned());
+    let outcome = Outcome { generator: Generator { limited_by, ..busy.generator.clone() }, ..busy };
+    for text in [outcome.to_string(), report::outcome(&outcome)] {
+        assert!(text.contains("ll connections were busy") && !text.contains("generator was busy"), "{text}");
+    }
+}
