@@ -175,6 +175,11 @@ impl ErrorKind {
         Self::Refused,
         Self::GoAway,
     ];
+
+    /// Whether it is why a connection did not come about.
+    pub(crate) fn is_of_dialling(self) -> bool {
+        matches!(self, Self::Descriptors | Self::Ports | Self::Connect | Self::Tls)
+    }
 }
 
 /// The name in JSON and tables.

@@ -5,7 +5,7 @@ use anywire_advice::Message;
 
 use crate::errors::{ErrorKind, ErrorSample, MORE_DESCRIPTORS};
 use crate::outcome::Outcome;
-use crate::text::{digits, grouped, time};
+use crate::text::{counted, digits, grouped, time};
 
 impl Outcome {
     /// Why the figures are not what the plan asked for, one sentence each; empty after a run without a fault.
@@ -82,21 +82,28 @@ impl Outcome {
         if totals.measured.good() > 0 || has_events || self.rate.interrupted {
             return None;
         }
-        let Message { found, help } =
-            match totals.measured.error_samples.first().or(totals.warm_up.error_samples.first()) {
-                Some(sample) => sample.message(),
-                None => {
-                    let oldest =
-                        larger(totals.measured.oldest_unanswered_us, totals.warm_up.oldest_unanswered_us);
-                    match oldest {
-                        Some(us) => {
-                            format!("the oldest request had waited for {} when the time was up", time(us))
-                                .into()
-                        }
-                        None => "nothing was sent in the time that was measured".into(),
+        let samples = || totals.measured.error_samples.iter().chain(&totals.warm_up.error_samples);
+        // Why some connections did not open is not why those that did had no answer.
+        let of_requests =
+            samples().find(|sample| totals.connections.opened > 0 && !sample.kind.is_of_dialling());
+        let again = totals.measured.sent_again.saturating_add(totals.warm_up.sent_again);
+        let Message { found, help } = match of_requests.or_else(|| samples().next()) {
+            Some(sample) => sample.message(),
+            None if again > 0 => {
+                let requests = counted(again, "request");
+                format!("the server closed, and announced that it would not act on {requests}").into()
+            }
+            None => {
+                let oldest =
+                    larger(totals.measured.oldest_unanswered_us, totals.warm_up.oldest_unanswered_us);
+                match oldest {
+                    Some(us) => {
+                        format!("the oldest request had waited for {} when the time was up", time(us)).into()
                     }
+                    None => "nothing was sent in the time that was measured".into(),
                 }
-            };
+            }
+        };
         let found = match totals.measured.answered {
             0 => format!("no request was answered: {found}"),
             answered => format!("none of the {} answers was good: {found}", grouped(answered)),
@@ -136,9 +143,7 @@ impl Outcome {
         let asked = self.plan.connections;
         if connections.never_open > 0 && !self.rate.given_up && !self.rate.interrupted {
             // The first reason why a connection did not come about, of those that only dialling has.
-            let is_of_dialling =
-                |kind| matches!(kind, ErrorKind::Ports | ErrorKind::Connect | ErrorKind::Tls);
-            let why = self.totals.measured.error_samples.iter().find(|sample| is_of_dialling(sample.kind));
+            let why = self.totals.measured.error_samples.iter().find(|sample| sample.kind.is_of_dialling());
             let Message { found, help } =
                 why.map_or_else(|| "no attempt has ended".into(), ErrorSample::message);
             let found = format!("{} of {asked} connections were never open: {found}", connections.never_open);

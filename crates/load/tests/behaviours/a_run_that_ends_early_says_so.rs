@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::server::{Manner, TestServer};
 use crate::support::{handles, run};
-use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, Requests, report};
+use anywire_load::{Amount, ErrorKind, ErrorSample, Limits, Outcome, Plan, Requests, report};
 use anywire_loops::Loops;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -249,4 +249,20 @@ fn a_run_without_a_fault_has_no_remarks() {
 
 fn url(address: SocketAddr) -> String {
     format!("http://{address}/")
+}
+
+#[test]
+fn the_reason_is_one_of_the_requests_where_connections_opened() {
+    let sample = |kind, message: &str| ErrorSample { kind, message: message.to_owned(), help: None };
+    let samples =
+        vec![sample(ErrorKind::Connect, "nobody listens"), sample(ErrorKind::Reset, "it was reset")];
+    let reason = |opened, sent_again, error_samples| {
+        let mut outcome = crate::support::sample::outcome();
+        outcome.totals.measured = Requests { sent_again, error_samples, ..Requests::default() };
+        (outcome.totals.warm_up, outcome.totals.connections.opened) = (Requests::default(), opened);
+        outcome.no_good_answer().expect("nothing was answered").found
+    };
+    assert_eq!(reason(2, 0, samples.clone()), "no request was answered: it was reset");
+    assert_eq!(reason(0, 0, samples[..1].to_vec()), "no request was answered: nobody listens");
+    assert!(reason(2, 24, Vec::new()).ends_with("announced that it would not act on 24 requests"));
 }
