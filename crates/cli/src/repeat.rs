@@ -13,7 +13,8 @@ fn line(arguments: impl Iterator<Item = OsString>) -> String {
     let mut is_field = false;
     for argument in arguments.skip(1) {
         let argument = argument.to_string_lossy().into_owned();
-        let shown = match argument.strip_prefix("--header=").or_else(|| attached(&argument)) {
+        let attached = short_header(&argument).filter(|field| !field.is_empty());
+        let shown = match argument.strip_prefix("--header=").or(attached) {
             _ if is_field => redacted(&argument),
             Some(field) => {
                 let option = &argument[..argument.len() - field.len()];
@@ -21,15 +22,17 @@ fn line(arguments: impl Iterator<Item = OsString>) -> String {
             }
             None => without_user(&argument),
         };
-        is_field = !is_field && (argument == "-H" || argument == "--header");
+        is_field = !is_field && (argument == "--header" || short_header(&argument) == Some(""));
         words.push(quoted(&shown));
     }
     words.join(" ")
 }
 
-/// The field of `-HNAME: VALUE`.
-fn attached(argument: &str) -> Option<&str> {
-    argument.strip_prefix("-H").filter(|field| !field.is_empty())
+/// What stands behind `-H`, which may stand behind letters that take no value: `-vHNAME: VALUE`.
+fn short_header(argument: &str) -> Option<&str> {
+    let letters = argument.strip_prefix('-')?;
+    let (before, field) = letters.split_once('H')?;
+    before.chars().all(|letter| "vk".contains(letter)).then_some(field)
 }
 
 /// A header field without a value that may be a secret.
@@ -88,6 +91,8 @@ mod tests {
             &["load", "--header", "X-Api-Key: s3cret"],
             &["load", "--header=Cookie: id=s3cret"],
             &["load", "-HX-Session: s3cret"],
+            &["load", "-vHX-Session: s3cret"],
+            &["load", "-vH", "X-Session: s3cret"],
             &["load", "http://me:s3cret@host/path"],
         ] {
             let line = of(arguments);
