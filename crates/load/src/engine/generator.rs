@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anywire_loops::clock;
+use anywire_loops::clock::{after, precise};
 use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::Dialer;
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
     tally.started.set(true);
     // With fewer connections than loops, a loop may have none; nothing waits for the notification then.
     if *share.phase.borrow() == RunPhase::WarmUp {
-        tally.warm_up(share.begins.warm_up.get().copied().unwrap_or_else(Instant::now));
+        tally.warm_up(share.begins.warm_up.get().copied().unwrap_or_else(precise));
         tally.go.notify_waiters();
         watch.until(&mut share.phase, RunPhase::Measuring).await;
     }
@@ -132,20 +132,20 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
     if *share.phase.borrow() == RunPhase::Measuring {
         let meter = LoopMeter::start(tally.plan.count_system_calls);
         // The time begins before the CPU time does and ends behind it, so that no loop has used more than its core.
-        let (begun, before) = (Instant::now(), cpu::current_thread_cpu());
+        let (begun, before) = (precise(), cpu::current_thread_cpu());
         let begin = share.begins.measuring.get().copied().unwrap_or(begun);
         let spun_before = pacing.get().spun;
         tally.measure(begin);
         watch.measuring.set(Some(begun));
         tally.go.notify_waiters();
         watch.until(&mut share.phase, RunPhase::Ended).await;
-        let after = cpu::current_thread_cpu();
-        measured = begun.elapsed();
+        let used = cpu::current_thread_cpu();
+        measured = precise().saturating_duration_since(begun);
         cost = Some(meter.end());
-        cpu = before.ok().zip(after.ok()).map(|(before, after)| after - before);
+        cpu = before.ok().zip(used.ok()).map(|(before, used)| used - before);
         if tally.paced.is_some() {
             // By the schedule's own clock, whose begin lies a little behind that of the phase.
-            let now = Instant::now();
+            let now = precise();
             measured =
                 now.saturating_duration_since(begin).min(tally.plan.amount.time().unwrap_or(Duration::MAX));
             open = tally.open_result(now, pacing.get(), spun_before);
@@ -179,16 +179,16 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
 /// After the time of a schedule, waits until each request that was due has its response, but not for long.
 async fn settle(tally: &Tally, begin: Instant) {
     let Some(time) = tally.plan.amount.time() else { return };
-    let end = clock::after(begin, time);
-    if Instant::now() < end {
+    let end = after(begin, time);
+    if precise() < end {
         // It was stopped, and its user waits for the result.
         return;
     }
-    let until = clock::after(end, tally.plan.timeout.min(SETTLE_MAX));
-    while !tally.is_settled() && Instant::now() < until {
+    let until = after(end, tally.plan.timeout.min(SETTLE_MAX));
+    while !tally.is_settled() && precise() < until {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    tally.time_is_up(Instant::now());
+    tally.time_is_up(precise());
 }
 
 /// Waits for the phases of the run, and reports the events of this loop meanwhile.
@@ -203,13 +203,14 @@ struct PhaseWatch {
     begun: Instant,
     /// When the measured part began here.
     measuring: Cell<Option<Instant>>,
-    /// By the clock of the timer that waits for the next time.
-    published: Cell<tokio::time::Instant>,
+    /// When the counts were published last.
+    published: Cell<Instant>,
 }
 
 impl PhaseWatch {
     fn new(tally: Rc<Tally>, live: Arc<Live>, events: mpsc::UnboundedSender<LoopEvent>) -> Self {
-        let begun = Instant::now();
+        // All times of a loop are by the clock of its timers, which stands still where a test lets it.
+        let begun = precise();
         Self {
             tally,
             live,
@@ -219,7 +220,7 @@ impl PhaseWatch {
             idle_said: Cell::new(false),
             begun,
             measuring: Cell::new(None),
-            published: Cell::new(tokio::time::Instant::now()),
+            published: Cell::new(begun),
         }
     }
 
@@ -237,7 +238,7 @@ impl PhaseWatch {
                 let _ = self.events.send(LoopEvent::Idle);
             }
             // Not with each connection that is opened or ends: there may be 100,000 of them.
-            if self.published.get().elapsed() >= PUBLISH_EVERY {
+            if precise().saturating_duration_since(self.published.get()) >= PUBLISH_EVERY {
                 self.publish();
             }
             if self.first(reached.as_mut()).await {
@@ -267,14 +268,14 @@ impl PhaseWatch {
             biased;
             () = reached => true,
             () = self.tally.changed.notified() => false,
-            () = tokio::time::sleep_until(self.published.get() + PUBLISH_EVERY) => false,
+            () = tokio::time::sleep_until(after(self.published.get(), PUBLISH_EVERY).into()) => false,
         }
     }
 
     /// Publishes what this loop has counted.
     fn publish(&self) {
-        let now = Instant::now();
-        self.published.set(tokio::time::Instant::now());
+        let now = precise();
+        self.published.set(now);
         self.live.publish(|published| {
             published.up = now - self.begun;
             published.measured = self.measuring.get().map(|begun| now - begun);
@@ -285,7 +286,7 @@ impl PhaseWatch {
     /// Publishes what the outcome has, too.
     fn publish_last(&self, measured: Duration) {
         self.live.publish_last(|published| {
-            published.up = self.begun.elapsed();
+            published.up = precise().saturating_duration_since(self.begun);
             published.measured = self.measuring.get().map(|_| measured);
             self.tally.publish(published);
         });

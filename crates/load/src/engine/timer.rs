@@ -53,7 +53,7 @@ impl Timer {
         let before = work();
         tokio::task::yield_now().await;
         if work() == before {
-            self.spun += now.elapsed();
+            self.spun += precise().saturating_duration_since(now);
         }
         false
     }
