@@ -7,6 +7,8 @@ use super::*;
 use crate::plan::Amount;
 use crate::schedule::{Gaps, RATE_MAX};
 
+mod reuse;
+
 const HOUR: Duration = Duration::from_secs(3600);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
