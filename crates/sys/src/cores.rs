@@ -78,6 +78,8 @@ const TICK: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -88,5 +90,13 @@ mod tests {
         let second = CoreTime { core: 11, busy: ms(20), softirq: ms(20), interrupt: ms(0) };
         assert_eq!(cores_in(stat), [first, second]);
         assert_eq!((first - CoreTime { busy: ms(160), ..first }).busy, Duration::ZERO);
+    }
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_left_out(text in "\\PC*|(cpu[0-9 ]{0,60}\n){0,4}|cpu[0-9]{1,21}( [0-9]{1,21}){0,12}") {
+            for core in cores_in(&text) {
+                prop_assert!(core.busy >= core.softirq && core.busy >= core.interrupt, "{core:?}");
+            }
+        }
     }
 }

@@ -111,6 +111,8 @@ const LISTEN: &str = "0A";
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -146,5 +148,50 @@ mod tests {
         }
         // The same size as four words in hexadecimal, and no digits.
         assert_eq!(ip_in(&"é".repeat(16)), None);
+    }
+    /// A row as the kernel writes it.
+    fn row(local: SocketAddr, state: &str, waiting: u32, inode: u64) -> String {
+        let host = match local.ip() {
+            IpAddr::V4(ip) => format!("{:08X}", u32::from_ne_bytes(ip.octets())),
+            IpAddr::V6(ip) => {
+                let octets = ip.octets();
+                let word = |at: usize| u32::from_ne_bytes(octets[4 * at..4 * at + 4].try_into().expect("four"));
+                (0..4).map(|at| format!("{:08X}", word(at))).collect()
+            }
+        };
+        format!(
+            "   7: {host}:{:04X} 00000000:0000 {state} 00000000:{waiting:08X} 00:00000000 00000000  1000  0 {inode} 1 0",
+            local.port()
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_kernel_writes_is_read(
+            ip: IpAddr, port: u16, waiting: u32, inode: u64, state in "0[1-9AB]",
+        ) {
+            let address = SocketAddr::new(ip, port);
+            let read = socket_in(&row(address, &state, waiting, inode));
+            let expected = ListeningSocket { address, inode, accept_queue: waiting, is_own: None };
+            prop_assert_eq!(read, (state == LISTEN).then_some(expected));
+        }
+
+        #[test]
+        fn any_text_is_read_or_left_out(
+            text in "\\PC*|[0-9A-F]{1,9}:[0-9A-F]{1,5}",
+            fields in prop::collection::vec("[0-9A-FG:é]{1,40}", 0..14),
+            at in 0..14_usize,
+        ) {
+            let mut row: Vec<_> = row(([127, 0, 0, 1], 80).into(), LISTEN, 3, 9)
+                .split_ascii_whitespace()
+                .map(str::to_owned)
+                .collect();
+            // One field is another one, and then all of them are.
+            if let (Some(field), Some(other)) = (row.get_mut(at), fields.first()) {
+                other.clone_into(field);
+            }
+            let _ = (socket_in(&row.join(" ")), socket_in(&fields.join(" ")), socket_in(&text), ip_in(&text));
+            let _ = (drops_in(&text), drops_in(&format!("TcpExt: {text}\nTcpExt: {}", fields.join(" "))));
+        }
     }
 }

@@ -172,6 +172,8 @@ const PROCESSES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -212,5 +214,21 @@ mod tests {
         let error = threads_of(i32::MAX).expect_err("numbers of processes end at 2^22");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().contains("no such process"), "{error}");
+    }
+    proptest! {
+        #[test]
+        fn any_name_is_read(name in "\\PC{0,15}", user in 0..1_u64 << 31, system in 0..1_u64 << 31) {
+            let stat = format!("7 ({name}) S 1 7 7 0 -1 4194304 90 0 0 0 {user} {system} 0 0 20 0 1 0 5 0 0");
+            let (read, user_time, system_time) = times_in(&stat).expect("the kernel writes so");
+            prop_assert_eq!(read, name);
+            prop_assert_eq!((user_time, system_time), (TICK * user as u32, TICK * system as u32));
+        }
+
+        #[test]
+        fn any_text_is_read_or_unknown(
+            text in "\\PC*|7 \\(a\\)( -?[0-9]{1,21}){0,20}|-?[0-9]{1,21}( 0x[0-9a-f]{1,16}){0,8}",
+        ) {
+            let _ = (times_in(&text), wait_in(&text), switches_in(&text));
+        }
     }
 }

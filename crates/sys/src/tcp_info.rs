@@ -144,6 +144,8 @@ const RAW_BYTES: usize = 232;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -152,5 +154,25 @@ mod tests {
         assert_eq!((old.data_segments_out, old.bytes_in), (0x0101_0101, Some(0x0101_0101_0101_0101)));
         assert_eq!((old.delivery_rate, old.peer_window_bytes), (None, None));
         assert_eq!(TcpInfo::read(&[]), TcpInfo::default());
+    }
+    proptest! {
+        /// However much of it a kernel has, and whatever is in it: what is there is read, and the rest is unknown.
+        #[test]
+        fn any_struct_is_read(raw in prop::collection::vec(any::<u8>(), 0..300)) {
+            let info = TcpInfo::read(&raw);
+            let whole = TcpInfo::read(&[&raw[..], &[0; 300]].concat());
+            prop_assert_eq!(info.data_segments_in, if raw.len() >= 156 { whole.data_segments_in } else { 0 });
+            for (is_known, bytes) in [
+                (info.bytes_in.is_some(), BYTES_RECEIVED + 8),
+                (info.delivery_rate.is_some(), DELIVERY_RATE + 8),
+                (info.busy.is_some(), BUSY_TIME + 8),
+                (info.window_limited.is_some(), RWND_LIMITED + 8),
+                (info.send_buffer_limited.is_some(), SNDBUF_LIMITED + 8),
+                (info.out_of_order_in.is_some(), RCV_OOOPACK + 4),
+                (info.peer_window_bytes.is_some(), SND_WND + 4),
+            ] {
+                prop_assert_eq!(is_known, raw.len() >= bytes);
+            }
+        }
     }
 }

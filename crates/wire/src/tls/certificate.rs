@@ -441,5 +441,34 @@ mod tests {
                 let _ = (read.names(), read.subject(), read.issuer(), read.is_self_issued(), read.may_sign());
             }
         }
+
+        /// Dates are those of the two forms of RFC 5280 section 4.1.2.5, and nothing else is one.
+        #[test]
+        fn any_date_is_read_or_refused(tag: u8, text in prop::collection::vec(any::<u8>(), 0..20), digits in "[0-9]{10,15}Z?") {
+            for (tag, text) in [(tag, &text[..]), (UTC_TIME, digits.as_bytes()), (GENERALIZED_TIME, digits.as_bytes())] {
+                let element = [&[tag, text.len() as u8], text].concat();
+                let read = Input::from(&element).read_all(Unspecified, read_date);
+                let length = if tag == UTC_TIME { 13 } else { 15 };
+                let has_form = text.len() == length && text.ends_with(b"Z") && [UTC_TIME, GENERALIZED_TIME].contains(&tag);
+                prop_assert!(read.is_err() || has_form, "{:?}", String::from_utf8_lossy(text));
+            }
+        }
+
+        #[test]
+        fn a_date_is_the_second_that_it_names(seconds in 0..4_102_444_800_i64) {
+            let date = date_time_ymd(1970, 1, 1) + core::time::Duration::from_secs(seconds as u64);
+            let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+            let time = format!("{month:02}{day:02}{:02}{:02}{:02}Z", date.hour(), date.minute(), date.second());
+            let long = format!("{year:04}{time}");
+            let element = [&[GENERALIZED_TIME, 15], long.as_bytes()].concat();
+            let read = Input::from(&element).read_all(Unspecified, read_date);
+            prop_assert_eq!(read.ok(), Some(seconds as u64));
+            if year < 2050 {
+                let short = format!("{:02}{time}", year % 100);
+                let element = [&[UTC_TIME, 13], short.as_bytes()].concat();
+                let read = Input::from(&element).read_all(Unspecified, read_date);
+                prop_assert_eq!(read.ok(), Some(seconds as u64));
+            }
+        }
     }
 }
