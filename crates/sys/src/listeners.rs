@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A TCP socket that listens.
@@ -31,21 +32,32 @@ pub struct ListenDrops {
 ///
 /// `None` if the system does not show them.
 pub fn on_port(pid: i32, port: u16, holders: &BTreeSet<i32>) -> Option<Vec<ListeningSocket>> {
-    let table = |name: &str| fs::read_to_string(format!("/proc/{pid}/net/{name}")).ok();
-    let first = table("tcp")?;
-    // Without IPv6 there is no second table.
-    let rows = [first, table("tcp6").unwrap_or_default()];
     let own = inodes_of(holders);
-    let sockets = rows.iter().flat_map(|rows| rows.lines()).filter_map(socket_in);
-    let sockets = sockets.filter(|socket| socket.address.port() == port);
-    Some(
-        sockets
-            .map(|socket| ListeningSocket {
-                is_own: own.as_ref().map(|own| own.contains(&socket.inode)),
-                ..socket
-            })
-            .collect(),
-    )
+    let sockets = queues_on_port(pid, port)?.into_iter();
+    let is_own = |inode| own.as_ref().map(|own| own.contains(&inode));
+    Some(sockets.map(|socket| ListeningSocket { is_own: is_own(socket.inode), ..socket }).collect())
+}
+
+/// The same, without looking whose they are: quick enough to be asked again and again.
+///
+/// `None` if the system does not show them.
+pub fn queues_on_port(pid: i32, port: u16) -> Option<Vec<ListeningSocket>> {
+    let table = |name: &str| fs::File::open(format!("/proc/{pid}/net/{name}")).ok().map(BufReader::new);
+    let mut sockets = listening_in(table("tcp")?);
+    // Without IPv6 there is no second table.
+    sockets.extend(table("tcp6").map(listening_in).unwrap_or_default());
+    sockets.retain(|socket| socket.address.port() == port);
+    Some(sockets)
+}
+
+/// The sockets of a table that listen. The kernel writes them first, and a table of a million connections is not read to its end for them.
+fn listening_in(table: impl BufRead) -> Vec<ListeningSocket> {
+    let rows = table.lines().map_while(Result::ok).take_while(|row| state_in(row) != Some(ESTABLISHED));
+    rows.filter_map(|row| socket_in(&row)).collect()
+}
+
+fn state_in(row: &str) -> Option<&str> {
+    row.split_ascii_whitespace().nth(3)
 }
 
 /// What was turned away in the network namespace of a process. `None` if the system does not show it.
@@ -104,8 +116,9 @@ fn drops_in(netstat: &str) -> Option<ListenDrops> {
     Some(ListenDrops { overflows: of("ListenOverflows")?, drops: of("ListenDrops")? })
 }
 
-/// The state in `/proc/net/tcp`.
+/// States in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
+const ESTABLISHED: &str = "01";
 
 #[cfg(test)]
 mod tests {
@@ -155,7 +168,8 @@ mod tests {
             IpAddr::V4(ip) => format!("{:08X}", u32::from_ne_bytes(ip.octets())),
             IpAddr::V6(ip) => {
                 let octets = ip.octets();
-                let word = |at: usize| u32::from_ne_bytes(octets[4 * at..4 * at + 4].try_into().expect("four"));
+                let word =
+                    |at: usize| u32::from_ne_bytes(octets[4 * at..4 * at + 4].try_into().expect("four"));
                 (0..4).map(|at| format!("{:08X}", word(at))).collect()
             }
         };
@@ -163,6 +177,21 @@ mod tests {
             "   7: {host}:{:04X} 00000000:0000 {state} 00000000:{waiting:08X} 00:00000000 00000000  1000  0 {inode} 1 0",
             local.port()
         )
+    }
+
+    #[test]
+    fn a_table_is_read_as_far_as_sockets_listen() {
+        let of = |port, state| row(([127, 0, 0, 1], port).into(), state, 1, port.into());
+        let table = [
+            "  sl  local_address rem_address   st",
+            &of(1, LISTEN),
+            &of(2, LISTEN),
+            &of(3, ESTABLISHED),
+            &of(4, LISTEN),
+        ];
+        let ports: Vec<_> =
+            listening_in(table.join("\n").as_bytes()).iter().map(|socket| socket.address.port()).collect();
+        assert_eq!(ports, [1, 2]);
     }
 
     proptest! {
