@@ -8,10 +8,10 @@ use anywire_http::h1::{DecodeError, Framing, ResponseDecoder, ResponseEvent};
 use anywire_http::{Buffer, Headers, Method, StatusCode};
 use anywire_loops::clock::precise;
 use anywire_sys::tcp_info::TcpInfo;
-use anywire_sys::tcp_options;
 use anywire_wire::{Address, Connection, DialError};
 use tokio::time::timeout_at;
 
+use super::line::acknowledge;
 use super::plan::Limits;
 use super::target::Dialled;
 use crate::errors::dial_message;
@@ -29,7 +29,7 @@ pub(super) struct Link {
     received: u64,
     /// Answers so far.
     pub(super) answers: usize,
-    /// Whether acknowledgements leave at once ([`tcp_options::acknowledge_at_once`]).
+    /// Whether acknowledgements leave at once.
     pub(super) acknowledges_at_once: bool,
 }
 
@@ -56,6 +56,8 @@ pub(super) struct Answer {
     pub(super) head_alone: bool,
     /// From the read that completed the head to the read with the first bytes of the body.
     pub(super) gap: Option<Duration>,
+    /// The longest time between two reads of it.
+    pub(super) pause: Option<Duration>,
     pub(super) sent_at: Instant,
     pub(super) head_at: Instant,
     pub(super) ended_at: Instant,
@@ -94,6 +96,8 @@ pub(super) enum FaultKind {
     Timeout,
     /// The peer closed before any byte of the answer.
     Closed,
+    /// The same, and it had said so before.
+    Left,
     /// The connection ended inside the answer.
     Cut,
     /// The bytes are no answer, or over a limit.
@@ -145,6 +149,8 @@ struct Partial {
     interim: usize,
     head_alone: bool,
     gap: Option<Duration>,
+    last_read: Option<Instant>,
+    pause: Option<Duration>,
 }
 
 impl Link {
@@ -170,18 +176,15 @@ impl Link {
     }
 
     /// Sends a request and receives its answer, until the deadline.
-    pub(super) async fn exchange(
+    pub(super) async fn ask(
         &mut self,
         request: &[u8],
         wanted: Wanted,
         deadline: Instant,
     ) -> Result<Answer, Fault> {
-        let before = self.tcp();
         let sent_at = precise();
         self.send(request, deadline).await?;
-        let mut answer = self.receive(wanted, sent_at, deadline).await?;
-        answer.on_wire = before.zip(self.tcp()).map(|(before, after)| on_wire(&before, &after, answer.bytes));
-        Ok(answer)
+        self.receive(wanted, sent_at, deadline).await
     }
 
     /// Sends bytes. What the peer has said before it closed is still to be received.
@@ -215,6 +218,8 @@ impl Link {
             interim: 0,
             head_alone: false,
             gap: None,
+            last_read: None,
+            pause: None,
         };
         let mut now = precise();
         loop {
@@ -229,6 +234,7 @@ impl Link {
                     reads: partial.reads,
                     head_alone: partial.head_alone,
                     gap: partial.gap,
+                    pause: partial.pause,
                     ended_at: now,
                     ..head
                 });
@@ -236,12 +242,8 @@ impl Link {
             if partial.head.is_some() && partial.body_bytes == 0 && !partial.framing.is_empty() {
                 partial.head_alone = true;
             }
-            if self.acknowledges_at_once
-                && partial.reads > 0
-                && let Some(socket) = self.connection.as_fd()
-            {
-                // Another kind of socket has no acknowledgements that could be late.
-                let _ = tcp_options::acknowledge_at_once(socket);
+            if self.acknowledges_at_once && partial.reads > 0 {
+                acknowledge(&self.connection);
             }
             let spare = self.buffer.spare();
             let read = timeout_at(deadline.into(), self.connection.read(spare)).await;
@@ -270,6 +272,9 @@ impl Link {
                     self.buffer.filled(count);
                     self.received += count as u64;
                     partial.reads += 1;
+                    if let Some(last) = partial.last_read.replace(now) {
+                        partial.pause = partial.pause.max(Some(now.saturating_duration_since(last)));
+                    }
                 }
             }
         }
@@ -374,6 +379,7 @@ impl Answer {
             reads: 0,
             head_alone: false,
             gap: None,
+            pause: None,
             sent_at,
             head_at: now,
             ended_at: now,
@@ -403,7 +409,7 @@ fn expected_segments(bytes: u64, segment_bytes: u32) -> u32 {
 }
 
 /// Far more than any server sends before one answer, and an end for one that sends nothing else.
-const INTERIM_MAX: usize = 100;
+pub(super) const INTERIM_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -41,10 +41,14 @@ pub struct Closings {
 pub struct Segments {
     /// All of them.
     pub data_in: u64,
-    /// For one answer, on average.
+    /// For one answer, on average. A segment that the server has sent twice, because its acknowledgement was slow, is counted twice.
     pub per_response: f64,
+    /// For one answer: half of them took no more. One that is sent twice now and then does not change it.
+    pub p50: f64,
     /// How many would do for one answer, on average: its bytes divided by the largest segment.
     pub expected: f64,
+    /// How many would do for one answer: for half of them no more.
+    pub expected_p50: f64,
     /// The largest segment, in bytes.
     pub mss: u32,
     /// Answers of at most 16 KiB, by which the next two are counted.
@@ -68,17 +72,19 @@ pub struct Reads {
     pub partial: f64,
 }
 
-/// The time between the head of an answer and its body, where a read brought the head alone.
+/// Pauses within an answer: between its head and its body, or anywhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// These times; `None` if no head came alone.
+    /// From the head to the body, where a read brought the head alone; `None` if no head came alone.
     pub head_to_body: Option<Spread>,
-    /// The share of all answers of at most 16 KiB whose gap was 30 ms or more.
+    /// The longest time between two reads of an answer; `None` if each came in one read.
+    pub between_reads: Option<Spread>,
+    /// The share of answers of at most 16 KiB that paused for 30 ms or more between two reads.
     pub over_30ms: Option<f64>,
-    /// The same share while this end acknowledged at once; `None` if there was no reason to try. If the gaps vanish then, the server was
-    /// waiting for the acknowledgement.
+    /// The same share while this end acknowledged at once; `None` if there was no reason to try. If the pauses vanish then, the server
+    /// was waiting for the acknowledgement.
     pub over_30ms_acknowledged_at_once: Option<f64>,
-    /// Half of the gaps while this end acknowledged at once are no longer.
+    /// Half of the pauses while this end acknowledged at once are no longer.
     pub p50_acknowledged_at_once: Option<f64>,
 }
 

@@ -20,14 +20,18 @@
 //! ```
 
 mod error;
+mod line;
 mod link;
 mod measures;
 mod outcome;
 mod patterns;
 mod plan;
+mod question;
+mod queues;
 mod rules;
 mod run;
 mod server;
+mod session;
 mod spread;
 mod target;
 mod text;

@@ -10,6 +10,7 @@ use super::error::ProbeError;
 use super::link::{Fault, FaultKind};
 use super::outcome::{Missing, Outcome};
 use super::plan::Plan;
+use super::queues::QueueWatch;
 use super::rules;
 use super::server::{self, Moment};
 use super::target::Target;
@@ -87,6 +88,11 @@ impl Pattern {
         }
     }
 
+    /// Whether it makes sense over HTTP/1 alone: over HTTP/2 each request has a stream of its own, and hardly any client waits for 100.
+    fn is_of_http1(self) -> bool {
+        matches!(self, Self::Pipelined | Self::Expect)
+    }
+
     /// Those whose figures make a verdict of this class.
     fn of(class: Class) -> &'static [Self] {
         match class {
@@ -96,6 +102,7 @@ impl Pattern {
             Class::ManySyscalls => &[Self::Counted],
             Class::ListenOverflow | Class::UnbalancedThreads | Class::Softirq => &[Self::Many],
             Class::CertificateEnds | Class::NoResumption => &[Self::Tls],
+            Class::SmallWindow => &[Self::Single, Self::Http2],
             Class::Clean => &[],
             _ => &[Self::Single],
         }
@@ -107,11 +114,23 @@ struct Probe {
     outcome: Outcome,
     /// Client and server have one IP address.
     is_local: bool,
+    /// Looks at the accept queues of the server, if its process is known.
+    queues: Option<QueueWatch>,
+    /// The process when the probe began, or when softirqs were last counted.
+    since: Option<Moment>,
 }
 
 impl Probe {
     fn new(target: Target) -> Self {
-        Self { outcome: Outcome::of(&target), target: Rc::new(target), is_local: false }
+        let pid = target.plan.pid;
+        let watched = pid.zip(target.address.port());
+        Self {
+            outcome: Outcome::of(&target),
+            target: Rc::new(target),
+            is_local: false,
+            queues: watched.and_then(|(pid, port)| QueueWatch::start(pid, port)),
+            since: pid.and_then(|pid| Moment::now(pid).ok()),
+        }
     }
 
     async fn run(mut self) -> Result<Outcome, ProbeError> {
@@ -127,7 +146,7 @@ impl Probe {
         let again: BTreeSet<Pattern> =
             first.iter().flat_map(|verdict| Pattern::of(verdict.class)).copied().collect();
         for pattern in again {
-            if !self.is_stopped() {
+            if self.was_made(pattern) && !self.is_stopped() {
                 self.outcome.repeated.push(pattern.name().to_owned());
                 self.measure(pattern).await;
             }
@@ -141,6 +160,15 @@ impl Probe {
         self.outcome.verdicts = verdicts;
         self.outcome.interrupted = self.is_stopped();
         Ok(self.outcome)
+    }
+
+    /// What was never made has shown nothing.
+    fn was_made(&self, pattern: Pattern) -> bool {
+        let is_over_http2 = self.target.plan.protocol == Protocol::Http2;
+        match pattern {
+            Pattern::Http2 => self.outcome.http2.is_some(),
+            other => !(is_over_http2 && other.is_of_http1()),
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -161,7 +189,8 @@ impl Probe {
         match patterns::http2(&self.target).await {
             Ok(Some(seen)) => {
                 self.outcome.target.status = Some(seen.status);
-                Ok(())
+                self.outcome.http2 = Some(seen);
+                self.single().await.map_err(|fault| ProbeError::NoAnswer(fault.message))
             }
             Ok(None) => Err(ProbeError::NoAnswer(
                 Message::new("the server does not agree to HTTP/2 (ALPN)")
@@ -173,7 +202,7 @@ impl Probe {
 
     async fn measure(&mut self, pattern: Pattern) {
         let is_over_http2 = self.target.plan.protocol == Protocol::Http2;
-        if self.is_stopped() || (is_over_http2 && !matches!(pattern, Pattern::Http2)) {
+        if self.is_stopped() || (is_over_http2 && pattern.is_of_http1()) {
             return;
         }
         let measured = match pattern {
@@ -270,14 +299,17 @@ impl Probe {
             }
         };
         let counted = self.outcome.server.take();
-        let mut server = after.since(&before, pid, answered, self.is_local);
+        let mut server = after.since(&before, pid, answered);
+        server.softirq = after.softirqs_since(self.since.as_ref().unwrap_or(&before), self.is_local);
         if let Some(counted) = counted {
             server.syscalls_per_request = counted.syscalls_per_request;
             server.syscalls_method = counted.syscalls_method;
         }
         self.outcome.server = Some(server);
         self.outcome.listen_drops = after.overflows_since(&before);
-        self.outcome.listeners = self.target.address.port().and_then(|port| server::listeners(pid, port));
+        self.outcome.listeners =
+            self.target.address.port().and_then(|port| server::listeners(pid, port, self.queues.as_ref()));
+        self.since = Some(after);
         let is_own = |listeners: &Vec<server::ListenerFacts>| {
             listeners.is_empty() || listeners.iter().any(|listener| listener.is_own != Some(false))
         };

@@ -9,6 +9,7 @@ use anywire_sys::process::{ThreadUse, Wait, threads_of};
 use serde::{Deserialize, Serialize};
 
 use super::error::ProbeError;
+use super::queues::QueueWatch;
 use super::spread::micros;
 
 /// The server's process and its child processes, while many connections were served.
@@ -77,14 +78,17 @@ pub struct Balance {
     pub cpu: f64,
 }
 
-/// Softirqs, and what they cost beside the process.
+/// Softirqs, and what they cost beside the process: since the probe began, or since this was last measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Softirq {
     /// CPU time of softirqs on all cores, in microseconds.
     pub softirq: f64,
+    /// The server's part of it: half, if client and server are on one host, because each segment that one of them sends is received by
+    /// the other; else all.
+    pub of_server: f64,
     /// CPU time of the process meanwhile, in microseconds.
     pub process: f64,
-    /// Softirqs divided by both together.
+    /// The server's part divided by it and the process together.
     pub share: Option<f64>,
     /// Whether client and server are on one host, so that what the client receives is in it as well.
     pub is_local: bool,
@@ -112,6 +116,8 @@ pub struct ListenerFacts {
     pub inode: u64,
     /// The most connections that were seen waiting to be accepted.
     pub accept_queue: u32,
+    /// How often that was looked at, from the begin of the probe on.
+    pub looks: u64,
     /// Whether the process holds it; `null` if that cannot be read.
     pub is_own: Option<bool>,
 }
@@ -146,7 +152,7 @@ impl Moment {
     }
 
     /// What was done since an earlier moment, while so many requests were served.
-    pub(super) fn since(&self, before: &Self, pid: i32, requests: usize, is_local: bool) -> Server {
+    pub(super) fn since(&self, before: &Self, pid: i32, requests: usize) -> Server {
         let used = used(&before.threads, &self.threads);
         let total: Duration = used.iter().map(|thread| thread.run_time).sum();
         let per_request = |count: f64| (requests > 0).then(|| count / requests as f64);
@@ -171,8 +177,14 @@ impl Moment {
             involuntary_switches_per_request: switches(|thread| Some(thread.switches?.1)),
             threads: shares(&used, total),
             balance: balance(&used, pid),
-            softirq: softirq(&before.cores, &self.cores, total, is_local),
+            softirq: None,
         }
+    }
+
+    /// Softirqs since an earlier moment, beside the process.
+    pub(super) fn softirqs_since(&self, before: &Self, is_local: bool) -> Option<Softirq> {
+        let process = used(&before.threads, &self.threads).iter().map(|thread| thread.run_time).sum();
+        softirq(&before.cores, &self.cores, process, is_local)
     }
 }
 
@@ -270,11 +282,13 @@ fn softirq(before: &[CoreTime], after: &[CoreTime], process: Duration, is_local:
         return None;
     }
     let softirq: Duration = spent.iter().map(|core| core.softirq).sum();
-    let both = softirq + process;
+    let of_server = if is_local { softirq / 2 } else { softirq };
+    let both = of_server + process;
     Some(Softirq {
         softirq: micros(softirq),
+        of_server: micros(of_server),
         process: micros(process),
-        share: (!both.is_zero()).then(|| softirq.as_secs_f64() / both.as_secs_f64()),
+        share: (!both.is_zero()).then(|| of_server.as_secs_f64() / both.as_secs_f64()),
         is_local,
         cores: spent
             .iter()
@@ -284,15 +298,17 @@ fn softirq(before: &[CoreTime], after: &[CoreTime], process: Duration, is_local:
     })
 }
 
-/// Sockets that listen on this port around the process.
-pub(super) fn listeners(pid: i32, port: u16) -> Option<Vec<ListenerFacts>> {
+/// Sockets that listen on this port around the process, with the longest queues that were seen.
+pub(super) fn listeners(pid: i32, port: u16, watch: Option<&QueueWatch>) -> Option<Vec<ListenerFacts>> {
     let threads = threads_of(pid).unwrap_or_default();
     let holders: BTreeSet<i32> = threads.iter().map(|thread| thread.pid).collect();
     let sockets = listeners::on_port(pid, port, &holders)?;
+    let seen = watch.map(QueueWatch::seen).unwrap_or_default();
     let facts = sockets.iter().map(|socket| ListenerFacts {
         address: socket.address.to_string(),
         inode: socket.inode,
-        accept_queue: socket.accept_queue,
+        accept_queue: seen.longest(socket.inode).max(socket.accept_queue),
+        looks: seen.looks + 1,
         is_own: socket.is_own,
     });
     Some(facts.collect())
@@ -362,8 +378,12 @@ mod tests {
             ..CoreTime::default()
         };
         let process = Duration::from_millis(100);
-        let softirq = softirq(&[core(50)], &[core(150)], process, false).expect("a core");
-        assert_eq!(softirq.share, Some(0.5));
-        assert_eq!((softirq.cores[0].core, softirq.cores[0].softirq), (3, 100_000.0));
+        let apart = softirq(&[core(50)], &[core(150)], process, false).expect("a core");
+        assert_eq!((apart.of_server, apart.share), (100_000.0, Some(0.5)));
+        assert_eq!((apart.cores[0].core, apart.cores[0].softirq), (3, 100_000.0));
+        // On one host the other half is the client's.
+        let together = softirq(&[core(50)], &[core(250)], process, true).expect("a core");
+        assert_eq!((together.softirq, together.of_server, together.share), (200_000.0, 100_000.0, Some(0.5)));
+        assert_eq!(softirq(&[], &[core(1)], process, true), None, "a core that was not there before");
     }
 }

@@ -9,9 +9,13 @@ use anywire_loops::clock::{after, precise};
 use anywire_wire::{Address, DialError, DialLog, DialOptions, Dialer};
 
 use super::error::ProbeError;
-use super::link::{Fault, Link, Wanted};
+use super::line::Line;
+use super::link::{Fault, Link};
 use super::plan::Plan;
+use super::question::Question;
+use super::session::Session;
 use crate::errors::LoadError;
+use crate::protocol::Protocol;
 
 /// The service that is probed.
 #[derive(Debug)]
@@ -63,9 +67,25 @@ impl Target {
     }
 
     /// A request without a body.
-    pub(super) fn request(&self, method: &Method, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
-        // Paths and host were tried when the plan was checked, and the fields are ours.
-        self.head(method, path, fields, Framing::None).unwrap_or_default()
+    pub(super) fn question(&self, method: &Method, path: &str, fields: &[(&str, &str)]) -> Question {
+        Question {
+            method: method.clone(),
+            path: path.to_owned(),
+            headers: self.headers_with(fields),
+            host: self.host.clone(),
+            scheme: if self.url.is_https() { "https" } else { "http" },
+            // Paths and host were tried when the plan was checked, and the fields are ours.
+            bytes: self.head(method, path, fields, Framing::None).unwrap_or_default(),
+        }
+    }
+
+    fn headers_with(&self, fields: &[(&str, &str)]) -> Headers {
+        let mut headers = self.headers.clone();
+        for (name, value) in fields {
+            // Names and values of ours are always valid.
+            let _ = headers.insert(name, value);
+        }
+        headers
     }
 
     /// The head of a request.
@@ -76,11 +96,7 @@ impl Target {
         fields: &[(&str, &str)],
         framing: Framing,
     ) -> Result<Vec<u8>, h1::encode::EncodeError> {
-        let mut headers = self.headers.clone();
-        for (name, value) in fields {
-            // Names and values of ours are always valid.
-            let _ = headers.insert(name, value);
-        }
+        let headers = self.headers_with(fields);
         let mut request = Vec::new();
         h1::encode::request_head(&mut request, method, path, &self.host, &headers, framing)?;
         Ok(request)
@@ -98,21 +114,32 @@ impl Target {
     }
 
     /// A new connection that speaks HTTP/1.
-    pub(super) async fn open(&self) -> Result<Link, Fault> {
+    pub(super) async fn open_http1(&self) -> Result<Link, Fault> {
         let dialled = self.dial(None).await.map_err(|error| Fault::of_dial(&self.address, &error))?;
         Ok(Link::new(dialled, &self.plan.limits))
     }
 
+    /// A new connection that speaks the version of the plan.
+    pub(super) async fn open(&self) -> Result<Line, Fault> {
+        if self.plan.protocol == Protocol::Http1 {
+            return Ok(Line::Http1(Box::new(self.open_http1().await?)));
+        }
+        let dialled = self.dial(None).await.map_err(|error| Fault::of_dial(&self.address, &error))?;
+        let mut session = Session::new(dialled, &self.plan.limits);
+        session.greeted(self.patience()).await?;
+        Ok(Line::Http2(Box::new(session)))
+    }
+
     /// A new connection with one exchange of the URL on it.
-    pub(super) async fn open_and_get(&self) -> Result<Link, Fault> {
-        let mut link = self.open().await?;
-        link.exchange(&self.get(), Wanted::Get, self.patience()).await?;
-        Ok(link)
+    pub(super) async fn open_and_get(&self) -> Result<Line, Fault> {
+        let mut line = self.open().await?;
+        line.exchange(&self.get(), self.patience()).await?;
+        Ok(line)
     }
 
     /// `GET` of the URL.
-    pub(super) fn get(&self) -> Vec<u8> {
-        self.request(&Method::GET, self.path(), &[])
+    pub(super) fn get(&self) -> Question {
+        self.question(&Method::GET, self.path(), &[])
     }
 
     /// The end of the wait for an answer that is asked for now.

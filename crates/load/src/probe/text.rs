@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::measures::{Many, Pipelining};
+use super::measures::{LatencyFacts, Many, Pipelining};
 use super::outcome::Outcome;
-use super::server::Server;
+use super::server::{Server, Softirq};
 use super::spread::Spread;
 use super::verdict::Class;
 use crate::text::{counted, time, whole};
@@ -57,7 +57,7 @@ fn lines(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let mut line = |what, text: Option<String>| lines.extend(text.map(|text| (what, text)));
     line("connection", connection(outcome));
-    line("latency", outcome.latency.map(|latency| spread(&latency.spread)));
+    line("latency", outcome.latency.map(|seen| latency(&seen)));
     line("segments", segments(outcome));
     line(
         "reads",
@@ -72,6 +72,9 @@ fn lines(outcome: &Outcome) -> Vec<(&'static str, String)> {
         "head, body",
         outcome.gap.and_then(|gap| gap.head_to_body).map(|gap| format!("apart by {}", spread(&gap))),
     );
+    // Where the head comes alone, the line above has it.
+    let pauses = outcome.gap.filter(|gap| gap.head_to_body.is_none()).and_then(|gap| gap.between_reads);
+    line("pauses", pauses.map(|pauses| format!("between reads of an answer {}", spread(&pauses))));
     line("tcp", tcp(outcome));
     line("pipeline", outcome.pipelining.as_ref().map(pipelining));
     line("many", outcome.many.as_ref().map(many));
@@ -154,6 +157,7 @@ fn lines(outcome: &Outcome) -> Vec<(&'static str, String)> {
         lines.extend(process(server));
     }
     let mut line = |what, text: Option<String>| lines.extend(text.map(|text| (what, text)));
+    line("queue", queue(outcome));
     line(
         "overflows",
         outcome
@@ -174,6 +178,15 @@ fn connection(outcome: &Outcome) -> Option<String> {
     Some(format!("made in {}{tls}; {kept}", time(connection.connect)))
 }
 
+fn latency(latency: &LatencyFacts) -> String {
+    let near = |share: f64, what: &str| match share >= CLUSTER_SHOWN {
+        true => format!("; {} near {what}", percent(share)),
+        false => String::new(),
+    };
+    let clusters = [near(latency.cluster_40ms, "40 ms"), near(latency.cluster_200ms, "200 ms")];
+    format!("{}{}", spread(&latency.spread), clusters.concat())
+}
+
 fn segments(outcome: &Outcome) -> Option<String> {
     let segments = outcome.segments?;
     Some(format!(
@@ -188,6 +201,17 @@ fn tcp(outcome: &Outcome) -> Option<String> {
         .peer_window_bytes
         .map_or_else(String::new, |bytes| format!(", the server's window {} bytes", whole(bytes.into())));
     Some(format!("round trip {}, {}{window}", time(tcp.rtt), counted(tcp.retransmits, "retransmit")))
+}
+
+/// The longest of the accept queues.
+fn queue(outcome: &Outcome) -> Option<String> {
+    let longest = outcome.listeners.as_ref()?.iter().max_by_key(|listener| listener.accept_queue)?;
+    Some(format!(
+        "at most {} waited to be accepted at {}, of {}",
+        counted(longest.accept_queue.into(), "connection"),
+        longest.address,
+        counted(longest.looks, "look"),
+    ))
 }
 
 fn pipelining(seen: &Pipelining) -> String {
@@ -279,15 +303,26 @@ fn process(server: &Server) -> Vec<(&'static str, String)> {
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         lines.push(("threads", format!("{}{more}", shown.join(", "))));
     }
-    if let Some(softirq) = &server.softirq {
-        let local =
-            if softirq.is_local { "; client and server are on one host, so that both are in it" } else { "" };
-        lines.push((
-            "softirq",
-            format!("{} beside {} of the process{local}", time(softirq.softirq), time(softirq.process)),
-        ));
+    if let Some(seen) = &server.softirq {
+        lines.push(("softirq", softirq(seen)));
     }
     lines
+}
+
+fn softirq(seen: &Softirq) -> String {
+    let mut cores: Vec<_> = seen.cores.iter().filter(|core| core.softirq > 0.0).collect();
+    cores.sort_by(|one, other| other.softirq.total_cmp(&one.softirq));
+    let each: Vec<_> = cores
+        .iter()
+        .take(CORES_SHOWN)
+        .map(|core| format!("core {} {}", core.core, time(core.softirq)))
+        .collect();
+    let more = cores.len().saturating_sub(CORES_SHOWN);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let each = if each.is_empty() { String::new() } else { format!(" ({}{more})", each.join(", ")) };
+    let local =
+        if seen.is_local { "; client and server are on one host, so that half is the client's" } else { "" };
+    format!("{}{each} beside {} of the process{local}", time(seen.softirq), time(seen.process))
 }
 
 fn spread(spread: &Spread) -> String {
@@ -300,3 +335,7 @@ fn percent(share: f64) -> String {
 
 /// Threads in one line.
 const THREADS_SHOWN: usize = 6;
+/// Cores in one line.
+const CORES_SHOWN: usize = 4;
+/// A smaller share of answers near a time is chance.
+const CLUSTER_SHOWN: f64 = 0.05;

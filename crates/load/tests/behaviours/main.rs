@@ -2,6 +2,9 @@
 
 mod support;
 
+// Where the modules that tests of several crates share look for it.
+use support::skipped;
+
 mod a_busy_generator_is_said;
 mod a_load_in_rounds_is_its_middle_round;
 mod a_recording_of_any_size_is_read_as_a_stream;
@@ -31,7 +34,9 @@ mod outcomes_are_exported;
 mod probe_ends_by_its_deadlines;
 #[cfg(feature = "tls")]
 mod probe_judges_certificates;
+mod probe_measures_http2_as_well;
 mod probe_names_each_fault_and_no_other;
+mod probe_sees_losses_on_the_way;
 mod probe_watches_a_process;
 mod report_draws_what_the_text_says;
 mod report_fits_every_window;

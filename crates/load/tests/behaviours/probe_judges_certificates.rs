@@ -1,5 +1,7 @@
 //! A probe says how long a certificate still holds, and whether sessions are resumed.
 
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anywire_load::probe::{Class, Outcome, Plan, ProbeError, Severity, run};
@@ -15,35 +17,36 @@ struct Served {
     port: u16,
     certificate: String,
     _loops: Loops,
-    _listener: ListenerHandle,
+    _listeners: Vec<ListenerHandle>,
 }
 
 impl Served {
     fn with_days_left(days: i32) -> Self {
-        let epoch = date_time_ymd(1970, 1, 1);
-        let now = epoch + SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970");
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        let (left, before) = (DAY * days.unsigned_abs(), DAY * 100);
-        params.not_after = if days < 0 { now - left } else { now + left };
-        params.not_before = now - before;
-        let key = KeyPair::generate().expect("randomness");
-        let certificate = params.self_signed(&key).expect("a certificate").pem();
-        let identity =
-            Identity::from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes()).expect("they fit");
-        let tls =
-            ServerTls::new(ServerTlsOptions { identities: vec![identity], ..ServerTlsOptions::default() });
-        let options = ListenOptions {
-            tls: Some(tls.expect("a good certificate")),
-            protocols: vec!["http/1.1".to_owned()],
-            ..ListenOptions::default()
-        };
+        Self::of_processes(days, 1)
+    }
+
+    /// Several processes with one certificate behind a balancer: each connection goes to the next one, which does not know the keys of
+    /// the others' tickets.
+    fn of_processes(days: i32, count: usize) -> Self {
+        let (certificate, key) = certificate(days);
         let loops = Loops::start(1).expect("a loop");
-        let listener = Listener::bind("tls:127.0.0.1:0", &options, &loops).expect("a free port");
-        let port = listener.local().port().expect("TCP has ports");
-        let listener = listener.serve(|connection| {
-            anywire_loops::spawn(serve(connection));
-        });
-        Self { port, certificate, _loops: loops, _listener: listener }
+        let (mut listeners, mut ports) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes()).expect("they fit");
+            let tls = ServerTlsOptions { identities: vec![identity], ..ServerTlsOptions::default() };
+            let options = ListenOptions {
+                tls: Some(ServerTls::new(tls).expect("a good certificate")),
+                protocols: vec!["http/1.1".to_owned()],
+                ..ListenOptions::default()
+            };
+            let listener = Listener::bind("tls:127.0.0.1:0", &options, &loops).expect("a free port");
+            ports.push(listener.local().port().expect("TCP has ports"));
+            listeners.push(listener.serve(|connection| {
+                anywire_loops::spawn(serve(connection));
+            }));
+        }
+        let port = if count == 1 { ports[0] } else { balanced(ports) };
+        Self { port, certificate, _loops: loops, _listeners: listeners }
     }
 
     fn probe(&self, options: ClientTlsOptions) -> Result<Outcome, ProbeError> {
@@ -60,6 +63,40 @@ impl Served {
         let roots = Roots::only_pem(self.certificate.as_bytes()).expect("a certificate");
         ClientTlsOptions { roots, ..ClientTlsOptions::default() }
     }
+}
+
+/// A certificate that began a hundred days ago, and its key.
+fn certificate(days_left: i32) -> (String, String) {
+    let epoch = date_time_ymd(1970, 1, 1);
+    let now = epoch + SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970");
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let (left, before) = (DAY * days_left.unsigned_abs(), DAY * 100);
+    params.not_after = if days_left < 0 { now - left } else { now + left };
+    params.not_before = now - before;
+    let key = KeyPair::generate().expect("randomness");
+    (params.self_signed(&key).expect("a certificate").pem(), key.serialize_pem())
+}
+
+/// The port of a balancer in front of these.
+fn balanced(ports: Vec<u16>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        for (client, backend) in listener.incoming().flatten().zip(ports.into_iter().cycle()) {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", backend)) else { continue };
+            for (mut from, mut to) in [(&client, &server), (&server, &client)].map(|(from, to)| {
+                let both = (from.try_clone(), to.try_clone());
+                (both.0.expect("a descriptor"), both.1.expect("a descriptor"))
+            }) {
+                to.set_nodelay(true).expect("a socket");
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    port
 }
 
 /// Answers all requests that have come by one write.
@@ -106,4 +143,13 @@ fn one_that_has_ended_ends_the_probe_unless_any_is_accepted() {
     let any = ClientTlsOptions { dangerously_accept_any_certificate: true, ..ClientTlsOptions::default() };
     let outcome = served.probe(any).expect("there are answers");
     assert_eq!(verdicts(&outcome), [(Class::CertificateEnds, Severity::Problem)], "{outcome}");
+}
+
+#[test]
+fn processes_that_do_not_share_their_keys_resume_nothing() {
+    let served = Served::of_processes(60, 16);
+    let outcome = served.probe(served.trusting()).expect("there are answers");
+    assert_eq!(verdicts(&outcome), [(Class::NoResumption, Severity::Note)], "{outcome}");
+    let tls = outcome.tls.as_ref().expect("it is TLS");
+    assert_eq!((tls.offered, tls.resumed), (3, 0), "{tls:?}");
 }

@@ -6,7 +6,6 @@ use anywire_advice::Message;
 use anywire_loops::clock::precise;
 use anywire_sys::syscalls::CallsOfThreads;
 
-use super::super::link::Wanted;
 use super::super::target::Target;
 
 /// The system calls of one request, by name.
@@ -16,8 +15,8 @@ pub(crate) async fn count(
 ) -> Result<BTreeMap<String, f64>, Message> {
     let mut calls = CallsOfThreads::new(tids).map_err(Message::read)?;
     // The connection is made, and accepted, before the counting begins.
-    let mut link = target.open_and_get().await.map_err(|fault| fault.message)?;
-    let request = target.get();
+    let mut line = target.open_and_get().await.map_err(|fault| fault.message)?;
+    let question = target.get();
     let begun = precise();
     let unread = |error: std::io::Error| {
         Message::read(format_args!("reading the counters of system calls failed: {error}"))
@@ -25,8 +24,7 @@ pub(crate) async fn count(
     calls.enable().map_err(unread)?;
     let mut answers = 0_u32;
     while answers < REQUESTS && !target.is_over(begun) {
-        let answer =
-            link.exchange(&request, Wanted::Get, target.patience()).await.map_err(|fault| fault.message)?;
+        let answer = line.exchange(&question, target.patience()).await.map_err(|fault| fault.message)?;
         answers += 1;
         if !answer.keep_alive {
             break;

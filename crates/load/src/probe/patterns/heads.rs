@@ -13,18 +13,18 @@ use super::super::target::Target;
 
 /// HEAD, and GET behind it: a body behind the head of HEAD would be taken for the next answer.
 pub(crate) async fn head(target: &Target) -> Result<Head, Fault> {
-    let mut link = target.open().await?;
-    let plain = link.exchange(&target.get(), Wanted::Get, target.patience()).await?;
+    let mut line = target.open().await?;
+    let plain = line.exchange(&target.get(), target.patience()).await?;
     if !plain.keep_alive {
-        link = target.open().await?;
+        line = target.open().await?;
     }
-    let request = target.request(&Method::HEAD, target.path(), &[]);
-    let answer = link.exchange(&request, Wanted::Head, target.patience()).await?;
+    let question = target.question(&Method::HEAD, target.path(), &[]);
+    let answer = line.exchange(&question, target.patience()).await?;
     let lengths = answer.headers.stated_length().zip(plain.headers.stated_length());
-    let has_body = if link.has_unread() || !answer.keep_alive {
-        link.has_unread()
+    let has_body = if line.has_unread() || !answer.keep_alive {
+        line.has_unread()
     } else {
-        let next = link.exchange(&target.get(), Wanted::Get, target.patience()).await;
+        let next = line.exchange(&target.get(), target.patience()).await;
         matches!(next, Err(fault) if fault.kind == FaultKind::Parse)
     };
     Ok(Head {
@@ -36,14 +36,14 @@ pub(crate) async fn head(target: &Target) -> Result<Head, Fault> {
 
 /// The same request, with codings offered. Nothing is decoded: the length says enough.
 pub(crate) async fn compression(target: &Target) -> Result<Compression, Fault> {
-    let mut link = target.open().await?;
-    let plain = target.request(&Method::GET, target.path(), &[("accept-encoding", "identity")]);
-    let plain = link.exchange(&plain, Wanted::Get, target.patience()).await?;
+    let mut line = target.open().await?;
+    let plain = target.question(&Method::GET, target.path(), &[("accept-encoding", "identity")]);
+    let plain = line.exchange(&plain, target.patience()).await?;
     if !plain.keep_alive {
-        link = target.open().await?;
+        line = target.open().await?;
     }
-    let request = target.request(&Method::GET, target.path(), &[("accept-encoding", OFFERED)]);
-    let answer = link.exchange(&request, Wanted::Get, target.patience()).await?;
+    let question = target.question(&Method::GET, target.path(), &[("accept-encoding", OFFERED)]);
+    let answer = line.exchange(&question, target.patience()).await?;
     Ok(Compression {
         offered: OFFERED.to_owned(),
         coding: answer.headers.content_coding(),
@@ -55,7 +55,7 @@ pub(crate) async fn compression(target: &Target) -> Result<Compression, Fault> {
 /// GET with a body of one byte that waits for `100 Continue`, as uploads do. GET changes nothing in the service (RFC 9110 section 9.3.1
 /// allows a body, and gives it no meaning).
 pub(crate) async fn expect(target: &Target) -> Result<Expectation, Fault> {
-    let mut link = target.open().await?;
+    let mut link = target.open_http1().await?;
     let fields = [("expect", "100-continue")];
     let Ok(request) = target.head(&Method::GET, target.path(), &fields, Framing::Length(1)) else {
         return Err(Fault { kind: FaultKind::Parse, message: "the request cannot be written".into() });

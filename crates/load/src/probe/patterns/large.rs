@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anywire_loops::clock::precise;
 
-use super::super::link::{Fault, Wanted};
+use super::super::link::Fault;
 use super::super::measures::{Large, SlowReader};
 use super::super::spread::{Spread, median, micros};
 use super::super::target::Target;
@@ -17,11 +17,11 @@ pub(crate) fn is_large(body_bytes: u64) -> bool {
 /// Reads a few of them as fast as they come.
 pub(crate) async fn large(target: &Target) -> Result<Large, Fault> {
     let begun = precise();
-    let request = target.get();
-    let mut link = target.open().await?;
+    let question = target.get();
+    let mut line = target.open().await?;
     let (mut rates, mut segments, mut expected, mut body_bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
     while rates.len() < ANSWERS && (rates.is_empty() || !target.is_over(begun)) {
-        let answer = link.exchange(&request, Wanted::Get, target.patience()).await?;
+        let answer = line.exchange(&question, target.patience()).await?;
         rates.push(answer.bytes as f64 / answer.latency().as_secs_f64().max(1e-9));
         body_bytes = answer.body_bytes;
         if let Some(wire) = answer.on_wire {
@@ -29,7 +29,7 @@ pub(crate) async fn large(target: &Target) -> Result<Large, Fault> {
             expected.push(f64::from(wire.expected));
         }
         if !answer.keep_alive {
-            link = target.open().await?;
+            line = target.open().await?;
         }
     }
     let mean =
@@ -48,11 +48,12 @@ pub(crate) async fn slow_reader(target: &Target) -> Result<SlowReader, Fault> {
     let mut beside = target.open_and_get().await?;
     let mut slow = target.open().await?;
     let begun = precise();
-    slow.send(&target.get(), target.patience()).await?;
-    let request = target.request(&anywire_http::Method::HEAD, target.path(), &[]);
+    let long = target.get();
+    let sent_at = slow.send(&long, target.patience()).await?;
+    let quick = target.question(&anywire_http::Method::HEAD, target.path(), &[]);
     let mut others = Vec::new();
     while begun.elapsed() < PAUSE && !target.plan.stop.is_stopped() {
-        let answer = beside.exchange(&request, Wanted::Head, target.patience()).await?;
+        let answer = beside.exchange(&quick, target.patience()).await?;
         others.push(answer.latency());
         if !answer.keep_alive {
             beside = target.open().await?;
@@ -60,7 +61,7 @@ pub(crate) async fn slow_reader(target: &Target) -> Result<SlowReader, Fault> {
         tokio::time::sleep(BETWEEN).await;
     }
     let pause = begun.elapsed();
-    let rest = slow.receive(Wanted::Get, begun, target.patience()).await;
+    let rest = slow.receive(&long, sent_at, target.patience()).await;
     Ok(SlowReader {
         pause: micros(pause),
         complete: rest.is_ok(),

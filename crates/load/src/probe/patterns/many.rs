@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anywire_loops::clock::precise;
 
-use super::super::link::{Fault, Link, Wanted};
+use super::super::line::Line;
+use super::super::link::{Fault, FaultKind};
 use super::super::measures::Many;
 use super::super::spread::{Spread, micros};
 use super::super::target::Target;
@@ -14,7 +15,7 @@ use super::super::target::Target;
 #[derive(Debug, Default)]
 struct Seen {
     /// Still open.
-    link: Option<Link>,
+    line: Option<Line>,
     connect: Option<Duration>,
     latencies: Vec<Duration>,
     failed: usize,
@@ -23,7 +24,7 @@ struct Seen {
 
 /// Opens them, and makes requests on all of them side by side. The connections that are still open come with the figures: a server
 /// with a thread for each would otherwise end its threads before anybody has seen what they used.
-pub(crate) async fn many(target: &Rc<Target>) -> (Many, Vec<Link>) {
+pub(crate) async fn many(target: &Rc<Target>) -> (Many, Vec<Line>) {
     let begun = precise();
     let tasks: Vec<_> = (0..target.plan.connections)
         .map(|_| {
@@ -37,7 +38,7 @@ pub(crate) async fn many(target: &Rc<Target>) -> (Many, Vec<Link>) {
         seen.push(task.await.unwrap_or_default());
     }
     let time = begun.elapsed();
-    let open = seen.iter_mut().filter_map(|seen: &mut Seen| seen.link.take()).collect();
+    let open = seen.iter_mut().filter_map(|seen: &mut Seen| seen.line.take()).collect();
     let connects = || seen.iter().filter_map(|seen| seen.connect);
     let latencies = || seen.iter().flat_map(|seen| seen.latencies.iter().copied());
     let many = Many {
@@ -57,14 +58,14 @@ pub(crate) async fn many(target: &Rc<Target>) -> (Many, Vec<Link>) {
 async fn one(target: &Target) -> Seen {
     let begun = precise();
     let mut seen = Seen::default();
-    let request = target.get();
-    let mut link = None;
+    let question = target.get();
+    let mut line = None;
     while seen.latencies.len() < REQUESTS && seen.failed < FAILURES_MAX && !target.is_over(begun) {
-        if link.is_none() {
+        if line.is_none() {
             match target.open().await {
                 Ok(opened) => {
-                    seen.connect.get_or_insert(opened.connect);
-                    link = Some(opened);
+                    seen.connect.get_or_insert(opened.connect());
+                    line = Some(opened);
                 }
                 Err(fault) => {
                     seen.failed += 1;
@@ -73,22 +74,24 @@ async fn one(target: &Target) -> Seen {
                 }
             }
         }
-        let Some(open) = &mut link else { continue };
-        match open.exchange(&request, Wanted::Get, target.patience()).await {
+        let Some(open) = &mut line else { continue };
+        match open.exchange(&question, target.patience()).await {
             Ok(answer) => {
                 seen.latencies.push(answer.latency());
                 if !answer.keep_alive {
-                    link = None;
+                    line = None;
                 }
             }
+            // It had been said, and costs another connection alone.
+            Err(fault) if fault.kind == FaultKind::Left && open.answers() > 0 => line = None,
             Err(fault) => {
                 seen.failed += 1;
                 seen.failure.get_or_insert(fault);
-                link = None;
+                line = None;
             }
         }
     }
-    seen.link = link;
+    seen.line = line;
     seen
 }
 

@@ -12,14 +12,15 @@ use super::super::target::Target;
 
 /// Sends them. Two paths are asked for, whose answers can be told apart if the server has two answers at all.
 pub(crate) async fn pipelined(target: &Target) -> Result<Pipelining, Fault> {
-    let mut link = target.open_and_get().await?;
-    let other = target.request(&Method::GET, OTHER_PATH, &[]);
-    let marks = marks(target, &other).await;
+    let own = target.get().bytes;
+    let mut link = target.open_http1().await?;
+    link.ask(&own, Wanted::Get, target.patience()).await?;
+    let other = target.question(&Method::GET, OTHER_PATH, &[]).bytes;
+    let marks = marks(target, &own, &other).await;
     let count = target.plan.pipeline;
     let mut bytes = Vec::new();
     // Without a mark there is no reason to ask for the other path.
     let asks_other = |at: usize| marks.is_some() && PLACES & (1 << (at % 16)) != 0;
-    let own = target.get();
     (0..count).for_each(|at| bytes.extend_from_slice(if asks_other(at) { &other } else { &own }));
 
     let before = link.tcp();
@@ -100,13 +101,12 @@ impl Marks {
 }
 
 /// Asks for each path alone, twice, on a connection of its own. `None` if the answers are alike, or change.
-async fn marks(target: &Target, other: &[u8]) -> Option<Marks> {
-    let mut link = target.open().await.ok()?;
-    let own = target.get();
+async fn marks(target: &Target, own: &[u8], other: &[u8]) -> Option<Marks> {
+    let mut link = target.open_http1().await.ok()?;
     let mut seen = [[(0, 0); 2]; 2];
     for (round, path) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        let request = if path == 0 { &own[..] } else { other };
-        let answer = link.exchange(request, Wanted::Get, target.patience()).await.ok()?;
+        let request = if path == 0 { own } else { other };
+        let answer = link.ask(request, Wanted::Get, target.patience()).await.ok()?;
         if !answer.keep_alive {
             return None;
         }

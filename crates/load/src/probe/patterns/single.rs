@@ -7,10 +7,12 @@ use anywire_http::date::parse_date;
 use anywire_loops::clock::precise;
 use anywire_sys::tcp_info::TcpInfo;
 
-use super::super::link::{Answer, Fault, FaultKind, Link, Wanted, segment_bytes};
+use super::super::line::Line;
+use super::super::link::{Answer, Fault, FaultKind, segment_bytes};
 use super::super::measures::{
     Clock, Closings, ConnectionFacts, Gap, LatencyFacts, Reads, Segments, ServerTiming, TcpFacts,
 };
+use super::super::question::Question;
 use super::super::spread::{Spread, median, micros, share};
 use super::super::target::Target;
 use crate::server_time::ServerTime;
@@ -46,8 +48,7 @@ pub(crate) async fn single(target: &Target) -> Result<Single, Fault> {
             break;
         }
     }
-    let (share_slow, trial) = (series.slow_gaps(), GAPS_TO_TRY);
-    if share_slow.is_some_and(|share| share >= trial) && series.link.is_some() {
+    if series.slow_pauses().is_some_and(|share| share >= PAUSES_TO_TRY) && series.line.is_some() {
         series.acknowledge_at_once(target).await;
     }
     series.summed_up()
@@ -56,15 +57,16 @@ pub(crate) async fn single(target: &Target) -> Result<Single, Fault> {
 /// The requests so far.
 struct Series {
     /// `None` once no more are to be opened.
-    link: Option<Link>,
-    request: Vec<u8>,
+    line: Option<Line>,
+    question: Question,
     connect: Duration,
     tls: Option<Duration>,
     alpn: Option<String>,
     is_local: bool,
+    is_http2: bool,
     samples: Vec<Sample>,
-    /// The gaps of short answers while this end acknowledged at once; `None` for an answer without one.
-    at_once: Vec<Option<Duration>>,
+    /// Answers while this end acknowledged at once.
+    at_once: Vec<Answer>,
     closings: Closings,
     opened: usize,
     requests_until_close: Option<usize>,
@@ -90,24 +92,22 @@ impl Sample {
     fn is_short(&self) -> bool {
         self.answer.bytes <= SHORT_BYTES
     }
-
-    fn gap_is_slow(&self) -> bool {
-        self.answer.gap.is_some_and(|gap| gap >= SLOW_GAP)
-    }
 }
 
 impl Series {
     async fn begin(target: &Target) -> Result<Self, Fault> {
-        let link = target.open().await?;
-        let alpn = link.connection.negotiated().and_then(|agreed| agreed.protocol.clone());
-        let is_local = link.connection.local().ip().is_some_and(|ip| Some(ip) == link.connection.peer().ip());
+        let line = target.open().await?;
+        let connection = line.connection();
+        let alpn = connection.negotiated().and_then(|agreed| agreed.protocol.clone());
+        let is_local = connection.local().ip().is_some_and(|ip| Some(ip) == connection.peer().ip());
         Ok(Self {
-            connect: link.connect,
-            tls: link.tls,
+            connect: line.connect(),
+            tls: line.tls(),
             alpn,
             is_local,
-            link: Some(link),
-            request: target.get(),
+            is_http2: matches!(line, Line::Http2(_)),
+            line: Some(line),
+            question: target.get(),
             samples: Vec::new(),
             at_once: Vec::new(),
             closings: Closings::default(),
@@ -124,13 +124,13 @@ impl Series {
 
     /// One request. Whether there can be another one.
     async fn step(&mut self, target: &Target) -> bool {
-        let Some(link) = &mut self.link else { return false };
-        let is_first = link.answers == 0;
-        match link.exchange(&self.request, Wanted::Get, target.patience()).await {
+        let Some(line) = &mut self.line else { return false };
+        let is_first = line.answers() == 0;
+        match line.exchange(&self.question, target.patience()).await {
             Ok(answer) => {
-                self.served_several |= link.answers > 1;
+                self.served_several |= line.answers() > 1;
                 let keep_alive = answer.keep_alive;
-                let rtt = link.tcp().map(|tcp| tcp.round_trip);
+                let rtt = line.tcp().map(|tcp| tcp.round_trip);
                 self.samples.push(Sample {
                     is_first,
                     skew: skew(&answer.headers, SystemTime::now()),
@@ -145,6 +145,7 @@ impl Series {
             }
             Err(fault) => {
                 match fault.kind {
+                    FaultKind::Left => self.closings.announced += 1,
                     FaultKind::Closed => self.closings.unannounced += 1,
                     FaultKind::Cut => self.closings.cut += 1,
                     FaultKind::Timeout => self.closings.timeouts += 1,
@@ -164,7 +165,7 @@ impl Series {
             return false;
         }
         match target.open().await {
-            Ok(link) => self.link = Some(link),
+            Ok(line) => self.line = Some(line),
             Err(fault) => {
                 self.first_fault.get_or_insert(fault);
                 return false;
@@ -176,15 +177,15 @@ impl Series {
 
     /// Counts what the connection has seen, and drops it.
     fn leave(&mut self) {
-        let Some(link) = self.link.take() else { return };
-        let answers = link.answers;
+        let Some(line) = self.line.take() else { return };
+        let answers = line.answers();
         self.requests_until_close =
             Some(self.requests_until_close.map_or(answers, |least| least.min(answers)));
-        self.count(&link);
+        self.count(&line);
     }
 
-    fn count(&mut self, link: &Link) {
-        let Some(tcp) = link.tcp() else { return };
+    fn count(&mut self, line: &Line) {
+        let Some(tcp) = line.tcp() else { return };
         self.retransmits += u64::from(tcp.retransmits);
         let out_of_order = tcp.out_of_order_in.map(u64::from);
         self.out_of_order = out_of_order.map(|count| count + self.out_of_order.unwrap_or(0));
@@ -192,28 +193,27 @@ impl Series {
         self.tcp = Some(tcp);
     }
 
-    /// The share of short answers whose body came late behind their head.
-    fn slow_gaps(&self) -> Option<f64> {
-        let short = || self.samples.iter().filter(|sample| sample.is_short());
-        share(short().filter(|sample| sample.gap_is_slow()).count(), short().count())
+    /// The share of short answers that paused in their middle.
+    fn slow_pauses(&self) -> Option<f64> {
+        slow_pauses(self.samples.iter().filter(|sample| sample.is_short()).map(|sample| &sample.answer))
     }
 
-    /// A few requests while this end acknowledges at once: if the gaps vanish, the server waits for acknowledgements.
+    /// A few requests while this end acknowledges at once: if the pauses vanish, the server waits for acknowledgements.
     async fn acknowledge_at_once(&mut self, target: &Target) {
         let begun = precise();
-        let Some(link) = &mut self.link else { return };
-        link.acknowledges_at_once = true;
+        let Some(line) = &mut self.line else { return };
+        line.acknowledge_at_once();
         while self.at_once.len() < TRIALS && !target.is_over(begun) {
-            match link.exchange(&self.request, Wanted::Get, target.patience()).await {
-                Ok(answer) if answer.keep_alive => self.at_once.push(answer.gap),
+            match line.exchange(&self.question, target.patience()).await {
+                Ok(answer) if answer.keep_alive => self.at_once.push(answer),
                 _ => return,
             }
         }
     }
 
     fn summed_up(mut self) -> Result<Single, Fault> {
-        if let Some(link) = self.link.take() {
-            self.count(&link);
+        if let Some(line) = self.line.take() {
+            self.count(&line);
         }
         let Some(last) = self.samples.last() else {
             let nothing = || Fault {
@@ -227,7 +227,8 @@ impl Series {
         // First answers of connections are counted only if there are hardly any others.
         let later: Vec<&Sample> = self.samples.iter().filter(|sample| !sample.is_first).collect();
         let counted = if later.len() >= COUNTED_MIN { later } else { self.samples.iter().collect() };
-        let has_tls = self.tls.is_some();
+        // With TLS a first answer comes with tickets of the session, and over HTTP/2 with settings.
+        let has_extra = self.tls.is_some() || self.is_http2;
         Ok(Single {
             status,
             body_bytes,
@@ -240,7 +241,7 @@ impl Series {
                 requests_until_close: self.requests_until_close,
                 closings: self.closings,
             },
-            segments: self.tcp.as_ref().and_then(|tcp| segments(&counted, tcp, has_tls)),
+            segments: self.tcp.as_ref().and_then(|tcp| segments(&counted, tcp, has_extra)),
             reads: reads(&counted),
             gap: gap(&counted, &self.at_once),
             latency: latency(&counted).ok_or_else(|| Fault {
@@ -267,9 +268,9 @@ impl Series {
     }
 }
 
-fn segments(samples: &[&Sample], tcp: &TcpInfo, has_tls: bool) -> Option<Segments> {
-    // With TLS a first answer comes with tickets of the session.
-    let counted = samples.iter().filter(|sample| !(has_tls && sample.is_first));
+/// `has_extra`: first answers come with something else.
+fn segments(samples: &[&Sample], tcp: &TcpInfo, has_extra: bool) -> Option<Segments> {
+    let counted = samples.iter().filter(|sample| !(has_extra && sample.is_first));
     let counted: Vec<_> = counted.filter_map(|sample| Some((sample, sample.answer.on_wire?))).collect();
     let count = counted.len();
     let data_in: u64 = counted.iter().map(|(_, wire)| u64::from(wire.segments)).sum();
@@ -280,7 +281,9 @@ fn segments(samples: &[&Sample], tcp: &TcpInfo, has_tls: bool) -> Option<Segment
     Some(Segments {
         data_in,
         per_response: share(data_in as usize, count)?,
+        p50: median(counted.iter().map(|(_, wire)| f64::from(wire.segments)))?,
         expected: share(expected as usize, count)?,
+        expected_p50: median(counted.iter().map(|(_, wire)| f64::from(wire.expected)))?,
         mss: segment_bytes(tcp),
         short_answers: short.len(),
         above_expected: share(above, short.len()),
@@ -301,15 +304,21 @@ fn reads(samples: &[&Sample]) -> Reads {
     }
 }
 
-fn gap(samples: &[&Sample], at_once: &[Option<Duration>]) -> Gap {
-    let short = || samples.iter().filter(|sample| sample.is_short());
-    let slow_at_once = at_once.iter().flatten().filter(|gap| **gap >= SLOW_GAP).count();
+fn gap(samples: &[&Sample], at_once: &[Answer]) -> Gap {
+    let short = || samples.iter().filter(|sample| sample.is_short()).map(|sample| &sample.answer);
     Gap {
         head_to_body: Spread::of(samples.iter().filter_map(|sample| sample.answer.gap)),
-        over_30ms: share(short().filter(|sample| sample.gap_is_slow()).count(), short().count()),
-        over_30ms_acknowledged_at_once: share(slow_at_once, at_once.len()),
-        p50_acknowledged_at_once: median(at_once.iter().flatten().copied().map(micros)),
+        between_reads: Spread::of(samples.iter().filter_map(|sample| sample.answer.pause)),
+        over_30ms: slow_pauses(short()),
+        over_30ms_acknowledged_at_once: slow_pauses(at_once.iter()),
+        p50_acknowledged_at_once: median(at_once.iter().filter_map(|answer| answer.pause).map(micros)),
     }
+}
+
+/// The share of answers that paused in their middle.
+fn slow_pauses<'a>(answers: impl Iterator<Item = &'a Answer> + Clone) -> Option<f64> {
+    let slow = answers.clone().filter(|answer| answer.pause.is_some_and(|pause| pause >= SLOW_PAUSE));
+    share(slow.count(), answers.count())
 }
 
 fn latency(samples: &[&Sample]) -> Option<LatencyFacts> {
@@ -361,10 +370,10 @@ fn server_time(headers: &Headers) -> Option<Duration> {
 
 /// Answers of up to this size are short: no server has a reason to send them in parts.
 const SHORT_BYTES: u64 = 16 << 10;
-/// A gap between head and body from here on is a wait and no chance: a delayed acknowledgement takes 40 ms.
-const SLOW_GAP: Duration = Duration::from_millis(30);
-/// With this share of slow gaps it is tried whether they vanish if this end acknowledges at once.
-const GAPS_TO_TRY: f64 = 0.2;
+/// A pause within an answer from here on is a wait and no chance: a delayed acknowledgement takes 40 ms.
+const SLOW_PAUSE: Duration = Duration::from_millis(30);
+/// With this share of pauses it is tried whether they vanish if this end acknowledges at once.
+const PAUSES_TO_TRY: f64 = 0.2;
 /// Answers of that trial.
 const TRIALS: usize = 16;
 /// Connections that are opened anew at most: enough to know how they end.
@@ -376,6 +385,8 @@ const COUNTED_MIN: usize = 4;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn fields(values: &[(&str, &str)]) -> Headers {
@@ -394,5 +405,17 @@ mod tests {
         assert_eq!(of("Sun, 06 Nov 1994 09:49:37 GMT"), Some(3600.0));
         assert_eq!(of("Sun, 06 Nov 1994 08:49:27 GMT"), Some(-10.0));
         assert_eq!((of("yesterday"), skew(&fields(&[]), now)), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_date_and_any_time_are_read_or_unknown(
+            date in "[ -~]{0,40}|(Mon|Sun), [0-9]{2} (Feb|Nov) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT", timing in "[ -~]{0,60}",
+        ) {
+            let headers = fields(&[("date", &date), ("server-timing", &timing)]);
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+            prop_assert!(skew(&headers, now).is_none_or(f64::is_finite));
+            let _ = server_time(&headers);
+        }
     }
 }

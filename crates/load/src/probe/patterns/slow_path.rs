@@ -7,9 +7,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anywire_http::Method;
-use anywire_loops::clock::precise;
 
-use super::super::link::{Fault, Wanted};
+use super::super::link::Fault;
 use super::super::measures::SlowPath;
 use super::super::spread::{Spread, micros};
 use super::super::target::Target;
@@ -17,31 +16,31 @@ use super::super::target::Target;
 /// Makes them. `path` is that of the slow request.
 pub(crate) async fn slow_path(target: &Rc<Target>, path: &str) -> Result<SlowPath, Fault> {
     let mut slow = target.open().await?;
-    let mut links = Vec::new();
+    let mut lines = Vec::new();
     for _ in 0..CONNECTIONS {
-        links.push(target.open_and_get().await?);
+        lines.push(target.open_and_get().await?);
     }
-    let request = target.get();
+    let question = target.get();
     let mut alone = Vec::new();
-    for link in &mut links {
-        alone.push(link.exchange(&request, Wanted::Get, target.patience()).await?.latency());
+    for line in &mut lines {
+        alone.push(line.exchange(&question, target.patience()).await?.latency());
     }
 
-    let sent_at = precise();
-    slow.send(&target.request(&Method::GET, path, &[]), target.patience()).await?;
-    let quick: Vec<_> = links
+    let long = target.question(&Method::GET, path, &[]);
+    let sent_at = slow.send(&long, target.patience()).await?;
+    let quick: Vec<_> = lines
         .into_iter()
-        .map(|mut link| {
-            let (target, request) = (Rc::clone(target), request.clone());
+        .map(|mut line| {
+            let (target, question) = (Rc::clone(target), question.clone());
             anywire_loops::spawn(async move {
                 // The slow handler has begun by then.
                 tokio::time::sleep(HEAD_START).await;
-                let answer = link.exchange(&request, Wanted::Get, target.patience()).await;
+                let answer = line.exchange(&question, target.patience()).await;
                 answer.map(|answer| (answer.sent_at, answer.ended_at))
             })
         })
         .collect();
-    let answer = slow.receive(Wanted::Get, sent_at, target.patience()).await?;
+    let answer = slow.receive(&long, sent_at, target.patience()).await?;
     let mut beside = Vec::new();
     for task in quick {
         // One that panicked, which the loop has logged, tells nothing.

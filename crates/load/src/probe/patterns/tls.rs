@@ -3,7 +3,8 @@
 #[cfg(feature = "tls")]
 use std::time::SystemTime;
 
-use super::super::link::{Fault, Link, Wanted};
+use super::super::line::Line;
+use super::super::link::Fault;
 use super::super::measures::TlsFacts;
 use super::super::spread::micros;
 use super::super::target::Target;
@@ -11,7 +12,7 @@ use super::super::target::Target;
 /// Opens a few connections. `None` if they have no TLS around them.
 pub(crate) async fn tls(target: &Target) -> Result<Option<TlsFacts>, Fault> {
     let first = visited(target).await?;
-    let Some(agreed) = first.connection.negotiated().cloned() else { return Ok(None) };
+    let Some(agreed) = first.connection().negotiated().cloned() else { return Ok(None) };
     let mut facts = TlsFacts {
         version: agreed.version.clone(),
         cipher_suite: agreed.cipher_suite.clone(),
@@ -36,29 +37,27 @@ pub(crate) async fn tls(target: &Target) -> Result<Option<TlsFacts>, Fault> {
     }
     note(&mut facts, &first);
     for _ in 0..LATER {
-        let link = visited(target).await?;
+        let line = visited(target).await?;
         facts.offered += 1;
-        facts.resumed += usize::from(is_resumed(&link));
-        note(&mut facts, &link);
+        facts.resumed += usize::from(is_resumed(&line));
+        note(&mut facts, &line);
     }
     Ok(Some(facts))
 }
 
 /// A connection with an answer on it: TLS 1.3 sends what a later connection resumes by behind the handshake.
-async fn visited(target: &Target) -> Result<Link, Fault> {
-    let mut link = target.open().await?;
-    link.exchange(&target.get(), Wanted::Get, target.patience()).await?;
-    Ok(link)
+async fn visited(target: &Target) -> Result<Line, Fault> {
+    target.open_and_get().await
 }
 
-fn is_resumed(link: &Link) -> bool {
-    link.connection.negotiated().is_some_and(|agreed| agreed.is_resumed)
+fn is_resumed(line: &Line) -> bool {
+    line.connection().negotiated().is_some_and(|agreed| agreed.is_resumed)
 }
 
 /// The shortest handshake of its kind.
-fn note(facts: &mut TlsFacts, link: &Link) {
-    let of_kind = if is_resumed(link) { &mut facts.handshake_resumed } else { &mut facts.handshake };
-    let time = link.tls.map(micros);
+fn note(facts: &mut TlsFacts, line: &Line) {
+    let of_kind = if is_resumed(line) { &mut facts.handshake_resumed } else { &mut facts.handshake };
+    let time = line.tls().map(micros);
     *of_kind = (*of_kind).into_iter().chain(time).reduce(f64::min);
 }
 

@@ -59,7 +59,8 @@ pub(super) const RULES: &[Rule] = &[
         class: Class::SmallWindow,
         judge: small_window,
         why: "the client may send no more than the window in one round trip, so that requests with a body, and many at once, wait",
-        change: "leave the receive buffer to the kernel: no SO_RCVBUF on the listening socket, and see net.ipv4.tcp_rmem",
+        change: "leave the receive buffer to the kernel: no SO_RCVBUF on the listening socket, and see net.ipv4.tcp_rmem; with HTTP/2 raise \
+                 SETTINGS_INITIAL_WINDOW_SIZE (nginx: http2_body_preread_size)",
     },
 ];
 
@@ -192,6 +193,13 @@ fn retransmits(outcome: &Outcome) -> Option<Found> {
 }
 
 fn small_window(outcome: &Outcome) -> Option<Found> {
+    let of_streams = outcome.http2.as_ref().map(|seen| seen.stream_window_bytes);
+    if let Some(window) = of_streams.filter(|window| *window < WINDOW_MIN) {
+        return Some(Found::warning(format!(
+            "a new stream of HTTP/2 may send {} before the server says more",
+            counted(window.into(), "byte")
+        )));
+    }
     let window = outcome.tcp?.peer_window_bytes?;
     (window < WINDOW_MIN).then(|| {
         Found::warning(format!(

@@ -61,16 +61,15 @@ fn many_syscalls(outcome: &Outcome) -> Option<Found> {
 fn softirq(outcome: &Outcome) -> Option<Found> {
     let seen = outcome.server.as_ref()?.softirq.as_ref()?;
     let share = seen.share?;
-    // On one host the client's own packets are among them.
-    let is_known = !seen.is_local && seen.softirq >= SOFTIRQ_MIN_US;
-    (is_known && share > 1.0 / 3.0).then(|| {
+    (seen.of_server >= SOFTIRQ_MIN_US && share > 1.0 / 3.0).then(|| {
         let busiest = seen.cores.iter().max_by(|one, other| one.softirq.total_cmp(&other.softirq));
         let busiest = busiest.map_or_else(String::new, |core| {
             format!(", most of it on core {} ({})", core.core, time(core.softirq))
         });
+        let half = if seen.is_local { " (half of all, since the client is on this host, too)" } else { "" };
         Found::warning(format!(
-            "receiving packets took {} of CPU time beside {} of the process: {} of both{busiest}",
-            time(seen.softirq),
+            "receiving packets took {}{half} of CPU time beside {} of the process: {} of both{busiest}",
+            time(seen.of_server),
             time(seen.process),
             percent(share),
         ))

@@ -23,7 +23,9 @@ fn sound() -> Outcome {
         segments: Some(Segments {
             data_in: 200,
             per_response: 1.0,
+            p50: 1.0,
             expected: 1.0,
+            expected_p50: 1.0,
             mss: 1448,
             short_answers: 200,
             above_expected: Some(0.0),
@@ -32,6 +34,7 @@ fn sound() -> Outcome {
         reads: Some(Reads { per_response: 1.0, short_p50: Some(1.0), head_alone: Some(0.0), partial: 0.0 }),
         gap: Some(Gap {
             head_to_body: None,
+            between_reads: None,
             over_30ms: Some(0.0),
             over_30ms_acknowledged_at_once: None,
             p50_acknowledged_at_once: None,
@@ -116,6 +119,7 @@ fn sound() -> Outcome {
             }),
             softirq: Some(Softirq {
                 softirq: 200_000.0,
+                of_server: 200_000.0,
                 process: 600_000.0,
                 share: Some(0.25),
                 is_local: false,
@@ -145,6 +149,7 @@ fn late(outcome: &mut Outcome, at_once: f64) {
     let spread = outcome.latency.expect("there is one").spread;
     outcome.gap = Some(Gap {
         head_to_body: Some(Spread { p50: 43_000.0, ..spread }),
+        between_reads: Some(Spread { p50: 43_000.0, ..spread }),
         over_30ms: Some(0.9),
         over_30ms_acknowledged_at_once: Some(at_once),
         p50_acknowledged_at_once: Some(100.0),
@@ -170,6 +175,14 @@ fn answers_in_parts() {
     assert_eq!(found(|outcome| split(outcome, 1.0)), [Class::SplitWrite]);
     assert_eq!(found(|outcome| split(outcome, 4.0)), [Class::FlushPerAnswer]);
     assert_eq!(found(|outcome| late(outcome, 0.0)), [Class::DelayedAck]);
+    // The head itself comes in two parts, and its second one is late.
+    let mut outcome = sound();
+    late(&mut outcome, 0.0);
+    let gap = outcome.gap.as_mut().expect("there is one");
+    gap.head_to_body = None;
+    let verdicts = judge(&outcome);
+    assert_eq!(verdicts.iter().map(|verdict| verdict.class).collect::<Vec<_>>(), [Class::DelayedAck]);
+    assert!(verdicts[0].evidence.contains("pause for 30 ms or more in their middle (p50 43"), "{verdicts:?}");
     // Acknowledging at once does not help: the body itself is late.
     assert_eq!(found(|outcome| late(outcome, 0.9)), [Class::SplitWrite]);
     // No segments are counted: a Unix socket.
@@ -241,6 +254,25 @@ fn figures_of_the_way() {
     assert_eq!(tcp(|tcp| tcp.retransmits = 2), []);
     assert_eq!(tcp(|tcp| tcp.peer_window_bytes = Some(2304)), [Class::SmallWindow]);
     assert_eq!(tcp(|tcp| tcp.peer_window_bytes = None), []);
+    let streams = |stream_window_bytes| {
+        found(|outcome| {
+            outcome.http2 = Some(Http2 {
+                settings: 100.0,
+                max_streams: Some(100),
+                stream_window_bytes,
+                connection_window_bytes: 65_535,
+                frame_bytes: 16_384,
+                head_bytes: None,
+                ping: Some(50.0),
+                status: 200,
+                latency: None,
+            });
+        })
+    };
+    assert_eq!(
+        (streams(0), streams(8191), streams(65_535)),
+        (vec![Class::SmallWindow], vec![Class::SmallWindow], vec![])
+    );
     let timing = |said_p50, seen_p50, unexplained_p50| {
         found(|outcome| {
             outcome.server_timing = Some(ServerTiming { answers: 200, said_p50, seen_p50, unexplained_p50 })
@@ -295,21 +327,65 @@ fn figures_of_the_machine() {
         [Class::ManySyscalls]
     );
     assert_eq!(server(|server| server.syscalls_per_request = None), []);
-    let softirq = |share, is_local| {
+    let softirq = |of_server: f64, process: f64, is_local| {
         found(|outcome| {
             let softirq = Softirq {
-                softirq: 400_000.0,
-                process: 600_000.0,
-                share: Some(share),
+                softirq: if is_local { 2.0 * of_server } else { of_server },
+                of_server,
+                process,
+                share: Some(of_server / (of_server + process)),
                 is_local,
                 cores: vec![CoreShare { core: 1, busy: 1.0, softirq: 1.0 }],
             };
             outcome.server.as_mut().expect("there is one").softirq = Some(softirq);
         })
     };
-    assert_eq!(softirq(0.4, false), [Class::Softirq]);
-    assert_eq!(softirq(0.33, false), []);
-    assert_eq!(softirq(0.6, true), [], "the client's own packets are in it");
+    assert_eq!(softirq(400_000.0, 600_000.0, false), [Class::Softirq]);
+    assert_eq!(softirq(330_000.0, 670_000.0, false), []);
+    assert_eq!(softirq(300_000.0, 600_000.0, false), [], "a third, and no more");
+    assert_eq!(softirq(301_000.0, 600_000.0, false), [Class::Softirq]);
+    assert_eq!(softirq(90_000.0, 10_000.0, false), [], "too little to tell");
+    // On one host only the server's half of it counts.
+    assert_eq!(softirq(400_000.0, 600_000.0, true), [Class::Softirq]);
+    assert_eq!(softirq(250_000.0, 600_000.0, true), []);
+}
+
+#[test]
+fn a_verdict_on_softirqs_names_the_core() {
+    let mut outcome = sound();
+    let core = |core, softirq| CoreShare { core, busy: 500_000.0, softirq };
+    outcome.server.as_mut().expect("there is one").softirq = Some(Softirq {
+        softirq: 500_000.0,
+        of_server: 500_000.0,
+        process: 500_000.0,
+        share: Some(0.5),
+        is_local: false,
+        cores: vec![core(0, 20_000.0), core(3, 480_000.0)],
+    });
+    let verdicts = judge(&outcome);
+    let evidence = &verdicts[0].evidence;
+    assert!(evidence.contains("500 ms") && evidence.contains("50 % of both"), "{evidence}");
+    assert!(evidence.ends_with("most of it on core 3 (480 ms)"), "{evidence}");
+}
+
+#[test]
+fn a_verdict_on_losses_counts_both_directions() {
+    let lossy = |retransmits, out_of_order_in, data_segments| {
+        let mut outcome = sound();
+        let tcp = outcome.tcp.as_mut().expect("there is one");
+        (tcp.retransmits, tcp.out_of_order_in, tcp.data_segments) =
+            (retransmits, out_of_order_in, data_segments);
+        judge(&outcome).into_iter().map(|verdict| (verdict.class, verdict.evidence)).next()
+    };
+    let (class, evidence) = lossy(5, Some(7), 400).expect("three in a hundred");
+    assert_eq!(class, Class::Retransmits);
+    let said = "5 segments were sent again and 7 came out of order, of 400 data segments (3 %)";
+    assert_eq!(evidence, said);
+    // One in a hundred is the least, and three segments are.
+    assert!(lossy(2, Some(2), 400).is_some() && lossy(2, Some(1), 400).is_none());
+    assert!(lossy(2, Some(0), 8).is_none() && lossy(3, None, 8).is_some());
+    let (_, unknown) = lossy(4, None, 400).expect("one in a hundred");
+    assert!(unknown.contains("an unknown number came out of order"), "{unknown}");
 }
 
 #[test]

@@ -37,9 +37,12 @@ fn delayed_ack(outcome: &Outcome) -> Option<Found> {
     if share < SLOW_SHARE || !waits_for_us || !is_split(outcome) {
         return None;
     }
-    let spread = gap.head_to_body?;
+    let (what, spread) = match gap.head_to_body.filter(|spread| spread.p50 >= SLOW_US) {
+        Some(spread) => ("bring their body 30 ms or more behind their head", spread),
+        None => ("pause for 30 ms or more in their middle", gap.between_reads?),
+    };
     Some(Found::problem(format!(
-        "{} of the answers bring their body 30 ms or more behind their head (p50 {}, p99 {}), and {} do while the client acknowledges at once",
+        "{} of the answers {what} (p50 {}, p99 {}), and {} do while the client acknowledges at once",
         percent(share),
         time(spread.p50),
         time(spread.p99),
@@ -70,9 +73,9 @@ fn pieces(outcome: &Outcome) -> Option<String> {
         outcome.target.body_bytes.map_or_else(String::new, |bytes| format!(" with a body of {bytes} bytes"));
     Some(match (outcome.segments, outcome.reads?) {
         (Some(segments), _) => format!(
-            "an answer{bytes} takes {:.2} data segments where {:.2} would do (the largest is {} bytes); {} of the answers take more than they need",
-            segments.per_response,
-            segments.expected,
+            "an answer{bytes} takes {} data segments where {} would do (p50; the largest is {} bytes); {} of the answers take more than they need",
+            segments.p50,
+            segments.expected_p50,
             segments.mss,
             percent(segments.above_expected?),
         ),
@@ -115,3 +118,5 @@ const MOST: f64 = 0.5;
 const SLOW_SHARE: f64 = 0.25;
 /// Fewer answers show nothing.
 const ANSWERS_MIN: usize = 4;
+/// A pause that is a wait and no chance.
+const SLOW_US: f64 = 30_000.0;

@@ -15,6 +15,8 @@ pub(crate) enum Fault {
     Splits,
     /// Head and body are two writes, and Nagle's algorithm holds the second one back.
     SplitsAndDelays,
+    /// The first line is a write, and the rest is another one, which Nagle's algorithm holds back.
+    SplitsHeadAndDelays,
     /// The head is a write, and the body is another one 50 ms later, for reasons of its own.
     BodyIsLate,
     /// Head, several chunks, the last chunk: a write each.
@@ -109,7 +111,8 @@ struct Connection {
 
 impl Connection {
     fn new(stream: TcpStream, fault: Fault) -> Self {
-        stream.set_nodelay(fault != Fault::SplitsAndDelays).expect("a socket");
+        let waits = matches!(fault, Fault::SplitsAndDelays | Fault::SplitsHeadAndDelays);
+        stream.set_nodelay(!waits).expect("a socket");
         Self { stream, fault, answers: 0 }
     }
 
@@ -172,6 +175,11 @@ impl Connection {
             Fault::Splits | Fault::SplitsAndDelays => {
                 stream.write_all(head.as_bytes())?;
                 stream.write_all(body.as_bytes())
+            }
+            Fault::SplitsHeadAndDelays => {
+                let (line, fields) = head.split_at(head.find('\n').map_or(0, |end| end + 1));
+                stream.write_all(line.as_bytes())?;
+                stream.write_all([fields.as_bytes(), body.as_bytes()].concat().as_slice())
             }
             Fault::BodyIsLate => {
                 stream.write_all(head.as_bytes())?;

@@ -2,8 +2,12 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+/// Tests in namespaces of their own.
+#[path = "../../../../wire/tests/behaviours/again/mod.rs"]
+pub(crate) mod again;
 pub(crate) mod browser;
 pub(crate) mod faulty;
+pub(crate) mod faulty_h2;
 pub(crate) mod h2_server;
 pub(crate) mod layout;
 pub(crate) mod recorder;

@@ -1,0 +1,281 @@
+//! One connection of HTTP/2, with one request at a time: what came for its answer, and when.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use anywire_advice::Message;
+use anywire_http::h2::{self, Event};
+use anywire_http::{Headers, StatusCode};
+use anywire_loops::clock::precise;
+use anywire_mux::{Http2 as Driver, Streams};
+use anywire_wire::{Connection, Output};
+use tokio::time::timeout_at;
+
+use super::line::acknowledge;
+use super::link::{Answer, Fault, FaultKind, INTERIM_MAX};
+use super::plan::Limits;
+use super::question::Question;
+use super::target::Dialled;
+
+/// The connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    link: Driver,
+    pub(super) connection: Connection,
+    pub(super) connect: Duration,
+    pub(super) tls: Option<Duration>,
+    body_bytes_max: u64,
+    /// The answer that is coming.
+    coming: Coming,
+    /// The server has said that it takes no more streams.
+    is_leaving: bool,
+    /// Answers so far.
+    pub(super) answers: usize,
+    /// Whether acknowledgements leave at once.
+    pub(super) acknowledges_at_once: bool,
+}
+
+/// What has come of an answer.
+#[derive(Debug, Default)]
+struct Coming {
+    /// Its head, and when that came.
+    head: Option<(StatusCode, Headers, Instant)>,
+    /// The answer is whole.
+    is_answered: bool,
+    bytes: u64,
+    body_bytes: u64,
+    interim: usize,
+    reads: usize,
+    head_alone: bool,
+    gap: Option<Duration>,
+    last_read: Option<Instant>,
+    pause: Option<Duration>,
+}
+
+impl Session {
+    pub(super) fn new(dialled: Dialled, limits: &Limits) -> Self {
+        let Dialled { connection, connect, tls } = dialled;
+        let engine_limits = h2::Limits {
+            head: limits.head,
+            // A PING is sent whenever the engine is told the time.
+            ping_interval: Some(Duration::ZERO),
+            ..h2::Limits::default()
+        };
+        Self {
+            link: Driver::client(engine_limits, precise(), Output::new()),
+            connection,
+            connect,
+            tls,
+            body_bytes_max: limits.body_bytes,
+            coming: Coming::default(),
+            is_leaving: false,
+            answers: 0,
+            acknowledges_at_once: false,
+        }
+    }
+
+    /// Waits for the server's settings, with which its connection begins.
+    pub(super) async fn greeted(&mut self, deadline: Instant) -> Result<(), Fault> {
+        self.until(deadline, |session| session.link.engine.is_greeted()).await
+    }
+
+    /// The server's settings.
+    pub(super) fn settings(&self) -> h2::PeerSettings {
+        self.link.engine.peer_settings()
+    }
+
+    /// How long a PING takes.
+    pub(super) async fn ping(&mut self, deadline: Instant) -> Result<Duration, Fault> {
+        let begun = precise();
+        self.link.advance(begun).map_err(|error| fault(FaultKind::Timeout, error))?;
+        self.until(deadline, |session| !session.link.engine.awaits_pong()).await?;
+        Ok(precise().saturating_duration_since(begun))
+    }
+
+    /// Opens a stream and sends its request.
+    pub(super) async fn send(&mut self, question: &Question, deadline: Instant) -> Result<(), Fault> {
+        self.coming = Coming::default();
+        if self.is_leaving {
+            return Err(fault(
+                FaultKind::Left,
+                "the server takes no more requests on this connection (GOAWAY)",
+            ));
+        }
+        let opened = self.link.engine.open_parts(&question.parts(), true, self.link.output.buffer());
+        opened.map_err(|refused| {
+            fault(FaultKind::Parse, format_args!("a request cannot be sent: {refused}"))
+        })?;
+        timeout_at(deadline.into(), self.flush()).await.map_err(|_| late())?
+    }
+
+    /// Receives the answer to the request that was sent last.
+    pub(super) async fn receive(&mut self, sent_at: Instant, deadline: Instant) -> Result<Answer, Fault> {
+        self.until(deadline, |session| session.coming.is_answered).await?;
+        let Coming { head, bytes, body_bytes, interim, reads, head_alone, gap, last_read, pause, .. } =
+            std::mem::take(&mut self.coming);
+        let (status, headers, head_at) =
+            head.ok_or_else(|| fault(FaultKind::Cut, "the stream ended without an answer"))?;
+        self.answers += 1;
+        Ok(Answer {
+            status,
+            headers,
+            keep_alive: !self.is_leaving,
+            bytes,
+            body_bytes,
+            interim,
+            reads,
+            head_alone,
+            gap,
+            pause,
+            sent_at,
+            head_at,
+            ended_at: last_read.unwrap_or(head_at),
+            on_wire: None,
+        })
+    }
+
+    /// Sends what is to be sent and reads, until something is so or the deadline passes.
+    async fn until(&mut self, deadline: Instant, is_so: fn(&Self) -> bool) -> Result<(), Fault> {
+        let mut now = precise();
+        loop {
+            self.take(now)?;
+            timeout_at(deadline.into(), self.flush()).await.map_err(|_| late())??;
+            if is_so(self) {
+                return Ok(());
+            }
+            let coming = &mut self.coming;
+            coming.head_alone |= coming.head.is_some() && coming.body_bytes == 0;
+            if self.acknowledges_at_once && self.coming.reads > 0 {
+                acknowledge(&self.connection);
+            }
+            let read = poll_fn(|context| self.link.poll_read(context, &mut self.connection));
+            let read = timeout_at(deadline.into(), read).await.map_err(|_| late())?;
+            now = precise();
+            match read {
+                Ok(0) if self.is_leaving => {
+                    return Err(fault(
+                        FaultKind::Left,
+                        "the server left before its answer, as it had said (GOAWAY)",
+                    ));
+                }
+                Ok(0) => return Err(fault(self.broken(), "the server closed the connection of HTTP/2")),
+                Ok(count) => self.coming.read(count, now),
+                Err(error) => {
+                    return Err(fault(
+                        self.broken(),
+                        format_args!("the connection of HTTP/2 broke: {error}"),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// What a connection that ends now is: it may end inside an answer.
+    fn broken(&self) -> FaultKind {
+        if self.coming.head.is_some() { FaultKind::Cut } else { FaultKind::Closed }
+    }
+
+    async fn flush(&mut self) -> Result<(), Fault> {
+        let flushed = poll_fn(|context| {
+            if self.link.output.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.link.poll_flush(context, &mut self.connection)
+        });
+        flushed.await.map_err(|error| {
+            fault(FaultKind::Closed, format_args!("the connection of HTTP/2 broke: {error}"))
+        })
+    }
+
+    /// Takes all events that have come by now.
+    fn take(&mut self, now: Instant) -> Result<(), Fault> {
+        let coming = &mut self.coming;
+        loop {
+            let (id, bytes) = match self.link.receive(now) {
+                Ok(None) => return Ok(()),
+                Ok(Some(Event::Response { head, end, .. })) => {
+                    coming.head = Some((head.status(), head.into_headers(), now));
+                    coming.is_answered = end;
+                    continue;
+                }
+                Ok(Some(Event::Data { id, data, end })) => {
+                    if let (true, 0, Some((_, _, head_at))) =
+                        (coming.head_alone, coming.body_bytes, &coming.head)
+                    {
+                        coming.gap = Some(now.saturating_duration_since(*head_at));
+                    }
+                    coming.body_bytes += data.len() as u64;
+                    coming.is_answered = end;
+                    (id, data.len())
+                }
+                Ok(Some(Event::Trailers { .. })) => {
+                    coming.is_answered = true;
+                    continue;
+                }
+                Ok(Some(Event::Informational { .. })) => {
+                    coming.interim += 1;
+                    if coming.interim > INTERIM_MAX {
+                        let message =
+                            format!("the server sent over {INTERIM_MAX} interim answers before its answer");
+                        return Err(fault(FaultKind::Parse, message));
+                    }
+                    continue;
+                }
+                Ok(Some(Event::Reset { code, by_peer, why, .. })) => {
+                    let kind = if by_peer { FaultKind::Cut } else { FaultKind::Parse };
+                    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                    return Err(fault(kind, format_args!("the stream was reset ({code}){why}")));
+                }
+                Ok(Some(Event::GoAway(said))) if said.code == h2::Code::NO_ERROR => {
+                    self.is_leaving = true;
+                    continue;
+                }
+                Ok(Some(Event::GoAway(said))) => {
+                    return Err(fault(
+                        FaultKind::Closed,
+                        format_args!("the server ended the connection by GOAWAY: {said}"),
+                    ));
+                }
+                Ok(Some(_)) => continue,
+                Err(h2::Error::SpeaksHttp1) => {
+                    let message = Message::new("the server answered in HTTP/1".to_owned());
+                    let message = message
+                        .with_help("leave out --http2, or let the server take HTTP/2 without TLS (h2c)");
+                    return Err(Fault { kind: FaultKind::Parse, message });
+                }
+                Err(error) => {
+                    return Err(fault(
+                        FaultKind::Parse,
+                        format_args!("the server breaks the rules of HTTP/2: {error}"),
+                    ));
+                }
+            };
+            self.link.consumed(id, bytes);
+            if coming.body_bytes > self.body_bytes_max {
+                let message = format!("the body of an answer has more than {} bytes", self.body_bytes_max);
+                let message = Message::new(message).with_help("probe a path with a shorter answer");
+                return Err(Fault { kind: FaultKind::Parse, message });
+            }
+        }
+    }
+}
+
+impl Coming {
+    /// A read has brought so many bytes.
+    fn read(&mut self, count: usize, now: Instant) {
+        if let Some(last) = self.last_read.replace(now) {
+            self.pause = self.pause.max(Some(now.saturating_duration_since(last)));
+        }
+        self.bytes += count as u64;
+        self.reads += 1;
+    }
+}
+
+fn fault(kind: FaultKind, message: impl std::fmt::Display) -> Fault {
+    Fault { kind, message: Message::read(message) }
+}
+
+fn late() -> Fault {
+    fault(FaultKind::Timeout, "nothing came on the connection of HTTP/2 within the time for an answer")
+}
