@@ -71,7 +71,7 @@ impl Link {
 }
 
 /// The length of the first message with its four bytes, if it is there as a whole.
-fn whole(input: &[u8], limit_bytes: usize) -> Result<Option<usize>, LinkError> {
+pub(super) fn whole(input: &[u8], limit_bytes: usize) -> Result<Option<usize>, LinkError> {
     let Some((length, rest)) = input.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length);
     // Refused by its length alone: nothing of it is kept.

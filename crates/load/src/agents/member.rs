@@ -150,7 +150,7 @@ impl Slot {
         Self(Mutex::new(Seen { phase: RunPhase::Connecting, progress: None, latency: Latency::new() }))
     }
 
-    fn take(&self, progress: &Progress) -> Result<(), LinkError> {
+    pub(super) fn take(&self, progress: &Progress) -> Result<(), LinkError> {
         let added = progress.hdr.as_deref().map(Latency::from_hdr).transpose();
         let added = added.map_err(|error| LinkError::Failed { found: error.to_string(), help: None })?;
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);

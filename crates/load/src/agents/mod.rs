@@ -13,6 +13,8 @@
 //! runs is named in the result, and the others' figures stay valid.
 
 mod agent;
+#[cfg(fuzzing)]
+pub mod alone;
 mod clock;
 mod error;
 mod leader;
