@@ -75,6 +75,28 @@ pub enum LoadError {
     /// The plan has a deadline and no schedule (the caller's fault): in the closed mode no request is late.
     #[error("the plan has a deadline and no rate, so that no request is ever late{help}", help = Advice("name a rate"))]
     NeedsRate,
+    /// The first rate of a search is not between the lowest and the highest (the caller's fault).
+    #[error(
+        "the search begins at {first} requests a second, which is not between {lowest} and {highest}{help}",
+        help = Advice("name rates that rise")
+    )]
+    SearchRange {
+        /// The rate to try first.
+        first: f64,
+        /// The lowest rate to try.
+        lowest: f64,
+        /// The highest rate to try.
+        highest: f64,
+    },
+    /// A search is to be as precise as none is, or not at all (the caller's fault).
+    #[error(
+        "the search asks for a precision of {asked}, possible is 0.001 to 1{help}",
+        help = Advice("name a share such as 0.05")
+    )]
+    Precision {
+        /// The share, which may be no number (NaN).
+        asked: f64,
+    },
     /// The plan's rate changes with time, and its end is a number of requests (the caller's fault).
     #[error(
         "the plan's rate changes with time, and its requests are counted{help}",

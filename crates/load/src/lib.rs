@@ -30,6 +30,8 @@
 //!
 //! [`probe`] says why a service is slow: it looks at how answers leave, and gives verdicts with their cure.
 //!
+//! [`search`](mod@search) finds the highest rate that a service bears, within thresholds.
+//!
 //! [`agents`] spreads one load over several machines, and merges what they measured.
 //!
 //! The module `udp` (feature `udp`) loads services of datagrams, in an open loop at a rate.
@@ -69,6 +71,7 @@ pub mod rounds;
 mod saturated;
 mod schedule;
 pub mod script;
+pub mod search;
 mod server_time;
 pub mod statistics;
 mod stop;

@@ -15,6 +15,7 @@ use crate::requests::{EventFigures, RequestFigures};
 use crate::require::Threshold;
 use crate::rounds::Round;
 use crate::schedule::Schedule;
+use crate::search::SearchFigures;
 
 /// All that a run found out. `Display` prints it as a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ pub struct Outcome {
     /// What the run was required to keep to, and whether it did; empty if nothing was required ([`judge`](crate::judge)).
     #[serde(default)]
     pub thresholds: Vec<Threshold>,
+    /// The search whose best run this is, with all that was tried; `null` if the run stands alone.
+    #[serde(default)]
+    pub search: Option<SearchFigures>,
     /// The rounds of which this is the whole; empty if it was measured in one run.
     #[serde(default)]
     pub rounds: Vec<Round>,

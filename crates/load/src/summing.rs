@@ -81,6 +81,7 @@ pub(crate) fn outcome(
         balance: (answered > 0).then(|| busiest as f64 / mean),
         agents: Vec::new(),
         thresholds: Vec::new(),
+        search: None,
         rounds: Vec::new(),
         command: None,
         intervals: Vec::new(),

@@ -40,6 +40,11 @@ impl fmt::Display for Outcome {
             writeln!(formatter, "{remark}")?;
         }
         writeln!(formatter)?;
+        if let Some(search) = &self.search {
+            writeln!(formatter, "{}", search.found())?;
+            search.why().map_or(Ok(()), |why| writeln!(formatter, "{why}"))?;
+            writeln!(formatter, "\n{}", search.table())?;
+        }
         formatter.write_str(&self.result_line())?;
         if !self.steps.is_empty() {
             writeln!(formatter)?;

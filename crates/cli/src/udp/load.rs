@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire::load::search::Stage;
 use anywire::load::udp::{Search, Trial, UdpLoadError, UdpOutcome, UdpPlan, run, search};
 use anywire::load::{Stop, report, text};
 use anywire::loops::Loops;
@@ -49,6 +50,9 @@ pub(crate) struct UdpLoad {
     /// How often each rate of a search has to hold
     #[arg(long, value_name = "N", default_value_t = 1, requires = "search", value_parser = values::up_to(1, Search::REPEATS_MAX as u64))]
     repeats: usize,
+    /// How many times as long the last run of a search is, in which the rate that was found must hold once more; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "search", value_parser = clap::value_parser!(u32).range(0..=i64::from(Search::CONFIRM_MAX)))]
+    confirm: u32,
     /// Send 64 datagrams of a flow in one system call (GSO), and take joined ones (GRO)
     #[arg(long)]
     offload: bool,
@@ -95,11 +99,13 @@ impl UdpLoad {
                 outcome
             }
             Some(loss_max) => {
-                let options = Search { loss_max, repeats: self.repeats, ..Search::default() };
+                let options =
+                    Search { loss_max, repeats: self.repeats, confirm: self.confirm, ..Search::default() };
                 let told = |trial: &Trial| {
                     let rate = text::whole(trial.datagrams_per_second);
                     let early = if trial.held.is_none() { ", ended early" } else { "" };
-                    progress.say(&format!("{rate}/s: {} of {} lost{early}", trial.lost, trial.sent));
+                    let longer = if trial.stage == Stage::Confirm { "confirming " } else { "" };
+                    progress.say(&format!("{longer}{rate}/s: {} of {} lost{early}", trial.lost, trial.sent));
                 };
                 let found = search(&loops, &plan, &options, told).map_err(|error| failure(&error))?;
                 progress.finish();

@@ -5,11 +5,13 @@ use crate::outcome::Outcome;
 use crate::report::load_charts;
 use crate::report::page::Page;
 use crate::require::{Threshold, Verdict};
+use crate::search::{End, TRIAL_HEADINGS, Trial};
 use crate::text::{counted, digits, known, time};
 
 /// A page with the verdicts, charts of the latencies, rates and loops, all figures, and the command that made it.
 pub fn outcome(outcome: &Outcome) -> String {
     let mut page = Page::new(&format!("anywire load: {} {}", outcome.plan.method, outcome.target.url));
+    limit(&mut page, outcome);
     verdicts(&mut page, outcome);
     about(&mut page, outcome);
     page.charts(load_charts::all(outcome));
@@ -44,6 +46,30 @@ fn verdicts(page: &mut Page, outcome: &Outcome) {
     }
     let rows: Vec<_> = outcome.thresholds.iter().map(Threshold::cells).collect();
     page.table("Thresholds", &["asked", "verdict", "why"], &rows);
+}
+
+/// What a search has found, and its runs.
+fn limit(page: &mut Page, outcome: &Outcome) {
+    let Some(search) = &outcome.search else { return };
+    match search.confirmed {
+        true => page.good(&sentence(&search.found())),
+        false => page.warning(&sentence(&search.found())),
+    }
+    match search.why() {
+        Some(why) if search.end == End::Found => page.paragraph(&sentence(&why)),
+        Some(why) => page.warning(&sentence(&why)),
+        None => {}
+    }
+    page.charts(load_charts::by_rate(search).into_iter().collect());
+    let rows: Vec<_> = search.trials.iter().map(Trial::cells).collect();
+    page.table("Runs of the search", &TRIAL_HEADINGS, &rows);
+}
+
+/// What the text says in lines, as a sentence of a page.
+fn sentence(line: &str) -> String {
+    let mut letters = line.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
 }
 
 /// What was loaded, how, and where.

@@ -6,7 +6,8 @@ use crate::outcome::Outcome;
 use crate::report::chart::{self, Bar, Group, Line, Moment};
 use crate::report::page::Chart;
 use crate::report::palette::{CLIENT, SERVER, Style, TAIL, USUAL};
-use crate::text::{grouped, whole};
+use crate::search::{SearchFigures, TrialLatency};
+use crate::text::{grouped, time, whole};
 
 /// All charts for which there are figures.
 pub(super) fn all(outcome: &Outcome) -> Vec<Chart> {
@@ -16,6 +17,28 @@ pub(super) fn all(outcome: &Outcome) -> Vec<Chart> {
     charts.extend(errors(&outcome.intervals));
     charts.push(loops(outcome));
     charts
+}
+
+/// The latencies of the runs of a search over their rates: where the curve turns up, the service is at its limit.
+pub(super) fn by_rate(search: &SearchFigures) -> Option<Chart> {
+    let mut runs: Vec<_> =
+        search.trials.iter().filter_map(|trial| Some((trial.target, trial.latency?))).collect();
+    runs.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    if runs.len() < 2 {
+        return None;
+    }
+    let (usual, tail) = (Style::solid(USUAL), Style::dashed(TAIL));
+    let line = |of: fn(&TrialLatency) -> f64, style| Line {
+        points: runs.iter().map(|(rate, latency)| (*rate, of(latency))).collect(),
+        style,
+    };
+    let title = "Latency by requests per second";
+    let lines = [line(|all| all.p50, usual), line(|all| all.p99, tail)];
+    Some(Chart {
+        title: title.to_owned(),
+        legend: vec![(usual.into(), "p50".to_owned()), (tail.into(), "p99".to_owned())],
+        svg: chart::lines(title, &lines, whole, time),
+    })
 }
 
 /// How the latencies spread in each interval, with two percentiles above them.

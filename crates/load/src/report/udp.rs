@@ -18,7 +18,10 @@ pub fn udp_search(search: &SearchOutcome) -> String {
     let mut page = Page::new(&format!("anywire lab udp-load: the highest rate of {}", search.outcome.target));
     let loss = digits(search.loss_max * 100.0);
     page.paragraph(&match search.highest_rate {
-        Some(rate) => format!("Highest rate with at most {loss} % lost: {} datagrams a second.", whole(rate)),
+        Some(rate) => {
+            let confirmed = if search.confirmed { ", confirmed by a longer run" } else { "" };
+            format!("Highest rate with at most {loss} % lost: {} datagrams a second{confirmed}.", whole(rate))
+        }
         None => format!("No rate was found with at most {loss} % lost."),
     });
     if search.interrupted {

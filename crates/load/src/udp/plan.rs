@@ -96,6 +96,19 @@ impl UdpPlan {
         (self.datagrams_per_second * self.duration.as_secs_f64()).round() as u64
     }
 
+    /// The lowest and the highest rate at which it has a datagram, and not too many.
+    pub(crate) fn rates_possible(&self) -> (f64, f64) {
+        let seconds = self.duration.as_secs_f64();
+        // Half a datagram is one.
+        (0.51 / seconds, DATAGRAMS_MAX / seconds)
+    }
+
+    /// So many times as long, or as long as there may be datagrams.
+    pub(crate) fn longer(&self, times: u32) -> Duration {
+        let longest = Duration::try_from_secs_f64(DATAGRAMS_MAX / self.datagrams_per_second);
+        self.duration.saturating_mul(times).min(longest.unwrap_or(Duration::MAX)).max(self.duration)
+    }
+
     /// From when on a datagram that has not come back is lost, and not late.
     pub(crate) fn patience(&self) -> Duration {
         self.wait.saturating_mul(2)

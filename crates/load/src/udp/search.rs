@@ -1,4 +1,5 @@
-//! The search for the highest rate with a loss that is still taken (in the manner of RFC 2544, section 26.1).
+//! The search for the highest rate with a loss that is still taken (in the manner of RFC 2544, section 26.1). Which rate comes next is
+//! decided by [`RateSearch`], as for requests.
 
 use anywire_loops::Loops;
 use serde::{Deserialize, Serialize};
@@ -6,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::outcome::UdpOutcome;
 use super::plan::{UdpLoadError, UdpPlan, within};
 use super::run::run;
+use crate::search::{ATTEMPTS_MAX, Attempt, RateSearch, Rates, Shown, Stage};
 
 /// What to search for.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,22 +18,48 @@ pub struct Search {
     pub precision: f64,
     /// Runs at a rate, all of which must hold (1): 1 to [`Search::REPEATS_MAX`].
     pub repeats: usize,
+    /// How many times as long as another run the last one is, in which the rate that was found must hold once more (3): up to
+    /// [`Search::CONFIRM_MAX`]; 0 for none.
+    pub confirm: u32,
 }
 
 impl Search {
     /// The most runs at a rate: as many as a search has in all.
-    pub const REPEATS_MAX: usize = TRIALS_MAX;
+    pub const REPEATS_MAX: usize = ATTEMPTS_MAX as usize;
+    /// The longest last run, in times of another.
+    pub const CONFIRM_MAX: u32 = 1000;
 
     fn check(&self) -> Result<(), UdpLoadError> {
         within("as the share that may be lost", self.loss_max, 0.0, 1.0)?;
         within("as the precision of the search", self.precision, 0.001, 1.0)?;
-        within("runs at each rate", self.repeats as f64, 1.0, Self::REPEATS_MAX as f64)
+        within("runs at each rate", self.repeats as f64, 1.0, Self::REPEATS_MAX as f64)?;
+        within("times as long for the last run", self.confirm.into(), 0.0, Self::CONFIRM_MAX.into())
+    }
+
+    /// Where to look: at a rate at which the plan has no datagram, or too many, is no result that could be had.
+    fn rates(&self, plan: &UdpPlan) -> Rates {
+        let first = plan.datagrams_per_second;
+        let (least, most) = plan.rates_possible();
+        Rates {
+            first,
+            lowest: least.max(RATE_MIN).min(first),
+            highest: most.min(RATE_MAX).max(first),
+            precision: self.precision,
+            repeats: self.repeats as u32,
+            confirms: self.confirm > 0,
+        }
+    }
+
+    fn plan(&self, plan: &UdpPlan, attempt: &Attempt) -> UdpPlan {
+        let times = if attempt.stage == Stage::Confirm { self.confirm } else { 1 };
+        let plan = UdpPlan { datagrams_per_second: attempt.rate, ..plan.clone() };
+        UdpPlan { duration: plan.longer(times), ..plan }
     }
 }
 
 impl Default for Search {
     fn default() -> Self {
-        Self { loss_max: 0.0, precision: 0.05, repeats: 1 }
+        Self { loss_max: 0.0, precision: 0.05, repeats: 1, confirm: 3 }
     }
 }
 
@@ -42,6 +70,9 @@ pub struct SearchOutcome {
     pub loss_max: f64,
     /// The highest rate at which no more was lost, in datagrams a second; `null` if none held.
     pub highest_rate: Option<f64>,
+    /// Whether it held in the longer run at the end, too.
+    #[serde(default)]
+    pub confirmed: bool,
     /// Whether the search ended because this end could send no faster, so that the service may stand more.
     pub limited_by_sender: bool,
     /// All runs, in their order.
@@ -56,6 +87,9 @@ pub struct SearchOutcome {
 /// One run of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
+    /// What it was for.
+    #[serde(default = "searching")]
+    pub stage: Stage,
     /// Datagrams a second that were asked for.
     pub datagrams_per_second: f64,
     /// Datagrams that were sent.
@@ -68,8 +102,37 @@ pub struct Trial {
     pub kept: Option<bool>,
 }
 
+/// What runs were for before there were longer ones.
+fn searching() -> Stage {
+    Stage::Search
+}
+
+impl Trial {
+    /// With what it shows of its rate; nothing, if it was ended early.
+    fn of(attempt: &Attempt, outcome: &UdpOutcome, loss_max: f64) -> (Self, Option<Shown>) {
+        let kept = outcome.kept_its_rate();
+        let held = outcome.loss.is_none_or(|loss| loss <= loss_max);
+        let shown = |is_so: bool| (!outcome.rate.interrupted).then_some(is_so);
+        let trial = Self {
+            stage: attempt.stage,
+            datagrams_per_second: attempt.rate,
+            sent: outcome.sent,
+            lost: outcome.lost,
+            held: shown(held),
+            kept: shown(kept),
+        };
+        let verdict = match (held, kept) {
+            (true, true) => Shown::Held,
+            // A rate that this end does not reach says nothing of the service.
+            (true, false) => Shown::NotReached,
+            (false, _) => Shown::Broken,
+        };
+        (trial, (!outcome.rate.interrupted).then_some(verdict))
+    }
+}
+
 /// Doubles the plan's rate until too much is lost or this end cannot send so fast, and then halves the distance until it is
-/// near enough. `told` hears of each run. Blocks until the end; not to be called on a loop.
+/// near enough; at the end that rate must hold in a longer run. `told` hears of each run. Blocks until the end; not to be called on a loop.
 ///
 /// # Errors
 /// As [`run`], and [`UdpLoadError::Limit`] if a field of `search` is out of its bounds.
@@ -80,152 +143,51 @@ pub fn search(
     mut told: impl FnMut(&Trial),
 ) -> Result<SearchOutcome, UdpLoadError> {
     search.check()?;
-    let mut bounds = Bounds::default();
-    let (mut best, mut trials) = (None, Vec::new());
-    let at = |rate| UdpPlan { datagrams_per_second: rate, ..plan.clone() };
-    let mut rate = plan.datagrams_per_second;
+    plan.check()?;
+    let mut rates = RateSearch::new(search.rates(plan));
+    let (mut best, mut trials): (Option<UdpOutcome>, _) = (None, Vec::new());
     let interrupted = loop {
-        let mut verdict = Verdict::Held;
-        let (mut last, mut is_shown) = (None, true);
-        let had_held = bounds.held_at.is_some();
-        for left in (0..search.repeats).rev() {
-            let outcome = run(loops, at(rate))?;
-            let kept = outcome.kept_its_rate();
-            let held = outcome.loss.is_none_or(|loss| loss <= search.loss_max);
-            let (sent, lost) = (outcome.sent, outcome.lost);
-            let interrupted = outcome.rate.interrupted;
-            let shown = |is_so: bool| (!interrupted).then_some(is_so);
-            let (datagrams_per_second, is_held, is_kept) = (rate, shown(held), shown(kept));
-            let trial = Trial { datagrams_per_second, sent, lost, held: is_held, kept: is_kept };
-            told(&trial);
-            trials.push(trial);
-            verdict = Verdict::of(held, kept);
-            last = Some(outcome);
-            // A run that was ended early has shown nothing. Nor has a rate that was not repeated as often as it was to be.
-            is_shown = !interrupted && (verdict != Verdict::Held || left == 0 || !plan.stop.is_stopped());
-            if verdict != Verdict::Held || !is_shown {
-                break;
-            }
+        let Some(attempt) = rates.next_attempt() else { break false };
+        if best.is_some() && plan.stop.is_stopped() {
+            break true;
         }
-        if is_shown {
-            bounds.take(rate, verdict);
-        }
-        if !had_held || (is_shown && verdict == Verdict::Held) {
-            best = last;
-        }
+        let outcome = run(loops, search.plan(plan, &attempt))?;
+        let (trial, shown) = Trial::of(&attempt, &outcome, search.loss_max);
+        told(&trial);
+        trials.push(trial);
+        let Some(shown) = shown else {
+            best.get_or_insert(outcome);
+            break true;
+        };
+        rates.take(shown);
         // Without a receiver no rate holds.
-        let is_nobody_there = best.as_ref().is_some_and(|best| best.received == 0 && best.unreachable > 0);
-        // A rate at which the plan has no datagram, or too many, is no result that could be had.
-        let next = bounds.next_rate(search.precision).filter(|rate| at(*rate).check().is_ok());
-        match next.filter(|_| trials.len() < TRIALS_MAX && !is_nobody_there) {
-            Some(_) if plan.stop.is_stopped() => break true,
-            Some(next) => rate = next,
-            None => break !is_shown,
+        let is_nobody_there = outcome.received == 0 && outcome.unreachable > 0;
+        if shown == Shown::Held || rates.highest().is_none() {
+            best = Some(outcome);
+        }
+        if is_nobody_there {
+            break false;
         }
     };
-    let outcome = best.expect("each rate has at least one run, and the first one is kept");
-    let Bounds { held_at: highest_rate, limited_by_sender, .. } = bounds;
-    let loss_max = search.loss_max;
-    Ok(SearchOutcome { loss_max, highest_rate, limited_by_sender, trials, interrupted, outcome })
+    Ok(SearchOutcome {
+        loss_max: search.loss_max,
+        highest_rate: rates.highest(),
+        confirmed: rates.is_confirmed(),
+        limited_by_sender: rates.is_limited_here(),
+        trials,
+        interrupted,
+        outcome: best.expect("there is a run, and the first one is kept"),
+    })
 }
 
-/// What the runs at a rate have shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Held,
-    LostTooMuch,
-    /// A rate that this end does not reach says nothing of the service.
-    NotReached,
-}
-
-impl Verdict {
-    fn of(held: bool, kept: bool) -> Self {
-        match (held, kept) {
-            (true, true) => Self::Held,
-            (true, false) => Self::NotReached,
-            (false, _) => Self::LostTooMuch,
-        }
-    }
-}
-
-/// Between which rates the result is.
-#[derive(Default)]
-struct Bounds {
-    held_at: Option<f64>,
-    failed_at: Option<f64>,
-    /// Whether it was this end that failed there.
-    limited_by_sender: bool,
-}
-
-impl Bounds {
-    fn take(&mut self, rate: f64, verdict: Verdict) {
-        if verdict == Verdict::Held {
-            self.held_at = Some(rate);
-        } else {
-            (self.failed_at, self.limited_by_sender) = (Some(rate), verdict == Verdict::NotReached);
-        }
-    }
-
-    /// The rate to try next; `None` if it is near enough.
-    fn next_rate(&self, precision: f64) -> Option<f64> {
-        match (self.held_at, self.failed_at) {
-            (Some(held), None) => Some(held * 2.0).filter(|rate| *rate <= RATE_MAX),
-            (None, Some(failed)) => Some(failed / 2.0).filter(|rate| *rate >= RATE_MIN),
-            (Some(held), Some(failed)) => {
-                (failed - held > precision * failed).then_some((held + failed) / 2.0)
-            }
-            (None, None) => None,
-        }
-    }
-}
-
-const TRIALS_MAX: usize = 100;
 const RATE_MAX: f64 = 5e7;
 const RATE_MIN: f64 = 1.0;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-
-    /// The search from `begin` on, if this is what runs at a rate show: what it finds, and with how many runs.
-    fn found(shows: impl Fn(f64) -> Verdict, begin: f64) -> (Bounds, usize) {
-        let (mut bounds, mut rate, mut tried) = (Bounds::default(), begin, 0);
-        loop {
-            tried += 1;
-            bounds.take(rate, shows(rate));
-            match bounds.next_rate(0.05) {
-                Some(next) => rate = next,
-                None => return (bounds, tried),
-            }
-        }
-    }
-
-    fn stands(most: f64) -> impl Fn(f64) -> Verdict {
-        move |rate| Verdict::of(rate <= most, true)
-    }
-
-    #[test]
-    fn the_highest_rate_is_found_from_below_and_from_above() {
-        for begin in [100.0, 1_000_000.0] {
-            let (bounds, tried) = found(stands(123_456.0), begin);
-            let rate = bounds.held_at.expect("it stands some rate");
-            assert!((0.95..=1.0).contains(&(rate / 123_456.0)), "{rate} from {begin}");
-            assert!(tried < 20, "{tried} runs from {begin}");
-            assert!(!bounds.limited_by_sender);
-        }
-    }
-
-    #[test]
-    fn a_limit_of_the_sender_is_said_however_the_last_run_ends() {
-        // These limits end the search with a run that holds, and with one that does not.
-        for reached in [99_000.0, 101_000.0, 123_456.0, 150_000.0] {
-            let (bounds, _) = found(|rate| Verdict::of(true, rate <= reached), 1000.0);
-            assert!(bounds.limited_by_sender, "{reached}");
-            // If the service loses first, that is the limit.
-            let loses = |rate| Verdict::of(rate <= reached / 2.0, rate <= reached);
-            assert!(!found(loses, 1000.0).0.limited_by_sender, "{reached}");
-        }
-    }
 
     #[test]
     fn a_search_that_is_none_is_refused() {
@@ -234,6 +196,7 @@ mod tests {
             (Search { repeats: Search::REPEATS_MAX + 1, ..Search::default() }, "101 runs at each rate"),
             (Search { loss_max: f64::NAN, ..Search::default() }, "share that may be lost"),
             (Search { precision: 0.0, ..Search::default() }, "precision"),
+            (Search { confirm: u32::MAX, ..Search::default() }, "times as long"),
         ] {
             // Refused before anything is sent: no server runs at this address.
             let loops = Loops::start(1).expect("a thread");
@@ -245,8 +208,24 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_stands_nothing_ends_the_search() {
-        assert_eq!(found(stands(0.0), 1000.0).0.held_at, None);
-        assert!(found(stands(f64::INFINITY), 1000.0).0.held_at.is_some());
+    fn each_rate_to_try_has_datagrams_and_not_too_many() {
+        let usual = UdpPlan::new("udp:127.0.0.1:1").expect("an address");
+        for (duration, first) in [(0.1, 50.0), (1e-3, 1e6), (3600.0, 1000.0), (1e8, 0.5), (5.0, 5e7)] {
+            let plan = UdpPlan {
+                duration: Duration::from_secs_f64(duration),
+                datagrams_per_second: first,
+                ..usual.clone()
+            };
+            plan.check().expect("the first one is possible");
+            let search = Search::default();
+            let rates = search.rates(&plan);
+            rates.check().expect("they are rates");
+            for rate in [rates.lowest, rates.first, rates.highest] {
+                for stage in [Stage::Search, Stage::Confirm] {
+                    let tried = search.plan(&plan, &Attempt { rate, stage });
+                    assert!(tried.check().is_ok(), "{rate} for {duration} s: {:?}", tried.check());
+                }
+            }
+        }
     }
 }

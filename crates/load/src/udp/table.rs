@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::outcome::UdpOutcome;
 use super::search::{SearchOutcome, Trial};
+use crate::search::Stage;
 use crate::text::{Columns, digits, grouped, known, time, whole};
 
 impl fmt::Display for UdpOutcome {
@@ -102,22 +103,31 @@ impl Trial {
             Some(false) => "no".to_owned(),
             None => "-".to_owned(),
         };
+        let stage = match self.stage {
+            Stage::Search => "search",
+            Stage::Confirm => "confirm",
+        };
         let rate = whole(self.datagrams_per_second);
-        vec![rate, grouped(self.sent), grouped(self.lost), yes(self.held), yes(self.kept)]
+        vec![stage.to_owned(), rate, grouped(self.sent), grouped(self.lost), yes(self.held), yes(self.kept)]
     }
 }
 
-pub(crate) const TRIAL_HEADINGS: [&str; 5] = ["datagrams/s", "sent", "lost", "held", "rate kept"];
+pub(crate) const TRIAL_HEADINGS: [&str; 6] = ["run", "datagrams/s", "sent", "lost", "held", "rate kept"];
 
 impl fmt::Display for SearchOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut columns = Columns::new(0, &TRIAL_HEADINGS);
+        let mut columns = Columns::new(1, &TRIAL_HEADINGS);
         self.trials.iter().for_each(|trial| columns.row(trial.cells()));
         f.write_str(&columns.render())?;
         let loss = digits(self.loss_max * 100.0);
         match self.highest_rate {
             Some(rate) => {
-                writeln!(f, "\nhighest rate with at most {loss} % lost: {} datagrams/s", whole(rate))?
+                let confirmed = if self.confirmed { ", confirmed by a longer run" } else { "" };
+                writeln!(
+                    f,
+                    "\nhighest rate with at most {loss} % lost: {} datagrams/s{confirmed}",
+                    whole(rate)
+                )?
             }
             None => writeln!(f, "\nno rate was found with at most {loss} % lost")?,
         }

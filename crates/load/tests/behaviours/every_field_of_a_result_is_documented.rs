@@ -18,6 +18,7 @@ fn in_the_page_of_the_schema() {
         .collect();
     let mut outcome = sample::outcome();
     outcome.thresholds = judge(&["p99<1us".parse().unwrap()], &outcome);
+    outcome.search = Some(sample::search());
     let json = serde_json::to_value(&outcome).expect("it is JSON");
     let mut fields = BTreeSet::new();
     collect("", &json, &mut fields);

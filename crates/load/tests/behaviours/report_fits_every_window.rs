@@ -147,6 +147,7 @@ fn udp_pages() -> [(&'static str, String); 2] {
     outcome.refused_because = Some(long_name("because"));
     outcome.loss_by_layer.socket_there = Some(u64::MAX);
     let trial = anywire_load::udp::Trial {
+        stage: anywire_load::search::Stage::Confirm,
         datagrams_per_second: 1e15,
         sent: u64::MAX,
         lost: u64::MAX,
@@ -156,6 +157,7 @@ fn udp_pages() -> [(&'static str, String); 2] {
     let search = anywire_load::udp::SearchOutcome {
         loss_max: 0.001,
         highest_rate: Some(1e15),
+        confirmed: true,
         limited_by_sender: true,
         interrupted: false,
         trials: vec![trial; 3],

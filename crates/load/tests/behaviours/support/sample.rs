@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anywire_load::compare::{ComparePlan, Comparison, Placement, Row, SCHEMA as COMPARE_SCHEMA};
 use anywire_load::rounds::{Figures, Round, Spread};
+use anywire_load::search::{End, SearchFigures, Stage, Trial, TrialLatency};
 use anywire_load::{
     Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, IntervalFigures, IntervalLatency,
     Latencies, Latency, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
-    WireFigures,
+    Verdict, WireFigures,
 };
 
 /// A comparison of six candidates over five rounds, with a note, an error, and names that try to be markup.
@@ -151,11 +152,40 @@ pub(crate) fn outcome() -> Outcome {
         balance: Some(1.01),
         agents: vec![],
         thresholds: vec![],
+        search: None,
         rounds: Vec::new(),
         command: Some(
             "anywire load 'http://localhost:8080/a?b=</script>' -H 'Authorization: REDACTED'".to_owned(),
         ),
         intervals: intervals(),
+    }
+}
+
+/// A search that doubled once, and found a rate that holds for long.
+pub(crate) fn search() -> SearchFigures {
+    let trial = |stage, target: f64, p99: f64| Trial {
+        stage,
+        target,
+        achieved: Some(target),
+        seconds: 10.0,
+        latency: Some(TrialLatency { p50: 180.0, p90: 300.0, p99, p99_9: p99 * 2.0, max: p99 * 3.0 }),
+        sent: target as u64 * 10,
+        errors: 0,
+        verdict: if p99 < 5000.0 { Verdict::Held } else { Verdict::Broken },
+        reason: (p99 >= 5000.0).then(|| "p99<5ms: broken, asked < 5.00 ms, found more".to_owned()),
+    };
+    SearchFigures {
+        required: vec!["p99<5ms".to_owned(), "errors<0.1%".to_owned()],
+        precision: 0.05,
+        highest_rate: Some(20_000.0),
+        confirmed: true,
+        lowest_failed: Some(21_000.0),
+        end: End::Found,
+        trials: vec![
+            trial(Stage::Search, 20_000.0, 900.0),
+            trial(Stage::Search, 21_000.0, 9000.0),
+            trial(Stage::Confirm, 20_000.0, 950.0),
+        ],
     }
 }
 
