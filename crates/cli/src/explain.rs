@@ -291,6 +291,12 @@ pub(crate) fn plan(error: &LoadError) -> Failure {
     }
 }
 
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        plan(&error)
+    }
+}
+
 /// What a plan may ask too much of, and the option that says how much.
 const OPTION_OF: &[(&str, &str)] = &[
     ("connections", "--connections"),

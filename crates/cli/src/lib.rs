@@ -26,6 +26,7 @@ mod heads;
 mod ipc;
 mod lab;
 mod ladder;
+mod limit;
 mod load;
 #[cfg(feature = "man")]
 mod man;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anywire::advice::Message;
+use anywire::load::search::Search;
 use anywire::load::{
     Amount, Handles, IntervalFigures, Limits, Outcome, Plan, Recorder, RequireError, RequireReason,
     Requirement, Snapshot, Stop, Threshold, Verdict, text,
@@ -16,6 +17,7 @@ use crate::explain;
 use crate::exports::{Exports, Lines};
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
+use crate::limit::{self, Limit};
 use crate::output;
 use crate::pace::Pace;
 use crate::progress;
@@ -57,6 +59,8 @@ pub(crate) struct Load {
     depth: usize,
     #[command(flatten)]
     pace: Pace,
+    #[command(flatten)]
+    limit: Limit,
     #[command(flatten)]
     versions: Versions,
     /// Streams that are kept busy on each connection of HTTP/2 [default: 1]
@@ -112,14 +116,14 @@ impl Load {
         if let Role::Agent(listen) = &role {
             return self.serve(listen, &handles);
         }
-        let (plan, left_out) = self.plan()?;
+        let search = self.limit.search(self.pace.rate(), self.duration, &self.require)?;
+        let (plan, left_out) = self.plan(search.as_ref())?;
         if let Some(left_out) = left_out {
             output::say(left_out);
         }
         self.exports.check()?;
         let signals = Signals::stop(handles.stop.clone())?;
         let loops = self.loops()?;
-        let facts = self.facts(&plan);
         let mut lines = self.exports.intervals()?;
         let (mut outcome, intervals) = match role {
             Role::Member(leader, place) => {
@@ -133,7 +137,7 @@ impl Load {
             Role::Leader(followers) => {
                 let (control, options) = (control()?, self.agents.options(&loops, &handles)?);
                 let leading = self.agents.lead(&control, &plan, followers, options)?;
-                let (facts, view) = (Facts { part: "agent", ..facts }, leading.view());
+                let (facts, view) = (Facts { part: "agent", ..self.facts(&plan) }, leading.view());
                 let look = move || view.snapshot();
                 let (led, intervals) =
                     self.observed((&facts, &plan), is_verbose, &mut lines, look, || leading.wait());
@@ -142,52 +146,65 @@ impl Load {
                     signals.check()?;
                     Err(agents::team_failure(&error))
                 })?;
-                (led, intervals)
+                (led, Some(intervals))
             }
             Role::Alone | Role::Agent(_) => {
-                self.alone(&loops, &plan, &handles, &facts, is_verbose, &mut lines)?
+                let mut once = |plan: &Plan| self.once(&loops, plan, &handles, is_verbose, &mut lines);
+                let outcome = match &search {
+                    Some(search) => limit::find(search, &plan, &handles.stop, once)?,
+                    None => self.in_rounds(&plan, &handles, &mut once)?,
+                };
+                (outcome, None)
             }
         };
-        outcome.intervals = intervals;
+        outcome.intervals = intervals.unwrap_or(outcome.intervals);
         outcome.command = Some(repeat::command());
-        outcome.thresholds = anywire::load::judge(&self.require, &outcome);
+        if search.is_none() {
+            outcome.thresholds = anywire::load::judge(&self.require, &outcome);
+        }
         self.exports.write(&outcome).and(lines.end())?;
         signals.check()?;
         judge(&outcome)
     }
 
-    /// Runs the plan on this machine, so often as there are rounds.
-    fn alone(
+    /// Runs the plan so often as there are rounds.
+    fn in_rounds(
         &self,
-        loops: &Loops,
         plan: &Plan,
         handles: &Handles,
-        facts: &Facts,
-        is_verbose: bool,
-        lines: &mut Lines,
-    ) -> Result<(Outcome, Vec<IntervalFigures>), Failure> {
+        once: &mut impl FnMut(&Plan) -> Result<Outcome, Failure>,
+    ) -> Result<Outcome, Failure> {
         let mut outcomes = Vec::new();
         for round in 1..=self.rounds {
             if self.rounds > 1 {
                 output::say(format_args!("round {round} of {}", self.rounds));
             }
-            let run = anywire::load::start(loops, plan.clone(), handles.clone());
-            let run = run.map_err(|error| explain::plan(&error))?;
-            let monitor = run.monitor();
-            let look = move || monitor.snapshot();
-            let (ran, intervals) = self.observed((facts, plan), is_verbose, lines, look, || run.wait());
-            let outcome = ran.map_err(|error| explain::plan(&error))?;
-            outcomes.push(Outcome { intervals, ..outcome });
+            outcomes.push(once(plan)?);
             if handles.stop.is_stopped() {
                 break;
             }
         }
-        let mut outcome = match outcomes.len() {
+        Ok(match outcomes.len() {
             1 => outcomes.swap_remove(0),
             _ => Outcome::of_rounds(outcomes).expect("there is a round"),
-        };
-        let intervals = std::mem::take(&mut outcome.intervals);
-        Ok((outcome, intervals))
+        })
+    }
+
+    /// Runs a plan on this machine.
+    fn once(
+        &self,
+        loops: &Loops,
+        plan: &Plan,
+        handles: &Handles,
+        is_verbose: bool,
+        lines: &mut Lines,
+    ) -> Result<Outcome, Failure> {
+        let run = anywire::load::start(loops, plan.clone(), handles.clone())?;
+        let monitor = run.monitor();
+        let look = move || monitor.snapshot();
+        let facts = self.facts(plan);
+        let (ran, intervals) = self.observed((&facts, plan), is_verbose, lines, look, || run.wait());
+        Ok(Outcome { intervals, ..ran? })
     }
 
     /// Waits for the end of a run, shows how it goes meanwhile, and records it in intervals.
@@ -225,8 +242,9 @@ impl Load {
     }
 
     /// The plan, and what is left out of a recording.
-    fn plan(&self) -> Result<(Plan, Option<String>), Failure> {
-        let schedule = self.pace.schedule(self.sent.seed()).map_err(|option| {
+    fn plan(&self, search: Option<&Search>) -> Result<(Plan, Option<String>), Failure> {
+        let usual = search.map(|search| search.rates.first);
+        let schedule = self.pace.schedule(usual, self.sent.seed()).map_err(|option| {
             Failure::new(Code::Usage, format_args!("{option} needs a schedule"))
                 .help("add --rate, --ramp or --step; without one requests leave when answers come")
         })?;
@@ -291,6 +309,13 @@ fn control() -> Result<Loops, Failure> {
 /// asked for. The result has been printed, with the same words.
 fn judge(outcome: &Outcome) -> Result<(), Failure> {
     let url = &outcome.target.url;
+    let search = outcome.search.as_ref();
+    // Where nothing was answered at all, a search says no more than a load does.
+    if let Some(search) =
+        search.filter(|search| search.highest_rate.is_some() || outcome.no_good_answer().is_none())
+    {
+        return limit::judge(url, search, outcome);
+    }
     if let Some(found) = outcome.no_good_answer() {
         let failure =
             Failure::of_message(Code::Failed, Message::read(format_args!("loading {url}: {found}")));
@@ -367,6 +392,8 @@ Examples:
   anywire load localhost:8080 --rate 10k --require 'p99<5ms'
   anywire load localhost:8080 --rate 500 --poisson --seed 7 --deadline 2s
   anywire load localhost:8080 --step 1k:10k:10 -d 60s
+  anywire load localhost:8080 --search --require 'p99<20ms' 'errors<0.1%'
+  anywire load localhost:8080 --search=1k:50k --precision 2% -d 5s --confirm 1m
   anywire load localhost:8080 --ramp 100:5k --jitter --reuse mru --new-connection-every 1000
   anywire load --http2 --streams 100 -c 4 localhost:8080
   anywire load https://localhost:8443/ --cacert root.pem
@@ -385,8 +412,8 @@ Examples:
   anywire load shop.test -c 512 --index 0 --of 4 --coordinator 10.0.0.10:7117
 
 Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not
-run, or not one answer was good. 2 bad arguments. 3 a threshold broke. 4 the load
-generator was the limit at that rate: no verdict. 18 the run fell short of
+run, or not one answer was good. 2 bad arguments. 3 a threshold broke, or --search found no rate
+that holds. 4 the load generator was the limit at that rate, or of a search: no verdict. 18 the run fell short of
 what was asked: it ended before its time or its requests, or connections were given up or never
 open; the result so far is printed. 23 result not written. 26 data not read. 130 and 143 ended by
 SIGINT and SIGTERM, with the result so far.";

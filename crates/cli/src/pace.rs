@@ -45,9 +45,16 @@ enum Order {
 }
 
 impl Pace {
-    /// The schedule that was asked for, whose random gaps are drawn from `seed`; `None` for the closed mode. The error names the option that needs a rate.
-    pub(crate) fn schedule(&self, seed: u64) -> Result<Option<Schedule>, &'static str> {
-        let shape = self.rate.map(|per_second| Shape::Constant { per_second }).or(self.ramp).or(self.step);
+    /// The rate of --rate.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// The schedule that was asked for, or one of this `usual` rate, whose random gaps are drawn from `seed`; `None` for the closed mode. The
+    /// error names the option that needs a rate.
+    pub(crate) fn schedule(&self, usual: Option<f64>, seed: u64) -> Result<Option<Schedule>, &'static str> {
+        let constant = |per_second| Shape::Constant { per_second };
+        let shape = self.rate.map(constant).or(self.ramp).or(self.step).or(usual.map(constant));
         let Some(shape) = shape else {
             let needs = [
                 (self.poisson, "--poisson"),
@@ -85,7 +92,7 @@ impl Pace {
 }
 
 /// A rate: a number, with `k` or `M` for thousands and millions.
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (digits, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
         Some(b'm' | b'M') => (&text[..text.len() - 1], 1e6),
