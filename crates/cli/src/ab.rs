@@ -4,9 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::ab::{AbOutcome, Options, Side, Step, ab};
-use anywire::load::{Handles, Limits, Plan, Stop, report, text};
+use anywire::load::{Handles, Limits, Plan, Schedule, Stop, report, text};
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::load::measured;
 use crate::output::Results;
+use crate::pace;
 use crate::progress::Progress;
 use crate::requests::method;
 use crate::restart;
@@ -46,7 +48,7 @@ pub(crate) struct Ab {
     /// How long each side is measured in each round
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = measured)]
     duration: Duration,
-    /// How long a side is loaded until it is the other's turn [default: 200ms, longer with many connections]
+    /// How long a side is loaded until it is the other's turn [default: 200ms, longer with many connections or a low rate]
     #[arg(long, value_name = "TIME", value_parser = text::positive_duration)]
     turn: Option<Duration>,
     /// Load before the first turn of a side in each round; before the others a tenth of a turn
@@ -55,6 +57,10 @@ pub(crate) struct Ab {
     /// Connections in all, opened anew for each turn
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: usize,
+    /// Load both sides by so many requests a second in all, such as 500 or 10k: latencies then count from when a request should
+    /// have left [default: as many as are answered]
+    #[arg(long, value_name = "R", value_parser = pace::rate)]
+    rate: Option<f64>,
     /// Requests in flight on each connection of HTTP/1 (pipelining, if more than 1)
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
@@ -142,6 +148,7 @@ impl Ab {
             connections: self.connections,
             protocol: self.versions.protocol(),
             depth: self.streams.unwrap_or(self.depth),
+            schedule: self.rate.map(Schedule::constant),
             warm_up: self.warm_up,
             method: self.method.clone().unwrap_or(usual),
             headers: values::headers(&self.headers)?,
@@ -198,15 +205,19 @@ impl Ab {
         ])
     }
 
-    /// What could not go on is a failure, and so is a regression that was asked about. The result has been printed.
+    /// What could not go on is a failure, and so are a rate that this end could not keep, and a regression that was asked about. The
+    /// result has been printed.
     fn judge(&self, outcome: &AbOutcome) -> Result<(), Failure> {
+        let comparing = format!("comparing {} with {}", self.url_b, self.url_a);
         if let Some(failed) = &outcome.failed {
             let whole = outcome.sides.iter().any(|side| !side.rounds.is_empty());
             let code = if whole { Code::Partial } else { Code::Failed };
-            let message = format!("comparing {} with {}: {failed}", self.url_b, self.url_a);
-            return Err(
-                Failure::new(code, message).help("see the server's log; the rounds before it were printed")
-            );
+            let failure = Failure::new(code, format_args!("{comparing}: {failed}"));
+            return Err(failure.help("see the server's log; the rounds before it were printed"));
+        }
+        if let Some(found) = outcome.saturation() {
+            let message = Message::read(format_args!("{comparing}: {found}"));
+            return Err(Failure::of_message(Code::Saturated, message));
         }
         let found: Vec<String> = self
             .judging
@@ -223,8 +234,9 @@ fn measure(loops: &Loops, sides: &[Side; 2], options: &Options) -> Result<AbOutc
     let progress = Progress::start(2 * options.rounds as u64 * turns);
     let seconds = options.time().as_secs().max(1);
     let rounds = text::counted(options.rounds as u64, "round");
+    let pace = options.plan.schedule.map_or_else(String::new, |schedule| format!(" at {schedule}"));
     progress.say(&format!(
-        "letting {} and {} take turns in {rounds}, about {seconds} s",
+        "letting {} and {} take turns{pace} in {rounds}, about {seconds} s",
         sides[0].url, sides[1].url
     ));
     let (mut done, mut round) = (0, 0);
@@ -276,13 +288,83 @@ Examples:
   anywire ab / / --via-a unix:/run/old.sock --via-b unix:/run/new.sock -c 256
   anywire ab localhost:8080 localhost:8081 --restart-a 'systemctl restart old' --restart-b 'systemctl restart new'
   anywire ab localhost:8080 localhost:8081 --pid-a /run/old.pid --pid-b /run/new.pid
+  anywire ab localhost:8080 localhost:8081 --rate 5k --pid-a /run/old.pid --pid-b /run/new.pid
   anywire ab localhost:8080 localhost:8080 --json trial.json
   anywire ab localhost:8080 localhost:8081 --noise trial.json
 
 A difference is shown if its p is at most 0.05 after Holm's correction, and it is beyond the noise limit: 2 %, what
 --noise says, or what a server against itself has shown (--noise FILE). The CPU time of the client is told and decides
-nothing.
+nothing. With --rate both sides do the same work in the same time, as most servers do for most of their life: what differs
+is their CPU time and their latencies. A side that cannot keep the rate is told.
 
 Exit codes: 0 measured; 1 could not run, or a server is not there; 2 bad arguments; 3 B is slower by more than
---fail-on-regression; 18 ended early, with the rounds until then; 23 result not written; 26 data not read; 130 and 143
-ended by SIGINT and SIGTERM with the result so far.";
+--fail-on-regression; 4 the load generator was the limit at --rate, so there is no verdict; 18 ended early, with the rounds
+until then; 23 result not written; 26 data not read; 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+
+#[cfg(test)]
+mod tests {
+    use anywire::load::contrast::{Contrast, Noise};
+    use anywire::load::rounds::{Figures, Round};
+    use anywire::load::{Host, Tool};
+    use clap::Parser;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// Ten rounds with a p99 of about this much.
+    fn rounds(p99_us: f64) -> Vec<Round> {
+        let round = |round: usize| {
+            let p99_us = Some(p99_us * (1.0 + 0.001 * (round * 7 % 5) as f64));
+            Round { round, figures: Figures { p99_us, ..Figures::default() }, ..Round::default() }
+        };
+        (1..=10).map(round).collect()
+    }
+
+    /// An outcome in which B has this p99 against 100 us of A, and a rate that the generator kept or did not.
+    fn outcome(p99_us: f64, saturated: bool) -> AbOutcome {
+        let contrast = Contrast::of(&rounds(100.0), &rounds(p99_us), true, &Noise::default(), 1);
+        let contrast = if saturated { contrast.without_verdict("saturated") } else { contrast };
+        let rate = json!({
+            "target": 500.0, "intended": 100, "rate_ratio": 1.0, "own_lag_p99_us": 9.0, "own_lag_max_us": 9.0,
+            "limited_by": null, "saturated": saturated, "reasons": ["it was late"],
+        });
+        let side = |name: &str, rounds: &[Round]| {
+            json!({
+                "name": name, "target": null, "spread": {}, "rate": rate, "rounds": rounds, "errors": {}, "answered": 100,
+                "error_messages": [], "notes": [],
+            })
+        };
+        let outcome: Value = json!({
+            "schema": "anywire.ab/1", "tool": Tool::this(), "host": Host::without_loops(),
+            "plan": { "load": null, "rounds": 10, "turns": 10, "seed": 1 },
+            "is_trial": false, "sides": [side("A", &rounds(100.0)), side("B", &rounds(p99_us))],
+            "contrast": contrast, "interrupted": false, "failed": null,
+        });
+        serde_json::from_value(outcome).expect("it has all fields")
+    }
+
+    /// The exit code and the message.
+    fn judged(arguments: &[&str], outcome: &AbOutcome) -> (u8, String) {
+        let all = [&["anywire", "ab", "localhost:1", "localhost:2"], arguments].concat();
+        let Ok(Cli { command: Command::Ab(ab), .. }) = Cli::try_parse_from(all) else { panic!("flags are known") };
+        let failed = |failure: Failure| (failure.code() as u8, failure.message().to_owned());
+        ab.judge(outcome).map_or_else(failed, |()| (0, String::new()))
+    }
+
+    #[test]
+    fn the_exit_code_follows_from_the_figures() {
+        let limit = ["--fail-on-regression", "50%"];
+        let (code, said) = judged(&limit, &outcome(200.0, false));
+        assert!(code == 3 && said == "slower by more than 50 %: p99 +100 %", "{code} {said}");
+        // A smaller one, none, and nobody asked.
+        for (arguments, p99_us) in [(&limit[..], 140.0), (&limit, 50.0), (&[], 200.0)] {
+            assert_eq!(judged(arguments, &outcome(p99_us, false)), (0, String::new()));
+        }
+        // Of a rate that this end could not keep nothing is said.
+        let (code, said) = judged(&limit, &outcome(200.0, true));
+        assert!(code == 4 && said.contains("the load generator was the limit in the load of A: it was late"), "{said}");
+        let gone = AbOutcome { failed: Some("round 3: B: it is gone".to_owned()), ..outcome(200.0, true) };
+        assert_eq!(judged(&limit, &gone).0, 18);
+    }
+}

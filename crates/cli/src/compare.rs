@@ -13,7 +13,7 @@ use crate::output::Results;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::trust::Trust;
-use crate::{candidates, explain, values, versions};
+use crate::{candidates, explain, pace, values, versions};
 
 /// Compare the demo service over each wire with the limit of this machine, or servers of yours with each other
 ///
@@ -41,6 +41,10 @@ pub(crate) struct Compare {
     /// Requests in flight on each connection: pipelined over HTTP/1, streams over HTTP/2
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
+    /// Load each by so many requests a second in all, such as 500 or 10k: then compare CPU time and latencies, which count from when
+    /// a request should have left [default: as many as are answered]
+    #[arg(long, value_name = "R", value_parser = pace::rate)]
+    rate: Option<f64>,
     /// Length of the body of each answer, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 13, value_parser = values::up_to(0, BODY_MAX))]
     body: usize,
@@ -78,7 +82,13 @@ impl Compare {
             let message = Message::read(format_args!("comparing failed: {found}"));
             return Err(Failure::of_message(Code::Failed, message));
         }
-        Ok(())
+        match comparison.saturation() {
+            Some(found) => {
+                let message = Message::read(format_args!("comparing: {found}"));
+                Err(Failure::of_message(Code::Saturated, message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The wires, then the servers that run by themselves.
@@ -99,6 +109,7 @@ impl Compare {
         Options {
             connections: self.connections,
             depth: self.depth,
+            rate: self.rate,
             body_bytes: self.body,
             rounds: self.rounds.map_or(default.rounds, usize::from),
             duration: self.duration.unwrap_or(default.duration),
@@ -156,10 +167,11 @@ Examples:
   anywire compare --wires limit,tcp,tls --protocols h1,h2
   anywire compare localhost:8080 nginx=localhost:8081#4711 unix:/run/app.sock
   anywire compare --wires limit,tcp theirs=localhost:8081#4711
+  anywire compare --rate 20k localhost:8080#4710 localhost:8081#4711
   anywire compare --body 4096 --rounds 9 --duration 3s --json compare.json
 
-Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 23 result not written,
-130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 4 the load generator was the limit at
+--rate, 23 result not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
 
 #[cfg(test)]
 mod tests {

@@ -81,8 +81,9 @@ const OPTIONAL: [(&str, bool); 5] = [
 type Tip = (&'static [&'static str], &'static str);
 
 /// The tips of each command.
-const TIPS: [(&[&str], &[Tip]); 4] = [
+const TIPS: [(&[&str], &[Tip]); 5] = [
     (&["load"], OF_LOADS),
+    (&["ab", "compare"], OF_COMPARISONS),
     (&["get", "post", "put", "patch", "delete", "head", "options", "query", "request"], OF_CALLS),
     (&["put", "patch", "delete", "head", "options", "query", "request"], OF_OTHER_CALLS),
     (&["serve"], OF_SERVERS),
@@ -121,6 +122,15 @@ const OF_LOADS: &[Tip] = &[
     (&["-x", "--proxy"], "there are no proxies; --via names where to connect to instead of the URL's host"),
     (&["-i"], "URLs of a file are --urls FILE"),
     (&["--unix-socket"], "the wire is named by --via, such as --via unix:/run/app.sock"),
+];
+
+/// Flags of load generators, for commands that load several servers.
+const OF_COMPARISONS: &[Tip] = &[
+    (&["-R", "-q", "--qps", "--rps"], "a rate is --rate N, in requests a second, the same for each server"),
+    (
+        &["-n", "--requests"],
+        "how long each is measured in each round is -d or --duration, and how often --rounds",
+    ),
 ];
 
 /// Flags of curl.

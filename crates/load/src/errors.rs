@@ -103,6 +103,12 @@ pub enum LoadError {
         help = Advice("say how long to measure instead")
     )]
     NeedsDuration,
+    /// The plan's rate changes with time, and servers are compared at one rate (the caller's fault).
+    #[error(
+        "the plan's rate changes with time, and servers are compared at one rate{help}",
+        help = Advice("name one rate")
+    )]
+    NeedsOneRate,
     /// The plan's host or target cannot be sent in a request (the caller's fault).
     #[error("the plan's request cannot be written")]
     Request {

@@ -30,7 +30,7 @@ impl Outcome {
             Message::new(format!(
                 "saturated: the load generator was the limit, so this is no verdict: {reasons}"
             ))
-            .with_help("use more loops on cores of their own, another machine, or a lower rate")
+            .with_help(SATURATION_HELP)
         })
     }
 
@@ -168,6 +168,10 @@ impl Outcome {
         ))
     }
 }
+
+/// What helps if this end was too slow for its own schedule.
+pub(crate) const SATURATION_HELP: &str =
+    "use more loops on cores of their own, another machine, or a lower rate";
 
 /// The larger of two figures, either of which may be unknown.
 fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {

@@ -61,7 +61,7 @@ pub(crate) fn is_behind_connections(open: &OpenResult) -> bool {
 }
 
 /// Fewer requests than these in time were another load.
-const RATIO_MIN: f64 = 0.99;
+pub(crate) const RATIO_MIN: f64 = 0.99;
 /// A lag above a millisecond is one of this end's, whatever the server does.
 const LAG_US_MAX: f64 = 1000.0;
 /// The lag may be this share of the latency.

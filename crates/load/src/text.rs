@@ -83,6 +83,12 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
+/// The same with a capital letter at its begin: a line of the terminal as a sentence of a page.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// A figure rounded to a whole number with commas.
 pub fn whole(value: f64) -> String {
     grouped(value.round() as u64)

@@ -18,6 +18,9 @@ fn each_command_of_the_page_runs() {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
     let (old, new) = (Served::demo(), Served::demo());
+    for (name, served) in [("old.pid", &old), ("new.pid", &new)] {
+        fs::write(dir.path().join(name), served.child.id().to_string()).expect("it can be written");
+    }
     // Not the dependency that its program needs.
     let is_command = |line: &&str| line.starts_with("anywire ") && !line.starts_with("anywire = ");
     let commands: Vec<&str> = PAGE.lines().filter(is_command).collect();
@@ -38,7 +41,9 @@ fn each_command_of_the_page_runs() {
             .current_dir(dir.path())
             .output()
             .expect("there is a shell");
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        // A machine that is too busy for the rate gives no verdict, as the page says.
+        let is_busy = command.contains("--rate") && output.status.code() == Some(4);
+        assert!(output.status.success() || is_busy, "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
     for name in ["trial.json", "old.json", "new.json", "ab.html"] {
         assert!(dir.path().join(name).exists(), "the page makes {name}");

@@ -3,12 +3,13 @@
 use anywire_advice::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::contrast::Contrast;
+use crate::contrast::{Contrast, Noise};
 use crate::errors::ErrorCounts;
 use crate::host::{Host, Tool};
 use crate::outcome::{PlanFacts, TargetFacts};
-use crate::rounds::{Figures, Part, Round, Spread};
-use crate::text::{counted, digits};
+use crate::remarks::SATURATION_HELP;
+use crate::rounds::{Figures, FixedRate, Part, Round, Spread};
+use crate::text::{counted, digits, known};
 
 /// All that a comparison of two servers found out. `Display` prints it as a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +59,9 @@ pub struct AbSide {
     pub medians: Figures<f64>,
     /// The least and the most of each figure over the rounds.
     pub spread: Figures<Spread>,
+    /// How the rate of a schedule was kept in the rounds; `null` in the closed mode.
+    #[serde(default)]
+    pub rate: Option<FixedRate>,
     /// Each round.
     pub rounds: Vec<Round>,
     /// Errors of all turns by kind.
@@ -91,6 +95,8 @@ impl AbOutcome {
             );
         }
         for side in &self.sides {
+            let of_rate = side.rate.iter().flat_map(FixedRate::remarks);
+            remarks.extend(of_rate.map(|remark| format!("{}: {remark}", side.name)));
             let said = side.notes.iter().chain(&side.error_messages);
             remarks.extend(said.map(|note| format!("{}: {note}", side.name)));
             if side.errors.total() > 0 {
@@ -100,12 +106,36 @@ impl AbOutcome {
         remarks
     }
 
-    /// A server that fails quickly would look fast.
-    pub(super) fn why_no_verdict(sides: &[AbSide; 2]) -> Option<String> {
-        let failing = sides.iter().find(|side| side.error_share() > ERROR_SHARE_MAX)?;
-        let share = digits(failing.error_share() * 100.0);
-        Some(format!("{share} % of the requests to {} were errors", failing.name))
+    /// That the load generator was too slow for the rate, so that nothing can be said of either server; never in the closed mode.
+    pub fn saturation(&self) -> Option<Message> {
+        saturation(&self.sides).map(|found| Message::new(found).with_help(SATURATION_HELP))
     }
+}
+
+/// What the rounds of both sides show: no verdict, if a side fails or the load generator was the limit.
+pub(super) fn judged(sides: &[AbSide; 2], noise: &Noise, seed: u32) -> Contrast {
+    let [a, b] = sides.each_ref();
+    let contrast = Contrast::of(&a.rounds, &b.rounds, true, noise, seed);
+    match failure(sides).or_else(|| saturation(sides)) {
+        Some(why) => contrast.without_verdict(&why),
+        None => contrast,
+    }
+}
+
+/// A server that fails quickly would look fast.
+fn failure(sides: &[AbSide; 2]) -> Option<String> {
+    let failing = sides.iter().find(|side| side.error_share() > ERROR_SHARE_MAX)?;
+    let share = digits(failing.error_share() * 100.0);
+    Some(format!("{share} % of the requests to {} were errors", failing.name))
+}
+
+/// Latencies of requests that left late would be the generator's.
+fn saturation(sides: &[AbSide; 2]) -> Option<String> {
+    sides.iter().find_map(|side| {
+        let rate = side.rate.as_ref().filter(|rate| rate.saturated == Some(true))?;
+        let reasons = rate.reasons.join("; ");
+        Some(format!("the load generator was the limit in the load of {}: {reasons}", side.name))
+    })
 }
 
 impl AbSide {
@@ -115,6 +145,7 @@ impl AbSide {
             target: None,
             medians: Figures::default(),
             spread: Figures::default(),
+            rate: None,
             rounds: Vec::new(),
             errors: ErrorCounts::default(),
             answered: 0,
@@ -148,11 +179,24 @@ impl AbSide {
         }
     }
 
-    /// The median and the spread of each figure; gives the rounds.
-    pub(super) fn summarise(&mut self) -> &[Round] {
-        self.medians = Figures::medians(&self.rounds);
-        self.spread = Figures::spreads(&self.rounds);
-        &self.rounds
+    /// Takes the rounds, with the median and the spread of each figure.
+    pub(super) fn summarise(&mut self, rounds: Vec<Round>) {
+        self.medians = Figures::medians(&rounds);
+        self.spread = Figures::spreads(&rounds);
+        self.rounds = rounds;
+    }
+
+    /// How the rate was kept, and what that took of the server, in a line; `None` in the closed mode.
+    pub(super) fn rate_line(&self) -> Option<String> {
+        let rate = self.rate.as_ref()?;
+        let percent = |share: f64| digits(share * 100.0);
+        let spread = self.spread.server_utilisation;
+        let spread =
+            spread.map_or_else(String::new, |all| format!(" ({}-{})", percent(all.min), percent(all.max)));
+        let busy =
+            known(self.medians.server_utilisation, |share| format!("{} % of a core{spread}", percent(share)));
+        let busy = if busy == "-" { "unknown".to_owned() } else { busy };
+        Some(format!("{}: {}, server CPU {busy}", self.name, rate.line()))
     }
 
     pub(super) fn note(&mut self, note: String) {
@@ -175,3 +219,67 @@ const ERROR_SHARE_MAX: f64 = 0.01;
 
 /// The most messages of one side.
 const MESSAGES_MAX: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::errors::ErrorKind;
+    use crate::statistics::Verdict;
+
+    /// A side with ten rounds, in each of which the CPU time of a request was about this.
+    fn side(name: &str, cpu_us: f64) -> AbSide {
+        let round = |round: usize| {
+            let cpu_us = Some(cpu_us * (1.0 + 0.001 * (round * 7 % 5) as f64));
+            let figures = Figures {
+                requests_per_second: Some(500.0),
+                server_cpu_us_per_request: cpu_us,
+                server_utilisation: cpu_us.map(|us| us * 500.0 / 1e6),
+                ..Figures::default()
+            };
+            Round { round, figures, ..Round::default() }
+        };
+        let mut side = AbSide { answered: 1000, ..AbSide::new(name) };
+        side.summarise((1..=10).map(round).collect());
+        side
+    }
+
+    fn rate(saturated: bool) -> FixedRate {
+        FixedRate {
+            target: 500.0,
+            intended: 1000,
+            rate_ratio: Some(1.0),
+            own_lag_p99_us: Some(20.0),
+            own_lag_max_us: Some(90.0),
+            limited_by: None,
+            saturated: Some(saturated),
+            reasons: if saturated { vec!["it was late".to_owned()] } else { Vec::new() },
+        }
+    }
+
+    #[test]
+    fn at_one_rate_the_cpu_time_of_a_request_decides() {
+        let at_rate = |side| AbSide { rate: Some(rate(false)), ..side };
+        let sides = [at_rate(side("a", 100.0)), at_rate(side("b", 120.0))];
+        let contrast = judged(&sides, &Noise::default(), 1);
+        assert_eq!(contrast.sentence("a", "b"), "b is slower than a: server CPU/request +20.0 %");
+        let line = sides[0].rate_line().expect("it has a rate");
+        let kept = "a: 100 % of 500 requests/s in even gaps left in time, own lag p99 20.0 us";
+        assert_eq!(line, format!("{kept}, server CPU 5.01 % of a core (5.00-5.02)"));
+    }
+
+    #[test]
+    fn of_figures_that_say_nothing_there_is_no_verdict() {
+        let verdict = |sides: &[AbSide; 2]| judged(sides, &Noise::default(), 1);
+        let mut sides = [side("a", 100.0), side("b", 120.0)];
+        assert_eq!(verdict(&sides).verdict, Some(Verdict::Slower));
+        // One side is enough, since the machine was the same.
+        sides[0].rate = Some(rate(true));
+        let contrast = verdict(&sides);
+        let why = "the load generator was the limit in the load of a: it was late";
+        assert_eq!((contrast.verdict, contrast.why_not.as_deref()), (None, Some(why)));
+        assert!(contrast.regressions(0.0).is_empty());
+        sides[0].rate = None;
+        (0..11).for_each(|_| sides[1].errors.count(ErrorKind::Status));
+        assert_eq!(verdict(&sides).why_not.as_deref(), Some("1.10 % of the requests to b were errors"));
+    }
+}

@@ -5,15 +5,15 @@ use std::time::Duration;
 use anywire_advice::{Chain, Message};
 use anywire_loops::Loops;
 
-use crate::ab::outcome::{AbOutcome, AbPlan, AbSide, SCHEMA};
+use crate::ab::outcome::{self, AbOutcome, AbPlan, AbSide, SCHEMA};
 use crate::ab::settings::{Options, Side};
-use crate::contrast::Contrast;
 use crate::errors::LoadError;
 use crate::handles::Handles;
 use crate::host::{Host, Tool};
 use crate::outcome::{Outcome, PlanFacts};
 use crate::plan::{Amount, Plan};
-use crate::rounds::{Order, Part, Parts, Round, ServerThreads, Turn, interleaved};
+use crate::rounds::{FixedRate, Order, Part, Parts, ServerThreads, Turn, interleaved};
+use crate::schedule::Shape;
 
 /// Loads both sides in turns; blocks the thread for about [`Options::time`].
 ///
@@ -22,13 +22,16 @@ use crate::rounds::{Order, Part, Parts, Round, ServerThreads, Turn, interleaved}
 ///
 /// # Errors
 ///
-/// The plan is wrong, the loops ended, or this thread is an event loop.
+/// The plan is wrong, such as a schedule whose rate changes; the loops ended, or this thread is an event loop.
 pub fn ab(
     loops: &Loops,
     sides: &[Side; 2],
     options: &Options,
     mut progress: impl FnMut(&Step<'_>),
 ) -> Result<AbOutcome, LoadError> {
+    if options.plan.schedule.is_some_and(|schedule| !matches!(schedule.shape, Shape::Constant { .. })) {
+        return Err(LoadError::NeedsOneRate);
+    }
     let turns = options.turns();
     let seed = options.seed.unwrap_or_else(Order::random_seed);
     let mut order = Order::mirrored(seed);
@@ -67,20 +70,16 @@ pub fn ab(
         Ok::<_, LoadError>(Some(part))
     })?;
     // A round without all turns of both sides would tilt the medians.
-    for (index, of_round) in measured.rounds.chunks_exact(turns).enumerate() {
-        let of_side =
-            |side: usize| of_round.iter().map(|turn| turn[side].as_ref()).collect::<Option<Vec<_>>>();
-        let Some((a, b)) = of_side(0).zip(of_side(1)) else { continue };
-        for (side, parts) in results.iter_mut().zip([a, b]) {
-            side.rounds.push(round_of(index + 1, &parts));
-        }
+    let is_whole = |of_round: &[Vec<Option<Part>>]| of_round.iter().flatten().all(Option::is_some);
+    let whole: Vec<_> =
+        (1..).zip(measured.rounds.chunks_exact(turns)).filter(|(_, of_round)| is_whole(of_round)).collect();
+    for (side, result) in results.iter_mut().enumerate() {
+        let rounds = whole.iter().map(|&(number, of_round)| Parts::of(parts(of_round, side)).round(number));
+        result.summarise(rounds.collect());
+        let all = whole.iter().flat_map(|&(_, of_round)| parts(of_round, side));
+        result.rate = FixedRate::of(all.map(|part| &part.outcome));
     }
-    let [a, b] = results.each_mut().map(AbSide::summarise);
-    let contrast = Contrast::of(a, b, true, &options.noise, seed);
-    let contrast = match AbOutcome::why_no_verdict(&results) {
-        Some(why) => contrast.without_verdict(&why),
-        None => contrast,
-    };
+    let contrast = outcome::judged(&results, &options.noise, seed);
     Ok(AbOutcome {
         schema: SCHEMA.to_owned(),
         tool: Tool::this(),
@@ -114,6 +113,11 @@ pub struct Step<'a> {
     pub side: &'a str,
 }
 
+/// The turns of one side in a round.
+fn parts(of_round: &[Vec<Option<Part>>], side: usize) -> impl Iterator<Item = &Part> {
+    of_round.iter().filter_map(move |turn| turn[side].as_ref())
+}
+
 /// Starts a server anew, if it is to be, and finds its process.
 fn begin(side: &Side, result: &mut AbSide) -> Result<ServerThreads, Message> {
     if let Some(restart) = &side.restart {
@@ -131,10 +135,6 @@ fn why_not_there(part: &Part) -> Option<Message> {
     let Outcome { totals, rate, .. } = &part.outcome;
     let nobody_answered = totals.measured.answered + totals.warm_up.answered == 0;
     part.outcome.no_good_answer().filter(|_| rate.given_up && nobody_answered)
-}
-
-fn round_of(number: usize, parts: &[&Part]) -> Round {
-    Parts::of(parts.iter().copied()).round(number)
 }
 
 fn plan(side: &Side, options: &Options, warm_up: Duration) -> Plan {

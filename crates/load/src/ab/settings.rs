@@ -65,14 +65,15 @@ impl fmt::Debug for Side {
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The load of either side. The side gives its URL, address and server name, and these options its length. The warm-up is
-    /// for the first turn of a side in each round; each later turn begins with a tenth of its length as warm-up.
+    /// for the first turn of a side in each round; each later turn begins with a tenth of its length as warm-up. With a schedule,
+    /// whose rate must be constant, both sides are loaded at that rate, and latencies count from when a request should have left.
     pub plan: Plan,
     /// Rounds (10; five are the fewest that can show anything).
     pub rounds: usize,
     /// How long each side is measured in each round (2 s).
     pub duration: Duration,
-    /// How long a side is loaded until it is the other's turn (`None`: 0.2 s, but so long that
-    /// a run opens at most 10,000 connections to a side, because this machine has ports for few more in a minute).
+    /// How long a side is loaded until it is the other's turn (`None`: 0.2 s, but so long that a schedule has 100 requests in
+    /// it, and that a run opens at most 10,000 connections to a side, because this machine has ports for few more in a minute).
     pub turn: Option<Duration>,
     /// The seed of the order of the turns and of the resamples (`None`: a random one); the result names it.
     pub seed: Option<u32>,
@@ -85,12 +86,19 @@ pub struct Options {
 impl Options {
     /// How many turns each side has in a round, all of the same length.
     pub fn turns(&self) -> usize {
-        let turn = self.turn.unwrap_or(TURN);
+        let turn = self.turn.unwrap_or_else(|| self.usual_turn());
         let asked = (self.duration.as_secs_f64() / turn.as_secs_f64().max(1e-3)).round().max(1.0) as usize;
         if self.turn.is_some() {
             return asked;
         }
         asked.min((CONNECTIONS_OPENED_MAX / (self.plan.connections * self.rounds).max(1)).max(1))
+    }
+
+    /// How long a turn is if nobody says so, whatever it does to the ports.
+    fn usual_turn(&self) -> Duration {
+        let Some(schedule) = &self.plan.schedule else { return TURN };
+        let enough = REQUESTS_OF_TURN / schedule.shape.mean();
+        TURN.max(Duration::try_from_secs_f64(enough).unwrap_or(Duration::MAX))
     }
 
     /// About how long it takes.
@@ -123,12 +131,16 @@ impl Default for Options {
 /// Long enough that opening the connections is a small part of it, and short against what moves the speed of a machine.
 const TURN: Duration = Duration::from_millis(200);
 
+/// Fewer requests than these of a schedule are mostly the first ones on new connections.
+const REQUESTS_OF_TURN: f64 = 100.0;
+
 /// Each leaves a port in TIME-WAIT for a minute, and Linux has 28,000 of them.
 const CONNECTIONS_OPENED_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Schedule;
 
     fn options(connections: usize, duration_ms: u64, turn_ms: Option<u64>) -> Options {
         Options {
@@ -147,6 +159,17 @@ mod tests {
         assert_eq!(options(5000, 2000, Some(500)).turns(), 4, "what is asked for is done");
         assert_eq!(options(1, 50, None).turns(), 1);
         assert_eq!(options(1, 50, Some(0)).turns(), 50, "a turn has a millisecond at least");
+    }
+
+    #[test]
+    fn turns_at_a_low_rate_are_long_enough_for_a_hundred_requests() {
+        let turns = |rate: f64| {
+            let options = options(64, 2000, None);
+            Options { plan: Plan { schedule: Some(Schedule::constant(rate)), ..options.plan }, ..options }.turns()
+        };
+        assert_eq!([10_000.0, 500.0, 250.0, 100.0, 1.0].map(turns), [10, 10, 5, 2, 1]);
+        // What is no rate is refused before it is used.
+        assert_eq!([f64::NAN, 0.0, -1.0].map(turns), [1, 1, 1]);
     }
 
     #[test]

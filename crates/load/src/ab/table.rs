@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ab::outcome::AbOutcome;
+use crate::ab::outcome::{AbOutcome, AbSide};
 use crate::contrast::Contrast;
 use crate::text::{Columns, digits};
 
@@ -18,6 +18,9 @@ impl fmt::Display for AbOutcome {
                     side.name, target.url, target.address, target.protocol
                 )?;
             }
+        }
+        for line in [a, b].into_iter().filter_map(AbSide::rate_line) {
+            writeln!(formatter, "{line}")?;
         }
         writeln!(formatter, "{}", self.host.line())?;
         writeln!(formatter, "{}\n", self.plan_line())?;
@@ -37,7 +40,11 @@ impl AbOutcome {
     pub(crate) fn plan_line(&self) -> String {
         let plan = &self.plan;
         let load = plan.load.as_ref().map_or_else(String::new, |load| {
-            format!("{}: {} connections, depth {}; ", load.mode, load.connections, load.depth)
+            let mode = match &load.schedule {
+                Some(schedule) => format!("{}: {schedule}, latencies from the intended time, ", load.mode),
+                None => format!("{}: ", load.mode),
+            };
+            format!("{mode}{} connections, depth {}; ", load.connections, load.depth)
         });
         let seconds = plan.load.as_ref().and_then(|load| load.duration_seconds).unwrap_or_default();
         format!(

@@ -16,7 +16,7 @@ use crate::compare::round::{self, Bench, Measured};
 use crate::compare::settings::Options;
 use crate::errors::LoadError;
 use crate::host::{Host, Tool};
-use crate::rounds::{Order, Round, Turn, interleaved};
+use crate::rounds::{FixedRate, Order, Turn, interleaved};
 
 /// Measures the candidates against each other; blocks the thread for about [`Options::time`].
 ///
@@ -48,23 +48,17 @@ pub fn compare(
     let mut rows: Vec<Row> = candidates.iter().map(empty_row).collect();
     let seed = options.seed.unwrap_or_else(Order::random_seed);
     let mut order = Order::of_seed(seed);
-    let measured = interleaved(candidates.len(), options.rounds, &mut order, &options.stop, |turn| {
+    let mut measured = interleaved(candidates.len(), options.rounds, &mut order, &options.stop, |turn| {
         let Turn { round, rounds, side } = turn;
         progress(&Step { round, rounds, candidate: &candidates[side].name });
         round::measure(&bench, &candidates[side], round, &mut rows[side])
     })?;
     let interrupted = measured.interrupted;
-    let mut results: Vec<Vec<Round>> = candidates.iter().map(|_| Vec::new()).collect();
-    for mut of_round in measured.rounds {
-        add_ratios(candidates, &mut of_round);
-        for (index, measured) in of_round.into_iter().enumerate() {
-            let Some(Measured { round, errors }) = measured else { continue };
-            rows[index].errors.merge(&errors);
-            results[index].push(round);
-        }
-    }
-    for (row, rounds) in rows.iter_mut().zip(results) {
-        row.summarise(rounds);
+    measured.rounds.iter_mut().for_each(|of_round| add_ratios(candidates, of_round));
+    for (row, of_candidate) in rows.iter_mut().zip(measured.into_sides()) {
+        of_candidate.iter().for_each(|one| row.errors.merge(&one.part.errors()));
+        row.rate = FixedRate::of(of_candidate.iter().map(|one| &one.part.outcome));
+        row.summarise(of_candidate.into_iter().map(|one| one.round).collect());
     }
     Ok(Comparison {
         schema: SCHEMA.to_owned(),
@@ -72,7 +66,8 @@ pub fn compare(
         host: Host::of(&loops),
         placement,
         plan: ComparePlan {
-            mode: "closed".to_owned(),
+            mode: if options.rate.is_some() { "open" } else { "closed" }.to_owned(),
+            rate: options.rate,
             connections: options.connections,
             active: options.loaded(),
             depth: options.depth,
@@ -82,7 +77,7 @@ pub fn compare(
             warm_up_seconds: options.warm_up.as_secs_f64(),
             seed,
         },
-        notes: notes(is_one_core, candidates),
+        notes: notes(is_one_core, candidates, options),
         candidates: rows,
         interrupted,
     })
@@ -148,10 +143,12 @@ fn place(cores: &[usize]) -> Placement {
     }
 }
 
-fn notes(is_one_core: bool, candidates: &[Candidate]) -> Vec<String> {
-    let mut notes = vec![
-        "closed: stalls hide requests, so the tail of the latencies is better than users see".to_owned(),
-    ];
+fn notes(is_one_core: bool, candidates: &[Candidate], options: &Options) -> Vec<String> {
+    let of_mode = match options.rate {
+        None => "closed: stalls hide requests, so the tail of the latencies is better than users see",
+        Some(_) => "open: all candidates have the same rate, so compare their CPU time and their latencies",
+    };
+    let mut notes = vec![of_mode.to_owned()];
     if is_one_core {
         notes.push(
             "one core only: server and client share it, nothing is pinned, rates are about halved".to_owned(),

@@ -15,4 +15,4 @@ pub use candidate::{Candidate, CandidateError, RunningServer, Settings, Start};
 pub use harness::{CompareError, Step, compare};
 pub use result::{ComparePlan, Comparison, Placement, Row, SCHEMA};
 pub use settings::Options;
-pub(crate) use table::{COLUMNS, Column};
+pub(crate) use table::{COLUMNS, Column, percent};

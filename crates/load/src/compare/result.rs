@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::errors::ErrorCounts;
 use crate::host::{Host, Tool};
-use crate::rounds::{Figures, Round, Spread};
+use crate::remarks::SATURATION_HELP;
+use crate::rounds::{Figures, FixedRate, Round, Spread};
+use crate::schedule::Schedule;
 use crate::text::counted;
 
 /// All that a comparison found out. `Display` prints it as a table with bars.
@@ -46,12 +48,25 @@ impl Comparison {
         self.interrupted.then(found)
     }
 
+    /// That the load generator was too slow for the rate in the load of some candidates, so that nothing can be said of them; never
+    /// in the closed mode.
+    pub fn saturation(&self) -> Option<Message> {
+        let reasons = |row: &Row| {
+            let rate = row.rate.as_ref().filter(|rate| rate.saturated == Some(true))?;
+            Some(format!("{}: {}", row.name, rate.reasons.join("; ")))
+        };
+        let found: Vec<String> = self.candidates.iter().filter_map(reasons).collect();
+        let message = || format!("the load generator was the limit: {}", found.join(", "));
+        (!found.is_empty()).then(|| Message::new(message()).with_help(SATURATION_HELP))
+    }
+
     /// All that is to be said beside the figures, one line each; what holds for several rows is said once.
     pub fn remarks(&self) -> Vec<String> {
         let mut said: Vec<(Vec<&str>, String)> = Vec::new();
         for row in &self.candidates {
             let errors = row.error_messages.iter().map(Message::to_string);
-            for note in row.notes.iter().cloned().chain(errors) {
+            let of_rate = row.rate.iter().flat_map(FixedRate::remarks);
+            for note in of_rate.chain(row.notes.iter().cloned()).chain(errors) {
                 match said.iter_mut().find(|(_, known)| *known == note) {
                     Some((names, _)) => names.push(&row.name),
                     None => said.push((vec![&row.name], note)),
@@ -81,8 +96,11 @@ pub struct Placement {
 /// How the candidates were loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparePlan {
-    /// `closed`: see [`PlanFacts::mode`](crate::PlanFacts).
+    /// `closed` or `open`: see [`PlanFacts::mode`](crate::PlanFacts).
     pub mode: String,
+    /// Requests per second in even gaps, all connections together; `null` in the closed mode.
+    #[serde(default)]
+    pub rate: Option<f64>,
     /// Connections.
     pub connections: usize,
     /// How many of them were loaded; the others were open and sent nothing.
@@ -100,6 +118,18 @@ pub struct ComparePlan {
     pub warm_up_seconds: f64,
     /// The seed of the order of the candidates within each round.
     pub seed: u32,
+}
+
+impl ComparePlan {
+    /// When requests left, in words.
+    pub(crate) fn pace(&self) -> String {
+        match self.rate {
+            Some(rate) => {
+                format!("{}: {}, latencies from the intended time", self.mode, Schedule::constant(rate))
+            }
+            None => self.mode.clone(),
+        }
+    }
 }
 
 /// One candidate: medians over its rounds.
@@ -121,6 +151,9 @@ pub struct Row {
     pub syscalls_by_name: Option<BTreeMap<String, f64>>,
     /// The least and the most of each figure over the rounds.
     pub spread: Figures<Spread>,
+    /// How the rate was kept in the rounds; `null` in the closed mode.
+    #[serde(default)]
+    pub rate: Option<FixedRate>,
     /// Each round.
     pub rounds: Vec<Round>,
     /// Errors of all rounds by kind.

@@ -14,12 +14,13 @@ use crate::compare::idle::Idle;
 use crate::compare::result::Row;
 use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
-use crate::errors::{ErrorCounts, LoadError};
+use crate::errors::LoadError;
 use crate::expect::Expect;
 use crate::handles::Handles;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Plan};
 use crate::rounds::{Figures, Part, Parts, Round, ServerThreads};
+use crate::schedule::Schedule;
 
 /// What all rounds share.
 pub(crate) struct Bench<'a> {
@@ -31,8 +32,8 @@ pub(crate) struct Bench<'a> {
 /// One candidate in one round.
 pub(crate) struct Measured {
     pub(crate) round: Round,
-    /// Its errors by kind.
-    pub(crate) errors: ErrorCounts,
+    /// The measured load.
+    pub(crate) part: Part,
 }
 
 /// Measures one candidate once; `None` if its server did not start, which its row then says.
@@ -62,13 +63,11 @@ pub(crate) fn measure(
             }
         };
     let part = load(bench, candidate, &running)?;
-    let Part { outcome, used } = &part;
-    if let Err(error) = used {
+    if let Err(error) = &part.used {
         row.note(format!(
             "server_cpu_us_per_request is unknown: sampling the server's threads failed: {error}"
         ));
     }
-    let errors = part.errors();
     let mut result = Parts::of([&part]).round(round);
     let answered = result.answered;
     if answered > 0 {
@@ -82,7 +81,7 @@ pub(crate) fn measure(
             ));
         }
     }
-    add_messages(row, round, outcome);
+    add_messages(row, round, &part.outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
         result.syscalls_by_name = syscalls(bench, candidate, &running, row)?;
         result.figures.syscalls_per_request =
@@ -91,7 +90,7 @@ pub(crate) fn measure(
     if let Some(remark) = (running.remark)() {
         row.note(remark);
     }
-    Ok(Some(Measured { round: result, errors }))
+    Ok(Some(Measured { round: result, part }))
 }
 
 /// The measured load.
@@ -154,7 +153,10 @@ fn syscalls(
             let per_answer = |(name, calls): (&str, u64)| (name.to_owned(), calls as f64 / answered as f64);
             Ok(Some(calls.into_iter().map(per_answer).collect()))
         }
-        Ok(_) => Ok(None),
+        Ok(_) => {
+            row.note("syscalls_per_request is unknown: no answer came while they were counted".to_owned());
+            Ok(None)
+        }
         Err(error) => {
             row.note(format!("syscalls_per_request is unknown: reading the counter failed: {error}"));
             Ok(None)
@@ -177,7 +179,13 @@ fn memory_of_connection(
     // Accepting goes in order, so one that is answered shows that those before it have been accepted. The first makes
     // room for what all share.
     let answered = || {
-        let one = Plan { connections: 1, warm_up: Duration::ZERO, amount: Amount::Requests(1), ..plan() };
+        let one = Plan {
+            connections: 1,
+            schedule: None,
+            warm_up: Duration::ZERO,
+            amount: Amount::Requests(1),
+            ..plan()
+        };
         engine::run_observed(bench.loops, one, handles(bench, running), |_| {}).map(drop)
     };
     let sizes = || {
@@ -220,6 +228,7 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
         protocol: candidate.protocol,
         connections: options.loaded(),
         depth: options.depth,
+        schedule: options.rate.map(Schedule::constant),
         expect: Expect {
             body_bytes: (!candidate.runs_by_itself).then_some(options.body_bytes as u64),
             ..Expect::default()
@@ -245,7 +254,10 @@ fn add_messages(row: &mut Row, round: usize, outcome: &Outcome) {
     for sample in totals.measured.error_samples.iter().chain(&totals.warm_up.error_samples) {
         message(row, Message::read(sample));
     }
-    for remark in outcome.remarks().into_iter().filter(|_| !outcome.rate.interrupted) {
+    // Whether the generator was the limit is told of all rounds together.
+    let of_round = outcome.saturation().map(|message| message.to_string());
+    let remarks = outcome.remarks().into_iter().filter(|remark| Some(remark) != of_round.as_ref());
+    for remark in remarks.filter(|_| !outcome.rate.interrupted) {
         message(row, format!("round {round}: {remark}").into());
     }
 }

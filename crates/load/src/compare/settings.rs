@@ -13,6 +13,10 @@ pub struct Options {
     pub active: Option<usize>,
     /// Requests in flight on each (1); over HTTP/2 that many streams.
     pub depth: usize,
+    /// Requests per second, all connections together (`None`: as many as are answered, the closed mode). At a rate that all
+    /// candidates keep, what is to be compared is their CPU time and their latencies, which count from when a request should
+    /// have left.
+    pub rate: Option<f64>,
     /// The length of the body of each response, in bytes (13: `Hello, World!`).
     pub body_bytes: usize,
     /// Rounds; each measures every candidate once (7: enough that the median ignores three bad ones).
@@ -63,6 +67,7 @@ impl Default for Options {
             connections: 64,
             active: None,
             depth: 1,
+            rate: None,
             body_bytes: 13,
             rounds: 7,
             duration: Duration::from_secs(3),

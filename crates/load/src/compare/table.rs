@@ -12,7 +12,8 @@ impl fmt::Display for Comparison {
         writeln!(formatter, "{}", self.host.line())?;
         writeln!(
             formatter,
-            "{} connections, depth {}, {}-byte body, {} rounds of {} s, medians{}",
+            "{}: {} connections, depth {}, {}-byte body, {} rounds of {} s, medians{}",
+            plan.pace(),
             plan.connections,
             plan.depth,
             plan.body_bytes,
@@ -28,6 +29,8 @@ impl fmt::Display for Comparison {
         }
         writeln!(formatter)?;
         formatter.write_str(&figures(self))?;
+        formatter.write_str(&spreads(&self.candidates))?;
+        formatter.write_str(&rates(&self.candidates))?;
         writeln!(formatter, "\nCPU us per request: server \u{2588}, client \u{2591}")?;
         formatter.write_str(&bars(&self.candidates))?;
         writeln!(formatter)?;
@@ -44,20 +47,41 @@ fn figures(comparison: &Comparison) -> String {
     let by_protocol = rows.iter().any(|row| row.protocol != rows[0].protocol);
     let mut headings = vec!["candidate"];
     headings.extend(by_protocol.then_some("protocol"));
-    // The spread of the figure by which candidates are compared stands beside it.
-    let spread_at = headings.len() + 2;
     headings.extend(COLUMNS.iter().map(|column| column.heading));
-    headings.insert(spread_at, "min-max");
     let mut columns = Columns::new(1 + usize::from(by_protocol), &headings);
     for row in rows {
         let mut cells = vec![row.label()];
         cells.extend(by_protocol.then(|| row.protocol.clone()));
         cells.extend(COLUMNS.iter().map(|column| known((column.value)(&row.medians), column.write)));
-        let spread = row.spread.server_cpu_us_per_request.map(|all| [all.min, all.max].map(digits).join("-"));
-        cells.insert(spread_at, spread.unwrap_or_else(|| "-".to_owned()));
         columns.row(cells);
     }
     columns.render()
+}
+
+/// How far the rounds lie apart; nothing if there is one.
+fn spreads(rows: &[Row]) -> String {
+    if rows.iter().all(|row| row.rounds.len() < 2) {
+        return String::new();
+    }
+    let told = || COLUMNS.iter().filter(|column| column.has_spread);
+    let headings: Vec<&str> = ["candidate"].into_iter().chain(told().map(|column| column.heading)).collect();
+    let mut columns = Columns::new(1, &headings);
+    for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
+        let spread = |column: &Column| {
+            let spread = (column.spread)(&row.spread);
+            spread.map_or_else(|| "-".to_owned(), |all| [all.min, all.max].map(column.write).join("-"))
+        };
+        columns.row([row.label()].into_iter().chain(told().map(spread)).collect());
+    }
+    format!("\nthe least and the most of the rounds\n{}", columns.render())
+}
+
+/// How the rate was kept; nothing in the closed mode.
+fn rates(rows: &[Row]) -> String {
+    let lines =
+        rows.iter().filter_map(|row| Some(format!("  {}: {}\n", row.label(), row.rate.as_ref()?.line())));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\nthe rate\n{lines}") }
 }
 
 /// Two bars for each candidate, on one scale: the CPU time per request of the server, and of the client.
@@ -86,6 +110,8 @@ pub(crate) struct Column {
     pub(crate) write: fn(f64) -> String,
     pub(crate) value: fn(&Figures<f64>) -> Option<f64>,
     pub(crate) spread: fn(&Figures<Spread>) -> Option<Spread>,
+    /// Whether its spread stands in the terminal too, which has no room for all.
+    has_spread: bool,
 }
 
 const fn column(
@@ -94,17 +120,31 @@ const fn column(
     value: fn(&Figures<f64>) -> Option<f64>,
     spread: fn(&Figures<Spread>) -> Option<Spread>,
 ) -> Column {
-    Column { heading, write, value, spread }
+    Column { heading, write, value, spread, has_spread: false }
 }
 
-pub(crate) static COLUMNS: [Column; 8] = [
-    column("requests/s", whole, |all| all.requests_per_second, |all| all.requests_per_second),
-    column("server us", digits, |all| all.server_cpu_us_per_request, |all| all.server_cpu_us_per_request),
-    column("client us", digits, |all| all.client_cpu_us_per_request, |all| all.client_cpu_us_per_request),
+impl Column {
+    const fn with_spread(self) -> Self {
+        Self { has_spread: true, ..self }
+    }
+}
+
+/// A share of a core as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    digits(share * 100.0)
+}
+
+pub(crate) static COLUMNS: [Column; 9] = [
+    column("requests/s", whole, |all| all.requests_per_second, |all| all.requests_per_second).with_spread(),
+    column("server us", digits, |all| all.server_cpu_us_per_request, |all| all.server_cpu_us_per_request)
+        .with_spread(),
+    column("core %", percent, |all| all.server_utilisation, |all| all.server_utilisation).with_spread(),
+    column("client us", digits, |all| all.client_cpu_us_per_request, |all| all.client_cpu_us_per_request)
+        .with_spread(),
     column("x limit", digits, |all| all.ratio_to_limit, |all| all.ratio_to_limit),
     column("calls", digits, |all| all.syscalls_per_request, |all| all.syscalls_per_request),
-    column("p50 us", digits, |all| all.p50_us, |all| all.p50_us),
-    column("p99 us", digits, |all| all.p99_us, |all| all.p99_us),
+    column("p50 us", digits, |all| all.p50_us, |all| all.p50_us).with_spread(),
+    column("p99 us", digits, |all| all.p99_us, |all| all.p99_us).with_spread(),
     column("max us", digits, |all| all.max_us, |all| all.max_us),
 ];
 

@@ -1,11 +1,12 @@
 //! The page of a comparison.
 
-use crate::compare::{COLUMNS, Column, Comparison, Row};
+use crate::compare::{COLUMNS, Column, Comparison, Row, percent};
 use crate::report::chart::{self, Bar, Group, Strip};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{CLIENT, Colour, SERVER, TAIL, USUAL};
-use crate::rounds::{Figures, Spread};
-use crate::text::{digits, grouped, known, time, whole};
+use crate::report::rate;
+use crate::rounds::{Figures, FixedRate, Spread};
+use crate::text::{capitalised, digits, grouped, known, time, whole};
 
 /// A page with charts of the CPU per request, the rates, the latencies and the spread over the rounds.
 pub fn comparison(comparison: &Comparison) -> String {
@@ -15,11 +16,21 @@ pub fn comparison(comparison: &Comparison) -> String {
         page.warning(&interruption);
     }
     page.paragraph(&format!(
-        "{} connections, depth {}, {}-byte body, {} rounds of {} s; medians.",
-        plan.connections, plan.depth, plan.body_bytes, plan.rounds, plan.duration_seconds,
+        "{}: {} connections, depth {}, {}-byte body, {} rounds of {} s; medians.",
+        capitalised(&plan.pace()),
+        plan.connections,
+        plan.depth,
+        plan.body_bytes,
+        plan.rounds,
+        plan.duration_seconds,
     ));
     page.paragraph(&format!("{}{}.", comparison.host.line(), placement(comparison)));
     let rows = &comparison.candidates;
+    for row in rows {
+        for remark in row.rate.iter().flat_map(FixedRate::remarks) {
+            page.warning(&format!("{}: {remark}.", row.name));
+        }
+    }
     page.charts(vec![
         Chart {
             title: "CPU per request, us (less is better)".to_owned(),
@@ -36,16 +47,34 @@ pub fn comparison(comparison: &Comparison) -> String {
                 ),
             ),
         },
-        Chart {
-            title: "Requests per second (more is better)".to_owned(),
-            legend: vec![(SERVER.into(), "answers per second".to_owned())],
-            svg: chart::bars(
-                "Requests per second",
-                &groups(rows, whole, &[(|all| all.requests_per_second, SERVER)]),
-            ),
+        // At one rate for all that rate tells nothing, and how busy it makes each server does.
+        match plan.rate {
+            Some(rate) => Chart {
+                title: format!("Server CPU at {} requests/s, % of a core (less is better)", whole(rate)),
+                legend: vec![(SERVER.into(), "of a core".to_owned())],
+                svg: chart::bars(
+                    "Server CPU",
+                    &groups(
+                        rows,
+                        |share| format!("{} %", percent(share)),
+                        &[(|all| all.server_utilisation, SERVER)],
+                    ),
+                ),
+            },
+            None => Chart {
+                title: "Requests per second (more is better)".to_owned(),
+                legend: vec![(SERVER.into(), "answers per second".to_owned())],
+                svg: chart::bars(
+                    "Requests per second",
+                    &groups(rows, whole, &[(|all| all.requests_per_second, SERVER)]),
+                ),
+            },
         },
         Chart {
-            title: "Latency (less is better)".to_owned(),
+            title: match plan.rate {
+                Some(_) => "Latency from the intended time (less is better)".to_owned(),
+                None => "Latency (less is better)".to_owned(),
+            },
             legend: vec![(USUAL.into(), "p50".to_owned()), (TAIL.into(), "p99".to_owned())],
             svg: chart::bars(
                 "Latency",
@@ -58,6 +87,9 @@ pub fn comparison(comparison: &Comparison) -> String {
             svg: chart::strips("Spread over the rounds", &strips(rows), SERVER),
         },
     ]);
+    let rates =
+        rows.iter().filter_map(|row| Some((row.label(), row.rate.as_ref()?, &row.medians, &row.spread)));
+    rate::table(&mut page, rates);
     medians(&mut page, comparison);
     rounds(&mut page, rows);
     page.list(&comparison.remarks());

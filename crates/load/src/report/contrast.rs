@@ -6,9 +6,10 @@ use crate::diff::DiffOutcome;
 use crate::report::chart::{self, Strip};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{SERVER, USUAL};
-use crate::rounds::Round;
+use crate::report::rate;
+use crate::rounds::{FixedRate, Round};
 use crate::statistics::{Verdict, median};
-use crate::text::{grouped, known};
+use crate::text::{capitalised, grouped, known};
 
 /// The page of two servers that took turns.
 pub fn ab(outcome: &AbOutcome) -> String {
@@ -26,7 +27,15 @@ pub fn ab(outcome: &AbOutcome) -> String {
             ));
         }
     }
-    page.paragraph(&format!("{}. {}.", outcome.host.line(), outcome.plan_line()));
+    for side in [a, b] {
+        for remark in side.rate.iter().flat_map(FixedRate::remarks) {
+            page.warning(&format!("{}: {remark}.", side.name));
+        }
+    }
+    page.paragraph(&format!("{}. {}.", outcome.host.line(), capitalised(&outcome.plan_line())));
+    let rates =
+        [a, b].map(|side| Some((side.name.clone(), side.rate.as_ref()?, &side.medians, &side.spread)));
+    rate::table(&mut page, rates.into_iter().flatten());
     contrast(&mut page, &outcome.contrast, (&a.name, &a.rounds), (&b.name, &b.rounds));
     page.list(&outcome.remarks());
     page.paragraph(&format!("{}.", outcome.contrast.explanation()));

@@ -6,7 +6,7 @@ use crate::report::load_charts;
 use crate::report::page::Page;
 use crate::require::{Threshold, Verdict};
 use crate::search::{End, TRIAL_HEADINGS, Trial};
-use crate::text::{counted, digits, known, time};
+use crate::text::{capitalised, counted, digits, known, time};
 
 /// A page with the verdicts, charts of the latencies, rates and loops, all figures, and the command that made it.
 pub fn outcome(outcome: &Outcome) -> String {
@@ -31,8 +31,7 @@ fn verdicts(page: &mut Page, outcome: &Outcome) {
         page.warning(&remark);
     }
     if let Some(limit) = outcome.limit() {
-        let (first, rest) = limit.split_at(1);
-        page.warning(&format!("{}{rest}.", first.to_uppercase()));
+        page.warning(&format!("{}.", capitalised(limit)));
     }
     if outcome.thresholds.is_empty() {
         return;

@@ -14,6 +14,7 @@ mod load;
 mod load_charts;
 mod page;
 pub mod palette;
+mod rate;
 #[cfg(feature = "udp")]
 mod udp;
 

@@ -5,6 +5,7 @@
 //! [`Figures`] are what was measured, its median, or its spread.
 
 mod driver;
+mod fixed_rate;
 mod of_load;
 mod order;
 mod part;
@@ -12,7 +13,8 @@ mod round;
 mod sample;
 
 pub use driver::{Interleaved, Turn, interleaved};
+pub use fixed_rate::FixedRate;
 pub use order::Order;
-pub(crate) use part::{Part, Parts};
+pub(crate) use part::{Part, Parts, in_time};
 pub use round::{Figures, Round, Spread};
 pub use sample::ServerThreads;

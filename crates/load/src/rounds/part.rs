@@ -12,6 +12,7 @@ use crate::handles::Handles;
 use crate::histogram::Latency;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
+use crate::rounds::fixed_rate::add_summary;
 use crate::rounds::round::{Figures, Round};
 use crate::rounds::sample::{Sample, ServerThreads, Used};
 
@@ -57,10 +58,14 @@ fn since(before: io::Result<Option<Sample>>, threads: &ServerThreads) -> io::Res
 /// The parts of a round, summed up. What is unknown of one part is unknown of all.
 pub(crate) struct Parts {
     answered: u64,
+    /// The requests that rate and CPU time are divided by.
+    in_time: u64,
     errors: u64,
     seconds: f64,
     latency: Option<Latency>,
     client: Option<CpuTime>,
+    /// What of it was spent in spinning.
+    spun: Duration,
     /// The whole CPU time of the server's threads.
     server: Option<Duration>,
     /// Its two parts.
@@ -74,10 +79,12 @@ impl Parts {
     pub(crate) fn of<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Self {
         let mut all = Self {
             answered: 0,
+            in_time: 0,
             errors: 0,
             seconds: 0.0,
             latency: Some(Latency::new()),
             client: Some(CpuTime::default()),
+            spun: Duration::ZERO,
             server: Some(Duration::ZERO),
             split: Some(CpuTime::default()),
             switches: ContextSwitches::default(),
@@ -91,17 +98,14 @@ impl Parts {
     fn add(&mut self, part: &Part) {
         let Outcome { totals, rate, latency, .. } = &part.outcome;
         self.answered += totals.measured.answered;
+        self.in_time += in_time(&part.outcome);
         self.errors += part.errors().total();
         self.seconds += rate.seconds;
         self.connections_open = self.connections_open.min(totals.connections.open_at_start);
         // A part without an answer adds no latency.
-        if let Some(summary) = latency.intended.as_ref().or(latency.send.as_ref()) {
-            let of_part = Latency::from_summary(summary).ok();
-            self.latency = self.latency.take().zip(of_part).map(|(mut all, of_part)| {
-                all.merge(&of_part);
-                all
-            });
-        }
+        add_summary(&mut self.latency, latency.intended.as_ref().or(latency.send.as_ref()));
+        let pacing = part.outcome.generator.pacing.as_ref();
+        self.spun += pacing.map_or(Duration::ZERO, |pacing| micros(pacing.spun_us));
         let client = cpu_of(&part.outcome);
         self.client = self.client.zip(client).map(|(all, of_part)| all + of_part);
         let used = part.used.as_ref().ok().and_then(Option::as_ref);
@@ -124,25 +128,28 @@ impl Parts {
             connections_open: if self.connections_open == u64::MAX { 0 } else { self.connections_open },
             ..Round::default()
         };
-        if self.answered == 0 {
+        if self.answered == 0 || self.in_time == 0 {
             return round;
         }
-        let each = |time: Duration| time.as_nanos() as f64 / 1000.0 / self.answered as f64;
+        let per_request = |count: f64| count / self.in_time as f64;
+        let each = |time: Duration| per_request(time.as_nanos() as f64 / 1000.0);
         let at = |quantile: f64| {
             let found = self.latency.as_ref().and_then(|latency| latency.quantile(quantile));
             found.map(|latency| latency.as_nanos() as f64 / 1000.0)
         };
         let of_server = |count: f64| self.server.map(|_| count);
         let figures = Figures {
-            requests_per_second: (self.seconds > 0.0).then(|| self.answered as f64 / self.seconds),
+            requests_per_second: (self.seconds > 0.0).then(|| self.in_time as f64 / self.seconds),
             server_cpu_us_per_request: self.server.map(each),
             server_user_cpu_us_per_request: self.split.map(|split| each(split.user)),
             server_system_cpu_us_per_request: self.split.map(|split| each(split.system)),
-            client_cpu_us_per_request: self.client.map(|client| each(client.total())),
-            voluntary_switches_per_request: of_server(self.switches.voluntary as f64 / self.answered as f64),
-            involuntary_switches_per_request: of_server(
-                self.switches.involuntary as f64 / self.answered as f64,
-            ),
+            server_utilisation: self
+                .server
+                .filter(|_| self.seconds > 0.0)
+                .map(|server| server.as_secs_f64() / self.seconds),
+            client_cpu_us_per_request: self.client.map(|all| each(all.total().saturating_sub(self.spun))),
+            voluntary_switches_per_request: of_server(per_request(self.switches.voluntary as f64)),
+            involuntary_switches_per_request: of_server(per_request(self.switches.involuntary as f64)),
             threads: of_server(self.threads as f64),
             p50_us: at(0.5),
             p99_us: at(0.99),
@@ -154,9 +161,21 @@ impl Parts {
     }
 }
 
+/// The requests that the CPU time of a part was spent on: those that were answered in it. By a schedule, answers still come
+/// after its time, and of a server that is behind very many: those that left in time stand for them.
+pub(crate) fn in_time(outcome: &Outcome) -> u64 {
+    let of_schedule = outcome.rate.rate_ratio.zip(outcome.rate.intended);
+    of_schedule.map_or(outcome.totals.measured.answered, |(ratio, intended)| {
+        (ratio * intended as f64).round() as u64
+    })
+}
+
 /// CPU time of the client in the measured part.
 fn cpu_of(outcome: &Outcome) -> Option<CpuTime> {
-    let microseconds = |us: f64| Duration::from_secs_f64(us / 1e6);
     let generator = &outcome.generator;
-    Some(CpuTime { user: microseconds(generator.cpu_user_us?), system: microseconds(generator.cpu_sys_us?) })
+    Some(CpuTime { user: micros(generator.cpu_user_us?), system: micros(generator.cpu_sys_us?) })
+}
+
+fn micros(us: f64) -> Duration {
+    Duration::from_secs_f64(us / 1e6)
 }

@@ -45,7 +45,7 @@ impl Spread {
 /// What is measured of a candidate; `null` where it could not be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures<T> {
-    /// Answers per second.
+    /// Answers per second; by a schedule, requests that left in time.
     pub requests_per_second: Option<T>,
     /// CPU time of the server's threads per answer, user and system, in microseconds.
     pub server_cpu_us_per_request: Option<T>,
@@ -56,11 +56,16 @@ pub struct Figures<T> {
     /// The part of it that the kernel took on the server's behalf.
     #[serde(default)]
     pub server_system_cpu_us_per_request: Option<T>,
-    /// CPU time of the client's thread per answer, user and system, in microseconds.
+    /// CPU time of the server's threads over the measured time: 0.25 is a quarter of one core, 2 are two cores.
+    #[serde(default)]
+    pub server_utilisation: Option<T>,
+    /// CPU time of the client's thread per answer, user and system, in microseconds. By a schedule it is without what was
+    /// spent in spinning until a request was due.
     pub client_cpu_us_per_request: Option<T>,
     /// System calls of the server's threads per answer; without them the reason is among the notes of the row.
     pub syscalls_per_request: Option<T>,
-    /// Half of the latencies stayed at or below this, in microseconds.
+    /// Half of the latencies stayed at or below this, in microseconds. By a schedule they count from when a request should have
+    /// left, as all that follow.
     pub p50_us: Option<T>,
     /// 99 % of them, in microseconds.
     pub p99_us: Option<T>,
@@ -110,6 +115,7 @@ impl<T> Figures<T> {
             server_cpu_us_per_request: each(|round| round.server_cpu_us_per_request),
             server_user_cpu_us_per_request: each(|round| round.server_user_cpu_us_per_request),
             server_system_cpu_us_per_request: each(|round| round.server_system_cpu_us_per_request),
+            server_utilisation: each(|round| round.server_utilisation),
             client_cpu_us_per_request: each(|round| round.client_cpu_us_per_request),
             syscalls_per_request: each(|round| round.syscalls_per_request),
             p50_us: each(|round| round.p50_us),

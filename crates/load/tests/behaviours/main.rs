@@ -44,6 +44,7 @@ mod report_fits_every_window;
 mod report_needs_no_network;
 mod report_opens_in_chromium;
 mod sequences_carry_values_on;
+mod servers_are_compared_at_a_fixed_rate;
 mod several_machines_are_one_load;
 mod snapshots_add_up_to_the_outcome;
 mod thresholds_judge_an_outcome;

@@ -38,6 +38,7 @@ pub(crate) fn comparison() -> Comparison {
         placement: Placement { server_core: Some(1), client_core: Some(0) },
         plan: ComparePlan {
             mode: "closed".to_owned(),
+            rate: None,
             connections: 64,
             active: 64,
             depth: 1,
@@ -327,6 +328,7 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
             ..Figures::default()
         },
         syscalls_by_name: None,
+        rate: None,
         rounds,
         errors: ErrorCounts::default(),
         error_messages: vec![],
