@@ -1,4 +1,4 @@
-//! The pages of `--html` fit the window of a phone, a laptop and a large screen, in light and dark.
+//! The pages of `--html` fit the window of a phone, a laptop and a large screen, in light and dark, and a sheet of paper.
 //!
 //! Pages with figures as large as can be are in the tests of the load engine. Here each command makes its own.
 
@@ -20,7 +20,13 @@ fn of_each_command() {
     let web = Served::demo();
     let url = web.url(&format!("/{}", long.repeat(4)));
     let service = Service::on(&format!("unixgram:{}", page(&long[..40]).display()), &["--loops", "1"]);
-    let commands: [(&str, &[&str]); 7] = [
+    let stored = page("ab.json");
+    let turns =
+        ["--rounds", "5", "-d", "20ms", "--turn", "10ms", "--warm-up", "0", "-c", "2", "--rate", "1k"];
+    let ab = [&["ab", &url, &url, "--json", text(&stored)], &turns[..]].concat();
+    let commands: [(&str, &[&str]); 9] = [
+        ("ab", &ab),
+        ("diff", &["diff", text(&stored), text(&stored)]),
         ("compare", &["compare", "--quick", "--duration", "20ms", "--rounds", "2", "--protocols", "h1,h2"]),
         ("ladder", &["ladder", "--quick", "--duration", "20ms", "--rounds", "1"]),
         ("ipc", &["ipc", "--duration", "2ms", "--sizes", "1,100,1k,4k,64k,1m"]),
@@ -41,4 +47,5 @@ fn of_each_command() {
         pages.push((name, html));
     }
     assert_eq!(layout::faults(&browser, &pages), Vec::<String>::new());
+    assert_eq!(layout::faults_on_paper(&browser, &pages), Vec::<String>::new());
 }

@@ -43,6 +43,7 @@ mod report_draws_what_the_text_says;
 mod report_fits_every_window;
 mod report_needs_no_network;
 mod report_opens_in_chromium;
+mod report_prints_on_paper;
 mod sequences_carry_values_on;
 mod servers_are_compared_at_a_fixed_rate;
 mod several_machines_are_one_load;

@@ -1,18 +1,24 @@
 //! Pages with long names and large figures fit the window of a phone, a laptop and a large screen, in light and dark.
 
+use anywire_load::Stored;
+use anywire_load::contrast::{Contrast, Noise};
+use anywire_load::diff::{DiffOutcome, diff};
 use anywire_load::report::chart::{self, Bar, Group, Line, Strip};
 use anywire_load::report::palette::{SERVER, style};
 use anywire_load::report::{Chart, Page};
 use anywire_load::text::{time, whole};
 
-use crate::support::{browser, layout, sample};
+use crate::support::{browser, layout, sample, sides};
 
 #[test]
 fn of_a_result() {
     let Some(browser) = browser::installed() else { return };
     let mut pages = vec![
         ("comparison", anywire_load::report::comparison(&large_comparison())),
+        ("comparison at a rate", anywire_load::report::comparison(&at_a_rate(large_comparison()))),
         ("load", anywire_load::report::outcome(&large_outcome())),
+        ("ab", anywire_load::report::ab(&large_ab())),
+        ("diff", anywire_load::report::diff(&large_diff())),
     ];
     #[cfg(feature = "udp")]
     pages.extend(udp_pages());
@@ -121,6 +127,49 @@ fn large_comparison() -> anywire_load::compare::Comparison {
     all.notes.push(long_name("note"));
     all.host.cpu = Some(long_name("cpu"));
     all
+}
+
+/// At a fixed rate, as `ab` can be, too.
+fn at_a_rate(mut all: anywire_load::compare::Comparison) -> anywire_load::compare::Comparison {
+    (all.plan.mode, all.plan.rate) = ("open".to_owned(), Some(1e8));
+    let rate = sides::ab().sides[0].rate.clone();
+    for row in &mut all.candidates {
+        row.rate.clone_from(&rate);
+        row.medians.server_utilisation = Some(127.5);
+        row.spread.server_utilisation = Some(anywire_load::rounds::Spread { min: 125.0, max: 128.0 });
+    }
+    all
+}
+
+fn large_ab() -> anywire_load::ab::AbOutcome {
+    let mut all = sides::ab();
+    for (index, side) in all.sides.iter_mut().enumerate() {
+        side.name = long_name(&format!("side{index}"));
+        side.notes.push(long_name("note"));
+        side.medians.server_utilisation = Some(127.5);
+        if let Some(rate) = &mut side.rate {
+            (rate.target, rate.own_lag_max_us) = (1e8, Some(86_400e6));
+        }
+        for round in &mut side.rounds {
+            round.answered = u64::MAX;
+            round.figures.requests_per_second = round.figures.requests_per_second.map(|rate| rate * 1e9);
+            round.figures.p99_9_us = Some(86_400e6);
+        }
+    }
+    let [a, b] = all.sides.each_ref();
+    all.contrast = Contrast::of(&a.rounds, &b.rounds, true, &Noise::default(), 1);
+    all
+}
+
+/// Several servers, what differs beside them, and servers that are only in one of the results.
+fn large_diff() -> DiffOutcome {
+    let (mut old, mut new) = (large_comparison(), large_comparison());
+    old.candidates.remove(0);
+    new.candidates.remove(1);
+    new.host.cpu = Some(long_name("other"));
+    new.plan.connections = 1_000_000;
+    let [old, new] = [old, new].map(|one| Stored::from_json(&one.to_json()).unwrap());
+    diff(&old, &new, &Noise::default(), 1, true).unwrap()
 }
 
 fn large_outcome() -> anywire_load::Outcome {

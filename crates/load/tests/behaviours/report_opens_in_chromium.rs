@@ -1,7 +1,7 @@
 //! A report loads in a browser: its charts are there, its JSON can be read back, its console is empty.
 
 use crate::support::browser::{self, Scheme};
-use crate::support::sample;
+use crate::support::{sample, sides};
 
 /// What a page must survive, written into its DOM by a script that only the test puts in.
 const PROBE: &str = "<script>addEventListener('load',()=>{\
@@ -21,6 +21,7 @@ fn a_page_loads_without_an_error_and_shows_its_charts() {
     let pages = [
         (anywire_load::report::comparison(&sample::comparison()), 4, "anywire.compare/1", INK),
         (anywire_load::report::outcome(&sample::outcome()), 5, "anywire.load/1", FAINT),
+        (anywire_load::report::ab(&sides::ab()), 6, "anywire.ab/1", FAINT),
     ];
     for (html, charts, schema, text_colours) in pages {
         let seen = browser::load(&browser, &html, Scheme::Light);

@@ -37,17 +37,22 @@ pub(crate) enum Scheme {
     Dark,
 }
 
+impl Scheme {
+    pub(crate) fn flag(self) -> &'static str {
+        match self {
+            Self::Light => "--blink-settings=preferredColorScheme=1",
+            Self::Dark => "--blink-settings=preferredColorScheme=0",
+        }
+    }
+}
+
 /// Loads a page from a file.
 pub(crate) fn load(browser: &Path, html: &str, scheme: Scheme) -> Seen {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     std::fs::write(&page, html).unwrap();
-    let scheme = match scheme {
-        Scheme::Light => "--blink-settings=preferredColorScheme=1",
-        Scheme::Dark => "--blink-settings=preferredColorScheme=0",
-    };
     let page = format!("file://{}", page.display());
-    let output = run(browser, folder.path(), &[scheme, "--dump-dom", &page]);
+    let output = run(browser, folder.path(), &[scheme.flag(), "--dump-dom", &page]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let log = String::from_utf8_lossy(&output.stderr);
     Seen {
@@ -56,7 +61,8 @@ pub(crate) fn load(browser: &Path, html: &str, scheme: Scheme) -> Seen {
     }
 }
 
-fn run(browser: &Path, folder: &Path, arguments: &[&str]) -> Output {
+/// Runs the browser without a window.
+pub(crate) fn run(browser: &Path, folder: &Path, arguments: &[&str]) -> Output {
     Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])

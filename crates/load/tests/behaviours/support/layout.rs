@@ -10,14 +10,36 @@ use super::browser::{self, Scheme};
 /// Nothing is wider than the window but what scrolls in a box of its own, which the keyboard reaches. No text is cut, lies on
 /// another, is too small or too pale (WCAG 2.2, 1.4.3).
 pub(crate) fn faults(browser: &Path, pages: &[(&str, String)]) -> Vec<String> {
+    faults_of(browser, pages, Medium::Screen)
+}
+
+/// The same of pages on paper, and whether it is white: the colours of a dark screen would be ink on the whole sheet.
+///
+/// The rules of the page for print are made those for everything, in a window as wide as what A4 has between its margins.
+pub(crate) fn faults_on_paper(browser: &Path, pages: &[(&str, String)]) -> Vec<String> {
+    faults_of(browser, pages, Medium::Print)
+}
+
+#[derive(Clone, Copy)]
+enum Medium {
+    Screen,
+    Print,
+}
+
+fn faults_of(browser: &Path, pages: &[(&str, String)], medium: Medium) -> Vec<String> {
+    let (widths, medium) = match medium {
+        Medium::Screen => (&WIDTHS[..], "screen"),
+        Medium::Print => (&A4_WIDTH[..], "print"),
+    };
     let mut frames = String::new();
     for (name, html) in pages {
         let html = html.replace('&', "&amp;").replace('"', "&quot;");
-        for width in WIDTHS {
+        for width in widths {
             // A page of its own within the same file: its window has this width, which that of a browser cannot always have.
             let _ = write!(
                 frames,
-                "<iframe name=\"{name}\" width=\"{width}\" height=\"900\" style=\"border:0\" srcdoc=\"{html}\"></iframe>"
+                "<iframe name=\"{name}\" data-medium=\"{medium}\" width=\"{width}\" height=\"900\" style=\"border:0\" \
+                 srcdoc=\"{html}\"></iframe>"
             );
         }
     }
@@ -32,12 +54,15 @@ pub(crate) fn faults(browser: &Path, pages: &[(&str, String)]) -> Vec<String> {
         let (_, found) = seen.dom.split_once("<pre id=\"faults\">").expect("the script has a place");
         let (found, _) = found.split_once("</pre>").expect("an element ends");
         let (measured, found) = found.split_once('\n').expect("the script says how much it has measured");
-        let expected = format!("{} pages in {name}", pages.len() * WIDTHS.len());
+        let expected = format!("{} pages in {name}", pages.len() * widths.len());
         assert_eq!(measured, expected);
         faults.extend(found.lines().map(|fault| format!("{name}: {fault}")));
     }
     faults
 }
+
+/// 210 mm at 96 pixels an inch, less the margins of Chromium of 0.4 inches on either side.
+const A4_WIDTH: [u32; 1] = [717];
 
 const WIDTHS: [u32; 3] = [400, 1280, 1920];
 
@@ -53,6 +78,7 @@ addEventListener('load', () => {
 function measure(frame) {
   const window = frame.contentWindow, document = window.document, width = window.innerWidth;
   const found = [];
+  if (frame.dataset.medium === 'print') print(document);
   const say = (what, text) =>
     found.push(`${frame.name} at ${width}: ${what}: ${text.trim().replace(/\s+/g, ' ').slice(0, 60)}`);
   document.querySelectorAll('details').forEach(details => details.open = true);
@@ -61,6 +87,8 @@ function measure(frame) {
   const box = element => {
     for (let at = element.parentElement; at; at = at.parentElement) if (scrolls(at)) return at;
   };
+  if (frame.dataset.medium === 'print' && ground(document.body) !== 'rgb(255, 255, 255)')
+    say('the paper is not white', ground(document.body));
   if (document.documentElement.scrollWidth > width)
     say('the page is wider', `${document.documentElement.scrollWidth}`);
   for (const element of document.body.querySelectorAll('*')) {
@@ -119,6 +147,14 @@ function measure(frame) {
     }
     return 'rgb(255, 255, 255)';
   }
+}
+
+// Rules for print hold from now on, and those for the screen alone do not.
+function print(document) {
+  for (const sheet of document.styleSheets)
+    for (const rule of sheet.cssRules)
+      if (rule.media) rule.media.mediaText =
+        rule.media.mediaText.replace(/\bscreen\b/g, 'not all').replace(/\bprint\b/g, 'all');
 }
 
 function contrast(one, other) {

@@ -13,6 +13,7 @@ pub(crate) mod layout;
 pub(crate) mod recorder;
 pub(crate) mod sample;
 pub(crate) mod server;
+pub(crate) mod sides;
 #[path = "../../../../sys/tests/behaviours/skipped/mod.rs"]
 pub(crate) mod skipped;
 /// A certificate for the servers.
