@@ -8,7 +8,6 @@ use anywire_loops::Loops;
 use crate::ab::outcome::{self, AbOutcome, AbPlan, AbSide, SCHEMA};
 use crate::ab::settings::{Options, Side};
 use crate::errors::LoadError;
-use crate::handles::Handles;
 use crate::host::{Host, Tool};
 use crate::outcome::{Outcome, PlanFacts};
 use crate::plan::{Amount, Plan};
@@ -60,7 +59,7 @@ pub fn ab(
         }
         let warm_up = if of_round == 0 { options.plan.warm_up } else { options.warm_up_between() };
         let plan = plan(&sides[side], options, warm_up);
-        let part = Part::measure(loops, plan, handles(&sides[side], options), &threads[side])?;
+        let part = Part::measure(loops, plan, sides[side].handles(&options.stop), &threads[side])?;
         results[side].add(&part);
         if let Some(why) = why_not_there(&part) {
             let found = format!("round {round}: {}: {}", sides[side].name, why.found);
@@ -146,16 +145,5 @@ fn plan(side: &Side, options: &Options, warm_up: Duration) -> Plan {
         warm_up,
         amount: Amount::Duration(options.duration / turns),
         ..options.plan.clone()
-    }
-}
-
-fn handles(side: &Side, options: &Options) -> Handles {
-    // Without TLS nothing of the side is a handle.
-    #[cfg(not(feature = "tls"))]
-    let _ = side;
-    Handles {
-        #[cfg(feature = "tls")]
-        tls: side.tls.clone(),
-        stop: options.stop.clone(),
     }
 }

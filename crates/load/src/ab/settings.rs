@@ -10,6 +10,7 @@ use anywire_wire::tls::ClientTls;
 
 use crate::compare::CandidateError;
 use crate::contrast::Noise;
+use crate::handles::Handles;
 use crate::plan::Plan;
 use crate::stop::Stop;
 
@@ -47,6 +48,15 @@ impl Side {
             server_name: None,
             process: None,
             restart: None,
+        }
+    }
+
+    /// What a load of it needs beside its plan; `stop` ends it early.
+    pub(super) fn handles(&self, stop: &Stop) -> Handles {
+        Handles {
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+            stop: stop.clone(),
         }
     }
 }
@@ -165,7 +175,8 @@ mod tests {
     fn turns_at_a_low_rate_are_long_enough_for_a_hundred_requests() {
         let turns = |rate: f64| {
             let options = options(64, 2000, None);
-            Options { plan: Plan { schedule: Some(Schedule::constant(rate)), ..options.plan }, ..options }.turns()
+            Options { plan: Plan { schedule: Some(Schedule::constant(rate)), ..options.plan }, ..options }
+                .turns()
         };
         assert_eq!([10_000.0, 500.0, 250.0, 100.0, 1.0].map(turns), [10, 10, 5, 2, 1]);
         // What is no rate is refused before it is used.

@@ -6,8 +6,10 @@ use anywire_wire::Address;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::ClientTls;
 
+use crate::handles::Handles;
 use crate::protocol::Protocol;
 use crate::rounds::ServerThreads;
+use crate::stop::Stop;
 
 /// A server that can be measured.
 pub struct Candidate {
@@ -48,6 +50,17 @@ pub struct RunningServer {
     pub threads: ServerThreads,
     /// What a reader of its row must know, after it was loaded: for example, that it refused connections.
     pub remark: Box<dyn Fn() -> Option<String>>,
+}
+
+impl RunningServer {
+    /// What a load of it needs beside its plan; `stop` ends it early.
+    pub(crate) fn handles(&self, stop: &Stop) -> Handles {
+        Handles {
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+            stop: stop.clone(),
+        }
+    }
 }
 
 /// What a candidate needs to know to start.

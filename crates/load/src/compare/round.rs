@@ -16,10 +16,9 @@ use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
 use crate::errors::LoadError;
 use crate::expect::Expect;
-use crate::handles::Handles;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Plan};
-use crate::rounds::{Figures, Part, Parts, Round, ServerThreads};
+use crate::rounds::{Figures, Part, Parts, Round, ServerThreads, in_time};
 use crate::schedule::Schedule;
 
 /// What all rounds share.
@@ -53,15 +52,19 @@ pub(crate) fn measure(
     };
     let memory = memory_of_connection(bench, candidate, &running, row)?;
     let idle = bench.options.connections - bench.options.loaded();
-    let _idle =
-        match Idle::open(bench.loops, &plan(bench, candidate, &running), &handles(bench, &running), idle)? {
-            Ok(idle) => idle,
-            Err(error) => {
-                let text = format_args!("round {round}: opening {idle} idle connections failed: {error}");
-                message(row, Message::read(text));
-                return Ok(None);
-            }
-        };
+    let _idle = match Idle::open(
+        bench.loops,
+        &plan(bench, candidate, &running),
+        &running.handles(&bench.options.stop),
+        idle,
+    )? {
+        Ok(idle) => idle,
+        Err(error) => {
+            let text = format_args!("round {round}: opening {idle} idle connections failed: {error}");
+            message(row, Message::read(text));
+            return Ok(None);
+        }
+    };
     let part = load(bench, candidate, &running)?;
     if let Err(error) = &part.used {
         row.note(format!(
@@ -101,7 +104,7 @@ fn load(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Re
         amount: Amount::Duration(options.duration),
         ..plan(bench, candidate, running)
     };
-    Part::measure(bench.loops, plan, handles(bench, running), &running.threads)
+    Part::measure(bench.loops, plan, running.handles(&bench.options.stop), &running.threads)
 }
 
 /// System calls of the server's threads per answer, from a short load of its own: the tracepoint costs time at each call
@@ -139,21 +142,27 @@ fn syscalls(
     };
     let mut counted = Ok(BTreeMap::new());
     let outcome =
-        engine::run_observed(bench.loops, plan, handles(bench, running), |boundary| match boundary {
-            Boundary::Measuring => counted = counter.enable().map(|()| BTreeMap::new()),
-            Boundary::Measured => {
-                if counted.is_ok() {
-                    counted = counter.disable().and_then(|()| counter.read());
+        engine::run_observed(bench.loops, plan, running.handles(&bench.options.stop), |boundary| {
+            match boundary {
+                Boundary::Measuring => counted = counter.enable().map(|()| BTreeMap::new()),
+                Boundary::Measured => {
+                    if counted.is_ok() {
+                        counted = counter.disable().and_then(|()| counter.read());
+                    }
                 }
             }
         })?;
-    let answered = outcome.totals.measured.answered;
+    let answered = in_time(&outcome);
     match counted {
         Ok(calls) if answered > 0 => {
             let per_answer = |(name, calls): (&str, u64)| (name.to_owned(), calls as f64 / answered as f64);
             Ok(Some(calls.into_iter().map(per_answer).collect()))
         }
         Ok(_) => {
+            // Whoever stopped it knows why.
+            if options.stop.is_stopped() {
+                return Ok(None);
+            }
             row.note("syscalls_per_request is unknown: no answer came while they were counted".to_owned());
             Ok(None)
         }
@@ -186,7 +195,7 @@ fn memory_of_connection(
             amount: Amount::Requests(1),
             ..plan()
         };
-        engine::run_observed(bench.loops, one, handles(bench, running), |_| {}).map(drop)
+        engine::run_observed(bench.loops, one, running.handles(&bench.options.stop), |_| {}).map(drop)
     };
     let sizes = || {
         memory::release_free();
@@ -194,7 +203,7 @@ fn memory_of_connection(
     };
     answered()?;
     let before = sizes();
-    let idle = match Idle::open(bench.loops, &plan(), &handles(bench, running), count)? {
+    let idle = match Idle::open(bench.loops, &plan(), &running.handles(&bench.options.stop), count)? {
         Ok(idle) => idle,
         Err(error) => {
             row.note(format!("memory of a connection is unknown: opening {count} failed: {error}"));
@@ -234,17 +243,6 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
             ..Expect::default()
         },
         ..Plan::new(&running.url)
-    }
-}
-
-fn handles(bench: &Bench<'_>, running: &RunningServer) -> Handles {
-    // Without TLS nothing of it is no data.
-    #[cfg(not(feature = "tls"))]
-    let _ = running;
-    Handles {
-        #[cfg(feature = "tls")]
-        tls: running.tls.clone(),
-        stop: bench.options.stop.clone(),
     }
 }
 
