@@ -18,6 +18,7 @@ use crate::explain;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::load::measured;
+use crate::loops::LoadLoops;
 use crate::output::Results;
 use crate::pace;
 use crate::progress::Progress;
@@ -90,9 +91,8 @@ pub(crate) struct Ab {
     /// The process of B
     #[arg(long, value_name = "PID", value_parser = process)]
     pid_b: Option<Process>,
-    /// Event loops that generate the load, each a thread [default: half of the cores]
-    #[arg(long, value_name = "N", value_parser = values::loops())]
-    loops: Option<usize>,
+    #[command(flatten)]
+    loops: LoadLoops,
     /// Longest wait for an answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     timeout: Duration,
@@ -128,9 +128,7 @@ impl Ab {
         self.results.check()?;
         let handles = Handles { tls: self.trust.client_tls()?, stop: options.stop.clone() };
         let signals = Signals::stop(options.stop.clone())?;
-        let cores = anywire_sys::cpu::available_cores().len();
-        let count = self.loops.unwrap_or((cores / 2).max(1));
-        let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
+        let loops = self.loops.start()?;
         let sides = self.sides(&options, &handles, &loops)?;
         let outcome = measure(&loops, &sides, &options)?;
         self.results.write(&outcome, report::ab)?;
@@ -347,7 +345,9 @@ mod tests {
     /// The exit code and the message.
     fn judged(arguments: &[&str], outcome: &AbOutcome) -> (u8, String) {
         let all = [&["anywire", "ab", "localhost:1", "localhost:2"], arguments].concat();
-        let Ok(Cli { command: Command::Ab(ab), .. }) = Cli::try_parse_from(all) else { panic!("flags are known") };
+        let Ok(Cli { command: Command::Ab(ab), .. }) = Cli::try_parse_from(all) else {
+            panic!("flags are known")
+        };
         let failed = |failure: Failure| (failure.code() as u8, failure.message().to_owned());
         ab.judge(outcome).map_or_else(failed, |()| (0, String::new()))
     }
@@ -363,7 +363,10 @@ mod tests {
         }
         // Of a rate that this end could not keep nothing is said.
         let (code, said) = judged(&limit, &outcome(200.0, true));
-        assert!(code == 4 && said.contains("the load generator was the limit in the load of A: it was late"), "{said}");
+        assert!(
+            code == 4 && said.contains("the load generator was the limit in the load of A: it was late"),
+            "{said}"
+        );
         let gone = AbOutcome { failed: Some("round 3: B: it is gone".to_owned()), ..outcome(200.0, true) };
         assert_eq!(judged(&limit, &gone).0, 18);
     }

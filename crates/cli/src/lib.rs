@@ -28,6 +28,7 @@ mod lab;
 mod ladder;
 mod limit;
 mod load;
+mod loops;
 #[cfg(feature = "man")]
 mod man;
 mod output;

@@ -18,6 +18,7 @@ use crate::exports::{Exports, Lines};
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::limit::{self, Limit};
+use crate::loops::LoadLoops;
 use crate::output;
 use crate::pace::Pace;
 use crate::progress;
@@ -69,9 +70,8 @@ pub(crate) struct Load {
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     via: Option<Address>,
-    /// Event loops that generate the load, each a thread [default: half of the cores]
-    #[arg(long, value_name = "N", value_parser = values::loops())]
-    loops: Option<usize>,
+    #[command(flatten)]
+    loops: LoadLoops,
     /// Load before the measured part, which is in no figure [default: 1s, and none with --requests]
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
     warm_up: Option<Duration>,
@@ -123,7 +123,7 @@ impl Load {
         }
         self.exports.check()?;
         let signals = Signals::stop(handles.stop.clone())?;
-        let loops = self.loops()?;
+        let loops = self.loops.start()?;
         let mut lines = self.exports.intervals()?;
         let (mut outcome, intervals) = match role {
             Role::Member(leader, place) => {
@@ -232,13 +232,7 @@ impl Load {
     /// Waits for leaders, as an agent.
     fn serve(&self, listen: &Address, handles: &Handles) -> Result<(), Failure> {
         let _signals = Signals::stop(handles.stop.clone())?;
-        agents::serve(&control()?, listen, &self.agents.options(&self.loops()?, handles)?)
-    }
-
-    fn loops(&self) -> Result<Loops, Failure> {
-        let cores = anywire_sys::cpu::available_cores().len();
-        let count = self.loops.unwrap_or((cores / 2).max(1));
-        Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))
+        agents::serve(&control()?, listen, &self.agents.options(&self.loops.start()?, handles)?)
     }
 
     /// The plan, and what is left out of a recording.

@@ -1,5 +1,6 @@
 //! What a run needs beside its plan, and what cannot be written down as data.
 
+use anywire_wire::DialOptions;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::ClientTls;
 
@@ -23,4 +24,15 @@ pub struct Handles {
     pub tls: Option<ClientTls>,
     /// The handle that ends the run early; keep a clone of it.
     pub stop: Stop,
+}
+
+impl Handles {
+    /// How connections are dialled, as far as the handles say.
+    pub(crate) fn dial_options(&self) -> DialOptions {
+        DialOptions {
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+            ..DialOptions::default()
+        }
+    }
 }

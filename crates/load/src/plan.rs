@@ -227,17 +227,12 @@ impl Plan {
     }
 
     fn dial_options(&self, server_name: String, handles: &Handles) -> DialOptions {
-        // Without TLS nothing of them says how to dial.
-        #[cfg(not(feature = "tls"))]
-        let _ = handles;
         DialOptions {
             connect_timeout: self.connect_timeout,
             handshake_timeout: self.handshake_timeout,
             server_name: Some(server_name),
             protocols: vec![self.protocol.alpn().to_owned()],
-            #[cfg(feature = "tls")]
-            tls: handles.tls.clone(),
-            ..DialOptions::default()
+            ..handles.dial_options()
         }
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anywire::load::search::Stage;
 use anywire::load::udp::{Search, Trial, UdpLoadError, UdpOutcome, UdpPlan, run, search};
 use anywire::load::{Stop, report, text};
-use anywire::loops::Loops;
 use anywire::wire::udp::DatagramAddress;
 use clap::Args;
 
 use super::address;
 use crate::failure::{Code, Failure};
+use crate::loops::LoadLoops;
 use crate::output::Results;
 use crate::progress::{self, Progress};
 use crate::signals::Signals;
@@ -59,9 +59,8 @@ pub(crate) struct UdpLoad {
     /// Receive buffer of each socket, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     receive_buffer: usize,
-    /// Event loops that send and receive, each a thread [default: half of the cores]
-    #[arg(long, value_name = "N", value_parser = values::loops())]
-    loops: Option<usize>,
+    #[command(flatten)]
+    loops: LoadLoops,
     #[command(flatten)]
     results: Results,
 }
@@ -83,9 +82,7 @@ impl UdpLoad {
             ..UdpPlan::new(&self.target).map_err(|error| Failure::of(Code::Usage, &error))?
         };
         let signals = Signals::stop(stop)?;
-        let cores = anywire_sys::cpu::available_cores().len();
-        let loops = Loops::start(self.loops.unwrap_or((cores / 2).max(1)));
-        let loops = loops.map_err(|error| Failure::of(Code::Failed, &error))?;
+        let loops = self.loops.start()?;
         let progress = Progress::start(self.duration.as_millis() as u64);
         progress.say(&format!("loading {}", self.target));
         let outcome = match self.search {
