@@ -14,6 +14,16 @@ pub const FIGURES: &[Figure] = &[
         })
     },
     Figure {
+        unit: Unit::Ratio,
+        unknown: "requests left when answers came, and not by a schedule",
+        ..figure(
+            "rate.rate_ratio",
+            "rate_ratio",
+            "The share of the requests due that had left by the end of the measured part.",
+            |outcome| outcome.rate.rate_ratio,
+        )
+    },
+    Figure {
         unit: Unit::Seconds,
         ..figure("rate.seconds", "seconds", "Length of the measured part.", |outcome| {
             Some(outcome.rate.seconds)
