@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::statistics;
+
 /// Times of one kind, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -45,9 +47,7 @@ pub(crate) fn share(part: usize, whole: usize) -> Option<f64> {
 
 /// The median of some values; `None` if there are none.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
+    statistics::median(&values.into_iter().collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -67,6 +67,6 @@ mod tests {
     #[test]
     fn nothing_has_no_share_and_no_median() {
         assert_eq!((share(1, 4), share(0, 0)), (Some(0.25), None));
-        assert_eq!((median([3.0, 1.0, 2.0]), median([2.0, 1.0]), median([])), (Some(2.0), Some(1.0), None));
+        assert_eq!((median([3.0, 1.0, 2.0]), median([2.0, 1.0]), median([])), (Some(2.0), Some(1.5), None));
     }
 }
