@@ -18,6 +18,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::form::form_encoded;
 use super::set::{Script, Sequence, Step, Text};
 
 /// How a recording is read.
@@ -348,25 +349,14 @@ impl PostData {
             (Some(text), None) => Some(Bytes::from(text)),
             (Some(text), Some(params)) if !text.is_empty() || params.is_empty() => Some(Bytes::from(text)),
             (_, Some(params)) => {
-                let pairs = params.iter().map(|pair| format!("{}={}", form(&pair.name), form(&pair.value)));
+                let pairs = params
+                    .iter()
+                    .map(|pair| format!("{}={}", form_encoded(&pair.name), form_encoded(&pair.value)));
                 Some(Bytes::from(pairs.collect::<Vec<_>>().join("&")))
             }
             (None, None) => Some(Bytes::new()),
         }
     }
-}
-
-/// A word of a form (`application/x-www-form-urlencoded`).
-fn form(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b' ' => out.push('+'),
-            byte if byte.is_ascii_alphanumeric() || b"-._*".contains(&byte) => out.push(char::from(byte)),
-            byte => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 /// The value of one key of an object; the others are skipped. An object without it is no HAR.

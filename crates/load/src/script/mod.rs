@@ -2,7 +2,7 @@
 //! where they come from.
 //!
 //! [`Script`] is the data, part of a plan. It is read from a file of its own ([`read_file`]), from a list of URLs
-//! ([`read_urls`]) or from what a browser recorded ([`read_har`]). Before the run it is compiled once; each loop has a feed that draws from it, and each
+//! ([`read_urls`]), from what a browser recorded ([`read_har`]) or from a description of a service ([`read_openapi`]). Before the run it is compiled once; each loop has a feed that draws from it, and each
 //! connection its users. No file here opens a socket.
 //!
 //! | in a template | means |
@@ -24,8 +24,10 @@ mod error;
 mod events;
 mod feed;
 mod file;
+mod form;
 mod har;
 mod limits;
+mod openapi;
 mod set;
 mod table;
 mod target;
@@ -44,6 +46,10 @@ pub use error::ScriptError;
 pub use file::{ScriptFile, ScriptFileError, Syntax, read_file};
 pub use har::{Har, HarError, HarLimits, HarOptions, LeftOut, read_har};
 pub use limits::ScriptLimits;
+pub use openapi::{
+    Lack, LackReason, LeftOutOperation, Omission, OpenApi, OpenApiError, OpenApiLimits, OpenApiOptions,
+    read_openapi,
+};
 pub use set::{Keep, Origin, Script, Sequence, Step, Text, Variable};
 pub use table::{Order, Table, TableFault};
 pub use target::{TargetError, split_url};
