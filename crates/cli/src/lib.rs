@@ -31,6 +31,7 @@ mod load;
 mod loops;
 #[cfg(feature = "man")]
 mod man;
+mod openapi;
 mod output;
 mod pace;
 mod pipe;

@@ -117,9 +117,9 @@ impl Load {
             return self.serve(listen, &handles);
         }
         let search = self.limit.search(self.pace.rate(), self.duration, &self.require)?;
-        let (plan, left_out) = self.plan(search.as_ref())?;
-        if let Some(left_out) = left_out {
-            output::say(left_out);
+        let (plan, said) = self.plan(search.as_ref())?;
+        if let Some(said) = said {
+            output::say(said);
         }
         self.exports.check()?;
         let signals = Signals::stop(handles.stop.clone())?;
@@ -235,7 +235,7 @@ impl Load {
         agents::serve(&control()?, listen, &self.agents.options(&self.loops.start()?, handles)?)
     }
 
-    /// The plan, and what is left out of a recording.
+    /// The plan, and what is to be said of its requests, such as what is left out of a recording.
     fn plan(&self, search: Option<&Search>) -> Result<(Plan, Option<String>), Failure> {
         let usual = search.map(|search| search.rates.first);
         let schedule = self.pace.schedule(usual, self.sent.seed()).map_err(|option| {
@@ -395,6 +395,7 @@ Examples:
   anywire load 'localhost:8080/items/{{int 1 500}}' --expect-body price
   anywire load --script shop.toml -c 100 -d 30s localhost:8080
   anywire load --har visit.har --har-think -n 1000
+  anywire load --openapi openapi.json localhost:8080/api --openapi-value 'id={{int 1 500}}'
   anywire load localhost:8080 --json result.json --html result.html
   anywire load localhost:8080 --require 'p99<5ms' 'errors<0.1%' 'rate>=10k'
   anywire load localhost:8080 -d 60s --intervals - | jq '[.t, .achieved, .latency.p99]'

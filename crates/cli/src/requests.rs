@@ -1,5 +1,5 @@
-//! What `load` sends, from its options: one request, a list of URLs, what a browser recorded, or the file of a script; and how
-//! a good answer looks.
+//! What `load` sends, from its options: one request, a list of URLs, what a browser recorded, what a document describes, or the file
+//! of a script; and how a good answer looks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,6 +18,7 @@ use bytes::Bytes;
 use clap::Args;
 
 use crate::failure::{Code, Failure};
+use crate::openapi::Described;
 use crate::values::{self, Field};
 
 /// The requests of a load.
@@ -58,6 +59,8 @@ pub(crate) struct Requests {
     /// Requests with weights and sequences of requests: a file in TOML, or in JSON if its name ends so
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "data", "urls", "har"])]
     script: Option<PathBuf>,
+    #[command(flatten)]
+    described: Described,
     /// What random values, the order of requests with weights, and the random gaps of a schedule are drawn by
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -98,7 +101,7 @@ impl Requests {
         self.seed
     }
 
-    /// The plan with these requests; and what of them is left out.
+    /// The plan with these requests; and what is to be said of them, such as what is left out.
     pub(crate) fn add_to(
         &self,
         plan: Plan,
@@ -119,6 +122,11 @@ impl Requests {
                 (list.script, list.origin, None)
             }
             (_, Some(name), _) => self.recorded(name)?,
+            _ if self.described.file().is_some() => {
+                let whole = values::url(url.unwrap_or_default(), via)?;
+                let (script, said) = self.described.read(&whole, &self.headers, !self.no_template)?;
+                (script, None, said)
+            }
             (.., Some(path)) => {
                 let (script, origin) = script_of(path)?;
                 (script, origin, None)
@@ -243,7 +251,7 @@ fn script_of(path: &Path) -> Result<(Script, Option<String>), Failure> {
 }
 
 /// A file, or stdin for `-`.
-fn open(name: &str, what: &str) -> Result<Box<dyn Read>, Failure> {
+pub(crate) fn open(name: &str, what: &str) -> Result<Box<dyn Read>, Failure> {
     if name == "-" {
         return Ok(Box::new(io::stdin().lock()));
     }
@@ -265,13 +273,13 @@ fn text_of(name: &str, what: &str) -> Result<String, Failure> {
     })
 }
 
-fn unreadable(name: &str, what: &str, cause: &io::Error) -> Failure {
+pub(crate) fn unreadable(name: &str, what: &str, cause: &io::Error) -> Failure {
     Failure::new(Code::Read, format!("reading {what} of {name:?} failed: {cause}"))
         .help("name a file that this user can read")
 }
 
 /// What is wrong in a file that was read.
-fn of_file(name: &str, error: &dyn std::error::Error) -> Failure {
+pub(crate) fn of_file(name: &str, error: &dyn std::error::Error) -> Failure {
     let message = Chain(error).message();
     Failure::of_message(Code::Usage, Message { found: format!("{name}: {}", message.found), ..message })
         .or_help("'anywire load --help' shows how it is written")

@@ -51,6 +51,7 @@ mod limits_on_heads_are_options;
 mod load_measures_nginx;
 mod load_says_how_it_went;
 mod load_sends_what_files_say;
+mod load_sends_what_openapi_describes;
 mod loads_are_exported;
 mod local_ports_that_run_out_are_said;
 mod openssl_meets_our_tls;
