@@ -8,8 +8,10 @@ use crate::errors::ErrorKind;
 use crate::histogram::LatencySummary;
 use crate::outcome::Outcome;
 
+mod point;
 mod scalars;
 
+pub use point::Point;
 pub use scalars::FIGURES;
 
 /// A figure that is one number of an outcome.
@@ -71,6 +73,20 @@ impl Unit {
             Self::PerRequest => "per request",
             Self::Ratio => "ratio",
         }
+    }
+
+    /// The unit of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let all = [
+            Self::Us,
+            Self::Seconds,
+            Self::Count,
+            Self::Bytes,
+            Self::PerSecond,
+            Self::PerRequest,
+            Self::Ratio,
+        ];
+        all.into_iter().find(|unit| unit.name() == name)
     }
 
     /// A value of this unit, for a person.
@@ -241,7 +257,7 @@ pub enum Quantity {
     /// One of [`FIGURES`].
     Figure(&'static Figure),
     /// A number of a set of latencies; without a column, of the one to trust ([`Quantity::column`]).
-    Latency(Option<&'static Column>, &'static Statistic),
+    Latency(Option<&'static Column>, Point),
     /// The errors of a kind.
     Errors(ErrorKind),
     /// The responses with a status.
@@ -256,8 +272,8 @@ impl Quantity {
         if let Some(figure) = FIGURES.iter().find(|figure| [figure.name, figure.path].contains(&name)) {
             return Some(Self::Figure(figure));
         }
-        if let Some(statistic) = statistic(name) {
-            return Some(Self::Latency(None, statistic));
+        if let Some(point) = Point::named(name) {
+            return Some(Self::Latency(None, point));
         }
         let name = name.strip_prefix("totals.").unwrap_or(name);
         if let Some(kind) = name.strip_prefix("errors.") {
@@ -270,7 +286,7 @@ impl Quantity {
         COLUMNS.iter().find_map(|column| {
             let own = [column.name, column.path.trim_start_matches("latency.")];
             let rest = own.into_iter().find_map(|own| name.strip_prefix(own))?.strip_prefix('.')?;
-            Some(Self::Latency(Some(column), statistic(rest)?))
+            Some(Self::Latency(Some(column), Point::named(rest)?))
         })
     }
 
@@ -309,9 +325,9 @@ impl Quantity {
     pub fn path(&self, outcome: &Outcome) -> String {
         match self {
             Self::Figure(figure) => figure.path.to_owned(),
-            Self::Latency(column, statistic) => {
+            Self::Latency(column, point) => {
                 let column = column.unwrap_or_else(|| Self::column(outcome));
-                format!("{}.{}", column.path, statistic.field)
+                format!("{}.{}", column.path, point.field())
             }
             Self::Errors(kind) => format!("totals.errors.{kind}"),
             Self::Status(status) => format!("totals.statuses.{status}"),
@@ -324,9 +340,9 @@ impl Quantity {
         let totals = &outcome.totals;
         match self {
             Self::Figure(figure) => (figure.value)(outcome),
-            Self::Latency(column, statistic) => {
+            Self::Latency(column, point) => {
                 let column = column.unwrap_or_else(|| Self::column(outcome));
-                (column.value)(outcome).map(statistic.value)
+                (column.value)(outcome).and_then(|summary| point.value(summary))
             }
             Self::Errors(kind) => Some(totals.measured.errors.of(*kind) as f64),
             Self::Status(status) => Some(totals.statuses.get(status).copied().unwrap_or_default() as f64),
@@ -354,7 +370,10 @@ impl Quantity {
     pub fn unknown(&self, outcome: &Outcome) -> &'static str {
         match self {
             Self::Figure(figure) => figure.unknown,
-            Self::Latency(column, _) => column.unwrap_or_else(|| Self::column(outcome)).unknown,
+            Self::Latency(column, _) => {
+                let column = column.unwrap_or_else(|| Self::column(outcome));
+                if (column.value)(outcome).is_some() { NO_HISTOGRAM } else { column.unknown }
+            }
             // Counts are always known.
             Self::Errors(_) | Self::Status(_) | Self::StatusClass(_) => NO_ANSWER,
         }
@@ -365,10 +384,6 @@ impl Quantity {
         let recorded = COLUMNS[..SEND].iter().find(|column| (column.value)(outcome).is_some());
         recorded.unwrap_or(&COLUMNS[SEND])
     }
-}
-
-fn statistic(name: &str) -> Option<&'static Statistic> {
-    STATISTICS.iter().find(|statistic| [statistic.name, statistic.field].contains(&name))
 }
 
 /// `404`, or a class such as `5xx`.
@@ -386,6 +401,8 @@ fn status(text: &str) -> Option<Quantity> {
 const SEND: usize = 1;
 /// Why a latency that needs a rate is unknown.
 const NO_RATE: &str = "the run had no constant rate";
+/// Why a percentile is unknown that is no field of the JSON.
+const NO_HISTOGRAM: &str = "the result has no histogram of it";
 /// Why a latency is unknown.
 const NO_ANSWER: &str = "no request was answered";
 

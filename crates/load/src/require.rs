@@ -4,6 +4,9 @@
 //! of [`Quantity`]; the operators are `<`, `<=`, `>`, `>=` and `=`. A time has a unit, a count may have `k`, `M` or `G`, and a limit
 //! in percent is a share of the requests or responses.
 //!
+//! With the name of a request of a script in braces the figure is of this request alone: `p99{GET /cart}<5ms`, `bad{pay}<1%`. It may be a
+//! percentile, `answered`, `bad` or a status; of several requests with that name it is one of all of them.
+//!
 //! A figure that is unknown keeps to nothing: then the threshold broke, and its reason says why it is unknown.
 
 use std::fmt;
@@ -14,7 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::figures::{Quantity, Unit};
 use crate::outcome::Outcome;
 
+mod one_request;
 mod parse;
+
+use one_request::RequestQuantity;
 
 pub use parse::{RequireError, RequireReason};
 
@@ -33,12 +39,71 @@ pub use parse::{RequireError, RequireReason};
 #[serde(try_from = "String", into = "String")]
 pub struct Requirement {
     text: String,
-    quantity: Quantity,
+    subject: Subject,
     operator: Operator,
     limit: Limit,
 }
 
+/// What a threshold is about.
+#[derive(Debug, Clone)]
+enum Subject {
+    /// All requests.
+    Whole(Quantity),
+    /// Those of this name.
+    Request(String, RequestQuantity),
+}
+
+impl Subject {
+    fn unit(&self) -> Unit {
+        match self {
+            Self::Whole(quantity) => quantity.unit(),
+            Self::Request(_, quantity) => quantity.unit(),
+        }
+    }
+
+    /// Whether a limit in percent is a share of requests.
+    fn may_be_share(&self) -> bool {
+        match self {
+            Self::Whole(quantity) => quantity.whole().is_some(),
+            Self::Request(_, quantity) => quantity.may_be_share(),
+        }
+    }
+
+    /// Its place in the JSON of this outcome.
+    fn path(&self, outcome: &Outcome) -> String {
+        match self {
+            Self::Whole(quantity) => quantity.path(outcome),
+            Self::Request(name, quantity) => quantity.path(name, outcome),
+        }
+    }
+
+    /// Its value, or why it is unknown.
+    fn value(&self, outcome: &Outcome, is_share: bool) -> Result<f64, String> {
+        match self {
+            Self::Request(name, quantity) => quantity.value(name, outcome, is_share),
+            Self::Whole(quantity) if is_share => quantity.share(outcome),
+            Self::Whole(quantity) => {
+                quantity.value(outcome).ok_or_else(|| quantity.unknown(outcome).to_owned())
+            }
+        }
+    }
+}
+
 impl Requirement {
+    /// The name of the request that it is about; `None` if it is about all.
+    ///
+    /// ```
+    /// let requirement: anywire_load::Requirement = "p99{GET /cart}<5ms".parse()?;
+    /// assert_eq!(requirement.request(), Some("GET /cart"));
+    /// # Ok::<(), anywire_load::RequireError>(())
+    /// ```
+    pub fn request(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::Whole(_) => None,
+            Subject::Request(name, _) => Some(name),
+        }
+    }
+
     /// The verdict on an outcome. What has no verdict is an outcome that was interrupted, and one whose generator was saturated.
     pub fn judge(&self, outcome: &Outcome) -> Threshold {
         let (found, reason) = self.found(outcome);
@@ -55,8 +120,8 @@ impl Requirement {
         };
         Threshold {
             asked: self.text.clone(),
-            figure: self.quantity.path(outcome),
-            unit: if self.limit.is_share { SHARE } else { self.quantity.unit().name() }.to_owned(),
+            figure: self.subject.path(outcome),
+            unit: if self.limit.is_share { SHARE } else { self.subject.unit().name() }.to_owned(),
             limit: self.limit.value,
             found,
             verdict,
@@ -66,12 +131,7 @@ impl Requirement {
 
     /// What was found, or why it is unknown.
     fn found(&self, outcome: &Outcome) -> (Option<f64>, Option<String>) {
-        let found = if self.limit.is_share {
-            self.quantity.share(outcome)
-        } else {
-            self.quantity.value(outcome).ok_or_else(|| self.quantity.unknown(outcome).to_owned())
-        };
-        match found {
+        match self.subject.value(outcome, self.limit.is_share) {
             Ok(found) => (Some(found), None),
             Err(reason) => (None, Some(reason)),
         }
@@ -86,7 +146,7 @@ impl Requirement {
         if self.limit.is_share {
             return percent(value);
         }
-        self.quantity.unit().write(value)
+        self.subject.unit().write(value)
     }
 }
 
@@ -124,9 +184,9 @@ pub struct Threshold {
 impl Threshold {
     /// Its row in a table: what was asked, the verdict, what was found or why it broke.
     pub(crate) fn cells(&self) -> Vec<String> {
-        let found = match (self.found, Quantity::named(&self.figure)) {
+        let found = match (self.found, Unit::named(&self.unit)) {
             (Some(found), _) if self.unit == SHARE => percent(found),
-            (Some(found), Some(quantity)) => quantity.unit().write(found),
+            (Some(found), Some(unit)) => unit.write(found),
             _ => "unknown".to_owned(),
         };
         let why = self.reason.clone().unwrap_or_else(|| format!("found {found}"));

@@ -4,6 +4,7 @@ use crate::figures::{COLUMNS, FIGURES, STATISTICS};
 use crate::outcome::Outcome;
 use crate::report::load_charts;
 use crate::report::page::Page;
+use crate::requests::REQUEST_HEADINGS;
 use crate::require::{Threshold, Verdict};
 use crate::search::{End, TRIAL_HEADINGS, Trial};
 use crate::text::{capitalised, counted, digits, known, time};
@@ -18,6 +19,7 @@ pub fn outcome(outcome: &Outcome) -> String {
     result(&mut page, outcome);
     latencies(&mut page, outcome);
     per_response(&mut page, outcome);
+    requests(&mut page, outcome);
     counts(&mut page, outcome);
     if let Some(command) = &outcome.command {
         page.code("To repeat it", command);
@@ -150,10 +152,28 @@ fn per_response(page: &mut Page, outcome: &Outcome) {
     page.table("Per response", &["what", "how much"], &rows);
 }
 
+/// What became of each request of a script.
+fn requests(page: &mut Page, outcome: &Outcome) {
+    let mut rows = outcome.request_rows();
+    if rows.is_empty() {
+        return;
+    }
+    let more = rows.len().saturating_sub(REQUESTS_MAX);
+    rows.truncate(REQUESTS_MAX);
+    page.table("Requests", &REQUEST_HEADINGS, &rows);
+    if more > 0 {
+        page.paragraph(&format!("And {}, which are in the JSON.", counted(more as u64, "more request")));
+    }
+}
+
 fn counts(page: &mut Page, outcome: &Outcome) {
     let warm_up = &outcome.totals.warm_up;
     let mut counts = outcome.counts();
     counts.push(vec!["warm-up".to_owned(), warm_up.line()]);
     counts.push(vec!["errors in the warm-up".to_owned(), warm_up.errors.line()]);
+    counts.extend(outcome.event_rows());
     page.table("Counts", &["what", "how many"], &counts);
 }
+
+/// Requests that a page shows; beyond them nobody reads on.
+const REQUESTS_MAX: usize = 200;

@@ -1,30 +1,73 @@
 //! The parser of thresholds. Each error says at which character, and what would be right.
 
 use std::fmt;
+use std::ops::Range;
 
-use super::{Limit, Operator, Quantity, Requirement, Unit};
+use super::{Limit, Operator, Quantity, RequestQuantity, Requirement, Subject, Unit};
 
-/// Parses `FIGURE OPERATOR LIMIT`.
+/// Parses `FIGURE OPERATOR LIMIT`, and `FIGURE{REQUEST} OPERATOR LIMIT`.
 pub(super) fn requirement(text: &str) -> Result<Requirement, RequireError> {
     let fail = |at: usize, reason| RequireError {
         text: text.to_owned(),
         character: text[..at].chars().count() + 1,
         reason,
     };
-    let sign = text.find(['<', '>', '=', '!']).ok_or_else(|| fail(text.len(), RequireReason::NoOperator))?;
+    let of_request = request(text).map_err(|at| fail(at, RequireReason::Brace))?;
+    // The name of a request may hold an operator.
+    let behind = of_request.as_ref().map_or(0, |braces| braces.end);
+    let sign =
+        text[behind..].find(SIGNS).ok_or_else(|| fail(text.len(), RequireReason::NoOperator))? + behind;
     let (operator, bytes) = operator(&text[sign..]).ok_or_else(|| fail(sign, RequireReason::Operator))?;
-    let name = text[..sign].trim();
+    let name_end = of_request.as_ref().map_or(sign, |braces| braces.start);
+    let name = text[..name_end].trim();
     let name_at = text.len() - text.trim_start().len();
-    let quantity = Quantity::named(alias(name)).ok_or_else(|| match name {
-        "" => fail(0, RequireReason::NoFigure),
-        name => fail(name_at, RequireReason::Figure { name: name.to_owned(), meant: meant(name) }),
-    })?;
+    if name.is_empty() {
+        return Err(fail(0, RequireReason::NoFigure));
+    }
+    let subject = match &of_request {
+        None => Quantity::named(alias(name))
+            .map(Subject::Whole)
+            .ok_or_else(|| RequireReason::Figure { name: name.to_owned(), meant: meant(name) }),
+        Some(braces) => RequestQuantity::named(alias(name))
+            .map(|quantity| {
+                Subject::Request(text[braces.start + 1..braces.end - 1].trim().to_owned(), quantity)
+            })
+            .ok_or_else(|| RequireReason::OfRequest { name: name.to_owned() }),
+    };
+    let subject = subject.map_err(|reason| fail(name_at, reason))?;
+    if let Some(between) =
+        of_request.as_ref().map(|braces| &text[braces.end..sign]).filter(|between| !between.trim().is_empty())
+    {
+        let at = sign - between.trim_start().len();
+        return Err(fail(at, RequireReason::Operator));
+    }
     let right = &text[sign + bytes..];
     let limit_at = text.len() - right.trim_start().len();
-    let limit = limit(right.trim(), &quantity).map_err(|(at, reason)| fail(limit_at + at, reason))?;
-    let written = format!("{name}{}{}", operator.text(), right.trim());
-    Ok(Requirement { text: written, quantity, operator, limit })
+    let limit = limit(right.trim(), &subject).map_err(|(at, reason)| fail(limit_at + at, reason))?;
+    let request = of_request.map(|braces| &text[braces]).unwrap_or_default();
+    let written = format!("{name}{request}{}{}", operator.text(), right.trim());
+    Ok(Requirement { text: written, subject, operator, limit })
 }
+
+/// Where the name of a request stands, with its braces; within it there may be others, in pairs. An error is the brace without another one.
+fn request(text: &str) -> Result<Option<Range<usize>>, usize> {
+    let Some(start) = text.find('{').filter(|brace| text.find(SIGNS).is_none_or(|sign| *brace < sign)) else {
+        return Ok(None);
+    };
+    let mut open = 0_usize;
+    for (at, letter) in text[start..].char_indices() {
+        match letter {
+            '{' => open += 1,
+            '}' if open == 1 => return Ok(Some(start..start + at + 1)),
+            '}' => open -= 1,
+            _ => {}
+        }
+    }
+    Err(start)
+}
+
+/// What an operator consists of.
+const SIGNS: [char; 4] = ['<', '>', '=', '!'];
 
 /// The operator at the beginning, and its length.
 fn operator(text: &str) -> Option<(Operator, usize)> {
@@ -41,14 +84,14 @@ fn operator(text: &str) -> Option<(Operator, usize)> {
 }
 
 /// The limit in the unit of the figure; or the byte of the text at which it is wrong, and how.
-fn limit(text: &str, quantity: &Quantity) -> Result<Limit, (usize, RequireReason)> {
+fn limit(text: &str, subject: &Subject) -> Result<Limit, (usize, RequireReason)> {
     let digits = text.find(|digit: char| !digit.is_ascii_digit() && digit != '.').unwrap_or(text.len());
     let (number, suffix) = (&text[..digits], text[digits..].trim());
     let no_number = || (0, RequireReason::Number { found: text.to_owned() });
     let number: f64 = number.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(no_number)?;
     let whole = |factor: f64| Ok(Limit { value: number * factor, is_share: false });
     let wrong = |allowed| Err((digits, RequireReason::Unit { found: suffix.to_owned(), allowed }));
-    let unit = quantity.unit();
+    let unit = subject.unit();
     match unit {
         Unit::Us | Unit::Seconds => match (suffix, us_of(suffix)) {
             ("", _) => Err((digits, RequireReason::NoUnit { number: text.to_owned() })),
@@ -59,7 +102,7 @@ fn limit(text: &str, quantity: &Quantity) -> Result<Limit, (usize, RequireReason
         Unit::Ratio | Unit::PerRequest if suffix == "%" => whole(0.01),
         Unit::Ratio | Unit::PerRequest if suffix.is_empty() => whole(1.0),
         Unit::Ratio | Unit::PerRequest => wrong("no unit, or %"),
-        Unit::Count if suffix == "%" && quantity.whole().is_some() => {
+        Unit::Count if suffix == "%" && subject.may_be_share() => {
             Ok(Limit { value: number / 100.0, is_share: true })
         }
         Unit::Count | Unit::Bytes | Unit::PerSecond => {
@@ -69,7 +112,7 @@ fn limit(text: &str, quantity: &Quantity) -> Result<Limit, (usize, RequireReason
                 "k" => whole(1e3),
                 "M" => whole(1e6),
                 "G" => whole(1e9),
-                _ if quantity.whole().is_some() => wrong("no unit, k, M, G or %"),
+                _ if subject.may_be_share() => wrong("no unit, k, M, G or %"),
                 _ => wrong("no unit, k, M or G"),
             }
         }
@@ -146,6 +189,13 @@ pub enum RequireReason {
         /// A known name that is much like it.
         meant: Option<String>,
     },
+    /// The name of a request has no second brace.
+    Brace,
+    /// One request has no such figure.
+    OfRequest {
+        /// The name of the figure.
+        name: String,
+    },
     /// The limit does not begin with a number.
     Number {
         /// The text there.
@@ -173,6 +223,18 @@ impl fmt::Display for RequireError {
                 write!(formatter, "there is no operator; write a threshold such as 'p99<5ms'")
             }
             RequireReason::Operator => write!(formatter, "it is no operator; take <, <=, >, >= or ="),
+            RequireReason::Brace => {
+                write!(
+                    formatter,
+                    "the name of a request ends with a brace; write it as 'p99{{GET /cart}}<5ms'"
+                )
+            }
+            RequireReason::OfRequest { name } => {
+                write!(
+                    formatter,
+                    "one request has no figure {name:?}; take a percentile such as p99, max, answered, bad or status.5xx"
+                )
+            }
             RequireReason::NoFigure => {
                 write!(formatter, "there is no figure; write one such as p99 or errors")
             }
@@ -241,9 +303,16 @@ mod tests {
             ("localhost:8080", "character 15: there is no operator; write a threshold such as 'p99<5ms'"),
             ("p99 <> 5ms", "character 5: it is no operator; take <, <=, >, >= or ="),
             ("<5ms", "character 1: there is no figure"),
-            ("p95<5ms", "no figure is named \"p95\"; did you mean p9"),
+            ("p101<5ms", "character 1: no figure is named \"p101\""),
             ("  erors<1", "character 3: no figure is named \"erors\"; did you mean errors?"),
-            ("send.p98<1ms", "did you mean send.p9"),
+            ("send.p0<1ms", "did you mean send.p"),
+            ("p99{GET /a<5ms", "character 4: the name of a request ends with a brace"),
+            ("rate{a}<5", "character 1: one request has no figure \"rate\"; take a percentile such as p99"),
+            ("lag.p99{a}<5us", "one request has no figure \"lag.p99\""),
+            ("p99{a} b<5us", "character 8: it is no operator"),
+            ("{a}<5us", "character 1: there is no figure"),
+            ("p99{a}5us", "character 10: there is no operator"),
+            ("answered{a}<5%", "take no unit, k, M or G"),
             ("unheard-of thing<1", "take one such as p99"),
             ("p99<fast", "character 5: \"fast\" does not begin with a number"),
             ("p99<-5ms", "character 5: \"-5ms\" does not begin with a number"),
@@ -259,9 +328,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_request_is_named_in_braces() {
+        for (text, request, written) in [
+            ("p99<5ms", None, "p99<5ms"),
+            ("p99{GET /a?b=<c>} < 5ms", Some("GET /a?b=<c>"), "p99{GET /a?b=<c>}<5ms"),
+            ("p95{GET /items/{id}}<5ms", Some("GET /items/{id}"), "p95{GET /items/{id}}<5ms"),
+            ("bad{ POST /{{n}} }<1%", Some("POST /{{n}}"), "bad{ POST /{{n}} }<1%"),
+            ("send.max{a}<1s", Some("a"), "send.max{a}<1s"),
+            ("status.5xx{a}=0", Some("a"), "status.5xx{a}=0"),
+        ] {
+            let read = requirement(text).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!((read.request(), &*read.to_string()), (request, written));
+        }
+    }
+
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused_at_a_place_in_it(text in "\\PC*|[a-z0-9.]{0,9}[<>=!]{0,3}[0-9.]{0,5}[a-zA-Z%/]{0,3}") {
+        fn any_text_is_read_or_refused_at_a_place_in_it(text in "\\PC*|[a-z0-9.]{0,9}(\\{[a{}<]{0,3}\\}?)?[<>=!]{0,3}[0-9.]{0,5}[a-zA-Z%/]{0,3}") {
             match requirement(&text) {
                 Ok(read) => {
                     let again = requirement(&read.to_string()).unwrap();

@@ -228,10 +228,7 @@ fn within(what: &'static str, found: u64, most: u64) -> Result<(), ScriptError> 
 
 impl CompiledRequest {
     fn new(step: &Step, common: &Common<'_>, scope: &mut Names<'_>) -> Result<Self, ScriptError> {
-        let name = match step.name.is_empty() {
-            true => format!("{} {}", step.method, String::from_utf8_lossy(step.target.as_bytes())),
-            false => step.name.clone(),
-        };
+        let name = step.name_in_results();
         if step.method == Method::CONNECT {
             return Err(ScriptError::Method { request: name, method: step.method.to_string() });
         }

@@ -128,6 +128,14 @@ pub struct Step {
 }
 
 impl Step {
+    /// Its name in results and thresholds: its own, or its method and target.
+    pub fn name_in_results(&self) -> String {
+        match self.name.is_empty() {
+            true => format!("{} {}", self.method, String::from_utf8_lossy(self.target.as_bytes())),
+            false => self.name.clone(),
+        }
+    }
+
     /// `GET target`.
     pub fn get(target: impl Into<Text>) -> Self {
         Self {

@@ -183,6 +183,15 @@ fn large_outcome() -> anywire_load::Outcome {
     for share in &mut outcome.loops {
         share.requests = u64::MAX / 2;
     }
+    outcome.requests = (0..3)
+        .map(|number| anywire_load::RequestFigures {
+            name: format!("GET /{number}/{}", "W".repeat(300)),
+            answered: u64::MAX / (number + 1),
+            bad: u64::MAX / 7,
+            statuses: (100..600).map(|status| (status, u64::from(status) << 40)).collect(),
+            latency: outcome.latency.send.clone(),
+        })
+        .collect();
     outcome.totals.statuses = (100..600).map(|status| (status, u64::from(status) << 40)).collect();
     outcome
 }

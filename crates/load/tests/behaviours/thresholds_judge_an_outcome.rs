@@ -1,8 +1,10 @@
 //! A threshold holds or breaks by the figure that the JSON has at its path; what is unknown breaks it and says why, and a run
 //! that shows nothing is not judged.
 
+use std::time::Duration;
+
 use anywire_load::figures::{COLUMNS, FIGURES, STATISTICS};
-use anywire_load::{Outcome, Threshold, Verdict, judge};
+use anywire_load::{Latency, Outcome, RequestFigures, Threshold, Verdict, judge};
 use serde_json::Value;
 
 use crate::support::sample;
@@ -46,6 +48,66 @@ fn by_the_figures_of_its_result() {
         judged("rate>20k", &outcome).to_string(),
         "rate>20k: broken, asked > 20,000/s, found 20,000/s"
     );
+}
+
+/// A request whose latencies are those of 1 us to so many.
+fn request(name: &str, answered: u64, bad: u64) -> RequestFigures {
+    let mut latency = Latency::new();
+    (1..=answered).for_each(|us| latency.record(Duration::from_micros(us)));
+    let statuses = [(200, answered - bad), (503, bad)].into();
+    RequestFigures { name: name.to_owned(), answered, bad, statuses, latency: latency.summary() }
+}
+
+#[test]
+fn by_any_percentile() {
+    let mut outcome = sample::outcome();
+    let found = judged("p95<1s", &outcome);
+    assert_eq!((found.verdict, &*found.figure), (Verdict::Held, "latency.send.p95"));
+    let (p90, p99) = outcome.latency.send.as_ref().map(|send| (send.p90, send.p99)).unwrap();
+    assert!(found.found.is_some_and(|p95| p90 <= p95 && p95 <= p99), "{found:?}");
+    assert_eq!(judged("p99.95<1us", &outcome).verdict, Verdict::Broken);
+    // The histogram is what has it.
+    outcome.latency.send.as_mut().unwrap().hdr = None;
+    assert!(
+        judged("p95<1s", &outcome)
+            .to_string()
+            .ends_with("unknown, because the result has no histogram of it")
+    );
+    assert_eq!(judged("p99<1s", &outcome).verdict, Verdict::Held);
+}
+
+#[test]
+fn by_the_figures_of_one_request() {
+    let mut outcome = sample::outcome();
+    assert!(judged("p99{a}<1s", &outcome).to_string().ends_with("because the run had one request alone"));
+    outcome.requests =
+        vec![request("GET /cart", 1000, 0), request("pay {id}", 100, 10), request("twice", 10, 0)];
+    outcome.requests.push(request("twice", 30, 3));
+    let json: Value = serde_json::from_str(&outcome.to_json()).expect("it is JSON");
+    for (threshold, verdict, path) in [
+        ("p99{GET /cart}<995us", Verdict::Held, "requests.0.latency.p99"),
+        ("p99{GET /cart}<980us", Verdict::Broken, "requests.0.latency.p99"),
+        ("p95{GET /cart}<=951us", Verdict::Held, "requests.0.latency.p95"),
+        ("max{pay {id}}<200us", Verdict::Held, "requests.1.latency.max"),
+        ("answered{pay {id}}=100", Verdict::Held, "requests.1.answered"),
+        ("bad{pay {id}}<=10%", Verdict::Held, "requests.1.bad"),
+        ("status.5xx{pay {id}}<10%", Verdict::Broken, "requests.1.statuses.5xx"),
+        ("status.503{pay {id}}=10", Verdict::Held, "requests.1.statuses.503"),
+        // Those of one name are one.
+        ("answered{twice}=40", Verdict::Held, "requests"),
+        ("bad{twice}<7%", Verdict::Broken, "requests"),
+        ("max{twice}<31us", Verdict::Held, "requests"),
+    ] {
+        let found = judged(threshold, &outcome);
+        assert_eq!((found.verdict, &*found.figure), (verdict, path), "{found}");
+        if let Some(there) = json.pointer(&format!("/{}", path.replace('.', "/"))).and_then(Value::as_f64) {
+            let found = if found.unit == "share" { there / 100.0 } else { there };
+            assert_eq!(judged(threshold, &outcome).found, Some(found), "{threshold}");
+        }
+    }
+    let unknown = judged("p99{GET /card}<1s", &outcome);
+    assert_eq!(unknown.verdict, Verdict::Broken);
+    assert!(unknown.to_string().contains("no request of the run is named \"GET /card\""), "{unknown}");
 }
 
 #[test]
@@ -105,10 +167,16 @@ fn a_figure_has_its_value_at_its_path() {
 #[test]
 fn text_page_and_json_have_the_verdicts() {
     let mut outcome = sample::outcome();
-    outcome.thresholds = judge(&["p50<1us".parse().unwrap(), "errors<5".parse().unwrap()], &outcome);
+    outcome.requests = vec![request("GET /a", 1000, 0), request("GET /<b>", 500, 1)];
+    let asked = ["p50<1us", "errors<5", "p95{GET /a}<1ms"].map(|one| one.parse().unwrap());
+    outcome.thresholds = judge(&asked, &outcome);
     let (text, page) = (outcome.to_string(), anywire_load::report::outcome(&outcome));
-    assert!(text.contains("p50<1us   broken  asked < 1.00 us, found"), "{text}");
-    assert!(text.contains("errors<5  held    found 3"), "{text}");
+    assert!(text.contains("p50<1us          broken  asked < 1.00 us, found"), "{text}");
+    assert!(text.contains("errors<5         held    found 3"), "{text}");
+    assert!(text.contains("p95{GET /a}<1ms  held    found 950 us"), "{text}");
+    // The page has each request, as the text has.
+    assert!(text.contains("499 x 200, 1 x 503"), "{text}");
+    assert!(page.contains("GET /&lt;b&gt;") && page.contains("499 x 200, 1 x 503"));
     assert!(page.contains("p50&lt;1us") && page.contains("broken"));
     let read: Outcome = serde_json::from_str(&outcome.to_json()).expect("it is JSON");
     assert_eq!(read.thresholds, outcome.thresholds);
