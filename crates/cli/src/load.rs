@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anywire::advice::Message;
+use anywire::load::script::Step;
 use anywire::load::search::Search;
 use anywire::load::{
     Amount, Handles, IntervalFigures, Limits, Outcome, Plan, Recorder, RequireError, RequireReason,
@@ -89,7 +90,7 @@ pub(crate) struct Load {
     count_calls: bool,
     #[command(flatten)]
     sent: Requests,
-    /// What the result must keep to, such as 'p99<5ms' 'errors<0.1%' 'rate>=10k'; give the URL before it
+    /// What the result must keep to, such as 'p99<5ms' 'errors<0.1%' 'rate>=10k', or of one request 'p95{GET /cart}<5ms'; give the URL before it
     #[arg(long, value_name = "THRESHOLD", num_args = 1.., value_parser = requirement)]
     require: Vec<Requirement>,
     #[command(flatten)]
@@ -121,6 +122,7 @@ impl Load {
         if let Some(said) = said {
             output::say(said);
         }
+        self.requests_are_there(&plan)?;
         self.exports.check()?;
         let signals = Signals::stop(handles.stop.clone())?;
         let loops = self.loops.start()?;
@@ -266,6 +268,31 @@ impl Load {
         self.sent.add_to(plan, self.url.as_deref(), self.via.as_ref())
     }
 
+    /// Whether the load has each request that a threshold is about: after a run of an hour it would be late to say so.
+    fn requests_are_there(&self, plan: &Plan) -> Result<(), Failure> {
+        let steps =
+            plan.script.iter().flat_map(|script| &script.sequences).flat_map(|sequence| &sequence.steps);
+        let names: Vec<String> = steps.map(Step::name_in_results).collect();
+        for requirement in &self.require {
+            let Some(name) = requirement
+                .request()
+                .filter(|name| names.len() < 2 || !names.iter().any(|known| known == name))
+            else {
+                continue;
+            };
+            let failure = Failure::new(
+                Code::Usage,
+                format!("--require '{requirement}': no request of the load is named {name:?}"),
+            );
+            let shown = names.iter().take(REQUESTS_SHOWN_MAX).map(|name| format!("{name:?}"));
+            return Err(match names.len() {
+                0 | 1 => failure.help(format_args!("leave out {{{name}}}: the load has one request alone")),
+                _ => failure.help(format_args!("there are {}", shown.collect::<Vec<_>>().join(", "))),
+            });
+        }
+        Ok(())
+    }
+
     /// Whoever names a number of requests means all that are sent.
     fn warm_up(&self) -> Duration {
         let usual = if self.requests.is_some() { Duration::ZERO } else { WARM_UP };
@@ -377,6 +404,8 @@ pub(crate) fn measured(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Names of requests in a message.
+const REQUESTS_SHOWN_MAX: usize = 12;
 const WARM_UP: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -398,6 +427,7 @@ Examples:
   anywire load --openapi openapi.json localhost:8080/api --openapi-value 'id={{int 1 500}}'
   anywire load localhost:8080 --json result.json --html result.html
   anywire load localhost:8080 --require 'p99<5ms' 'errors<0.1%' 'rate>=10k'
+  anywire load localhost:8080 --urls urls --require 'p95{GET /cart}<5ms'
   anywire load localhost:8080 -d 60s --intervals - | jq '[.t, .achieved, .latency.p99]'
   anywire load localhost:8080 --csv result.csv --prometheus result.prom
   anywire load localhost:8080 --rounds 10 --json old.json

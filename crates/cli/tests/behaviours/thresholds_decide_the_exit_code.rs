@@ -34,6 +34,29 @@ fn one_that_breaks_is_told_with_what_was_found() {
 }
 
 #[test]
+fn one_may_be_about_one_request() {
+    let served = Served::demo();
+    let url = served.url("/");
+    let folder = tempfile::tempdir().expect("a folder");
+    let urls = folder.path().join("urls");
+    std::fs::write(&urls, "/ 1\n/nothing/here 1\n").expect("the list is written");
+    let urls = urls.to_str().expect("a path in UTF-8");
+    let args = ["load", &url, "--urls", urls, "-n", "40", "-c", "1", "--require"];
+    let output =
+        anywire(&[&args[..], &["bad{GET /nothing/here}>=1", "p95{GET /}<60s", "bad{GET /}=0"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("p95{GET /}<60s             held"), "{}", stdout(&output));
+    let output = anywire(&[&args[..], &["bad{GET /nothing/here}<1%"]].concat());
+    assert_refused(&output, 3, "bad{GET /nothing/here}<1%: broken, asked < 1.00 %, found 100 %");
+    // Before the run, where it would have been for nothing.
+    let output = anywire(&[&args[..], &["p99{GET /her}<5ms"]].concat());
+    assert_refused(&output, 2, "no request of the load is named \"GET /her\"");
+    assert!(stderr(&output).contains("there are \"GET /\", \"GET /nothing/here\""), "{}", stderr(&output));
+    let output = anywire(&["load", &url, "--require", "p99{GET /}<5ms"]);
+    assert_refused(&output, 2, "no request of the load");
+}
+
+#[test]
 fn one_that_cannot_be_read_is_refused_before_the_run() {
     for (threshold, said) in [
         ("p99<5", "character 6: a time needs its unit; write 5us, 5ms or 5s"),
