@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use anywire_load::udp::{UdpPlan, run as load};
+use anywire_load::{Handles, Schedule};
 use anywire_loops::{Loops, Pinning};
 use clap::Args;
 use serde::Serialize;
@@ -111,16 +112,16 @@ fn echo_once(options: &Options, kind: Kind, flows: usize) -> Result<f64> {
     let server = Server::start(kind, first)?;
     let loops = Loops::builder().count(1).pinning(Pinning::Cores(vec![last])).start()?;
     let plan = |seconds| UdpPlan {
-        datagrams_per_second: options.rate,
+        schedule: Schedule::constant(options.rate),
         duration: seconds,
         flows,
         wait: Duration::from_millis(300),
         receive_buffer_bytes: 4 << 20,
         ..UdpPlan::new(server.address()).expect("an IP address is one")
     };
-    load(&loops, plan(Duration::from_millis(300)))?;
+    load(&loops, plan(Duration::from_millis(300)), Handles::default())?;
     let (before, echoed_before) = (server.cpu()?, server.echoed());
-    let outcome = load(&loops, plan(Duration::from_secs(options.seconds)))?;
+    let outcome = load(&loops, plan(Duration::from_secs(options.seconds)), Handles::default())?;
     let (used, echoed) = (server.cpu()?.saturating_sub(before), server.echoed() - echoed_before);
     ensure!(echoed > 0, "nothing was echoed");
     ensure!(

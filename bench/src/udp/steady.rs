@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use anywire_load::udp::{FLOW_OFFSET, UdpPlan, run as load};
+use anywire_load::{Handles, Schedule};
 use anywire_loops::Loops;
 use anywire_server::udp::{Datagram, Replies, Steering, UdpOptions, UdpServer};
 use serde::Serialize;
@@ -112,7 +113,7 @@ fn once(options: &Options, case: &Case) -> Result<Row> {
     let server = UdpServer::new(sink).listen("udp:127.0.0.1:0").options(udp).on(&service).start();
     let server = server.map_err(anyhow::Error::msg)?;
     let plan = UdpPlan {
-        datagrams_per_second: options.steady_rate,
+        schedule: Schedule::constant(options.steady_rate),
         duration: Duration::from_secs(options.steady_seconds),
         flows: case.flows,
         sockets: Some(case.sockets),
@@ -124,7 +125,7 @@ fn once(options: &Options, case: &Case) -> Result<Row> {
     let sender = Loops::start(1)?;
     let busy = |loops: &Loops| -> Vec<_> { loops.counters().iter().map(|one| one.cpu).collect() };
     let before = busy(&service);
-    let outcome = load(&sender, plan)?;
+    let outcome = load(&sender, plan, Handles::default())?;
     let cpu_by_loop =
         busy(&service).iter().zip(before).map(|(now, before)| (*now - before).as_secs_f64()).collect();
     let datagrams_by_loop = server.counters_by_loop().iter().map(|one| one.datagrams).collect();

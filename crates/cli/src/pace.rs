@@ -18,12 +18,8 @@ pub(crate) struct Pace {
     /// Go from one rate to another in N steps, each with a result of its own
     #[arg(long, value_name = "A:B:N", value_parser = steps, conflicts_with_all = ["rate", "ramp", "requests"])]
     step: Option<Shape>,
-    /// Draw the gaps from the exponential distribution, as if many people asked who do not know of each other
-    #[arg(long)]
-    poisson: bool,
-    /// Let each request leave at a random moment of its even gap, so that nothing resonates with the server's timers
-    #[arg(long, conflicts_with = "poisson")]
-    jitter: bool,
+    #[command(flatten)]
+    spread: Spread,
     /// Do not send requests that are later than this when a connection could take them; they are counted as shed
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
     deadline: Option<Duration>,
@@ -36,6 +32,27 @@ pub(crate) struct Pace {
     /// Close each connection after so many requests, and open a new one; in any mode
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     new_connection_every: Option<u64>,
+}
+
+/// How what leaves is spread within a second.
+#[derive(Debug, Args)]
+pub(crate) struct Spread {
+    /// Draw the gaps from the exponential distribution, as if many people asked who do not know of each other
+    #[arg(long)]
+    poisson: bool,
+    /// Let each leave at a random moment of its even gap, so that nothing resonates with the server's timers
+    #[arg(long, conflicts_with = "poisson")]
+    jitter: bool,
+}
+
+impl Spread {
+    pub(crate) fn gaps(&self) -> Gaps {
+        match (self.poisson, self.jitter) {
+            (true, _) => Gaps::Poisson,
+            (_, true) => Gaps::Jitter,
+            _ => Gaps::Even,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -57,18 +74,13 @@ impl Pace {
         let shape = self.rate.map(constant).or(self.ramp).or(self.step).or(usual.map(constant));
         let Some(shape) = shape else {
             let needs = [
-                (self.poisson, "--poisson"),
-                (self.jitter, "--jitter"),
+                (self.spread.poisson, "--poisson"),
+                (self.spread.jitter, "--jitter"),
                 (self.deadline.is_some(), "--deadline"),
             ];
             return needs.iter().find(|(is_given, _)| *is_given).map_or(Ok(None), |(_, name)| Err(*name));
         };
-        let gaps = match (self.poisson, self.jitter) {
-            (true, _) => Gaps::Poisson,
-            (_, true) => Gaps::Jitter,
-            _ => Gaps::Even,
-        };
-        Ok(Some(Schedule { shape, gaps, seed }))
+        Ok(Some(Schedule { shape, gaps: self.spread.gaps(), seed }))
     }
 
     pub(crate) fn deadline(&self) -> Option<Duration> {
@@ -110,12 +122,12 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-fn ramp(text: &str) -> Result<Shape, String> {
+pub(crate) fn ramp(text: &str) -> Result<Shape, String> {
     let (from, to) = text.split_once(':').ok_or_else(|| "write two rates, such as 100:5k".to_owned())?;
     Ok(Shape::Ramp { from: rate(from)?, to: rate(to)? })
 }
 
-fn steps(text: &str) -> Result<Shape, String> {
+pub(crate) fn steps(text: &str) -> Result<Shape, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let [from, to, count] = parts[..] else {
         return Err("write two rates and how many steps, such as 100:5k:10".to_owned());

@@ -134,23 +134,26 @@ impl Shape {
         }
     }
 
+    /// The rates at its begin and at its end.
+    pub(crate) fn ends(&self) -> [f64; 2] {
+        match *self {
+            Self::Constant { per_second } => [per_second; 2],
+            Self::Ramp { from, to } | Self::Steps { from, to, .. } => [from, to],
+        }
+    }
+
     fn check(&self) -> Result<(), LoadError> {
-        let (from, to) = match *self {
-            Self::Constant { per_second } => (per_second, per_second),
-            Self::Ramp { from, to } => (from, to),
-            Self::Steps { from, to, count } => {
-                if !(2..=STEPS_MAX).contains(&count) {
-                    return Err(LoadError::Limit {
-                        what: "steps of the rate",
-                        asked: count.into(),
-                        least: 2,
-                        most: STEPS_MAX.into(),
-                    });
-                }
-                (from, to)
-            }
-        };
-        for rate in [from, to] {
+        if let Self::Steps { count, .. } = *self
+            && !(2..=STEPS_MAX).contains(&count)
+        {
+            return Err(LoadError::Limit {
+                what: "steps of the rate",
+                asked: count.into(),
+                least: 2,
+                most: STEPS_MAX.into(),
+            });
+        }
+        for rate in self.ends() {
             // NaN is in no range.
             if !(RATE_MIN..=RATE_MAX).contains(&rate) {
                 return Err(LoadError::Rate { rate });

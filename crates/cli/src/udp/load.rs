@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anywire::load::search::Stage;
 use anywire::load::udp::{Search, Trial, UdpLoadError, UdpOutcome, UdpPlan, run, search};
-use anywire::load::{Stop, report, text};
+use anywire::load::{Handles, Schedule, Shape, report, text};
 use anywire::wire::udp::DatagramAddress;
 use clap::Args;
 
@@ -12,6 +12,7 @@ use super::address;
 use crate::failure::{Code, Failure};
 use crate::loops::LoadLoops;
 use crate::output::Results;
+use crate::pace::{self, Spread};
 use crate::progress::{self, Progress};
 use crate::signals::Signals;
 use crate::values;
@@ -26,9 +27,20 @@ pub(crate) struct UdpLoad {
     /// The service: udp:HOST:PORT or unixgram:PATH
     #[arg(value_name = "ADDRESS", value_parser = address)]
     target: DatagramAddress,
-    /// Datagrams a second; with --search the first rate to try
-    #[arg(short, long, value_name = "N", default_value_t = 10_000.0)]
+    /// Datagrams a second, such as 500 or 10k; with --search the first rate to try
+    #[arg(short, long, value_name = "R", default_value = "10k", value_parser = pace::rate)]
     rate: f64,
+    /// Go from one rate to another over the time
+    #[arg(long, value_name = "A:B", value_parser = pace::ramp, conflicts_with_all = ["rate", "search"])]
+    ramp: Option<Shape>,
+    /// Go from one rate to another in N steps
+    #[arg(long, value_name = "A:B:N", value_parser = pace::steps, conflicts_with_all = ["rate", "ramp", "search"])]
+    step: Option<Shape>,
+    #[command(flatten)]
+    spread: Spread,
+    /// What the gaps are drawn by
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// How long to send; with --search for each rate
     #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = text::positive_duration)]
     duration: Duration,
@@ -68,9 +80,9 @@ pub(crate) struct UdpLoad {
 impl UdpLoad {
     pub(crate) fn run(self) -> Result<(), Failure> {
         self.results.check()?;
-        let stop = Stop::new();
+        let handles = Handles::default();
         let plan = UdpPlan {
-            datagrams_per_second: self.rate,
+            schedule: self.schedule(),
             duration: self.duration,
             bytes: self.bytes,
             flows: self.flows,
@@ -78,10 +90,9 @@ impl UdpLoad {
             wait: self.wait,
             offload: self.offload,
             receive_buffer_bytes: self.receive_buffer,
-            stop: stop.clone(),
             ..UdpPlan::new(&self.target).map_err(|error| Failure::of(Code::Usage, &error))?
         };
-        let signals = Signals::stop(stop)?;
+        let signals = Signals::stop(handles.stop.clone())?;
         let loops = self.loops.start()?;
         let progress = Progress::start(self.duration.as_millis() as u64);
         progress.say(&format!("loading {}", self.target));
@@ -90,7 +101,7 @@ impl UdpLoad {
                 let begun = std::time::Instant::now();
                 let show = || progress.show(begun.elapsed().as_millis() as u64, || "sending".to_owned());
                 let outcome =
-                    progress::during(show, || run(&loops, plan)).map_err(|error| failure(&error))?;
+                    progress::during(show, || run(&loops, plan, handles)).map_err(|error| failure(&error))?;
                 progress.finish();
                 self.results.write(&outcome, report::udp)?;
                 outcome
@@ -104,7 +115,8 @@ impl UdpLoad {
                     let longer = if trial.stage == Stage::Confirm { "confirming " } else { "" };
                     progress.say(&format!("{longer}{rate}/s: {} of {} lost{early}", trial.lost, trial.sent));
                 };
-                let found = search(&loops, &plan, &options, told).map_err(|error| failure(&error))?;
+                let found =
+                    search(&loops, &plan, &handles, &options, told).map_err(|error| failure(&error))?;
                 progress.finish();
                 self.results.write(&found, report::udp_search)?;
                 found.outcome
@@ -112,6 +124,13 @@ impl UdpLoad {
         };
         signals.check()?;
         judge(&outcome)
+    }
+}
+
+impl UdpLoad {
+    fn schedule(&self) -> Schedule {
+        let shape = self.ramp.or(self.step).unwrap_or(Shape::Constant { per_second: self.rate });
+        Schedule { gaps: self.spread.gaps(), seed: self.seed, ..Schedule::of(shape) }
     }
 }
 
@@ -149,6 +168,8 @@ const EXAMPLES: &str = "\
 Examples:
   anywire lab udp-load udp:127.0.0.1:9000 --rate 170000 --duration 10s --flows 4096
   anywire lab udp-load udp:127.0.0.1:9000 --rate 50000 --json udp.json --html udp.html
+  anywire lab udp-load udp:127.0.0.1:9000 --rate 10k --poisson --seed 7
+  anywire lab udp-load udp:127.0.0.1:9000 --ramp 1k:100k --duration 30s
   anywire lab udp-load udp:127.0.0.1:9000 --search 0.001 --duration 2s
 
 Exit codes: 0 measured, 1 nothing came back, or could not run, 2 bad arguments, 23 result not written,

@@ -15,10 +15,14 @@ use super::flow::{Arrival, Flow, MARKS};
 use super::header::{Alien, Header};
 use super::plan::UdpPlan;
 use crate::histogram::Latency;
+use crate::pacer::{Pacer, Part};
+use crate::schedule::{Gaps, Schedule};
+use crate::stop::Stop;
 
 /// What one loop does.
-pub(crate) struct Part {
+pub(crate) struct LoopPart {
     pub(crate) plan: Arc<UdpPlan>,
+    pub(crate) stop: Stop,
     pub(crate) run: u64,
     /// This one of so many loops.
     pub(crate) number: usize,
@@ -58,6 +62,8 @@ pub(crate) struct Tally {
     pub(crate) dropped_here: u64,
     /// How long it was from the begin until the last datagram was sent, and the next would have been due.
     pub(crate) sending: Duration,
+    /// How long that should have been.
+    pub(crate) planned: Duration,
     pub(crate) busy: Option<Duration>,
     pub(crate) receive_buffer_bytes: usize,
     pub(crate) was_stopped: bool,
@@ -88,6 +94,7 @@ impl Tally {
             from_sent: Latency::new(),
             dropped_here: 0,
             sending: Duration::ZERO,
+            planned: Duration::ZERO,
             busy: None,
             receive_buffer_bytes: 0,
             was_stopped: false,
@@ -95,7 +102,7 @@ impl Tally {
     }
 }
 
-impl Part {
+impl LoopPart {
     /// Makes the sockets, sends, receives, and gives the account.
     pub(crate) async fn run(self) -> Result<Tally, UdpError> {
         let options = UdpOptions {
@@ -112,6 +119,7 @@ impl Part {
         let flows = (0..self.plan.flows).map(|_| Flow::default()).collect();
         let book = Rc::new(Book {
             plan: Arc::clone(&self.plan),
+            stop: self.stop.clone(),
             run: self.run,
             begin: self.begin,
             mark_every: self.plan.patience() / MARKS,
@@ -137,48 +145,62 @@ impl Part {
         Ok(tally)
     }
 
-    /// This loop's part of the plan's datagrams, by its flows. The parts of all loops add up to the plan.
-    fn total(&self) -> u64 {
+    /// The flows of this loop, by their numbers in the plan.
+    fn flows(&self) -> impl Iterator<Item = usize> {
+        let (sockets, loops, number) = (self.plan.sockets(), self.loops, self.number);
+        (0..self.plan.flows).filter(move |flow| flow % sockets % loops == number)
+    }
+
+    /// How many datagrams of this loop there are, and when they end. Those of all loops add up to the plan; by Poisson, how many they are
+    /// is drawn with their gaps.
+    fn amount(&self, pacer: &Pacer) -> (u64, Duration) {
+        match self.plan.schedule.gaps {
+            Gaps::Poisson => (u64::MAX, self.plan.duration),
+            Gaps::Even | Gaps::Jitter => (pacer.among(self.plan.datagrams()), Duration::MAX),
+        }
+    }
+
+    /// How long all datagrams of the plan take, with the time until the next one would be due.
+    fn time(&self) -> Duration {
         let plan = &*self.plan;
-        let of_loops_below = |end: usize| {
-            let flows = (0..plan.flows).filter(|flow| flow % plan.sockets() % self.loops < end).count();
-            (u128::from(plan.datagrams()) * flows as u128 / plan.flows as u128) as u64
-        };
-        of_loops_below(self.number + 1) - of_loops_below(self.number)
+        match plan.schedule.gaps {
+            Gaps::Poisson => plan.duration,
+            Gaps::Even | Gaps::Jitter => {
+                let even = Schedule { gaps: Gaps::Even, ..plan.schedule };
+                Pacer::new(&even, plan.duration, Part::whole()).intended(plan.datagrams())
+            }
+        }
     }
 
     /// Sends each datagram when it is due, or as soon after as can be.
     async fn send(&self, book: &Book, sockets: &[Rc<Udp>]) {
         let plan = &*self.plan;
-        let own_flows: Vec<(u32, &Rc<Udp>)> = (0..plan.flows)
-            .filter(|flow| flow % plan.sockets() % self.loops == self.number)
-            .map(|flow| (flow as u32, &sockets[flow % plan.sockets() / self.loops]))
-            .collect();
+        let own_flows: Vec<(u32, &Rc<Udp>)> =
+            self.flows().map(|flow| (flow as u32, &sockets[flow % plan.sockets() / self.loops])).collect();
         let Some((_, first)) = own_flows.first() else { return };
-        let rate = plan.datagrams_per_second * own_flows.len() as f64 / plan.flows as f64;
-        let total = self.total();
+        // The datagrams of the plan are dealt to its flows in turn, so that those of the loops are no two at the same time.
+        let pacer = Pacer::new(&plan.schedule, plan.duration, Part::at(self.flows(), plan.flows));
+        let (total, ends) = self.amount(&pacer);
         let at_once = if plan.offload { JOINED } else { 1 };
         let (mut outgoing, mut datagram) = (Outgoing::new(first), Vec::new());
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut made, mut due, mut sending) = (0, 0, Duration::ZERO);
-        book.tally.borrow_mut().intended = total;
-        while made < total {
+        let (mut made, mut due, mut sending, mut next) = (0, 0, Duration::ZERO, pacer.first());
+        while made < total && next.at < ends {
             tick.tick().await;
             if self.is_over(book) {
                 break;
             }
-            let elapsed = self.begin.elapsed();
-            due = total.min((elapsed.as_secs_f64() * rate) as u64 + 1);
+            due = total.min(pacer.due(self.begin.elapsed().min(ends.saturating_sub(NANOSECOND))));
             let mut since_rest = 0;
             while made < due {
                 let (flow, socket) = own_flows[(made / at_once) as usize % own_flows.len()];
                 // Those that leave together belong to one flow.
                 let until = due.min((made / at_once + 1) * at_once);
                 let mut sent = Sent::default();
-                for number in made..until {
-                    let intended = Duration::from_secs_f64(number as f64 / rate);
-                    book.write(flow, intended, &mut datagram);
+                for _ in made..until {
+                    book.write(flow, next.at, &mut datagram);
+                    next = pacer.after(&next);
                     if outgoing.push_to_peer(&datagram).is_err() {
                         self.flush(book, socket, &mut outgoing, &mut sent).await;
                         // A queue that is empty has room for the longest one.
@@ -200,9 +222,14 @@ impl Part {
             sending = self.begin.elapsed();
         }
         let tally = &mut *book.tally.borrow_mut();
-        tally.due = if tally.was_stopped { due } else { total };
-        // Else the rate of few would be that of one more: the last one has its time, too.
-        tally.sending = sending.max(Duration::from_secs_f64(made as f64 / rate));
+        let is_complete = made == total || next.at >= ends;
+        tally.intended = if is_complete { made } else { pacer.among(plan.datagrams()) };
+        tally.due = if tally.was_stopped { due } else { tally.intended };
+        if made > 0 {
+            // Else the rate of few would be that of one more: the last one has its time, too.
+            tally.planned = if is_complete { self.time() } else { next.at };
+            tally.sending = sending.max(tally.planned);
+        }
     }
 
     /// Sends what waits. A Unix socket whose peer reads nothing may never have room: what waits at the end is dropped.
@@ -219,7 +246,7 @@ impl Part {
 
     /// Whether nothing more is to be sent: the run was stopped, or is too far behind.
     fn is_over(&self, book: &Book) -> bool {
-        let is_stopped = self.plan.stop.is_stopped();
+        let is_stopped = self.stop.is_stopped();
         book.tally.borrow_mut().was_stopped |= is_stopped;
         is_stopped || self.begin.elapsed() > self.plan.duration.saturating_add(CATCH_UP)
     }
@@ -228,6 +255,7 @@ impl Part {
 /// What the tasks of a loop share.
 struct Book {
     plan: Arc<UdpPlan>,
+    stop: Stop,
     run: u64,
     begin: Instant,
     mark_every: Duration,
@@ -337,7 +365,7 @@ impl Book {
     async fn wait_for_the_rest(&self) {
         let until = clock::after(Instant::now(), self.plan.patience());
         while self.to_come.get() > 0 && Instant::now() < until {
-            if self.plan.stop.is_stopped() {
+            if self.stop.is_stopped() {
                 self.tally.borrow_mut().was_stopped = true;
                 break;
             }
@@ -354,6 +382,7 @@ impl Book {
     }
 }
 
+const NANOSECOND: Duration = Duration::from_nanos(1);
 /// How often datagrams that are due are sent: the finest that tokio's timers do.
 const TICK: Duration = Duration::from_millis(1);
 /// How long a sender that is behind goes on after its time; then it leaves the rest unsent.

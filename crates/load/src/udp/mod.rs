@@ -7,16 +7,17 @@
 //! ```
 //! use std::time::Duration;
 //! use anywire_load::udp::{UdpPlan, run};
+//! use anywire_load::{Handles, Schedule};
 //! use anywire_loops::Loops;
 //!
 //! # let echo = anywire_sys::udp_limit::UdpLimit::start(None, 1 << 20)?;
 //! # let service = echo.address();
 //! let plan = UdpPlan {
-//!     datagrams_per_second: 1000.0,
+//!     schedule: Schedule::constant(1000.0),
 //!     duration: Duration::from_millis(200),
 //!     ..UdpPlan::new(service)?
 //! };
-//! let outcome = run(&Loops::start(1)?, plan)?;
+//! let outcome = run(&Loops::start(1)?, plan, Handles::default())?;
 //! assert_eq!(outcome.sent, outcome.received + outcome.lost + outcome.late + outcome.corrupt);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

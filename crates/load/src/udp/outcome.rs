@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::layers::LossByLayer;
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
+use crate::schedule::Schedule;
 use crate::text::digits;
 
 /// What became of each datagram. `sent` is `received`, `late`, `lost`, `corrupt` and `on_their_way` together.
@@ -70,8 +71,11 @@ pub struct UdpOutcome {
 /// The plan in figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpPlanFacts {
-    /// Datagrams a second.
+    /// Datagrams a second; on average, if the rate changes.
     pub datagrams_per_second: f64,
+    /// When they leave; `null` in results of earlier versions, which had even gaps.
+    #[serde(default)]
+    pub schedule: Option<Schedule>,
     /// How long to send.
     pub duration_seconds: f64,
     /// Bytes of a datagram.

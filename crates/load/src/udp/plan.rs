@@ -6,17 +6,32 @@ use anywire_advice::Advice;
 use anywire_loops::TaskError;
 use anywire_wire::AddressError;
 use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, UdpError};
+use serde::{Deserialize, Serialize};
 
 use super::header::HEADER_BYTES;
-use crate::stop::Stop;
+use crate::plan_data;
+use crate::schedule::{RATE_MAX, RATE_MIN, STEPS_MAX, Schedule};
 
-/// A load of datagrams.
-#[derive(Debug, Clone)]
+/// A load of datagrams. It is data, as a plan of requests is: it can be kept, compared and sent to another machine as JSON.
+///
+/// ```
+/// use anywire_load::udp::UdpPlan;
+/// use anywire_load::{Gaps, Schedule};
+///
+/// let schedule = Schedule { gaps: Gaps::Poisson, ..Schedule::constant(50_000.0) };
+/// let plan = UdpPlan { schedule, flows: 1000, ..UdpPlan::new("udp:127.0.0.1:9000")? };
+/// let json = serde_json::to_string(&plan)?;
+/// assert_eq!(serde_json::from_str::<UdpPlan>(&json)?, plan);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UdpPlan {
     /// A service that returns each datagram as it is.
+    #[serde(with = "plan_data::text")]
     pub target: DatagramAddress,
-    /// Datagrams a second over all loops (10,000): from above 0 to 100 million.
-    pub datagrams_per_second: f64,
+    /// When datagrams leave, over all loops (10,000 a second in even gaps): rates from 0.001 to 100 million.
+    pub schedule: Schedule,
     /// How long to send (5 s).
     pub duration: Duration,
     /// Bytes of a datagram (200): 44 to 65,507.
@@ -32,8 +47,6 @@ pub struct UdpPlan {
     pub offload: bool,
     /// What the system keeps for each socket until it is received, in bytes (1 MiB).
     pub receive_buffer_bytes: usize,
-    /// Ends it early.
-    pub stop: Stop,
 }
 
 /// Why a load of datagrams could not start, or gave no result.
@@ -74,7 +87,7 @@ impl UdpPlan {
     pub fn new(target: impl ToDatagramAddress) -> Result<Self, AddressError> {
         Ok(Self {
             target: target.to_datagram_address()?,
-            datagrams_per_second: 10_000.0,
+            schedule: Schedule::constant(10_000.0),
             duration: Duration::from_secs(5),
             bytes: 200,
             flows: 64,
@@ -82,7 +95,6 @@ impl UdpPlan {
             wait: Duration::from_secs(1),
             offload: false,
             receive_buffer_bytes: 1 << 20,
-            stop: Stop::new(),
         })
     }
 
@@ -91,9 +103,9 @@ impl UdpPlan {
         self.sockets.unwrap_or(self.flows)
     }
 
-    /// How many datagrams are to be sent.
+    /// How many datagrams are to be sent; by Poisson about so many.
     pub(crate) fn datagrams(&self) -> u64 {
-        (self.datagrams_per_second * self.duration.as_secs_f64()).round() as u64
+        (self.schedule.shape.mean() * self.duration.as_secs_f64()).round() as u64
     }
 
     /// The lowest and the highest rate at which it has a datagram, and not too many.
@@ -105,7 +117,7 @@ impl UdpPlan {
 
     /// So many times as long, or as long as there may be datagrams.
     pub(crate) fn longer(&self, times: u32) -> Duration {
-        let longest = Duration::try_from_secs_f64(DATAGRAMS_MAX / self.datagrams_per_second);
+        let longest = Duration::try_from_secs_f64(DATAGRAMS_MAX / self.schedule.shape.mean());
         self.duration.saturating_mul(times).min(longest.unwrap_or(Duration::MAX)).max(self.duration)
     }
 
@@ -115,7 +127,10 @@ impl UdpPlan {
     }
 
     pub(crate) fn check(&self) -> Result<(), UdpLoadError> {
-        within("datagrams a second", self.datagrams_per_second, 0.001, 1e8)?;
+        for rate in self.schedule.shape.ends() {
+            within("datagrams a second", rate, RATE_MIN, RATE_MAX)?;
+        }
+        within("steps of the rate", self.schedule.shape.parts().into(), 1.0, STEPS_MAX.into())?;
         within("datagrams in all", self.datagrams() as f64, 1.0, DATAGRAMS_MAX)?;
         within("bytes of a datagram", self.bytes as f64, HEADER_BYTES as f64, 65_507.0)?;
         within("flows", self.flows as f64, 1.0, 65_536.0)?;

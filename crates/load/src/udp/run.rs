@@ -6,20 +6,21 @@ use std::time::{Duration, Instant};
 
 use anywire_loops::Loops;
 
-use super::engine::{Part, Tally};
+use super::engine::{LoopPart, Tally};
 use super::layers::Counters;
 use super::outcome::{
     SCHEMA, UdpBalance, UdpBuffer, UdpCalls, UdpLatencies, UdpLoopShare, UdpOutcome, UdpPlanFacts, UdpRate,
 };
 use super::plan::{UdpLoadError, UdpPlan};
+use crate::handles::Handles;
 use crate::histogram::Latency;
 use crate::host::{Host, Tool};
 
-/// Sends as planned, and accounts for each datagram. Blocks until the end; not to be called on a loop.
+/// Sends as planned, and accounts for each datagram; what ends it early is in `handles`. Blocks until the end; not to be called on a loop.
 ///
 /// # Errors
 /// [`UdpLoadError`]. A service that is not there, and datagrams that the system refuses, are part of the outcome instead.
-pub fn run(loops: &Loops, plan: UdpPlan) -> Result<UdpOutcome, UdpLoadError> {
+pub fn run(loops: &Loops, plan: UdpPlan, handles: Handles) -> Result<UdpOutcome, UdpLoadError> {
     plan.check()?;
     let plan = Arc::new(plan);
     // Not secret: it only has to differ from that of an earlier run.
@@ -32,7 +33,8 @@ pub fn run(loops: &Loops, plan: UdpPlan) -> Result<UdpOutcome, UdpLoadError> {
         .take(count)
         .enumerate()
         .map(|(number, home)| {
-            let part = Part { plan: Arc::clone(&plan), run, number, loops: count, begin };
+            let (plan, stop) = (Arc::clone(&plan), handles.stop.clone());
+            let part = LoopPart { plan, stop, run, number, loops: count, begin };
             home.spawn(move || part.run())
         })
         .collect();
@@ -63,7 +65,8 @@ fn outcome(
     let lost = missing - corrupt - on_their_way;
     let here = sum(|one| one.dropped_here);
     let intended = sum(|one| one.intended);
-    let seconds = tallies.iter().map(|one| one.sending).max().unwrap_or_default().as_secs_f64();
+    let longest = |of: fn(&Tally) -> Duration| tallies.iter().map(of).max().unwrap_or_default().as_secs_f64();
+    let (seconds, planned) = (longest(|one| one.sending), longest(|one| one.planned));
     let per_second = |count: u64| ratio(count as f64, seconds);
     let (receive, messages) = (sum(|one| one.receive_calls), sum(|one| one.messages));
     let came = (received + late + sum(|one| one.duplicated)) as f64;
@@ -91,7 +94,8 @@ fn outcome(
         host: Host::of(loops),
         target: plan.target.to_string(),
         plan: UdpPlanFacts {
-            datagrams_per_second: plan.datagrams_per_second,
+            datagrams_per_second: plan.schedule.shape.mean(),
+            schedule: Some(plan.schedule),
             duration_seconds: plan.duration.as_secs_f64(),
             bytes: plan.bytes,
             flows: plan.flows,
@@ -118,9 +122,10 @@ fn outcome(
         rate: UdpRate {
             sent: per_second(sent),
             received: per_second(received),
+            // Fewer than were due, or in more time than they should have taken.
             kept: ratio(sent as f64, sum(|one| one.due) as f64)
-                .zip(per_second(sent))
-                .map(|(kept, rate)| kept.min(rate / plan.datagrams_per_second)),
+                .zip(ratio(planned, seconds))
+                .map(|(kept, in_time)| kept.min(in_time)),
             lag_us_max: tallies.iter().filter_map(|one| one.lag_max).max().map(|lag| lag.as_secs_f64() * 1e6),
             seconds,
             interrupted: tallies.iter().any(|one| one.was_stopped),

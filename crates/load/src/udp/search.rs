@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::outcome::UdpOutcome;
 use super::plan::{UdpLoadError, UdpPlan, within};
 use super::run::run;
+use crate::handles::Handles;
+use crate::schedule::{Schedule, Shape};
 use crate::search::{ATTEMPTS_MAX, Attempt, RateSearch, Rates, Shown, Stage};
 
 /// What to search for.
@@ -38,7 +40,7 @@ impl Search {
 
     /// Where to look: at a rate at which the plan has no datagram, or too many, is no result that could be had.
     fn rates(&self, plan: &UdpPlan) -> Rates {
-        let first = plan.datagrams_per_second;
+        let first = plan.schedule.shape.first();
         let (least, most) = plan.rates_possible();
         Rates {
             first,
@@ -52,7 +54,8 @@ impl Search {
 
     fn plan(&self, plan: &UdpPlan, attempt: &Attempt) -> UdpPlan {
         let times = if attempt.stage == Stage::Confirm { self.confirm } else { 1 };
-        let plan = UdpPlan { datagrams_per_second: attempt.rate, ..plan.clone() };
+        let shape = Shape::Constant { per_second: attempt.rate };
+        let plan = UdpPlan { schedule: Schedule { shape, ..plan.schedule }, ..plan.clone() };
         UdpPlan { duration: plan.longer(times), ..plan }
     }
 }
@@ -139,6 +142,7 @@ impl Trial {
 pub fn search(
     loops: &Loops,
     plan: &UdpPlan,
+    handles: &Handles,
     search: &Search,
     mut told: impl FnMut(&Trial),
 ) -> Result<SearchOutcome, UdpLoadError> {
@@ -148,10 +152,10 @@ pub fn search(
     let (mut best, mut trials): (Option<UdpOutcome>, _) = (None, Vec::new());
     let interrupted = loop {
         let Some(attempt) = rates.next_attempt() else { break false };
-        if best.is_some() && plan.stop.is_stopped() {
+        if best.is_some() && handles.stop.is_stopped() {
             break true;
         }
-        let outcome = run(loops, search.plan(plan, &attempt))?;
+        let outcome = run(loops, search.plan(plan, &attempt), handles.clone())?;
         let (trial, shown) = Trial::of(&attempt, &outcome, search.loss_max);
         told(&trial);
         trials.push(trial);
@@ -201,7 +205,8 @@ mod tests {
             // Refused before anything is sent: no server runs at this address.
             let loops = Loops::start(1).expect("a thread");
             let plan = UdpPlan::new("udp:127.0.0.1:1").expect("an address");
-            let said = search(&loops, &plan, &wrong, |trial| panic!("{trial:?}")).expect_err("it is none");
+            let said = search(&loops, &plan, &Handles::default(), &wrong, |trial| panic!("{trial:?}"))
+                .expect_err("it is none");
             assert!(matches!(said, UdpLoadError::Limit { .. }), "{said:?}");
             assert!(said.to_string().contains(what), "{said}");
         }
@@ -213,7 +218,7 @@ mod tests {
         for (duration, first) in [(0.1, 50.0), (1e-3, 1e6), (3600.0, 1000.0), (1e8, 0.5), (5.0, 5e7)] {
             let plan = UdpPlan {
                 duration: Duration::from_secs_f64(duration),
-                datagrams_per_second: first,
+                schedule: Schedule::constant(first),
                 ..usual.clone()
             };
             plan.check().expect("the first one is possible");

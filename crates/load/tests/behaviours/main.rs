@@ -52,6 +52,8 @@ mod thresholds_judge_an_outcome;
 #[cfg(feature = "udp")]
 mod udp_accounts_for_each_datagram;
 #[cfg(feature = "udp")]
+mod udp_leaves_by_a_schedule;
+#[cfg(feature = "udp")]
 mod udp_tells_what_it_does_not_know;
 mod verdicts_are_right_in_forty_runs;
 mod warm_up_is_in_no_figure;

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anywire_load::udp::{HEADER_BYTES, Search, UdpLoadError, UdpOutcome, UdpPlan, run, search};
+use anywire_load::{Handles, Schedule};
 use anywire_loops::Loops;
 use anywire_wire::udp::{Outgoing, Received, Udp, UdpOptions};
 
@@ -15,7 +16,7 @@ const HANG: Duration = Duration::from_secs(60);
 fn plan(target: SocketAddr) -> UdpPlan {
     UdpPlan {
         // All of them fit in a receive buffer, however late they are read.
-        datagrams_per_second: 200.0,
+        schedule: Schedule::constant(200.0),
         duration: Duration::from_millis(500),
         flows: 10,
         // On a slow machine, too, nothing that was not lost is taken for lost.
@@ -25,7 +26,7 @@ fn plan(target: SocketAddr) -> UdpPlan {
 }
 
 fn load(plan: UdpPlan) -> UdpOutcome {
-    run(&Loops::start(2).expect("threads"), plan).expect("the plan is possible")
+    run(&Loops::start(2).expect("threads"), plan, Handles::default()).expect("the plan is possible")
 }
 
 /// An echo on a thread, which sends for each datagram what `answer` makes of it.
@@ -135,7 +136,7 @@ fn one_that_comes_after_its_time_is_late_and_not_lost() {
             }
         }
     });
-    let outcome = load(UdpPlan { datagrams_per_second: 200.0, wait, ..plan(address) });
+    let outcome = load(UdpPlan { schedule: Schedule::constant(200.0), wait, ..plan(address) });
     assert_eq!((outcome.sent, outcome.received, outcome.late, outcome.lost), (100, 90, 10, 0), "{outcome}");
     // Their times are part of the latencies: leaving them out would hide the worst.
     let latency = outcome.latency.sent.as_ref().expect("answers came");
@@ -184,7 +185,7 @@ fn each_sent_one_has_one_fate_whatever_comes_back() {
         changed[HEADER_BYTES] ^= 1;
         vec![changed.clone(), datagram.to_vec(), changed]
     });
-    let outcome = load(UdpPlan { datagrams_per_second: 200.0, ..plan(address) });
+    let outcome = load(UdpPlan { schedule: Schedule::constant(200.0), ..plan(address) });
     assert_eq!(
         (outcome.sent, outcome.received, outcome.lost, outcome.corrupt),
         (100, 100, 0, 0),
@@ -204,8 +205,9 @@ fn what_another_flow_was_owed_is_none_of_a_socket() {
     });
     for loops in [1, 2] {
         let plan = UdpPlan { flows: 2, wait: Duration::from_millis(50), ..plan(address) };
-        let plan = UdpPlan { datagrams_per_second: 40.0, ..plan };
-        let outcome = run(&Loops::start(loops).expect("threads"), plan).expect("it is possible");
+        let plan = UdpPlan { schedule: Schedule::constant(40.0), ..plan };
+        let outcome =
+            run(&Loops::start(loops).expect("threads"), plan, Handles::default()).expect("it is possible");
         assert_eq!((outcome.sent, outcome.received, outcome.lost), (20, 0, 20), "{outcome}");
         assert!(outcome.foreign >= 10, "{outcome}");
     }
@@ -215,9 +217,10 @@ fn what_another_flow_was_owed_is_none_of_a_socket() {
 fn loops_share_the_datagrams_of_the_plan() {
     let address = echo(|_, datagram| vec![datagram.to_vec()]);
     for (datagrams, flows) in [(1, 3), (2, 3), (10, 3), (1, 1), (7, 5)] {
-        let plan = UdpPlan { flows, datagrams_per_second: datagrams as f64 * 10.0, ..plan(address) };
+        let plan = UdpPlan { flows, schedule: Schedule::constant(datagrams as f64 * 10.0), ..plan(address) };
         let plan = UdpPlan { duration: Duration::from_millis(100), ..plan };
-        let outcome = run(&Loops::start(3).expect("threads"), plan).expect("it is possible");
+        let outcome =
+            run(&Loops::start(3).expect("threads"), plan, Handles::default()).expect("it is possible");
         assert_eq!((outcome.intended, outcome.sent, outcome.received), (datagrams, datagrams, datagrams));
     }
 }
@@ -231,7 +234,7 @@ fn a_unix_service_that_reads_nothing_holds_up_no_end() {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         let plan = UdpPlan {
-            datagrams_per_second: 100_000.0,
+            schedule: Schedule::constant(100_000.0),
             duration: Duration::from_millis(100),
             wait: Duration::from_millis(10),
             ..UdpPlan::new(&target).expect("an address")
@@ -254,7 +257,8 @@ fn nobody_there_is_said() {
     // A search does not try lower rates.
     let plan = UdpPlan { wait: Duration::from_millis(50), duration: Duration::from_millis(50), ..plan(gone) };
     let loops = Loops::start(1).expect("a thread");
-    let found = search(&loops, &plan, &Search::default(), |_| {}).expect("it is possible");
+    let found =
+        search(&loops, &plan, &Handles::default(), &Search::default(), |_| {}).expect("it is possible");
     assert_eq!((found.trials.len(), found.highest_rate), (1, None), "{found}");
 }
 
@@ -264,7 +268,7 @@ fn a_plan_that_is_not_possible_is_refused() {
     let refused = |change: fn(&mut UdpPlan)| {
         let mut plan = plan(target);
         change(&mut plan);
-        match run(&Loops::start(1).expect("a thread"), plan) {
+        match run(&Loops::start(1).expect("a thread"), plan, Handles::default()) {
             Err(UdpLoadError::Limit { what, .. }) => what,
             other => panic!("{other:?}"),
         }
@@ -273,7 +277,7 @@ fn a_plan_that_is_not_possible_is_refused() {
     assert_eq!(refused(|plan| plan.bytes = 65_508), "bytes of a datagram");
     assert_eq!(refused(|plan| plan.flows = 0), "flows");
     assert_eq!(refused(|plan| plan.sockets = Some(11)), "sockets");
-    assert_eq!(refused(|plan| plan.datagrams_per_second = f64::NAN), "datagrams a second");
+    assert_eq!(refused(|plan| plan.schedule = Schedule::constant(f64::NAN)), "datagrams a second");
     assert_eq!(refused(|plan| plan.duration = Duration::from_secs(1 << 40)), "datagrams in all");
     assert_eq!(refused(|plan| plan.wait = Duration::ZERO), "seconds of waiting");
 }
@@ -285,16 +289,17 @@ fn a_run_can_be_stopped() {
         let address = echo(|_, datagram| vec![datagram.to_vec()]);
         let plan = UdpPlan {
             duration: Duration::from_secs(seconds),
-            datagrams_per_second: rate,
+            schedule: Schedule::constant(rate),
             wait: Duration::from_millis(500),
             ..plan(address)
         };
-        let stop = plan.stop.clone();
+        let handles = Handles::default();
+        let stop = handles.stop.clone();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
             stop.stop();
         });
-        let outcome = load(plan);
+        let outcome = run(&Loops::start(2).expect("threads"), plan, handles).expect("it is possible");
         assert!(outcome.rate.interrupted && outcome.sent < outcome.intended, "{outcome}");
     }
 }

@@ -3,8 +3,8 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use anywire_load::Stop;
 use anywire_load::udp::{Search, UdpOutcome, UdpPlan, run, search};
+use anywire_load::{Handles, Schedule, Stop};
 use anywire_loops::Loops;
 
 /// Far beyond what any test needs: only a hang gets there.
@@ -49,7 +49,7 @@ fn delayed(delay: Duration) -> SocketAddr {
 
 fn plan(target: SocketAddr) -> UdpPlan {
     UdpPlan {
-        datagrams_per_second: 200.0,
+        schedule: Schedule::constant(200.0),
         duration: Duration::from_millis(500),
         flows: 10,
         ..UdpPlan::new(target).expect("an address")
@@ -57,7 +57,12 @@ fn plan(target: SocketAddr) -> UdpPlan {
 }
 
 fn load(plan: UdpPlan) -> UdpOutcome {
-    run(&Loops::start(1).expect("a thread"), plan).expect("the plan is possible")
+    load_until(plan, Stop::new())
+}
+
+fn load_until(plan: UdpPlan, stop: Stop) -> UdpOutcome {
+    let handles = Handles { stop, ..Handles::default() };
+    run(&Loops::start(1).expect("a thread"), plan, handles).expect("the plan is possible")
 }
 
 #[test]
@@ -66,7 +71,7 @@ fn an_early_end_makes_no_losses() {
     for ends_after in [50, 100] {
         let stop = Stop::new();
         let target = silent(ends_after, stop.clone());
-        let outcome = load(UdpPlan { wait: HANG, stop, ..plan(target) });
+        let outcome = load_until(UdpPlan { wait: HANG, ..plan(target) }, stop);
         assert!(outcome.rate.interrupted, "{outcome}");
         assert_eq!((outcome.on_their_way, outcome.lost), (outcome.sent, 0), "{outcome}");
     }
@@ -77,7 +82,7 @@ fn an_early_end_keeps_the_rate_until_then() {
     let stop = Stop::new();
     let target = silent(20, stop.clone());
     let hour = Duration::from_secs(3600);
-    let outcome = load(UdpPlan { duration: hour, wait: HANG, stop, ..plan(target) });
+    let outcome = load_until(UdpPlan { duration: hour, wait: HANG, ..plan(target) }, stop);
     assert!(outcome.rate.interrupted && outcome.sent < outcome.intended, "{outcome}");
     // Of an hour it would be nothing. A slow machine may send late.
     assert!(outcome.rate.kept > Some(0.1), "{:?}", outcome.rate);
@@ -95,7 +100,11 @@ fn what_takes_more_than_twice_the_time_is_lost() {
 fn the_rate_of_few_datagrams_is_their_rate() {
     for (datagrams_per_second, most) in [(4.0, 4.001), (2.0, 2.001)] {
         let wait = Duration::from_millis(50);
-        let outcome = load(UdpPlan { datagrams_per_second, wait, ..plan(delayed(Duration::ZERO)) });
+        let outcome = load(UdpPlan {
+            schedule: Schedule::constant(datagrams_per_second),
+            wait,
+            ..plan(delayed(Duration::ZERO))
+        });
         assert!(outcome.sent > 0 && outcome.rate.sent.is_some_and(|rate| rate < most), "{:?}", outcome.rate);
     }
 }
@@ -105,7 +114,7 @@ fn figures_of_nothing_are_unknown() {
     let stop = Stop::new();
     stop.stop();
     // The service is silent, and nothing is sent.
-    let outcome = load(UdpPlan { stop: stop.clone(), ..plan(silent(0, stop)) });
+    let outcome = load_until(plan(silent(0, stop.clone())), stop);
     let json: serde_json::Value = serde_json::from_str(&outcome.to_json()).expect("JSON");
     assert_eq!((outcome.sent, &json["rate"]["interrupted"]), (0, &true.into()));
     for at in [
@@ -126,9 +135,14 @@ fn figures_of_nothing_are_unknown() {
 /// A search from this rate on, of a service that returns nothing.
 fn nothing_holds(datagrams_per_second: f64, duration: Duration) {
     let wait = Duration::from_millis(10);
-    let plan = UdpPlan { datagrams_per_second, duration, wait, ..plan(silent(0, Stop::new())) };
+    let plan = UdpPlan {
+        schedule: Schedule::constant(datagrams_per_second),
+        duration,
+        wait,
+        ..plan(silent(0, Stop::new()))
+    };
     let loops = Loops::start(1).expect("a thread");
-    let found = search(&loops, &plan, &Search::default(), |_| ()).expect("it runs");
+    let found = search(&loops, &plan, &Handles::default(), &Search::default(), |_| ()).expect("it runs");
     let last = found.trials.last().expect("there are some").datagrams_per_second;
     assert!(found.trials.len() > 1, "{found}");
     assert_eq!((found.highest_rate, found.outcome.plan.datagrams_per_second), (None, last));
@@ -170,9 +184,10 @@ fn a_search_that_is_ended_early_says_so() {
         // Ample for the echo to see the second run begin.
         let duration = Duration::from_secs(2);
         let target = echo_until(if within { 400 } else { u64::MAX }, stop.clone());
-        let plan = UdpPlan { wait: HANG, duration, stop: stop.clone(), ..plan(target) };
+        let plan = UdpPlan { wait: HANG, duration, ..plan(target) };
+        let handles = Handles { stop: stop.clone(), ..Handles::default() };
         let lenient = Search { loss_max: 0.5, ..Search::default() };
-        let found = search(&loops, &plan, &lenient, |_| {
+        let found = search(&loops, &plan, &handles, &lenient, |_| {
             if !within {
                 stop.stop()
             }
@@ -181,7 +196,7 @@ fn a_search_that_is_ended_early_says_so() {
         // What the first one has shown counts; what the second one has not does not.
         assert_eq!(
             (found.interrupted, found.highest_rate),
-            (true, Some(plan.datagrams_per_second)),
+            (true, Some(plan.schedule.shape.mean())),
             "{found}"
         );
         let ended_early: Vec<_> = found.trials.iter().map(|trial| trial.held.is_none()).collect();
