@@ -13,6 +13,7 @@ use crate::errors::LoadError;
 use crate::expect::Expect;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::pacer::Part;
 use crate::plan_data;
 use crate::protocol::Protocol;
 use crate::request::Request;
@@ -91,6 +92,10 @@ pub struct Plan {
     /// different numbers and take different rows.
     #[serde(default = "alone")]
     pub place: (u64, u64),
+    /// The connections of all these generators together (`None`: this is the only one). The requests of a schedule, which is that of all, are
+    /// dealt to them in turn: even gaps stay even, and no two generators send at the same time.
+    #[serde(default)]
+    pub connections_together: Option<usize>,
     /// Whether the events of streamed bodies are timed (no): how long the first one takes, and the gaps between them. Then an answer
     /// may last as long as it likes; the timeout is for the time in which nothing of it comes.
     #[serde(default)]
@@ -137,6 +142,7 @@ impl Plan {
             script: None,
             seed: 0,
             place: alone(),
+            connections_together: None,
             events: false,
             timeout: Duration::from_secs(10),
             connect_timeout: DialOptions::default().connect_timeout,
@@ -162,6 +168,7 @@ impl Plan {
             Amount::Duration(time) => within("ms of duration", millis(time), least, longest)?,
             Amount::Requests(requests) => within("requests", requests, 1, u64::MAX)?,
         }
+        self.check_place()?;
         self.check_schedule()?;
         if self.method == Method::CONNECT {
             return Err(LoadError::Method { method: self.method.to_string() });
@@ -211,6 +218,31 @@ impl Plan {
         Compiled::new(script, &common).map(Some).map_err(|source| LoadError::Script { source: source.into() })
     }
 
+    /// Which part of a load this is, and whether its connections are those of that part.
+    fn check_place(&self) -> Result<(), LoadError> {
+        let (index, of) = self.place;
+        within("as the place of the generator", index, 0, of.max(1) - 1)?;
+        let Some(together) = self.connections_together else { return Ok(()) };
+        let own = portion(together as u64, index, of.max(1));
+        within("connections of this part", self.connections as u64, own, own)
+    }
+
+    /// Which of the connections of all generators are those of one loop of `loops` here.
+    pub(crate) fn part_of_loop(&self, index: usize, loops: usize) -> Part {
+        // Checked: the place is one of so many as there are connections at least, so that both are small.
+        let (place, of) = self.place;
+        let (place, of) = (place as usize, (of as usize).max(1));
+        match self.connections_together {
+            Some(together) => Part::every(loops * of, place + of * index, together),
+            None => Part::every(loops, index, self.connections),
+        }
+    }
+
+    /// The share of the whole load that is this one's.
+    pub(crate) fn share(&self) -> f64 {
+        self.connections_together.map_or(1.0, |together| self.connections as f64 / together as f64)
+    }
+
     fn check_schedule(&self) -> Result<(), LoadError> {
         let longest = millis(self.limits.time);
         within("ms of deadline", self.deadline.map_or(0, millis), 0, longest)?;
@@ -240,6 +272,11 @@ impl Plan {
 /// The place of a generator without others.
 fn alone() -> (u64, u64) {
     (0, 1)
+}
+
+/// The part of the whole that is the place of one of `of`; the first ones have one more, if it does not divide evenly.
+pub(crate) fn portion(whole: u64, index: u64, of: u64) -> u64 {
+    whole / of + u64::from(index < whole % of)
 }
 
 /// When the measured part of a run ends.

@@ -62,7 +62,7 @@ pub(crate) fn outcome(
         },
         plan: plan_facts(plan, prepared),
         rate: Rate {
-            target: plan.schedule.map(|schedule| schedule.shape.mean()),
+            target: plan.schedule.map(|schedule| schedule.shape.mean() * plan.share()),
             intended: (is_open && !elapsed.is_zero()).then_some(due),
             rate_ratio: (is_open && due > 0).then(|| sent_in_time as f64 / due as f64),
             achieved: (!elapsed.is_zero())
@@ -96,7 +96,8 @@ fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
     };
     PlanFacts {
         mode: if plan.schedule.is_some() { "open" } else { "closed" }.to_owned(),
-        schedule: plan.schedule,
+        // Of this generator's part, if there are several.
+        schedule: plan.schedule.map(|all| all.scaled(plan.share())),
         deadline_seconds: plan.deadline.map(|deadline| deadline.as_secs_f64()),
         reuse: plan.schedule.map(|_| plan.reuse),
         requests_per_connection: plan.requests_per_connection,
@@ -218,7 +219,7 @@ fn steps(plan: &Plan, results: &[LoopResult], columns: &Columns) -> Vec<Step> {
     let steps = open.steps.iter().enumerate().map(|(part, step)| Step {
         begin_seconds: at(part),
         end_seconds: at(part + 1),
-        target: schedule.shape.rate_of_part(part as u32),
+        target: schedule.shape.rate_of_part(part as u32) * plan.share(),
         intended: intended(part),
         sent: step.sent,
         answered: step.answered,

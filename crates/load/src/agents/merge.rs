@@ -112,7 +112,10 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
         latency: latencies(parts)?,
         requests: requests(parts, &first.requests)?,
         events: events(parts)?,
-        generator: generator(&outcomes().collect::<Vec<_>>(), answered),
+        generator: Generator {
+            lag: merged_summaries(parts, |outcome| outcome.generator.lag.as_ref())?,
+            ..generator(&outcomes().collect::<Vec<_>>(), answered)
+        },
         wire: wire(&outcomes().collect::<Vec<_>>()),
         steps: steps(parts)?,
         loops,
@@ -259,13 +262,13 @@ fn generator(outcomes: &[&Outcome], answered: u64) -> Generator {
         // One that was the limit itself leaves no verdict on the whole.
         saturated: parts().map(|part| part.saturated).try_fold(false, |any, part| Some(any | part?)),
         reasons: parts().flat_map(|part| part.reasons.iter().cloned()).collect(),
-        // Their histograms are with each agent.
-        lag: None,
         max_schedule_lag_us: parts().filter_map(|part| part.max_schedule_lag_us).reduce(f64::max),
         pacing: parts()
             .filter_map(|part| part.pacing.clone())
             .reduce(|all, part| PacingFacts { spun_us: all.spun_us + part.spun_us, ..all }),
         limited_by: parts().find_map(|part| part.limited_by.clone()),
+        // A histogram, which is merged as the latencies are.
+        lag: None,
     }
 }
 

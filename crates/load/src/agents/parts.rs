@@ -1,12 +1,11 @@
 //! The part of a plan that one of several agents carries out: the parts together are the plan, without loss.
 
 use crate::errors::LoadError;
-use crate::plan::{Amount, Plan};
-use crate::schedule::Schedule;
+use crate::plan::{Amount, Plan, portion};
 
 impl Plan {
-    /// The part of agent `index` of `of`: connections and requests are divided evenly, the first agents have what is left over, and the
-    /// rate follows the connections. No two agents count the same number or take the same row of a script.
+    /// The part of agent `index` of `of`: connections and requests are divided evenly, and the first agents have what is left over. The schedule
+    /// stays that of all: its requests are dealt to the connections of all agents in turn. No two agents count the same number or take the same row of a script.
     ///
     /// # Errors
     ///
@@ -22,19 +21,15 @@ impl Plan {
                 Amount::Requests(portion(requests, index, of))
             }
         };
-        // Never more than the whole, which is a usize.
-        let connections = usize::try_from(connections).unwrap_or(usize::MAX);
-        let share = connections as f64 / self.connections as f64;
-        // Each draws its own gaps.
-        let schedule =
-            self.schedule.map(|all| Schedule { seed: all.seed.wrapping_add(index), ..all.scaled(share) });
-        Ok(Self { connections, amount, schedule, place: (index, of), ..self.clone() })
+        Ok(Self {
+            // Never more than the whole, which is a usize.
+            connections: usize::try_from(connections).unwrap_or(usize::MAX),
+            connections_together: Some(self.connections),
+            amount,
+            place: (index, of),
+            ..self.clone()
+        })
     }
-}
-
-/// An equal part of the whole; the first ones have one more, if it does not divide evenly.
-fn portion(whole: u64, index: u64, of: u64) -> u64 {
-    whole / of + u64::from(index < whole % of)
 }
 
 fn enough(what: &'static str, asked: u64, of: u64) -> Result<(), LoadError> {
@@ -51,6 +46,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::handles::Handles;
+    use crate::pacer::Pacer;
+    use crate::schedule::{Gaps, Schedule};
 
     proptest! {
         #[test]
@@ -69,6 +67,67 @@ mod tests {
             };
             prop_assert_eq!(parts.iter().map(of_part).sum::<u64>(), requests);
             prop_assert!(parts.iter().all(|part| part.connections.abs_diff(connections / of) <= 1));
+        }
+    }
+
+    /// When requests leave from the loops of all agents.
+    fn times(plan: &Plan, of: usize, loops: usize) -> Vec<Duration> {
+        let pacer = |part: &Plan, index| {
+            let (schedule, time) = (part.schedule.unwrap(), Duration::from_secs(1));
+            Pacer::new(&schedule, time, part.part_of_loop(index, loops))
+        };
+        let mut all = Vec::new();
+        for index in 0..of {
+            let part = plan.part(index, of).unwrap();
+            for index in 0..loops {
+                let pacer = pacer(&part, index);
+                let due = pacer.due(Duration::from_secs(1) - Duration::from_nanos(1));
+                all.extend((0..due).map(|number| pacer.intended(number)));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    proptest! {
+        /// A rate is kept as if one machine had all connections, at the same moments.
+        #[test]
+        fn the_schedule_of_all_agents_is_that_of_one(
+            connections in 1_usize..40,
+            of in 1_usize..6,
+            loops in 1_usize..4,
+            rate in 1.0_f64..500.0,
+            jitter in any::<bool>(),
+        ) {
+            prop_assume!(connections >= of);
+            let gaps = if jitter { Gaps::Jitter } else { Gaps::Even };
+            let schedule = Some(Schedule { gaps, ..Schedule::constant(rate) });
+            let plan = Plan { connections, schedule, ..Plan::new("http://h/") };
+            prop_assert_eq!(times(&plan, of, loops), times(&plan, 1, 1));
+        }
+    }
+
+    #[test]
+    fn gaps_by_chance_are_drawn_by_each_agent_for_itself() {
+        let schedule = Some(Schedule { gaps: Gaps::Poisson, ..Schedule::constant(400.0) });
+        let plan = Plan { connections: 8, schedule, ..Plan::new("http://h/") };
+        let all = times(&plan, 4, 2);
+        // 400 on average, with a deviation of 20; and no moment is that of two agents.
+        assert!((280..520).contains(&all.len()), "{}", all.len());
+        assert!(all.is_sorted_by(|one, next| one < next));
+    }
+
+    #[test]
+    fn a_part_that_is_none_is_refused() {
+        let part = Plan { connections: 10, ..Plan::new("http://h/") }.part(1, 4).unwrap();
+        assert!(part.prepare(&Handles::default()).is_ok());
+        for wrong in [
+            Plan { connections: 4, ..part.clone() },
+            Plan { connections_together: Some(usize::MAX), ..part.clone() },
+            Plan { place: (4, 4), ..part.clone() },
+            Plan { place: (u64::MAX, 0), ..part.clone() },
+        ] {
+            assert!(wrong.prepare(&Handles::default()).is_err(), "{wrong:?}");
         }
     }
 

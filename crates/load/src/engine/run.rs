@@ -15,7 +15,6 @@ use crate::engine::pace::{Begins, LEAD};
 use crate::errors::LoadError;
 use crate::handles::Handles;
 use crate::outcome::Outcome;
-use crate::pacer::Part;
 use crate::plan::{Amount, Plan, Prepared};
 use crate::script::Stride;
 use crate::stop::Stop;
@@ -254,7 +253,7 @@ impl Controller {
                 },
                 connections: own,
                 requests: share(connections_before + own) - share(connections_before),
-                paced: Part::every(count, index, connections),
+                paced: self.plan.part_of_loop(index, count),
                 begins: Arc::clone(&self.begins),
                 phase: self.phase.subscribe(),
                 events: events.clone(),

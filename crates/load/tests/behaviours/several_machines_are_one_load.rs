@@ -12,7 +12,9 @@ use anywire_load::agents::{
     serve,
 };
 use anywire_load::script::{Script, Sequence, Step};
-use anywire_load::{Amount, Handles, Latency, Limits, Outcome, Plan, Recorder, RunPhase, Schedule, Stop};
+use anywire_load::{
+    Amount, Handles, Latency, LatencySummary, Limits, Outcome, Plan, Recorder, RunPhase, Schedule, Stop,
+};
 use anywire_loops::Loops;
 use anywire_wire::Address;
 use serde_json::{Value, json};
@@ -148,6 +150,43 @@ fn the_merged_histogram_is_that_of_all_samples() {
     // They stay for the next one.
     let members = Members::Listed(vec![agents[1].address.clone()]);
     assert_eq!(led(&server.plan(7), members, TeamOptions::default()).unwrap().totals.measured.answered, 7);
+    agents.into_iter().for_each(Agent::end);
+}
+
+#[test]
+fn a_schedule_is_one_over_all_agents_and_so_is_each_of_its_histograms() {
+    let server = TestServer::start("tcp:127.0.0.1:0", Manner::Statuses);
+    let agents: Vec<Agent> = (0..4).map(|_| Agent::start()).collect();
+    // Connections that do not divide evenly.
+    let schedule = Schedule::constant(2000.0);
+    let plan = Plan { connections: 6, schedule: Some(schedule), ..server.plan(403) };
+    let members = Members::Listed(agents.iter().map(|agent| agent.address.clone()).collect());
+    let outcome = led(&plan, members, TeamOptions::default()).unwrap();
+    let parts: Vec<Outcome> = agents.iter().map(Agent::outcome).collect();
+    type Column = fn(&Outcome) -> Option<&LatencySummary>;
+    let columns: [(&str, Column); 7] = [
+        ("intended", |one| one.latency.intended.as_ref()),
+        ("send", |one| one.latency.send.as_ref()),
+        ("lag", |one| one.latency.lag.as_ref()),
+        ("first byte", |one| one.latency.first_byte.as_ref()),
+        ("connect", |one| one.latency.connect.as_ref()),
+        ("2xx", |one| one.latency.by_status.get("2xx")),
+        ("own lag", |one| one.generator.lag.as_ref()),
+    ];
+    for (name, column) in columns {
+        let mut all = Latency::new();
+        for summary in parts.iter().filter_map(column) {
+            all.merge(&Latency::from_summary(summary).unwrap());
+        }
+        assert!(all.count() > 0, "{name}");
+        assert_eq!(column(&outcome), all.summary().as_ref(), "{name}");
+    }
+    assert_eq!((outcome.totals.measured.sent, outcome.rate.intended), (403, Some(403)));
+    assert_eq!((outcome.rate.target, outcome.plan.schedule), (Some(2000.0), Some(schedule)));
+    let targets: Vec<f64> = parts.iter().filter_map(|part| part.rate.target).map(f64::round).collect();
+    assert_eq!(targets, [667.0, 667.0, 333.0, 333.0]);
+    let max = parts.iter().filter_map(|part| part.generator.max_schedule_lag_us).fold(0.0, f64::max);
+    assert_eq!(outcome.generator.max_schedule_lag_us, Some(max));
     agents.into_iter().for_each(Agent::end);
 }
 
