@@ -8,6 +8,8 @@ use anywire::advice::Message;
 use anywire::load::agents::{
     self, AgentError, AgentEvent, AgentOptions, Leading, Members, TeamError, TeamLimits, TeamOptions,
 };
+#[cfg(feature = "udp")]
+use anywire::load::udp::{UdpOutcome, UdpPlan};
 use anywire::load::{Handles, Outcome, Plan, text};
 use anywire::loops::Loops;
 use anywire::wire::Address;
@@ -114,21 +116,45 @@ impl Agents {
         followers: Followers,
         own: AgentOptions,
     ) -> Result<Leading, Failure> {
-        let options = TeamOptions {
-            token: own.token.clone(),
-            limits: own.limits.clone(),
-            stop: own.handles.stop.clone(),
-        };
-        let members = match followers {
-            Followers::Listed(addresses) => Members::Listed(addresses),
-            Followers::Joining { listen, of } => Members::Joining { listen, of, own: Box::new(own) },
-        };
-        let leading = agents::lead(control, plan, members, options).map_err(|error| team_failure(&error))?;
-        if let Some(address) = leading.listening() {
-            output::say(format_args!("waiting for the others at {address}"));
-        }
-        Ok(leading)
+        let (members, options) = team(followers, own);
+        announced(agents::lead(control, plan, members, options))
     }
+
+    /// The same for a load of datagrams.
+    #[cfg(feature = "udp")]
+    pub(crate) fn lead_datagrams(
+        &self,
+        control: &Loops,
+        plan: &UdpPlan,
+        followers: Followers,
+        own: AgentOptions,
+    ) -> Result<Leading<UdpOutcome>, Failure> {
+        let (members, options) = team(followers, own);
+        announced(agents::lead_datagrams(control, plan, members, options))
+    }
+}
+
+fn team(followers: Followers, own: AgentOptions) -> (Members, TeamOptions) {
+    let (token, limits, stop) = (own.token.clone(), own.limits.clone(), own.handles.stop.clone());
+    let members = match followers {
+        Followers::Listed(addresses) => Members::Listed(addresses),
+        Followers::Joining { listen, of } => Members::Joining { listen, of, own: Box::new(own) },
+    };
+    (members, TeamOptions { token, limits, stop })
+}
+
+/// Says where the others are waited for.
+fn announced<O: Send + 'static>(leading: Result<Leading<O>, TeamError>) -> Result<Leading<O>, Failure> {
+    let leading = leading.map_err(|error| team_failure(&error))?;
+    if let Some(address) = leading.listening() {
+        output::say(format_args!("waiting for the others at {address}"));
+    }
+    Ok(leading)
+}
+
+/// A loop for what leader and agents say to each other: it must not wait for the load.
+pub(crate) fn control() -> Result<Loops, Failure> {
+    Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))
 }
 
 /// Serves leaders until it is told to end.
@@ -153,6 +179,18 @@ pub(crate) fn serve(control: &Loops, listen: &Address, options: &AgentOptions) -
             text::grouped(outcome.totals.measured.answered),
             outcome.totals.measured.errors.line()
         )),
+        #[cfg(feature = "udp")]
+        AgentEvent::BeginsDatagrams { leader, plan } => output::say(format_args!(
+            "{leader}: loading {} with {}",
+            plan.target,
+            text::counted(plan.flows as u64, "flow")
+        )),
+        #[cfg(feature = "udp")]
+        AgentEvent::DatagramsDone(outcome) => output::say(format_args!(
+            "done: {} of {} datagrams came back",
+            text::grouped(outcome.received),
+            text::grouped(outcome.sent)
+        )),
         AgentEvent::Lost(error) => output::say(Message::read(anywire::Chain(&error))),
         _ => {}
     };
@@ -166,14 +204,33 @@ pub(crate) fn join(
     place: (usize, usize),
     options: &AgentOptions,
 ) -> Result<Outcome, Failure> {
-    let (index, of) = place;
+    say_joining(leader, place);
+    agents::join(control, leader, place, options, |_| {}).map_err(|error| unjoined(&error))
+}
+
+/// The same for a load of datagrams.
+#[cfg(feature = "udp")]
+pub(crate) fn join_datagrams(
+    control: &Loops,
+    leader: &Address,
+    place: (usize, usize),
+    options: &AgentOptions,
+) -> Result<UdpOutcome, Failure> {
+    say_joining(leader, place);
+    agents::join_datagrams(control, leader, place, options, |_| {}).map_err(|error| unjoined(&error))
+}
+
+fn say_joining(leader: &Address, (index, of): (usize, usize)) {
     output::say(format_args!("joining {leader} as number {index} of {of}"));
-    agents::join(control, leader, place, options, |_| {}).map_err(|error| match error {
-        AgentError::Load(error) => explain::plan(&error),
+}
+
+fn unjoined(error: &AgentError) -> Failure {
+    match error {
+        AgentError::Load(error) => explain::plan(error),
         // The signal says it.
         AgentError::Stopped => Failure::silent(Code::Interrupted),
-        error => Failure::of(Code::Failed, &error),
-    })
+        error => Failure::of(Code::Failed, error),
+    }
 }
 
 /// Why there is no result of several machines.

@@ -30,7 +30,7 @@ enum Command {
     #[cfg(feature = "swarm")]
     Swarm(Swarm),
     #[cfg(feature = "udp")]
-    UdpLoad(UdpLoad),
+    UdpLoad(Box<UdpLoad>),
 }
 
 impl Lab {

@@ -131,13 +131,13 @@ impl Load {
             Role::Member(leader, place) => {
                 let options = self.agents.options(&loops, &handles)?;
                 // Judged are the figures of all, by the one who has them.
-                let mut outcome = agents::join(&control()?, &leader, place, &options)?;
+                let mut outcome = agents::join(&agents::control()?, &leader, place, &options)?;
                 outcome.command = Some(repeat::command());
                 self.exports.write(&outcome)?;
                 return signals.check();
             }
             Role::Leader(followers) => {
-                let (control, options) = (control()?, self.agents.options(&loops, &handles)?);
+                let (control, options) = (agents::control()?, self.agents.options(&loops, &handles)?);
                 let leading = self.agents.lead(&control, &plan, followers, options)?;
                 let (facts, view) = (Facts { part: "agent", ..self.facts(&plan) }, leading.view());
                 let look = move || view.snapshot();
@@ -234,7 +234,7 @@ impl Load {
     /// Waits for leaders, as an agent.
     fn serve(&self, listen: &Address, handles: &Handles) -> Result<(), Failure> {
         let _signals = Signals::stop(handles.stop.clone())?;
-        agents::serve(&control()?, listen, &self.agents.options(&self.loops.start()?, handles)?)
+        agents::serve(&agents::control()?, listen, &self.agents.options(&self.loops.start()?, handles)?)
     }
 
     /// The plan, and what is to be said of its requests, such as what is left out of a recording.
@@ -319,11 +319,6 @@ impl Load {
             latency_from: if plan.schedule.is_some() { "intended time" } else { "send" },
         }
     }
-}
-
-/// A loop for what leader and agents say to each other: it must not wait for the load.
-fn control() -> Result<Loops, Failure> {
-    Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))
 }
 
 /// A run without a single good answer has measured nothing, and one that fell short of its plan something else than was

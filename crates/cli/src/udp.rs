@@ -25,7 +25,7 @@ enum Command {
     Serve(UdpServe),
     /// As it was called before there was a lab.
     #[command(hide = true)]
-    Load(UdpLoad),
+    Load(Box<UdpLoad>),
 }
 
 impl Udp {

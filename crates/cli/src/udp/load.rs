@@ -5,10 +5,12 @@ use std::time::Duration;
 use anywire::load::search::Stage;
 use anywire::load::udp::{Search, Trial, UdpLoadError, UdpOutcome, UdpPlan, run, search};
 use anywire::load::{Handles, Schedule, Shape, report, text};
+use anywire::loops::Loops;
 use anywire::wire::udp::DatagramAddress;
 use clap::Args;
 
 use super::address;
+use crate::agents::{self, Agents, Role};
 use crate::failure::{Code, Failure};
 use crate::loops::LoadLoops;
 use crate::output::Results;
@@ -25,8 +27,8 @@ use crate::values;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UdpLoad {
     /// The service: udp:HOST:PORT or unixgram:PATH
-    #[arg(value_name = "ADDRESS", value_parser = address)]
-    target: DatagramAddress,
+    #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "agent")]
+    target: Option<DatagramAddress>,
     /// Datagrams a second, such as 500 or 10k; with --search the first rate to try
     #[arg(short, long, value_name = "R", default_value = "10k", value_parser = pace::rate)]
     rate: f64,
@@ -75,13 +77,93 @@ pub(crate) struct UdpLoad {
     loops: LoadLoops,
     #[command(flatten)]
     results: Results,
+    #[command(flatten)]
+    agents: Agents,
 }
 
 impl UdpLoad {
     pub(crate) fn run(self) -> Result<(), Failure> {
         self.results.check()?;
-        let handles = Handles::default();
-        let plan = UdpPlan {
+        let (role, handles) = (self.agents.role()?, Handles::default());
+        if self.search.is_some() && !matches!(role, Role::Alone) {
+            return Err(Failure::new(Code::Usage, "searching with agents: they load once")
+                .help("leave out --search, or the options of agents"));
+        }
+        let signals = Signals::stop(handles.stop.clone())?;
+        let loops = self.loops.start()?;
+        if let Role::Agent(listen) = &role {
+            return agents::serve(&agents::control()?, listen, &self.agents.options(&loops, &handles)?);
+        }
+        let target = self
+            .target
+            .as_ref()
+            .ok_or_else(|| Failure::new(Code::Usage, "loading nothing: no address is given"))?;
+        let plan = self.plan(target)?;
+        let progress = Progress::start(self.duration.as_millis() as u64);
+        progress.say(&format!("loading {target}"));
+        let begun = std::time::Instant::now();
+        let show = || progress.show(begun.elapsed().as_millis() as u64, || "sending".to_owned());
+        let outcome = match role {
+            Role::Member(leader, place) => {
+                let options = self.agents.options(&loops, &handles)?;
+                let outcome = agents::join_datagrams(&agents::control()?, &leader, place, &options)?;
+                progress.finish();
+                self.results.write(&outcome, report::udp)?;
+                return signals.check();
+            }
+            Role::Leader(followers) => {
+                let (control, options) = (agents::control()?, self.agents.options(&loops, &handles)?);
+                let leading = self.agents.lead_datagrams(&control, &plan, followers, options)?;
+                let outcome = progress::during(show, || leading.wait()).or_else(|error| {
+                    // Whoever ended it knows why there is nothing.
+                    signals.check()?;
+                    Err(agents::team_failure(&error))
+                })?;
+                progress.finish();
+                self.results.write(&outcome, report::udp)?;
+                outcome
+            }
+            Role::Alone | Role::Agent(_) => {
+                if let Some(loss_max) = self.search {
+                    let outcome = self.searched(loss_max, &loops, &plan, &handles, &progress)?;
+                    signals.check()?;
+                    return judge(&outcome);
+                }
+                let outcome =
+                    progress::during(show, || run(&loops, plan, handles)).map_err(|error| failure(&error))?;
+                progress.finish();
+                self.results.write(&outcome, report::udp)?;
+                outcome
+            }
+        };
+        signals.check()?;
+        judge(&outcome)
+    }
+
+    /// Searches, and prints what was found; gives the account of the best run.
+    fn searched(
+        &self,
+        loss_max: f64,
+        loops: &Loops,
+        plan: &UdpPlan,
+        handles: &Handles,
+        progress: &Progress,
+    ) -> Result<UdpOutcome, Failure> {
+        let options = Search { loss_max, repeats: self.repeats, confirm: self.confirm, ..Search::default() };
+        let told = |trial: &Trial| {
+            let rate = text::whole(trial.datagrams_per_second);
+            let early = if trial.held.is_none() { ", ended early" } else { "" };
+            let longer = if trial.stage == Stage::Confirm { "confirming " } else { "" };
+            progress.say(&format!("{longer}{rate}/s: {} of {} lost{early}", trial.lost, trial.sent));
+        };
+        let found = search(loops, plan, handles, &options, told).map_err(|error| failure(&error))?;
+        progress.finish();
+        self.results.write(&found, report::udp_search)?;
+        Ok(found.outcome)
+    }
+
+    fn plan(&self, target: &DatagramAddress) -> Result<UdpPlan, Failure> {
+        Ok(UdpPlan {
             schedule: self.schedule(),
             duration: self.duration,
             bytes: self.bytes,
@@ -90,44 +172,10 @@ impl UdpLoad {
             wait: self.wait,
             offload: self.offload,
             receive_buffer_bytes: self.receive_buffer,
-            ..UdpPlan::new(&self.target).map_err(|error| Failure::of(Code::Usage, &error))?
-        };
-        let signals = Signals::stop(handles.stop.clone())?;
-        let loops = self.loops.start()?;
-        let progress = Progress::start(self.duration.as_millis() as u64);
-        progress.say(&format!("loading {}", self.target));
-        let outcome = match self.search {
-            None => {
-                let begun = std::time::Instant::now();
-                let show = || progress.show(begun.elapsed().as_millis() as u64, || "sending".to_owned());
-                let outcome =
-                    progress::during(show, || run(&loops, plan, handles)).map_err(|error| failure(&error))?;
-                progress.finish();
-                self.results.write(&outcome, report::udp)?;
-                outcome
-            }
-            Some(loss_max) => {
-                let options =
-                    Search { loss_max, repeats: self.repeats, confirm: self.confirm, ..Search::default() };
-                let told = |trial: &Trial| {
-                    let rate = text::whole(trial.datagrams_per_second);
-                    let early = if trial.held.is_none() { ", ended early" } else { "" };
-                    let longer = if trial.stage == Stage::Confirm { "confirming " } else { "" };
-                    progress.say(&format!("{longer}{rate}/s: {} of {} lost{early}", trial.lost, trial.sent));
-                };
-                let found =
-                    search(&loops, &plan, &handles, &options, told).map_err(|error| failure(&error))?;
-                progress.finish();
-                self.results.write(&found, report::udp_search)?;
-                found.outcome
-            }
-        };
-        signals.check()?;
-        judge(&outcome)
+            ..UdpPlan::new(target).map_err(|error| Failure::of(Code::Usage, &error))?
+        })
     }
-}
 
-impl UdpLoad {
     fn schedule(&self) -> Schedule {
         let shape = self.ramp.or(self.step).unwrap_or(Shape::Constant { per_second: self.rate });
         Schedule { gaps: self.spread.gaps(), seed: self.seed, ..Schedule::of(shape) }
@@ -137,7 +185,7 @@ impl UdpLoad {
 /// A run in which nothing came back has measured nothing. The result has been printed, with the same words.
 fn judge(outcome: &UdpOutcome) -> Result<(), Failure> {
     if outcome.received + outcome.late > 0 {
-        return Ok(());
+        return whole(outcome);
     }
     let loading =
         |found: String| Failure::new(Code::Failed, format_args!("loading {}: {found}", outcome.target));
@@ -150,6 +198,17 @@ fn judge(outcome: &UdpOutcome) -> Result<(), Failure> {
     }
     let found = format!("none of {} datagrams came back", outcome.sent);
     Err(loading(found).help("the service must return each datagram, as 'anywire udp serve' does"))
+}
+
+/// A load of which a part is missing is not what was asked for.
+fn whole(outcome: &UdpOutcome) -> Result<(), Failure> {
+    let mut lost = outcome.agents.iter().filter_map(|agent| Some((agent, agent.lost.as_ref()?)));
+    let Some((agent, why)) = lost.next() else { return Ok(()) };
+    let found = format_args!(
+        "loading {}: agent {} at {} was lost: {why}",
+        outcome.target, agent.index, agent.address
+    );
+    Err(Failure::new(Code::Partial, found).help("see what the agent says; the figures are of the others"))
 }
 
 fn failure(error: &UdpLoadError) -> Failure {
@@ -171,6 +230,7 @@ Examples:
   anywire lab udp-load udp:127.0.0.1:9000 --rate 10k --poisson --seed 7
   anywire lab udp-load udp:127.0.0.1:9000 --ramp 1k:100k --duration 30s
   anywire lab udp-load udp:127.0.0.1:9000 --search 0.001 --duration 2s
+  anywire lab udp-load udp:10.0.0.9:9000 --rate 500k --agents agents.txt --agents-token token
 
-Exit codes: 0 measured, 1 nothing came back, or could not run, 2 bad arguments, 23 result not written,
+Exit codes: 0 measured, 1 nothing came back, or could not run, 2 bad arguments, 18 an agent was lost, 23 result not written,
 130 and 143 ended by SIGINT and SIGTERM with the result so far.";

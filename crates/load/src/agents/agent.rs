@@ -12,15 +12,17 @@ use anywire_wire::{Address, Connection, DialOptions, Dialer, ListenOptions, List
 use crate::agents::TeamLimits;
 use crate::agents::clock::Clock;
 use crate::agents::error::{AgentError, LinkError};
+use crate::agents::job::{Done, Job};
 use crate::agents::link::Link;
 use crate::agents::member::unix_seconds;
 use crate::agents::message::{Greeting, Place, Progress, ToAgent, ToLeader, VERSION};
 use crate::engine::{Monitor, Snapshot, start};
 use crate::handles::Handles;
-use crate::limits::Limits;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::stop::Stop;
+#[cfg(feature = "udp")]
+use crate::udp::{self, UdpOutcome, UdpPlan};
 
 /// What an agent generates load with, and whom it serves.
 #[derive(Debug, Clone)]
@@ -50,6 +52,17 @@ pub enum AgentEvent {
     },
     /// Its part is done, and the leader has the result.
     Done(Box<Outcome>),
+    /// A leader gave it this part of a load of datagrams.
+    #[cfg(feature = "udp")]
+    BeginsDatagrams {
+        /// The leader's address.
+        leader: String,
+        /// The part of the plan.
+        plan: Box<UdpPlan>,
+    },
+    /// Its part of a load of datagrams is done, and the leader has the result.
+    #[cfg(feature = "udp")]
+    DatagramsDone(Box<UdpOutcome>),
     /// A leader was lost, or turned away.
     Lost(AgentError),
 }
@@ -86,7 +99,7 @@ pub fn serve(
             let served = work(link, &options, &*told).await;
             is_busy.store(false, Ordering::Release);
             match served {
-                Ok(outcome) => told(AgentEvent::Done(outcome.into())),
+                Ok(done) => told(done.event()),
                 Err(error) => told(AgentEvent::Lost(error)),
             }
         });
@@ -111,10 +124,43 @@ pub fn serve(
 pub fn join(
     control: &Loops,
     leader: &Address,
-    (index, of): (usize, usize),
+    place: (usize, usize),
     options: &AgentOptions,
     told: impl Fn(AgentEvent) + Send + Sync + 'static,
 ) -> Result<Outcome, AgentError> {
+    match joined(control, leader, place, options, told)? {
+        Done::Requests(outcome) => Ok(*outcome),
+        #[cfg(feature = "udp")]
+        Done::Datagrams(_) => Err(AgentError::OtherWork { leader: leader.clone() }),
+    }
+}
+
+/// The same for a load of datagrams.
+///
+/// # Errors
+///
+/// As [`join`].
+#[cfg(feature = "udp")]
+pub fn join_datagrams(
+    control: &Loops,
+    leader: &Address,
+    place: (usize, usize),
+    options: &AgentOptions,
+    told: impl Fn(AgentEvent) + Send + Sync + 'static,
+) -> Result<UdpOutcome, AgentError> {
+    match joined(control, leader, place, options, told)? {
+        Done::Datagrams(outcome) => Ok(*outcome),
+        Done::Requests(_) => Err(AgentError::OtherWork { leader: leader.clone() }),
+    }
+}
+
+fn joined(
+    control: &Loops,
+    leader: &Address,
+    (index, of): (usize, usize),
+    options: &AgentOptions,
+    told: impl Fn(AgentEvent) + Send + Sync + 'static,
+) -> Result<Done, AgentError> {
     let (leader, options) = (leader.clone(), options.clone());
     let joined = control.get(0).spawn(move || async move {
         let connection = tokio::select! {
@@ -160,7 +206,7 @@ pub(crate) async fn attend(
     options: &AgentOptions,
     place: Option<Place>,
     told: &(impl Fn(AgentEvent) + ?Sized),
-) -> Result<Outcome, AgentError> {
+) -> Result<Done, AgentError> {
     tokio::select! {
         biased;
         () = options.handles.stop.stopped() => return Err(AgentError::Stopped),
@@ -176,7 +222,7 @@ async fn work(
     mut link: Link,
     options: &AgentOptions,
     told: &(impl Fn(AgentEvent) + ?Sized),
-) -> Result<Outcome, AgentError> {
+) -> Result<Done, AgentError> {
     let leader = link.peer();
     let lost = |source| AgentError::Leader { leader: leader.clone(), source };
     let plan = tokio::select! {
@@ -184,30 +230,59 @@ async fn work(
         () = options.handles.stop.stopped() => return Err(AgentError::Stopped),
         plan = take_part(&mut link, options) => plan,
     };
-    let (plan, begin_after) = match plan {
+    let (job, begin_after) = match plan {
         Ok(part) => part,
         Err(Turn::Link(source)) => return Err(lost(source)),
-        Err(Turn::Load(error)) => {
+        Err(Turn::Failed(error)) => {
             let message = Chain(&error).message();
             let failed = ToLeader::Failed { found: message.found, help: message.help };
             link.send(&failed, options.limits.answer).await.map_err(lost)?;
             link.closed_by_peer(options.limits.answer).await;
-            return Err(error.into());
+            return Err(error);
         }
     };
-    told(AgentEvent::Begins { leader: leader.clone(), plan: Box::new(plan.clone()) });
+    told(job.event(leader.clone()));
     tokio::time::sleep(begin_after).await;
     let stop = Stop::new();
     let handles = Handles { stop: stop.clone(), ..options.handles.clone() };
-    let run = start(&options.loops, plan, handles)?;
-    let monitor = run.monitor();
-    let mut outcome = pin!(run.outcome());
-    let mut said = monitor.snapshot();
+    let done = match job {
+        Job::Requests(plan) => {
+            let run = start(&options.loops, *plan, handles)?;
+            let monitor = run.monitor();
+            let mut said = monitor.snapshot();
+            let tell = || progress(&monitor, &mut said);
+            let outcome = follow(&mut link, options, &stop, run.outcome(), tell).await?;
+            ToLeader::Done { outcome: Box::new(outcome) }
+        }
+        #[cfg(feature = "udp")]
+        Job::Datagrams(plan) => {
+            let run = udp::start(&options.loops, *plan, handles)?;
+            let begun = Instant::now();
+            let tell = || Progress::of_time(begun.elapsed());
+            let outcome = follow(&mut link, options, &stop, run.outcome(), tell).await?;
+            ToLeader::DatagramsDone { outcome: Box::new(outcome) }
+        }
+    };
+    link.send(&done, options.limits.answer).await.map_err(lost)?;
+    link.closed_by_peer(options.limits.answer).await;
+    Done::of(done).ok_or_else(|| lost(LinkError::Closed))
+}
+
+/// Waits for the outcome of a run, tells the leader how it goes, and ends it if the leader says so, or is gone.
+async fn follow<O, E: Into<AgentError>>(
+    link: &mut Link,
+    options: &AgentOptions,
+    stop: &Stop,
+    outcome: impl Future<Output = Result<O, E>>,
+    mut tell: impl FnMut() -> Progress,
+) -> Result<O, AgentError> {
+    let leader = link.peer();
+    let mut outcome = pin!(outcome);
     let mut broken = None;
     let outcome = loop {
         tokio::select! {
             biased;
-            outcome = &mut outcome => break outcome?,
+            outcome = &mut outcome => break outcome.map_err(Into::into)?,
             () = options.handles.stop.stopped(), if !stop.is_stopped() => stop.stop(),
             message = link.next::<ToAgent>(), if broken.is_none() => match message {
                 Ok(ToAgent::Stop) => stop.stop(),
@@ -222,7 +297,7 @@ async fn work(
                 }
             },
             () = tokio::time::sleep(TELL_EVERY), if broken.is_none() => {
-                let progress = progress(&monitor, &mut said);
+                let progress = ToLeader::Progress(Box::new(tell()));
                 if let Err(error) = link.send(&progress, options.limits.answer).await {
                     broken = Some(error);
                     stop.stop();
@@ -230,23 +305,20 @@ async fn work(
             }
         }
     };
-    if let Some(source) = broken {
-        return Err(lost(source));
-    }
     // What came since the last look belongs to the whole.
-    let last = progress(&monitor, &mut said);
-    link.send(&last, options.limits.answer).await.map_err(lost)?;
-    let done = ToLeader::Done { outcome: Box::new(outcome) };
-    link.send(&done, options.limits.answer).await.map_err(lost)?;
-    link.closed_by_peer(options.limits.answer).await;
-    let ToLeader::Done { outcome } = done else { return Err(lost(LinkError::Closed)) };
-    Ok(*outcome)
+    let last = ToLeader::Progress(Box::new(tell()));
+    let told = match broken {
+        Some(source) => Err(source),
+        None => link.send(&last, options.limits.answer).await,
+    };
+    told.map_err(|source| AgentError::Leader { leader, source })?;
+    Ok(outcome)
 }
 
 /// Why an agent has no part.
 enum Turn {
     Link(LinkError),
-    Load(crate::errors::LoadError),
+    Failed(AgentError),
 }
 
 impl From<LinkError> for Turn {
@@ -284,37 +356,37 @@ async fn greeted(link: &mut Link, options: &AgentOptions, place: Option<Place>) 
 }
 
 /// Everything from the greeting to the start: the part, and how long it is until then.
-async fn take_part(link: &mut Link, options: &AgentOptions) -> Result<(Plan, Duration), Turn> {
+async fn take_part(link: &mut Link, options: &AgentOptions) -> Result<(Job, Duration), Turn> {
     let limits = &options.limits;
     let clock = Clock::start();
-    let mut plan = None;
+    let mut job: Option<Job> = None;
     loop {
         // Others may still be joining.
         let within = limits.gather.saturating_add(limits.answer);
-        match (link.receive(within).await?, plan.take()) {
-            (ToAgent::Ping { number }, before) => {
-                plan = before;
+        match link.receive(within).await? {
+            ToAgent::Ping { number } => {
                 link.send(&ToLeader::Pong { number, clock_ns: clock.ns() }, limits.answer).await?;
             }
-            (ToAgent::Job { plan: mut part }, None) => {
-                part.limits = part.limits.at_most(&Limits::default());
-                part.prepare(&options.handles).map_err(Turn::Load)?;
-                link.send(&ToLeader::Ready, limits.answer).await?;
-                plan = Some(*part);
-            }
-            (ToAgent::Start { at_ns }, Some(plan)) => {
+            ToAgent::Start { at_ns } if job.is_some() => {
                 let after = Duration::from_nanos(at_ns.saturating_sub(clock.ns()));
                 // No leader waits for so long: its clock, or this one, is broken.
-                return Ok((plan, after.min(limits.gather)));
+                let Some(job) = job else { continue };
+                return Ok((job, after.min(limits.gather)));
             }
-            (ToAgent::Stop, _) => return Err(LinkError::Closed.into()),
-            _ => return Err(LinkError::OutOfOrder { found: "something else", wanted: "a plan" }.into()),
+            ToAgent::Stop => return Err(LinkError::Closed.into()),
+            other => {
+                let none = LinkError::OutOfOrder { found: "something else", wanted: "a plan" };
+                let mut part = Job::of(other).filter(|_| job.is_none()).ok_or(none)?;
+                part.check(&options.handles).map_err(Turn::Failed)?;
+                link.send(&ToLeader::Ready, limits.answer).await?;
+                job = Some(part);
+            }
         }
     }
 }
 
 /// What happened since the last look.
-fn progress(monitor: &Monitor, said: &mut Snapshot) -> ToLeader {
+fn progress(monitor: &Monitor, said: &mut Snapshot) -> Progress {
     let now = monitor.snapshot();
     let added = now.since(said).latency;
     let progress = Progress {
@@ -325,7 +397,7 @@ fn progress(monitor: &Monitor, said: &mut Snapshot) -> ToLeader {
         hdr: added.summary().and_then(|summary| summary.hdr),
     };
     *said = now;
-    ToLeader::Progress(Box::new(progress))
+    progress
 }
 
 /// How often an agent tells how it goes.

@@ -8,6 +8,8 @@ use anywire_loops::TaskError;
 use anywire_wire::{Address, DialError, ListenError};
 
 use crate::errors::LoadError;
+#[cfg(feature = "udp")]
+use crate::udp::UdpLoadError;
 
 /// Why two ends no longer understand each other.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +109,16 @@ pub enum AgentError {
     /// The own part could not be carried out; the leader was told.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The own part of a load of datagrams could not be carried out; the leader was told.
+    #[cfg(feature = "udp")]
+    #[error(transparent)]
+    Datagrams(#[from] UdpLoadError),
+    /// The leader leads another kind of load: one of requests, or of datagrams (the caller).
+    #[error("the leader at {leader} leads another kind of load{help}", help = Advice("give all machines the same command"))]
+    OtherWork {
+        /// Where it is.
+        leader: Address,
+    },
     /// The agent was told to end before there was a result.
     #[error("it was ended before it had a part")]
     Stopped,
@@ -122,6 +134,10 @@ pub enum TeamError {
     /// The plan cannot be divided, or is wrong (the caller).
     #[error(transparent)]
     Plan(#[from] LoadError),
+    /// The plan of datagrams cannot be divided, or is wrong (the caller).
+    #[cfg(feature = "udp")]
+    #[error(transparent)]
+    Datagrams(#[from] UdpLoadError),
     /// The address at which agents should join cannot be listened at.
     #[error(transparent)]
     Listen(Box<ListenError>),

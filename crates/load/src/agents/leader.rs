@@ -14,14 +14,17 @@ use crate::agents::clock::Clock;
 use crate::agents::error::{LinkError, TeamError};
 use crate::agents::link::Link;
 use crate::agents::member::{Member, Slot};
-use crate::agents::merge::{AgentShare, Part, merged};
+use crate::agents::merge::{Agent, Part};
 use crate::agents::message::Place;
+use crate::agents::work::Work;
 use crate::engine::{LoopSnapshot, RunPhase, Snapshot};
 use crate::handles::Handles;
 use crate::histogram::Latency;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::stop::Stop;
+#[cfg(feature = "udp")]
+use crate::udp::{UdpOutcome, UdpPlan};
 
 /// The agents of a run.
 #[derive(Debug, Clone)]
@@ -52,14 +55,14 @@ pub struct TeamOptions {
 }
 
 /// A run on several machines, under way. Dropping it ends the agents' runs.
-pub struct Leading {
-    task: Task<Result<Outcome, TeamError>>,
+pub struct Leading<O = Outcome> {
+    task: Task<Result<O, TeamError>>,
     view: TeamView,
     /// Where agents join, with the port that the system chose.
     listening: Option<Address>,
 }
 
-impl Leading {
+impl<O: Send + 'static> Leading<O> {
     /// How the run goes.
     pub fn view(&self) -> TeamView {
         self.view.clone()
@@ -75,7 +78,7 @@ impl Leading {
     /// # Errors
     ///
     /// The run could not begin, or every agent was lost.
-    pub fn wait(self) -> Result<Outcome, TeamError> {
+    pub fn wait(self) -> Result<O, TeamError> {
         self.task.wait().map_err(TeamError::LoopLost)?
     }
 }
@@ -115,6 +118,30 @@ pub fn lead(
     members: Members,
     options: TeamOptions,
 ) -> Result<Leading, TeamError> {
+    begin(control, plan, members, options)
+}
+
+/// Starts a load of datagrams on several machines, as [`lead`] does one of requests.
+///
+/// # Errors
+///
+/// The plan has less than one flow and one socket for each agent, or the address cannot be listened at.
+#[cfg(feature = "udp")]
+pub fn lead_datagrams(
+    control: &Loops,
+    plan: &UdpPlan,
+    members: Members,
+    options: TeamOptions,
+) -> Result<Leading<UdpOutcome>, TeamError> {
+    begin(control, plan, members, options)
+}
+
+fn begin<W: Work>(
+    control: &Loops,
+    plan: &W,
+    members: Members,
+    options: TeamOptions,
+) -> Result<Leading<W::Outcome>, TeamError> {
     let of = match &members {
         Members::Listed(addresses) => addresses.len(),
         Members::Joining { of, .. } => *of,
@@ -129,7 +156,7 @@ pub fn lead(
     };
     let parts = (0..of).map(|index| plan.part(index, of)).collect::<Result<Vec<_>, _>>()?;
     // What is wrong with the plan is wrong for all.
-    plan.prepare(&handles)?;
+    plan.check(&handles)?;
     let view = TeamView((0..of).map(|_| Slot::new()).collect());
     let (events, happened) = mpsc::unbounded_channel();
     let (start, started) = watch::channel(None);
@@ -157,8 +184,8 @@ pub fn lead(
 }
 
 /// What the tasks of all members share.
-struct Common {
-    parts: Vec<Plan>,
+struct Common<W: Work> {
+    parts: Vec<W>,
     clock: Clock,
     /// Which indices have an agent.
     claimed: Mutex<Vec<bool>>,
@@ -166,11 +193,11 @@ struct Common {
     view: TeamView,
     /// When all begin, by `clock`.
     started: watch::Receiver<Option<u64>>,
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedSender<Event<W::Outcome>>,
 }
 
 /// What a member's task tells the leader.
-enum Event {
+enum Event<O> {
     /// It waits for the start; how long an answer of it takes, in nanoseconds.
     Ready { round_trip: u64 },
     /// It was ready and went before the start.
@@ -180,11 +207,11 @@ enum Event {
     /// A listed agent takes no part.
     Failed(TeamError),
     /// Its end.
-    Ended(Box<Part>),
+    Ended(Box<Part<O>>),
 }
 
-impl Common {
-    fn tell(&self, event: Event) {
+impl<W: Work> Common<W> {
+    fn tell(&self, event: Event<W::Outcome>) {
         // The leader is gone: nobody wants to know.
         let _ = self.events.send(event);
     }
@@ -231,8 +258,7 @@ impl Common {
                 }
             },
         };
-        let plan = &self.parts[index];
-        if let Err(error) = member.prepare(plan.clone(), &options.limits).await {
+        if let Err(error) = member.prepare(self.parts[index].clone(), &options.limits).await {
             self.release(index);
             return Err(error);
         }
@@ -247,25 +273,18 @@ impl Common {
             }
         };
         let slot = &self.view.0[index];
-        let outcome = member.follow(start, &options.stop, slot, &options.limits).await;
-        let (outcome, lost) = match outcome {
+        let (outcome, lost) = match member.follow::<W>(start, &options.stop, slot, &options.limits).await {
             Ok(outcome) => (Some(outcome), None),
             Err(error) => (None, Some(Chain(&error).to_string())),
         };
-        let share = AgentShare {
+        let agent = Agent {
             index,
             address: member.peer(),
-            host: outcome.as_ref().map(|outcome| outcome.host.clone()),
             lost,
-            connections: plan.connections,
-            answered: outcome.as_ref().map(|outcome| outcome.totals.measured.answered),
-            errors: outcome.as_ref().map(|outcome| outcome.totals.measured.errors.total()),
-            rate: outcome.as_ref().map(|outcome| outcome.rate),
-            generator: outcome.as_ref().map(|outcome| outcome.generator.clone()),
             clock_ahead_seconds: member.clock_ahead_seconds,
             round_trip_us: member.offset.round_trip as f64 / 1000.0,
         };
-        self.tell(Event::Ended(Box::new(Part { share, outcome })));
+        self.tell(Event::Ended(Box::new(Part { agent, outcome })));
         Ok(())
     }
 
@@ -290,17 +309,17 @@ impl Common {
     }
 }
 
-struct Leader {
-    common: Arc<Common>,
-    plan: Plan,
+struct Leader<W: Work> {
+    common: Arc<Common<W>>,
+    plan: W,
     members: Members,
-    happened: mpsc::UnboundedReceiver<Event>,
+    happened: mpsc::UnboundedReceiver<Event<W::Outcome>>,
     start: watch::Sender<Option<u64>>,
     listener: Option<ListenerHandle>,
 }
 
-impl Leader {
-    async fn lead(mut self) -> Result<Outcome, TeamError> {
+impl<W: Work> Leader<W> {
+    async fn lead(mut self) -> Result<W::Outcome, TeamError> {
         match &self.members {
             Members::Listed(addresses) => {
                 for (index, address) in addresses.iter().enumerate() {
@@ -334,7 +353,7 @@ impl Leader {
                 None => break,
             }
         }
-        parts.sort_by_key(|part| part.share.index);
+        parts.sort_by_key(|part| part.agent.index);
         self.merge(parts)
     }
 
@@ -368,20 +387,18 @@ impl Leader {
     }
 
     /// All results as one. An agent whose histogram is none counts as lost.
-    fn merge(&self, mut parts: Vec<Part>) -> Result<Outcome, TeamError> {
+    fn merge(&self, mut parts: Vec<Part<W::Outcome>>) -> Result<W::Outcome, TeamError> {
         loop {
-            match merged(&self.plan, &parts) {
+            match self.plan.merged(&parts) {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {
-                    let first = parts.iter().find_map(|part| part.share.lost.clone());
+                    let first = parts.iter().find_map(|part| part.agent.lost.clone());
                     return Err(TeamError::AllLost { first: first.unwrap_or_default() });
                 }
                 Err((index, error)) => {
-                    let broken = parts.iter_mut().find(|part| part.share.index == index);
-                    let Some(Part { share, outcome }) = broken else { continue };
-                    (share.lost, *outcome) = (Some(error.to_string()), None);
-                    (share.answered, share.errors, share.host) = (None, None, None);
-                    (share.rate, share.generator) = (None, None);
+                    let broken = parts.iter_mut().find(|part| part.agent.index == index);
+                    let Some(Part { agent, outcome }) = broken else { continue };
+                    (agent.lost, *outcome) = (Some(error.to_string()), None);
                 }
             }
         }

@@ -11,10 +11,9 @@ use crate::agents::clock::{Clock, Exchange, Offset};
 use crate::agents::error::LinkError;
 use crate::agents::link::Link;
 use crate::agents::message::{Greeting, Place, Progress, ToAgent, ToLeader, VERSION};
+use crate::agents::work::Work;
 use crate::engine::RunPhase;
 use crate::histogram::Latency;
-use crate::outcome::Outcome;
-use crate::plan::{Amount, Plan};
 use crate::stop::Stop;
 
 /// An agent that has been greeted.
@@ -69,9 +68,9 @@ impl Member {
     }
 
     /// Gives it its part, and waits until it has checked it.
-    pub(crate) async fn prepare(&mut self, plan: Plan, limits: &TeamLimits) -> Result<(), LinkError> {
-        self.longest = longest(&plan, limits);
-        self.link.send(&ToAgent::Job { plan: Box::new(plan) }, limits.answer).await?;
+    pub(crate) async fn prepare(&mut self, plan: impl Work, limits: &TeamLimits) -> Result<(), LinkError> {
+        self.longest = plan.longest(limits);
+        self.link.send(&plan.job(), limits.answer).await?;
         match self.link.receive(limits.answer).await? {
             ToLeader::Ready => Ok(()),
             other => Err(unexpected(other, "that it is ready")),
@@ -98,13 +97,13 @@ impl Member {
     }
 
     /// Starts it, and follows it to its result.
-    pub(crate) async fn follow(
+    pub(crate) async fn follow<W: Work>(
         &mut self,
         start_ns: u64,
         stop: &Stop,
         slot: &Slot,
         limits: &TeamLimits,
-    ) -> Result<Outcome, LinkError> {
+    ) -> Result<W::Outcome, LinkError> {
         let at_ns = self.offset.there(start_ns);
         self.link.send(&ToAgent::Start { at_ns }, limits.answer).await?;
         let mut is_told = false;
@@ -126,8 +125,7 @@ impl Member {
                     self.link.send(&ToAgent::Stop, limits.answer).await?;
                 }
                 Some(ToLeader::Progress(progress)) => slot.take(&progress)?,
-                Some(ToLeader::Done { outcome }) => return Ok(*outcome),
-                Some(other) => return Err(unexpected(other, "how it goes")),
+                Some(other) => return W::result(other).map_err(|other| unexpected(other, "how it goes")),
             }
         }
     }
@@ -167,15 +165,6 @@ impl Slot {
     }
 }
 
-/// How long a part may take, from the start to its result: its connections may take as long as all agents may to be there. Requests
-/// that are counted take as long as the target likes.
-fn longest(plan: &Plan, limits: &TeamLimits) -> Duration {
-    let Amount::Duration(time) = plan.amount else { return Duration::MAX };
-    [limits.gather, plan.warm_up, plan.timeout, limits.answer]
-        .into_iter()
-        .fold(time, Duration::saturating_add)
-}
-
 /// What an agent says in place of what was waited for.
 fn unexpected(message: ToLeader, wanted: &'static str) -> LinkError {
     let found = match message {
@@ -185,7 +174,9 @@ fn unexpected(message: ToLeader, wanted: &'static str) -> LinkError {
         ToLeader::Pong { .. } => "its clock",
         ToLeader::Ready => "that it is ready",
         ToLeader::Progress(_) => "how it goes",
-        ToLeader::Done { .. } => "a result",
+        ToLeader::Done { .. } => "a result of requests",
+        #[cfg(feature = "udp")]
+        ToLeader::DatagramsDone { .. } => "a result of datagrams",
     };
     LinkError::OutOfOrder { found, wanted }
 }

@@ -8,7 +8,7 @@ use crate::hdr::HdrError;
 use crate::histogram::{Latency, LatencySummary};
 use crate::host::Host;
 use crate::outcome::{Generator, Latencies, Outcome, PacingFacts, Rate, Step, Totals, WireFigures};
-use crate::plan::{Amount, Plan};
+use crate::plan::{Amount, Plan, portion};
 use crate::requests::{EventFigures, RequestFigures};
 use crate::text::{counted, grouped, known, whole};
 
@@ -40,6 +40,25 @@ pub struct AgentShare {
 }
 
 impl AgentShare {
+    /// That of one of `of` agents.
+    fn of(part: &Part<Outcome>, plan: &Plan, of: usize) -> Self {
+        let (agent, outcome) = (&part.agent, part.outcome.as_ref());
+        Self {
+            index: agent.index,
+            address: agent.address.clone(),
+            host: outcome.map(|outcome| outcome.host.clone()),
+            lost: agent.lost.clone(),
+            // Never more than the whole, which is a usize.
+            connections: portion(plan.connections as u64, agent.index as u64, of as u64) as usize,
+            answered: outcome.map(|outcome| outcome.totals.measured.answered),
+            errors: outcome.map(|outcome| outcome.totals.measured.errors.total()),
+            rate: outcome.map(|outcome| outcome.rate),
+            generator: outcome.map(|outcome| outcome.generator.clone()),
+            clock_ahead_seconds: agent.clock_ahead_seconds,
+            round_trip_us: agent.round_trip_us,
+        }
+    }
+
     /// What it did, in a line.
     pub(crate) fn line(&self) -> String {
         let connections = counted(self.connections as u64, "connection");
@@ -57,9 +76,19 @@ impl AgentShare {
 }
 
 /// What the leader knows of an agent at the end.
-pub(crate) struct Part {
-    pub(crate) share: AgentShare,
-    pub(crate) outcome: Option<Outcome>,
+pub(crate) struct Part<O> {
+    pub(crate) agent: Agent,
+    pub(crate) outcome: Option<O>,
+}
+
+/// An agent, whatever it loads.
+pub(crate) struct Agent {
+    pub(crate) index: usize,
+    pub(crate) address: String,
+    /// How it was lost.
+    pub(crate) lost: Option<String>,
+    pub(crate) clock_ahead_seconds: f64,
+    pub(crate) round_trip_us: f64,
 }
 
 /// All parts as one outcome; `None` if no agent has given one.
@@ -67,7 +96,7 @@ pub(crate) struct Part {
 /// # Errors
 ///
 /// The histogram of an agent is none: the part of that agent counts as lost before this is asked again.
-pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (usize, HdrError)> {
+pub(crate) fn merged(plan: &Plan, parts: &[Part<Outcome>]) -> Result<Option<Outcome>, (usize, HdrError)> {
     let outcomes = || parts.iter().filter_map(|part| part.outcome.as_ref());
     let Some(first) = outcomes().next() else { return Ok(None) };
     let mut totals = Totals::default();
@@ -120,14 +149,14 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part]) -> Result<Option<Outcome>, (us
         steps: steps(parts)?,
         loops,
         balance: (answered > 0).then(|| busiest as f64 / mean),
-        agents: parts.iter().map(|part| part.share.clone()).collect(),
+        agents: parts.iter().map(|part| AgentShare::of(part, plan, parts.len())).collect(),
         totals,
         ..first.clone()
     }))
 }
 
 /// Each column of all agents.
-fn latencies(parts: &[Part]) -> Result<Latencies, (usize, HdrError)> {
+fn latencies(parts: &[Part<Outcome>]) -> Result<Latencies, (usize, HdrError)> {
     let outcomes = || parts.iter().filter_map(|part| part.outcome.as_ref());
     let column = |of: fn(&Latencies) -> Option<&LatencySummary>| merged_column(parts, of);
     let classes: BTreeSet<&String> =
@@ -151,7 +180,7 @@ fn latencies(parts: &[Part]) -> Result<Latencies, (usize, HdrError)> {
 }
 
 /// The steps of a rate that changes, each of all agents.
-fn steps(parts: &[Part]) -> Result<Vec<Step>, (usize, HdrError)> {
+fn steps(parts: &[Part<Outcome>]) -> Result<Vec<Step>, (usize, HdrError)> {
     let outcomes = || parts.iter().filter_map(|part| part.outcome.as_ref());
     let Some(first) = outcomes().next() else { return Ok(Vec::new()) };
     let merged = first.steps.iter().enumerate().map(|(index, step)| {
@@ -178,7 +207,10 @@ fn steps(parts: &[Part]) -> Result<Vec<Step>, (usize, HdrError)> {
 }
 
 /// What became of each request of a script. All agents have the same ones, in the same order.
-fn requests(parts: &[Part], first: &[RequestFigures]) -> Result<Vec<RequestFigures>, (usize, HdrError)> {
+fn requests(
+    parts: &[Part<Outcome>],
+    first: &[RequestFigures],
+) -> Result<Vec<RequestFigures>, (usize, HdrError)> {
     let outcomes = || parts.iter().filter_map(|part| part.outcome.as_ref());
     let mut all = Vec::with_capacity(first.len());
     for (number, one) in first.iter().enumerate() {
@@ -198,7 +230,7 @@ fn requests(parts: &[Part], first: &[RequestFigures]) -> Result<Vec<RequestFigur
 }
 
 /// The events of all agents, if they were timed.
-fn events(parts: &[Part]) -> Result<Option<EventFigures>, (usize, HdrError)> {
+fn events(parts: &[Part<Outcome>]) -> Result<Option<EventFigures>, (usize, HdrError)> {
     let timed = || parts.iter().filter_map(|part| part.outcome.as_ref()?.events.as_ref());
     if timed().next().is_none() {
         return Ok(None);
@@ -213,21 +245,21 @@ fn events(parts: &[Part]) -> Result<Option<EventFigures>, (usize, HdrError)> {
 
 /// One column of all agents.
 fn merged_column(
-    parts: &[Part],
+    parts: &[Part<Outcome>],
     of: impl Fn(&Latencies) -> Option<&LatencySummary>,
 ) -> Result<Option<LatencySummary>, (usize, HdrError)> {
     merged_summaries(parts, |outcome| of(&outcome.latency))
 }
 
 /// One histogram of all agents; those that do not have it add nothing.
-fn merged_summaries(
-    parts: &[Part],
-    of: impl Fn(&Outcome) -> Option<&LatencySummary>,
+pub(crate) fn merged_summaries<O>(
+    parts: &[Part<O>],
+    of: impl Fn(&O) -> Option<&LatencySummary>,
 ) -> Result<Option<LatencySummary>, (usize, HdrError)> {
     let mut all = Latency::new();
     for part in parts {
         let Some(summary) = part.outcome.as_ref().and_then(&of) else { continue };
-        all.merge(&Latency::from_summary(summary).map_err(|error| (part.share.index, error))?);
+        all.merge(&Latency::from_summary(summary).map_err(|error| (part.agent.index, error))?);
     }
     Ok(all.summary())
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{Counts, RunPhase};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
+#[cfg(feature = "udp")]
+use crate::udp::{UdpOutcome, UdpPlan};
 
 /// From the leader.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,6 +23,9 @@ pub(crate) enum ToAgent {
     Ping { number: u32 },
     /// The agent's part.
     Job { plan: Box<Plan> },
+    /// The agent's part of a load of datagrams.
+    #[cfg(feature = "udp")]
+    DatagramJob { plan: Box<UdpPlan> },
     /// Begin when your clock says this.
     Start { at_ns: u64 },
     /// End now, with the result so far.
@@ -50,6 +55,9 @@ pub(crate) enum ToLeader {
     Progress(Box<Progress>),
     /// Its result.
     Done { outcome: Box<Outcome> },
+    /// Its result of a load of datagrams.
+    #[cfg(feature = "udp")]
+    DatagramsDone { outcome: Box<UdpOutcome> },
     /// It could not do its part.
     Failed { found: String, help: Option<String> },
 }
@@ -102,6 +110,15 @@ pub(crate) struct Progress {
     pub(crate) counts: Counts,
     /// The histogram of what was measured since the last message.
     pub(crate) hdr: Option<String>,
+}
+
+impl Progress {
+    /// That of a load which tells no figures before its end: it goes on.
+    #[cfg(feature = "udp")]
+    pub(crate) fn of_time(up: Duration) -> Self {
+        let counts = Counts::default();
+        Self { phase: RunPhase::Measuring, up, measured: Some(up), counts, hdr: None }
+    }
 }
 
 /// The version of these messages.

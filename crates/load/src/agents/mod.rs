@@ -17,19 +17,27 @@ mod agent;
 pub mod alone;
 mod clock;
 mod error;
+mod job;
 mod leader;
 mod link;
 mod member;
 mod merge;
 mod message;
 mod parts;
+mod work;
 
 use std::time::Duration;
 
+#[cfg(feature = "udp")]
+pub use agent::join_datagrams;
 pub use agent::{AgentEvent, AgentOptions, join, serve};
 pub use error::{AgentError, LinkError, TeamError};
+#[cfg(feature = "udp")]
+pub use leader::lead_datagrams;
 pub use leader::{Leading, Members, TeamOptions, TeamView, lead};
 pub use merge::AgentShare;
+#[cfg(feature = "udp")]
+pub(crate) use merge::{Part, merged_summaries};
 
 /// What a leader and its agents allow each other.
 #[derive(Debug, Clone)]

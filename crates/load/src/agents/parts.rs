@@ -125,7 +125,7 @@ mod tests {
             Plan { connections: 4, ..part.clone() },
             Plan { connections_together: Some(usize::MAX), ..part.clone() },
             Plan { place: (4, 4), ..part.clone() },
-            Plan { place: (u64::MAX, 0), ..part.clone() },
+            Plan { place: (u64::MAX, 0), ..part },
         ] {
             assert!(wrong.prepare(&Handles::default()).is_err(), "{wrong:?}");
         }

@@ -179,7 +179,7 @@ impl LoopPart {
             self.flows().map(|flow| (flow as u32, &sockets[flow % plan.sockets() / self.loops])).collect();
         let Some((_, first)) = own_flows.first() else { return };
         // The datagrams of the plan are dealt to its flows in turn, so that those of the loops are no two at the same time.
-        let pacer = Pacer::new(&plan.schedule, plan.duration, Part::at(self.flows(), plan.flows));
+        let pacer = Pacer::new(&plan.schedule, plan.duration, plan.part_of_flows(self.flows()));
         let (total, ends) = self.amount(&pacer);
         let at_once = if plan.offload { JOINED } else { 1 };
         let (mut outgoing, mut datagram) = (Outgoing::new(first), Vec::new());

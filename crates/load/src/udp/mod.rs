@@ -30,6 +30,7 @@ mod engine;
 mod flow;
 mod header;
 mod layers;
+mod merge;
 mod outcome;
 mod plan;
 mod run;
@@ -39,10 +40,13 @@ mod table;
 pub use anywire_wire::udp::{DatagramAddress, ToDatagramAddress};
 pub use header::{FLOW_OFFSET, HEADER_BYTES};
 pub use layers::LossByLayer;
+pub use merge::UdpAgentShare;
+pub(crate) use merge::merged;
 pub use outcome::{
     UdpBalance, UdpBuffer, UdpCalls, UdpLatencies, UdpLoopShare, UdpOutcome, UdpPlanFacts, UdpRate,
 };
 pub use plan::{UdpLoadError, UdpPlan};
 pub use run::run;
+pub(crate) use run::start;
 pub use search::{Search, SearchOutcome, Trial, search};
 pub(crate) use table::TRIAL_HEADINGS;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::layers::LossByLayer;
+use super::merge::UdpAgentShare;
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
 use crate::schedule::Schedule;
@@ -66,6 +67,9 @@ pub struct UdpOutcome {
     pub loops: Vec<UdpLoopShare>,
     /// How even the parts are.
     pub balance: UdpBalance,
+    /// The machines of a run on several; empty if there was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<UdpAgentShare>,
 }
 
 /// The plan in figures.
@@ -178,6 +182,13 @@ impl UdpOutcome {
         if self.rate.interrupted {
             let (ran, planned) = (digits(self.rate.seconds), digits(self.plan.duration_seconds));
             remarks.push(format!("The run was ended early: the figures are of {ran} of {planned} s."));
+        }
+        let lost = self.agents.iter().filter(|agent| agent.lost.is_some()).count();
+        if lost > 0 {
+            remarks.push(format!(
+                "{lost} of {} agents were lost: the figures are of the others.",
+                self.agents.len()
+            ));
         }
         if let Some(kept) = self.rate.kept.filter(|kept| *kept < RATE_KEPT) {
             remarks.push(format!(

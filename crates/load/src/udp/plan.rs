@@ -9,6 +9,8 @@ use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, UdpError};
 use serde::{Deserialize, Serialize};
 
 use super::header::HEADER_BYTES;
+use crate::pacer::Part;
+use crate::plan::portion;
 use crate::plan_data;
 use crate::schedule::{RATE_MAX, RATE_MIN, STEPS_MAX, Schedule};
 
@@ -47,6 +49,13 @@ pub struct UdpPlan {
     pub offload: bool,
     /// What the system keeps for each socket until it is received, in bytes (1 MiB).
     pub receive_buffer_bytes: usize,
+    /// Which of several generators of one load this is, from 0, and how many there are (0 of 1).
+    #[serde(default = "alone")]
+    pub place: (u64, u64),
+    /// The flows of all these generators together (`None`: this is the only one). The datagrams of the schedule, which is that of all, are dealt
+    /// to them in turn.
+    #[serde(default)]
+    pub flows_together: Option<usize>,
 }
 
 /// Why a load of datagrams could not start, or gave no result.
@@ -95,7 +104,43 @@ impl UdpPlan {
             wait: Duration::from_secs(1),
             offload: false,
             receive_buffer_bytes: 1 << 20,
+            place: alone(),
+            flows_together: None,
         })
+    }
+
+    /// The part of agent `index` of `of`: flows and sockets are divided evenly, and the first agents have what is left over. The schedule stays
+    /// that of all: its datagrams are dealt to the flows of all agents in turn.
+    ///
+    /// # Errors
+    /// There are fewer flows or sockets than agents.
+    pub fn part(&self, index: usize, of: usize) -> Result<Self, UdpLoadError> {
+        let portion = |whole: usize| portion(whole as u64, index as u64, of as u64) as usize;
+        within("flows", self.flows as f64, of.max(1) as f64, FLOWS_MAX)?;
+        within("sockets", self.sockets() as f64, of.max(1) as f64, FLOWS_MAX)?;
+        within("agents", of as f64, 1.0, FLOWS_MAX)?;
+        Ok(Self {
+            flows: portion(self.flows),
+            sockets: self.sockets.map(portion),
+            place: (index as u64, of as u64),
+            flows_together: Some(self.flows),
+            ..self.clone()
+        })
+    }
+
+    /// The part of the schedule that is one of these own flows', which rise.
+    pub(crate) fn part_of_flows(&self, flows: impl Iterator<Item = usize>) -> Part {
+        // Checked: there are at least as many flows as generators, so that both are small.
+        let (place, of) = (self.place.0 as usize, self.place.1.max(1) as usize);
+        match self.flows_together {
+            Some(together) => Part::at(flows.map(|flow| place + of * flow), together),
+            None => Part::at(flows, self.flows),
+        }
+    }
+
+    /// The share of the whole load that is this one's.
+    pub(crate) fn share(&self) -> f64 {
+        self.flows_together.map_or(1.0, |together| self.flows as f64 / together as f64)
     }
 
     /// How many sockets there are.
@@ -126,14 +171,25 @@ impl UdpPlan {
         self.wait.saturating_mul(2)
     }
 
+    fn check_place(&self) -> Result<(), UdpLoadError> {
+        let (index, of) = self.place;
+        within("generators of one load", of as f64, 0.0, FLOWS_MAX)?;
+        within("as the place of the generator", index as f64, 0.0, (of.max(1) - 1) as f64)?;
+        let Some(together) = self.flows_together else { return Ok(()) };
+        within("flows of all generators", together as f64, 1.0, FLOWS_MAX)?;
+        let own = portion(together as u64, index, of.max(1)) as f64;
+        within("flows of this part", self.flows as f64, own, own)
+    }
+
     pub(crate) fn check(&self) -> Result<(), UdpLoadError> {
+        self.check_place()?;
         for rate in self.schedule.shape.ends() {
             within("datagrams a second", rate, RATE_MIN, RATE_MAX)?;
         }
         within("steps of the rate", self.schedule.shape.parts().into(), 1.0, STEPS_MAX.into())?;
         within("datagrams in all", self.datagrams() as f64, 1.0, DATAGRAMS_MAX)?;
         within("bytes of a datagram", self.bytes as f64, HEADER_BYTES as f64, 65_507.0)?;
-        within("flows", self.flows as f64, 1.0, 65_536.0)?;
+        within("flows", self.flows as f64, 1.0, FLOWS_MAX)?;
         within("sockets", self.sockets() as f64, 1.0, self.flows as f64)?;
         within("seconds of waiting", self.wait.as_secs_f64(), 0.001, 3600.0)
     }
@@ -144,5 +200,11 @@ pub(super) fn within(what: &'static str, asked: f64, least: f64, most: f64) -> R
     if is_within { Ok(()) } else { Err(UdpLoadError::Limit { what, asked, least, most }) }
 }
 
+/// The place of a generator without others.
+fn alone() -> (u64, u64) {
+    (0, 1)
+}
+
+const FLOWS_MAX: f64 = 65_536.0;
 /// Each takes a bit of memory, to know it when it comes back: 512 MiB.
 const DATAGRAMS_MAX: f64 = (1_u64 << 32) as f64;

@@ -4,7 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anywire_loops::Loops;
+use anywire_loops::{Loops, Task, block_on};
+use anywire_wire::udp::UdpError;
 
 use super::engine::{LoopPart, Tally};
 use super::layers::Counters;
@@ -21,7 +22,16 @@ use crate::host::{Host, Tool};
 /// # Errors
 /// [`UdpLoadError`]. A service that is not there, and datagrams that the system refuses, are part of the outcome instead.
 pub fn run(loops: &Loops, plan: UdpPlan, handles: Handles) -> Result<UdpOutcome, UdpLoadError> {
+    block_on(start(loops, plan, handles)?.outcome())
+}
+
+/// Starts a plan on these loops; the run goes on by itself.
+///
+/// # Errors
+/// The plan is wrong, and nothing was sent.
+pub(crate) fn start(loops: &Loops, plan: UdpPlan, handles: Handles) -> Result<UdpRun, UdpLoadError> {
     plan.check()?;
+    let stop = handles.stop;
     let plan = Arc::new(plan);
     // Not secret: it only has to differ from that of an earlier run.
     let run = RandomState::new().hash_one(std::process::id());
@@ -33,19 +43,35 @@ pub fn run(loops: &Loops, plan: UdpPlan, handles: Handles) -> Result<UdpOutcome,
         .take(count)
         .enumerate()
         .map(|(number, home)| {
-            let (plan, stop) = (Arc::clone(&plan), handles.stop.clone());
+            let (plan, stop) = (Arc::clone(&plan), stop.clone());
             let part = LoopPart { plan, stop, run, number, loops: count, begin };
             home.spawn(move || part.run())
         })
         .collect();
-    // All of them have ended before an error is returned.
-    let parts: Vec<_> = tasks.into_iter().map(|task| task.wait()).collect();
-    let mut tallies = Vec::with_capacity(count);
-    for part in parts {
-        tallies.push(part??);
+    Ok(UdpRun { loops: loops.clone(), plan, before, tasks })
+}
+
+/// A run under way.
+pub(crate) struct UdpRun {
+    loops: Loops,
+    plan: Arc<UdpPlan>,
+    before: Counters,
+    tasks: Vec<Task<Result<Tally, UdpError>>>,
+}
+
+impl UdpRun {
+    /// The outcome, when the run has ended.
+    pub(crate) async fn outcome(self) -> Result<UdpOutcome, UdpLoadError> {
+        let Self { loops, plan, before, tasks } = self;
+        // All of them have ended before an error is returned.
+        let mut parts = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            parts.push(task.await);
+        }
+        let tallies = parts.into_iter().map(|part| Ok(part??)).collect::<Result<Vec<_>, UdpLoadError>>()?;
+        let after = Counters::read(&plan.target);
+        Ok(outcome(&loops, &plan, &tallies, &before, &after))
     }
-    let after = Counters::read(&plan.target);
-    Ok(outcome(loops, &plan, &tallies, &before, &after))
 }
 
 fn outcome(
@@ -94,8 +120,9 @@ fn outcome(
         host: Host::of(loops),
         target: plan.target.to_string(),
         plan: UdpPlanFacts {
-            datagrams_per_second: plan.schedule.shape.mean(),
-            schedule: Some(plan.schedule),
+            datagrams_per_second: plan.schedule.shape.mean() * plan.share(),
+            // Of this generator's part, if there are several.
+            schedule: Some(plan.schedule.scaled(plan.share())),
             duration_seconds: plan.duration.as_secs_f64(),
             bytes: plan.bytes,
             flows: plan.flows,
@@ -150,15 +177,16 @@ fn outcome(
             received_max_to_mean: max_to_mean(&received_of),
             cpu_max_to_mean: max_to_mean(&cpu_of),
         },
+        agents: Vec::new(),
     }
 }
 
 /// The share of nothing is unknown.
-fn ratio(part: f64, whole: f64) -> Option<f64> {
+pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn max_to_mean(parts: &[Option<f64>]) -> Option<f64> {
+pub(super) fn max_to_mean(parts: &[Option<f64>]) -> Option<f64> {
     let parts: Vec<f64> = parts.iter().copied().collect::<Option<_>>()?;
     let sum: f64 = parts.iter().sum();
     (sum > 0.0).then(|| parts.iter().fold(0.0, |most: f64, part| most.max(*part)) * parts.len() as f64 / sum)

@@ -81,6 +81,9 @@ impl UdpOutcome {
                 known(calls.datagrams_per_message, digits)
             ),
         );
+        for agent in &self.agents {
+            row(&format!("agent {}", agent.index), agent.line());
+        }
         for share in &self.loops {
             let cpu = known(share.cpu_seconds, |seconds| format!("{} s", digits(seconds)));
             let name = share.core.map_or_else(String::new, |core| format!(" on core {core}"));

@@ -20,6 +20,8 @@ mod answers_of_every_framing_are_parsed;
 mod bytes_that_the_wire_refused_are_not_sent;
 mod compare_measures_in_rounds;
 mod counts_match_exactly;
+#[cfg(feature = "udp")]
+mod datagrams_of_several_machines_are_one_load;
 mod depth_is_never_exceeded;
 mod diff_compares_stored_results;
 mod each_fault_is_counted_under_its_kind;
