@@ -1,5 +1,6 @@
 //! `anywire ab URL_A URL_B`: two servers that take turns under the same load, and whether they differ.
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -213,10 +214,17 @@ impl Ab {
             let failure = Failure::new(code, format_args!("{comparing}: {failed}"));
             return Err(failure.help("see the server's log; the rounds before it were printed"));
         }
+        if let Some(side) = outcome.sides.iter().find(|side| side.has_no_good_answer()) {
+            let first = side.error_messages.first().map_or("none came", String::as_str);
+            let message = format_args!("{comparing}: not one answer of {} was good: {first}", side.name);
+            return Err(Failure::of_message(Code::Failed, Message::read(message))
+                .or_help("see the server's log, or give longer turns with --turn"));
+        }
         if let Some(found) = outcome.saturation() {
             let message = Message::read(format_args!("{comparing}: {found}"));
             return Err(Failure::of_message(Code::Saturated, message));
         }
+        self.judging.refuse(outcome.why_no_verdict())?;
         let found: Vec<String> = self
             .judging
             .regressions(|limit| outcome.contrast.regressions(limit))
@@ -264,7 +272,8 @@ impl Process {
             Self::File(file) => file,
         };
         let named = |cause: String| io::Error::other(format!("reading {} failed: {cause}", file.display()));
-        let text = std::fs::read_to_string(file).map_err(|cause| named(cause.to_string()))?;
+        let text = File::open(file).and_then(|file| values::whole_text(file, PID_BYTES_MAX));
+        let text = text.map_err(|cause| named(cause.to_string()))?;
         let number = text.trim().parse().ok().filter(|number| *number > 0);
         number.ok_or_else(|| named("it holds no number of a process".to_owned()))
     }
@@ -278,6 +287,9 @@ fn process(text: &str) -> Result<Process, String> {
         Err(_) => Ok(Process::File(PathBuf::from(text))),
     }
 }
+
+/// Far more than a number has.
+const PID_BYTES_MAX: u64 = 64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -295,7 +307,8 @@ A difference is shown if its p is at most 0.05 after Holm's correction, and it i
 nothing. With --rate both sides do the same work in the same time, as most servers do for most of their life: what differs
 is their CPU time and their latencies. A side that cannot keep the rate is told.
 
-Exit codes: 0 measured; 1 could not run, or a server is not there; 2 bad arguments; 3 B is slower by more than
+Exit codes: 0 measured; 1 could not run, a server is not there, or not one of its answers was good; with
+--fail-on-regression also if more than 1 % of the requests failed; 2 bad arguments; 3 B is slower by more than
 --fail-on-regression; 4 the load generator was the limit at --rate, so there is no verdict; 18 ended early, with the rounds
 until then; 23 result not written; 26 data not read; 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
 

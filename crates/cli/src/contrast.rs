@@ -54,6 +54,13 @@ impl Judging {
         self.fail_on_regression.map(beyond).unwrap_or_default()
     }
 
+    /// A failure if it was asked about and cannot be told, because requests failed: a gate must not open for a broken server.
+    pub(crate) fn refuse(&self, why_no_verdict: Option<String>) -> Result<(), Failure> {
+        let Some(why) = why_no_verdict.filter(|_| self.fail_on_regression.is_some()) else { return Ok(()) };
+        Err(Failure::new(Code::Failed, format_args!("telling whether it is slower: {why}"))
+            .help("see the errors in the result and the server's log"))
+    }
+
     /// A failure if there are any.
     pub(crate) fn judge(&self, regressions: &[String]) -> Result<(), Failure> {
         let Some(limit) = self.fail_on_regression.filter(|_| !regressions.is_empty()) else { return Ok(()) };

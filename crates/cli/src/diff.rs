@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anywire::advice::Message;
-use anywire::load::diff::diff;
+use anywire::load::diff::{DiffPair, diff};
 use anywire::load::report;
 use clap::Args;
 
@@ -48,6 +48,7 @@ impl Diff {
             Failure::of_message(Code::Usage, Message::read(tried))
         })?;
         self.results.write(&outcome, report::diff)?;
+        self.judging.refuse(outcome.pairs.iter().find_map(DiffPair::why_no_verdict))?;
         let found = self.judging.regressions(|limit| outcome.regressions(limit));
         let told = found.iter().map(|(pair, metric)| match outcome.pairs.len() {
             1 => contrast::told(metric),
@@ -68,5 +69,5 @@ Examples:
 The results are of different times, so what the machine did between them counts as a difference. If both servers can run
 at the same time, 'anywire ab' is the better judge.
 
-Exit codes: 0 compared; 2 bad arguments, results of different kinds or plans, or of a later version; 3 the new one is
+Exit codes: 0 compared; 1 --fail-on-regression, and requests failed; 2 bad arguments, results of different kinds or plans, or of a later version; 3 the new one is
 slower by more than --fail-on-regression; 23 result not written; 26 a result not read: not there, cut off, no JSON.";

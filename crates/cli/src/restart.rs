@@ -11,6 +11,7 @@ use anywire::advice::{Chain, Message};
 use anywire::load::ab::Restart;
 use anywire::load::{Amount, Handles, Limits, Plan, Stop};
 use anywire::loops::Loops;
+use anywire::loops::clock::after;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -23,7 +24,7 @@ pub(crate) fn restart(
     deadline: Duration,
 ) -> Restart {
     Box::new(move || {
-        let until = Instant::now() + deadline;
+        let until = after(Instant::now(), deadline);
         run(&command, &handles.stop, until, deadline)?;
         wait_for(&plan, &handles, &loops, until).map_err(|found| {
             let found = format!("{command:?} was run, and {found} within {deadline:?}");

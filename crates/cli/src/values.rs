@@ -1,5 +1,6 @@
 //! Parsers for the values of arguments, with messages that say how to write a value that is wrong.
 
+use std::fs::File;
 use std::io::{self, Read};
 
 use anywire::http::Headers;
@@ -141,17 +142,26 @@ pub(crate) fn headers(fields: &[Field]) -> Result<Headers, Failure> {
 /// The body of a request: text, or the bytes of `@FILE`.
 pub(crate) fn data(data: &str) -> Result<Bytes, Failure> {
     let Some(name) = data.strip_prefix('@') else { return Ok(Bytes::from(data.to_owned())) };
-    std::fs::read(name).map(Bytes::from).map_err(|cause| {
+    let read = File::open(name).and_then(|file| whole(file, FILE_BYTES_MAX));
+    read.map(Bytes::from).map_err(|cause| {
         let message = format!("reading the data of {name:?} failed: {cause}");
         Failure::new(Code::Read, message).help("name a file that this user can read")
     })
 }
 
+/// 64 MiB: what a file of requests, rows or a body may have.
+pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
+
 /// All that a file has, or stdin, if that is no more than so many bytes.
 pub(crate) fn whole(mut input: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     if input.by_ref().take(bytes_max + 1).read_to_end(&mut read)? as u64 > bytes_max {
-        let message = format!("it is longer than {} MiB", bytes_max >> 20);
+        let most = if bytes_max < 1 << 20 {
+            format!("{bytes_max} bytes")
+        } else {
+            format!("{} MiB", bytes_max >> 20)
+        };
+        let message = format!("it is longer than {most}");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(read)
@@ -211,6 +221,13 @@ mod tests {
         assert_eq!(read("/json", Some(&via)), "http://localhost/json");
         assert!(url("/json", None).is_err());
         assert!(url("unix:/run/app.sock", None).is_err());
+    }
+
+    #[test]
+    fn a_file_without_end_is_no_data() {
+        let refused = data("@/dev/zero").expect_err("it has no end");
+        assert_eq!((refused.code(), refused.message().contains("longer than 64 MiB")), (Code::Read, true));
+        assert_eq!(data("@/dev/null").ok(), Some(Bytes::new()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub use noise::Noise;
 
 use crate::rounds::Round;
 use crate::statistics::{ALPHA, Judgement, Sample, Verdict, judge, median};
+use crate::text::digits;
 
 /// What the rounds of two sides show. The first side is a, the second one b; verdicts are on b.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -140,6 +141,16 @@ fn overall(metrics: &[MetricContrast]) -> (Option<Verdict>, Option<String>) {
         }
     }
 }
+
+/// Why requests that failed leave no verdict on a side, which is named so: a server that fails quickly looks fast.
+pub(crate) fn why_errors_forbid(name: &str, errors: u64, answered: u64) -> Option<String> {
+    let share = errors as f64 / errors.max(answered).max(1) as f64;
+    (share > ERROR_SHARE_MAX)
+        .then(|| format!("{} % of the requests to {name} were errors", digits(share * 100.0)))
+}
+
+/// More errors than these among the requests, and the figures are not those of a server that works.
+const ERROR_SHARE_MAX: f64 = 0.01;
 
 #[cfg(test)]
 mod tests {

@@ -10,8 +10,9 @@ mod table;
 
 use anywire_advice::Advice;
 
-use crate::contrast::{Contrast, Noise};
+use crate::contrast::{Contrast, Noise, why_errors_forbid};
 use crate::host::Tool;
+use crate::rounds::Round;
 use crate::stored::{Series, Stored};
 
 pub use facts::{Difference, Differences};
@@ -66,9 +67,20 @@ pub fn diff(
 
 fn pair(old: &Series<'_>, new: &Series<'_>, noise: &Noise, seed: u32) -> DiffPair {
     let contrast = Contrast::of(&old.rounds, &new.rounds, false, noise, seed);
-    let contrast =
-        if old.is_one_run || new.is_one_run { contrast.without_verdict(ONE_RUN) } else { contrast };
+    let why_not = match old.is_one_run || new.is_one_run {
+        true => Some(ONE_RUN.to_owned()),
+        false => errors_forbid(&old.rounds, &new.rounds),
+    };
+    let contrast = why_not.map(|why| contrast.clone().without_verdict(&why)).unwrap_or(contrast);
     DiffPair { name: old.name.to_owned(), contrast, old: old.rounds.clone(), new: new.rounds.clone() }
+}
+
+/// Why requests that failed leave no verdict on these rounds.
+pub(crate) fn errors_forbid(old: &[Round], new: &[Round]) -> Option<String> {
+    [("the old server", old), ("the new server", new)].into_iter().find_map(|(name, rounds)| {
+        let sum = |count: fn(&Round) -> u64| rounds.iter().map(count).fold(0, u64::saturating_add);
+        why_errors_forbid(name, sum(|round| round.errors), sum(|round| round.answered))
+    })
 }
 
 /// Why two results are not compared.

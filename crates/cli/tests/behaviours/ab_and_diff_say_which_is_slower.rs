@@ -91,6 +91,37 @@ fn a_regression_beyond_what_was_allowed_is_exit_code_3() {
 }
 
 #[test]
+fn a_gate_does_not_open_for_a_server_that_fails() {
+    let served = Served::demo();
+    let url = served.url("/");
+    // Gone, and not there long enough to be given up in a turn; and there, with nothing but errors.
+    let gone = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
+    for bad in [format!("http://{gone}/"), served.url("/no-such-path")] {
+        let short = ["--rounds", "5", "-d", "50ms", "--turn", "50ms", "--warm-up", "0", "-c", "2"];
+        for gate in [&["--fail-on-regression", "5%"][..], &[]] {
+            let output = anywire(&[&["ab", &url, &bad], &short[..], gate].concat());
+            assert_refused(&output, 1, "not one answer of B was good: ");
+            assert!(stdout(&output).starts_with("no verdict on B"), "the result is printed all the same");
+        }
+    }
+}
+
+#[test]
+fn no_time_of_ab_is_a_panic() {
+    for args in [
+        &["-d", "4294967296ms", "--turn", "1ms"][..],
+        &["-d", "1e19s"],
+        &["-d", "1e19s", "--warm-up", "1e19s", "--turn", "1e19s"],
+    ] {
+        let output = anywire(&[&["ab", "localhost:9", "localhost:9"], args].concat());
+        assert_refused(&output, 2, "ms of duration, allowed is 1 to 86400000");
+    }
+    let served = Served::demo();
+    let url = served.url("/");
+    assert!(ab(&url, &url, &["--restart-a", "true", "--restart-within", "1e19s"]).status.success());
+}
+
+#[test]
 fn each_side_is_started_anew_before_each_round() {
     let dir = tempfile::tempdir().expect("a directory for the notes");
     let notes = dir.path().join("notes");

@@ -3,8 +3,8 @@
 use anywire_advice::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::contrast::{Contrast, Noise};
-use crate::errors::ErrorCounts;
+use crate::contrast::{Contrast, Noise, why_errors_forbid};
+use crate::errors::{ErrorCounts, ErrorKind};
 use crate::host::{Host, Tool};
 use crate::outcome::{PlanFacts, TargetFacts};
 use crate::remarks::SATURATION_HELP;
@@ -110,6 +110,11 @@ impl AbOutcome {
     pub fn saturation(&self) -> Option<Message> {
         saturation(&self.sides).map(|found| Message::new(found).with_help(SATURATION_HELP))
     }
+
+    /// Why there is no verdict though both sides were measured: too many requests to one of them failed.
+    pub fn why_no_verdict(&self) -> Option<String> {
+        failure(&self.sides)
+    }
 }
 
 /// What the rounds of both sides show: no verdict, if a side fails or the load generator was the limit.
@@ -124,9 +129,7 @@ pub(super) fn judged(sides: &[AbSide; 2], noise: &Noise, seed: u32) -> Contrast 
 
 /// A server that fails quickly would look fast.
 fn failure(sides: &[AbSide; 2]) -> Option<String> {
-    let failing = sides.iter().find(|side| side.error_share() > ERROR_SHARE_MAX)?;
-    let share = digits(failing.error_share() * 100.0);
-    Some(format!("{share} % of the requests to {} were errors", failing.name))
+    sides.iter().find_map(|side| why_errors_forbid(&side.name, side.errors.total(), side.answered))
 }
 
 /// Latencies of requests that left late would be the generator's.
@@ -205,17 +208,15 @@ impl AbSide {
         }
     }
 
-    fn error_share(&self) -> f64 {
-        let errors = self.errors.total() as f64;
-        if errors == 0.0 { 0.0 } else { errors / errors.max(self.answered as f64) }
+    /// Whether it was measured, and not one response was as the plan expects it.
+    pub fn has_no_good_answer(&self) -> bool {
+        let bad = self.errors.of(ErrorKind::Status).saturating_add(self.errors.of(ErrorKind::Check));
+        !self.rounds.is_empty() && self.answered <= bad
     }
 }
 
 /// The form of an [`AbOutcome`].
 pub const SCHEMA: &str = "anywire.ab/1";
-
-/// More errors than these among the requests, and the figures are not those of a server that works.
-const ERROR_SHARE_MAX: f64 = 0.01;
 
 /// The most messages of one side.
 const MESSAGES_MAX: usize = 20;

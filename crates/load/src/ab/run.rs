@@ -31,6 +31,7 @@ pub fn ab(
     if options.plan.schedule.is_some_and(|schedule| !matches!(schedule.shape, Shape::Constant { .. })) {
         return Err(LoadError::NeedsOneRate);
     }
+    options.check()?;
     let turns = options.turns();
     let seed = options.seed.unwrap_or_else(Order::random_seed);
     let mut order = Order::mirrored(seed);

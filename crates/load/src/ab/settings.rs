@@ -10,6 +10,7 @@ use anywire_wire::tls::ClientTls;
 
 use crate::compare::CandidateError;
 use crate::contrast::Noise;
+use crate::errors::LoadError;
 use crate::handles::Handles;
 use crate::plan::Plan;
 use crate::stop::Stop;
@@ -94,10 +95,25 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether it can be measured so; the plan is checked with its first turn.
+    ///
+    /// # Errors
+    ///
+    /// A round is longer than the plan's limits allow.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (asked, most) = (ms(self.duration), ms(self.plan.limits.time));
+        if asked <= most {
+            return Ok(());
+        }
+        Err(LoadError::Limit { what: "ms of duration", asked, least: 1, most })
+    }
+
     /// How many turns each side has in a round, all of the same length.
     pub fn turns(&self) -> usize {
         let turn = self.turn.unwrap_or_else(|| self.usual_turn());
-        let asked = (self.duration.as_secs_f64() / turn.as_secs_f64().max(1e-3)).round().max(1.0) as usize;
+        let asked = (self.duration.as_secs_f64() / turn.as_secs_f64().max(1e-3)).round() as usize;
+        let asked = asked.clamp(1, TURNS_MAX);
         if self.turn.is_some() {
             return asked;
         }
@@ -114,8 +130,11 @@ impl Options {
     /// About how long it takes.
     pub fn time(&self) -> Duration {
         let turns = self.turns() as u32;
-        let warm_up = self.plan.warm_up + self.warm_up_between() * turns.saturating_sub(1);
-        (self.duration + warm_up).saturating_mul(2 * u32::try_from(self.rounds).unwrap_or(u32::MAX))
+        let between = self.warm_up_between().saturating_mul(turns.saturating_sub(1));
+        let warm_up = self.plan.warm_up.saturating_add(between);
+        self.duration
+            .saturating_add(warm_up)
+            .saturating_mul(2 * u32::try_from(self.rounds).unwrap_or(u32::MAX))
     }
 
     /// The warm-up of a turn that is not the first of its side in a round.
@@ -143,6 +162,9 @@ const TURN: Duration = Duration::from_millis(200);
 
 /// Fewer requests than these of a schedule are mostly the first ones on new connections.
 const REQUESTS_OF_TURN: f64 = 100.0;
+
+/// Turns of a millisecond for more than a day, which is the longest round by default.
+const TURNS_MAX: usize = 100_000_000;
 
 /// Each leaves a port in TIME-WAIT for a minute, and Linux has 28,000 of them.
 const CONNECTIONS_OPENED_MAX: usize = 10_000;
@@ -181,6 +203,17 @@ mod tests {
         assert_eq!([10_000.0, 500.0, 250.0, 100.0, 1.0].map(turns), [10, 10, 5, 2, 1]);
         // What is no rate is refused before it is used.
         assert_eq!([f64::NAN, 0.0, -1.0].map(turns), [1, 1, 1]);
+    }
+
+    #[test]
+    fn no_time_is_too_long_to_be_refused() {
+        for (duration_ms, turn_ms) in [(1 << 32, 1), (u64::MAX, 1), (u64::MAX, u64::MAX), (u64::MAX, 0)] {
+            let mut options = options(64, duration_ms, Some(turn_ms));
+            options.plan.warm_up = Duration::MAX;
+            assert!(options.turns() >= 1 && options.time() >= Duration::from_secs(1));
+            assert!(options.check().is_err_and(|error| error.to_string().contains("ms of duration")));
+        }
+        assert!(options(64, 86_400_000, None).check().is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::contrast::{Contrast, MetricContrast};
+use crate::diff::errors_forbid;
 use crate::diff::facts::Differences;
 use crate::host::Tool;
 use crate::rounds::Round;
@@ -39,6 +40,13 @@ pub struct DiffPair {
     pub old: Vec<Round>,
     /// Its rounds in the new one.
     pub new: Vec<Round>,
+}
+
+impl DiffPair {
+    /// Why there is no verdict: too many requests to one of them failed.
+    pub fn why_no_verdict(&self) -> Option<String> {
+        errors_forbid(&self.old, &self.new)
+    }
 }
 
 impl DiffOutcome {

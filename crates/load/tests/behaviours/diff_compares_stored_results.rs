@@ -55,6 +55,24 @@ fn rounds_of_two_loads_are_judged() {
 }
 
 #[test]
+fn a_server_that_fails_quickly_is_not_called_faster() {
+    let good = load(rounds(8, 1000.0, 50.0));
+    let mut failing = load(rounds(8, 2000.0, 10.0));
+    failing.rounds.iter_mut().for_each(|round| round.errors = 2);
+    let found = compared(&good, &failing).unwrap();
+    let why = "2.00 % of the requests to the new server were errors";
+    assert_eq!(found.pairs[0].why_no_verdict().as_deref(), Some(why));
+    assert_eq!(
+        (found.pairs[0].contrast.verdict, found.pairs[0].contrast.why_not.as_deref()),
+        (None, Some(why))
+    );
+    // One in a hundred is still a server that works.
+    failing.rounds.iter_mut().for_each(|round| round.errors = 1);
+    let found = compared(&good, &failing).unwrap();
+    assert_eq!(found.pairs[0].contrast.verdict, Some(Verdict::Faster));
+}
+
+#[test]
 fn single_runs_are_compared_without_a_verdict() {
     let (old, mut new) = (sample::outcome(), sample::outcome());
     new.rate.achieved = new.rate.achieved.map(|rate| rate / 2.0);
