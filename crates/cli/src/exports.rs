@@ -66,7 +66,7 @@ impl Exports {
     /// others are.
     pub(crate) fn write(&self, outcome: &Outcome) -> Result<(), Failure> {
         let is_taken = self.places().iter().any(|(_, path)| *path == Path::new("-"));
-        let table = if is_taken { Ok(()) } else { output::print(outcome.to_string().as_bytes()) };
+        let table = if is_taken { Ok(()) } else { output::print_text(&outcome.to_string()) };
         let files = self.results.write_files(outcome, report::outcome);
         let csv = write(self.csv.as_deref(), || export::csv(outcome));
         let prometheus = write(self.prometheus.as_deref(), || export::prometheus(outcome));

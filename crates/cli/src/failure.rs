@@ -157,9 +157,9 @@ impl Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let style = |colour: AnsiColor| if self.coloured { colour.on_default().bold() } else { Style::new() };
         let (red, green) = (style(AnsiColor::Red), style(AnsiColor::Green));
-        writeln!(f, "{red}error:{red:#} {}", self.failure.message)?;
+        writeln!(f, "{red}error:{red:#} {}", output::tamed(&self.failure.message))?;
         match &self.failure.help {
-            Some(help) => writeln!(f, "{green}help:{green:#} {help}"),
+            Some(help) => writeln!(f, "{green}help:{green:#} {}", output::tamed(help)),
             None => Ok(()),
         }
     }

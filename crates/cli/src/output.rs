@@ -1,5 +1,6 @@
 //! Results on stdout: nothing else goes there, and a reader that goes away (`| head`) is no panic.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -33,7 +34,32 @@ fn colours(terminal: bool, set: impl Fn(&str) -> Option<OsString>) -> bool {
 
 /// Says something beside the result, on stderr. Where that cannot be written the result matters more.
 pub(crate) fn say(text: impl Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", tamed(&text.to_string()));
+}
+
+/// Prints a result for a person.
+pub(crate) fn print_text(result: &str) -> Result<(), Failure> {
+    print(tamed(result).as_bytes())
+}
+
+/// A text that cannot steer a terminal, wherever its parts came from: a server's answer, an agent, a file. Lines and tabs stay, other
+/// control characters and those that turn the direction of text become escapes.
+pub(crate) fn tamed(text: &str) -> Cow<'_, str> {
+    let is_wild = |letter: char| {
+        (letter.is_control() && !matches!(letter, '\n' | '\t'))
+            || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_wild) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            letter if is_wild(letter) => shown.extend(letter.escape_default()),
+            letter => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Prints a result.
@@ -59,7 +85,7 @@ pub(crate) fn print_line(line: impl Display) -> Result<(), Failure> {
 /// Prints a result as a table and writes it as JSON to `json`; with `-` it prints the JSON alone.
 pub(crate) fn table_or_json(result: &(impl Display + Serialize), json: Option<&Path>) -> Result<(), Failure> {
     if json != Some(Path::new("-")) {
-        print(result.to_string().as_bytes())?;
+        print_text(&result.to_string())?;
     }
     json.map_or(Ok(()), |path| write(path, &self::json(result)))
 }
@@ -158,7 +184,7 @@ impl Results {
         page: fn(&R) -> String,
     ) -> Result<(), Failure> {
         if self.json.as_deref() != Some(Path::new("-")) {
-            print(result.to_string().as_bytes())?;
+            print_text(&result.to_string())?;
         }
         self.write_files(result, page)
     }
@@ -207,6 +233,12 @@ pub(crate) fn unwritten(place: &str, cause: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_text_steers_a_terminal() {
+        assert!(matches!(tamed("plain: \u{e9}\n\tx"), Cow::Borrowed(_)));
+        assert_eq!(tamed("a\u{1b}[2J\u{9b}31m\r\u{202e}b\0"), r"a\u{1b}[2J\u{9b}31m\r\u{202e}b\u{0}");
+    }
 
     #[test]
     fn one_decision_about_colour() {

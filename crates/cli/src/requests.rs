@@ -19,7 +19,7 @@ use clap::Args;
 
 use crate::failure::{Code, Failure};
 use crate::openapi::Described;
-use crate::values::{self, Field};
+use crate::values::{self, FILE_BYTES_MAX, Field};
 
 /// The requests of a load.
 #[derive(Debug, Args)]
@@ -298,6 +298,3 @@ pub(crate) fn method(text: &str) -> Result<Method, String> {
 fn status(text: &str) -> Result<StatusCode, String> {
     text.parse().map_err(|_| "it is no status; write one such as 200".to_owned())
 }
-
-/// 64 MiB: what a file of requests, rows or a body may have; a recording may be larger.
-const FILE_BYTES_MAX: u64 = 64 << 20;

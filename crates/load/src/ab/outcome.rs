@@ -224,7 +224,6 @@ const MESSAGES_MAX: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::errors::ErrorKind;
     use crate::statistics::Verdict;
 
     /// A side with ten rounds, in each of which the CPU time of a request was about this.
