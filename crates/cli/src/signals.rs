@@ -1,6 +1,7 @@
 //! The signals that end a run early: the first one asks, the second one ends the process at once.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anywire::load::Stop;
@@ -24,6 +25,8 @@ impl Signals {
             let message = format!("watching for SIGINT and SIGTERM failed: {cause}");
             Failure::new(Code::Failed, message).help("a higher limit on open files may help")
         };
+        // The first registration takes such a pair, and panics without one.
+        UnixStream::pair().map(drop).map_err(unwatched)?;
         let runtime = Builder::new_current_thread().enable_io().build().map_err(unwatched)?;
         let mut received = {
             let _context = runtime.enter();
