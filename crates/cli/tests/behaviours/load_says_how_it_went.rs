@@ -136,8 +136,9 @@ fn a_process_without_descriptors_says_so_from_the_first_one_on() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
     for limit in 5..16 {
         let program = env!("CARGO_BIN_EXE_anywire");
-        let script =
-            format!("ulimit -n {limit} && exec {program} load http://{port}/ -c 1 -n 1 --loops 1 --no-screen");
+        let script = format!(
+            "ulimit -n {limit} && exec {program} load http://{port}/ -c 1 -n 1 --loops 1 --no-screen"
+        );
         let output = Command::new("sh").args(["-c", &script]).output().expect("sh runs");
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{limit} descriptors: {said}");
