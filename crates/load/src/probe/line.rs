@@ -7,7 +7,7 @@ use anywire_sys::tcp_info::TcpInfo;
 use anywire_sys::tcp_options;
 use anywire_wire::Connection;
 
-use super::link::{Answer, Fault, Link, on_wire};
+use super::link::{Answer, Fault, Link, OnWire, on_wire};
 use super::question::Question;
 use super::session::Session;
 
@@ -24,7 +24,11 @@ impl Line {
         let before = self.tcp();
         let sent_at = self.send(question, deadline).await?;
         let mut answer = self.receive(question, sent_at, deadline).await?;
-        answer.on_wire = before.zip(self.tcp()).map(|(before, after)| on_wire(&before, &after, answer.bytes));
+        answer.on_wire = before.zip(self.tcp()).map(|(before, after)| {
+            let came = on_wire(&before, &after, answer.bytes);
+            // A frame that only ends its stream may leave by itself, once the server knows that nothing more comes, as Node.js does.
+            OnWire { expected: came.expected + u32::from(answer.ends_apart), ..came }
+        });
         Ok(answer)
     }
 

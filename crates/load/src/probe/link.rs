@@ -58,6 +58,8 @@ pub(super) struct Answer {
     pub(super) gap: Option<Duration>,
     /// The longest time between two reads of it.
     pub(super) pause: Option<Duration>,
+    /// Over HTTP/2: its end came in a frame without data, behind data.
+    pub(super) ends_apart: bool,
     pub(super) sent_at: Instant,
     pub(super) head_at: Instant,
     pub(super) ended_at: Instant,
@@ -380,6 +382,7 @@ impl Answer {
             head_alone: false,
             gap: None,
             pause: None,
+            ends_apart: false,
             sent_at,
             head_at: now,
             ended_at: now,

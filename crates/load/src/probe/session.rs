@@ -51,6 +51,7 @@ struct Coming {
     gap: Option<Duration>,
     last_read: Option<Instant>,
     pause: Option<Duration>,
+    ends_apart: bool,
 }
 
 impl Session {
@@ -112,6 +113,7 @@ impl Session {
     /// Receives the answer to the request that was sent last.
     pub(super) async fn receive(&mut self, sent_at: Instant, deadline: Instant) -> Result<Answer, Fault> {
         self.until(deadline, |session| session.coming.is_answered).await?;
+        let ends_apart = self.coming.ends_apart;
         let Coming { head, bytes, body_bytes, interim, reads, head_alone, gap, last_read, pause, .. } =
             std::mem::take(&mut self.coming);
         let (status, headers, head_at) =
@@ -128,6 +130,7 @@ impl Session {
             head_alone,
             gap,
             pause,
+            ends_apart,
             sent_at,
             head_at,
             ended_at: last_read.unwrap_or(head_at),
@@ -205,6 +208,7 @@ impl Session {
                     {
                         coming.gap = Some(now.saturating_duration_since(*head_at));
                     }
+                    coming.ends_apart = end && data.is_empty() && coming.body_bytes > 0;
                     coming.body_bytes += data.len() as u64;
                     coming.is_answered = end;
                     (id, data.len())

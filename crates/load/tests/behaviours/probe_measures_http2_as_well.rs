@@ -51,6 +51,13 @@ fn a_server_without_a_fault_is_clean_and_known() {
 }
 
 #[test]
+fn an_end_that_leaves_by_itself_is_no_fault() {
+    let outcome = assert_verdicts(of(Fault::EndsApart, "/"), &[Class::Clean]);
+    let segments = outcome.segments.expect("it is TCP");
+    assert_eq!((segments.p50, segments.expected_p50), (2.0, 2.0));
+}
+
+#[test]
 fn a_long_answer_and_a_slow_reader() {
     let outcome =
         assert_verdicts(Plan { requests: 8, connections: 1, ..of(Fault::None, "/large") }, &[Class::Clean]);

@@ -13,6 +13,8 @@ use anywire_http::{Buffer, Headers, Method, RequestHead, StatusCode};
 pub(crate) enum Fault {
     /// Nothing: head and body of an answer leave in one write.
     None,
+    /// None either: the end of an answer is a frame and a write of its own.
+    EndsApart,
     /// Head and body are two writes, and Nagle's algorithm holds the second one back.
     SplitsAndDelays,
     /// The tenth answer of a connection comes with GOAWAY.
@@ -143,6 +145,15 @@ impl Served {
         self.body(id, body)
     }
 
+    /// Ends the stream, unless its last piece has.
+    fn end_apart(&mut self, id: StreamId, has_ended: bool) -> std::io::Result<()> {
+        if !has_ended {
+            self.stream.write_all(&std::mem::take(&mut self.out))?;
+            self.engine.data_head(id, 0, true, &mut self.out);
+        }
+        Ok(())
+    }
+
     /// Sends a body, and reads what opens the window meanwhile.
     fn body(&mut self, id: StreamId, mut body: &[u8]) -> std::io::Result<()> {
         self.engine.wants_to_send(id, true);
@@ -150,11 +161,12 @@ impl Served {
             while let Some((next, room)) = self.engine.next_to_send() {
                 assert_eq!(next, id, "there is one request at a time");
                 let (now, later) = body.split_at(room.min(body.len()));
-                self.engine.data_head(id, now.len(), later.is_empty(), &mut self.out);
+                let ends = later.is_empty() && self.fault != Fault::EndsApart;
+                self.engine.data_head(id, now.len(), ends, &mut self.out);
                 self.out.extend_from_slice(now);
                 body = later;
                 if body.is_empty() {
-                    return Ok(());
+                    return self.end_apart(id, ends);
                 }
             }
             self.stream.write_all(&std::mem::take(&mut self.out))?;
