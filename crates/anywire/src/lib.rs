@@ -183,6 +183,16 @@ mod guide {
     mod many_machines {}
     #[doc = include_str!("../../../docs/guide/swarm.md")]
     mod swarm {}
+    #[doc = include_str!("../../../docs/guide/first-load.md")]
+    mod first_load {}
+    #[doc = include_str!("../../../docs/guide/open-and-closed.md")]
+    mod open_and_closed {}
+    #[doc = include_str!("../../../docs/guide/reading-a-load.md")]
+    mod reading_a_load {}
+    #[doc = include_str!("../../../docs/guide/load-requests.md")]
+    mod load_requests {}
+    #[doc = include_str!("../../../docs/guide/load-in-ci.md")]
+    mod load_in_ci {}
     #[doc = include_str!("../../../docs/guide/compare-runs.md")]
     mod compare_runs {}
     #[doc = include_str!("../../../docs/guide/why-is-it-slow.md")]
