@@ -1,6 +1,6 @@
 //! Arguments that are wrong, and the help that was asked for: what is printed, and the exit code.
 //!
-//! Who comes from curl, wrk, hey, oha or h2load types the flags of those. The nearest name of ours, which clap would offer,
+//! Who comes from curl, wrk, hey, oha, h2load or k6 types the flags of those. The nearest name of ours, which clap would offer,
 //! misleads then, so the flag that does the same is named instead.
 
 use std::io::{self, IsTerminal, Write};
@@ -89,7 +89,7 @@ const TIPS: [(&[&str], &[Tip]); 5] = [
     (&["serve"], OF_SERVERS),
 ];
 
-/// Flags of wrk, hey, oha, ab and h2load.
+/// Flags of wrk, hey, oha, ab, h2load and k6.
 const OF_LOADS: &[Tip] = &[
     (&["-t", "--threads"], "threads are loops here: --loops N"),
     (&["-z"], "how long to measure is -d or --duration, such as -d 10s"),
@@ -121,6 +121,13 @@ const OF_LOADS: &[Tip] = &[
     (&["-a"], "give the field itself, such as -H 'Authorization: Basic dTpw'"),
     (&["-x", "--proxy"], "there are no proxies; --via names where to connect to instead of the URL's host"),
     (&["-i"], "URLs of a file are --urls FILE"),
+    (&["-u", "--vus"], "users are connections here: -c N, each with one request under way"),
+    (&["--iterations"], "how many requests to send is -n or --requests"),
+    (&["--stage"], "a rate that changes is --ramp A:B, or --step A:B:N"),
+    (&["--out"], "figures over time are --intervals FILE, one line of JSON for each interval"),
+    (&["--summary-export"], "the result as JSON is --json FILE"),
+    (&["--warm-up-time"], "load that is in no figure is --warm-up, such as --warm-up 5s"),
+    (&["--log-file"], "figures over time are --intervals FILE"),
     (&["--unix-socket"], "the wire is named by --via, such as --via unix:/run/app.sock"),
 ];
 
@@ -251,5 +258,50 @@ mod tests {
                 }
             }
         }
+    }
+    /// Commands in the last cells of the rows of a page, without what the shell does with their result.
+    fn commands(page: &str) -> impl Iterator<Item = &str> {
+        let last = |line: &str| -> Option<&str> {
+            line.strip_suffix("` |")?.rsplit_once("| `").map(|(_, last)| last)
+        };
+        let lines = page.lines().filter(|line| line.starts_with("| "));
+        lines.filter_map(last).map(|command| command.split(" \\| ").next().unwrap_or_default())
+    }
+
+    /// The words of a command, as a shell takes them that knows single quotes alone.
+    fn words(command: &str) -> Vec<String> {
+        let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+        for letter in command.chars() {
+            match letter {
+                '\'' => {
+                    quoted = !quoted;
+                    word.get_or_insert_default();
+                }
+                ' ' if !quoted => words.extend(word.take()),
+                letter => word.get_or_insert_default().push(letter),
+            }
+        }
+        words.extend(word);
+        words
+    }
+
+    #[test]
+    fn each_command_beside_another_load_tool_is_understood() {
+        let page = include_str!("../../../docs/from-load-tools.md");
+        let ours: Vec<_> = commands(page).filter(|command| command.starts_with("anywire ")).collect();
+        assert!(ours.len() > 60, "the page has {} commands", ours.len());
+        for command in ours {
+            if let Err(error) = Cli::try_parse_from(words(command)) {
+                panic!("{command}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn commands_of_a_page_are_found_and_split_into_words() {
+        let page =
+            "| a | b |\n| --- | --- |\n| `x \\| y` | `anywire load 'a b'c --json - \\| jq .x` |\ntext\n";
+        let found: Vec<_> = commands(page).map(words).collect();
+        assert_eq!(found, [["anywire", "load", "a bc", "--json", "-"]]);
     }
 }
