@@ -259,13 +259,12 @@ mod tests {
             }
         }
     }
+
     /// Commands in the last cells of the rows of a page, without what the shell does with their result.
     fn commands(page: &str) -> impl Iterator<Item = &str> {
-        let last = |line: &str| -> Option<&str> {
-            line.strip_suffix("` |")?.rsplit_once("| `").map(|(_, last)| last)
-        };
         let lines = page.lines().filter(|line| line.starts_with("| "));
-        lines.filter_map(last).map(|command| command.split(" \\| ").next().unwrap_or_default())
+        let cells = lines.filter_map(|line| line.strip_suffix("` |")?.rsplit_once("| `"));
+        cells.map(|(_, command)| command.split(" \\| ").next().unwrap_or_default())
     }
 
     /// The words of a command, as a shell takes them that knows single quotes alone.
