@@ -37,6 +37,7 @@ mod pace;
 mod pipe;
 mod probe;
 mod progress;
+mod reach;
 mod repeat;
 mod requests;
 mod restart;

@@ -1,22 +1,19 @@
 //! `anywire probe URL`: why a service is slow.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anywire::Chain;
 use anywire::load::probe::{self, Limits, Outcome, Plan, ProbeError, Severity};
 use anywire::load::{Stop, text};
 use anywire::loops::Loops;
-use anywire::wire::Address;
 use clap::Args;
 
 use crate::explain;
 use crate::failure::{Code, Failure};
-use crate::heads::HeadLimits;
 use crate::output;
+use crate::reach::Reach;
 use crate::signals::Signals;
-use crate::trust::Trust;
-use crate::values::{self, Field};
+use crate::values;
 use crate::versions::Versions;
 
 /// Say why a service is slow: what leaves in too many writes, waits for whom, or closes too early
@@ -47,41 +44,27 @@ pub(crate) struct Probe {
     slow_path: Option<String>,
     #[command(flatten)]
     versions: Versions,
-    /// The wire to go by instead of the URL's host and port, WIRE:WHERE
-    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
-    via: Option<Address>,
-    /// A header field, 'Name: value'; may be repeated
-    #[arg(short = 'H', long = "header", value_name = "FIELD")]
-    headers: Vec<Field>,
     /// Longest wait for an answer, and for all of one pattern but its last answer
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = text::positive_duration)]
     timeout: Duration,
-    /// How long connecting may take, and as long again the handshake of TLS
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
-    connect_timeout: Duration,
     /// Exit with 3 if there is a verdict of this severity or above: note, warning or problem
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
-    /// Write the result as JSON to a file, or to stdout (-) instead of the text
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     #[command(flatten)]
-    trust: Trust,
-    #[command(flatten)]
-    heads: HeadLimits,
+    reach: Reach,
 }
 
 impl Probe {
     /// Runs it, and prints what it found.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
-        if let Some(path) = &self.json {
+        if let Some(path) = &self.reach.json {
             output::check(path)?;
         }
         let url = plan.url.clone();
         let signals = Signals::stop(plan.stop.clone())?;
         let loops = Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))?;
-        let what = self.via.as_ref().map_or_else(|| url.clone(), |via| format!("{url} over {via}"));
+        let what = self.reach.via.as_ref().map_or_else(|| url.clone(), |via| format!("{url} over {via}"));
         output::say(format!("probing {what}"));
         let outcome = match probe::run(&loops, plan) {
             Ok(outcome) => outcome,
@@ -91,18 +74,18 @@ impl Probe {
                 return Err(unable(&url, &error));
             }
         };
-        output::table_or_json(&outcome, self.json.as_deref())?;
+        output::table_or_json(&outcome, self.reach.json.as_deref())?;
         signals.check()?;
         self.judge(&url, &outcome)
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
         Ok(Plan {
-            via: self.via.clone(),
-            tls: self.trust.client_tls()?,
-            server_name: self.trust.server_name().map(str::to_owned),
+            via: self.reach.via.clone(),
+            tls: self.reach.trust.client_tls()?,
+            server_name: self.reach.trust.server_name().map(str::to_owned),
             protocol: self.versions.protocol(),
-            headers: values::headers(&self.headers)?,
+            headers: values::headers(&self.reach.headers)?,
             requests: self.requests,
             pipeline: self.pipeline,
             connections: self.connections,
@@ -110,11 +93,11 @@ impl Probe {
             slow_path: self.slow_path.clone(),
             timeout: self.timeout,
             pattern_time: self.timeout,
-            connect_timeout: self.connect_timeout,
-            handshake_timeout: self.connect_timeout,
-            limits: Limits { head: self.heads.limits(), ..Limits::default() },
+            connect_timeout: self.reach.connect_timeout,
+            handshake_timeout: self.reach.connect_timeout,
+            limits: Limits { head: self.reach.heads.limits(), ..Limits::default() },
             stop: Stop::new(),
-            ..Plan::new(values::url(&self.url, self.via.as_ref())?)
+            ..Plan::new(values::url(&self.url, self.reach.via.as_ref())?)
         })
     }
 

@@ -20,10 +20,9 @@ use self::requests::Requests;
 use self::run::Plan;
 use crate::explain;
 use crate::failure::{Code, Failure};
-use crate::heads::HeadLimits;
 use crate::output;
-use crate::trust::Trust;
-use crate::values::{self, Field};
+use crate::reach::Reach;
+use crate::values;
 
 /// Send many requests at a time on each connection, and match the answers in order
 ///
@@ -53,34 +52,20 @@ pub(crate) struct Pipe {
     /// Write all answers to a file as they came, one connection after the other (- is stdout)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// A header field, 'Name: value'; may be repeated
-    #[arg(short = 'H', long = "header", value_name = "FIELD")]
-    headers: Vec<Field>,
     /// The method [default: GET, or POST with --data]
     #[arg(short, long, value_name = "METHOD")]
     method: Option<Method>,
     /// The body of each request: text, or @FILE
     #[arg(long, value_name = "DATA")]
     data: Option<String>,
-    /// The wire to go by instead of the URL's host and port, WIRE:WHERE
-    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
-    via: Option<Address>,
     /// Event loops, each a thread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::loops())]
     loops: usize,
     /// Longest silence of the server while answers are awaited
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     timeout: Duration,
-    /// How long connecting may take, and as long again the handshake of TLS
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
-    connect_timeout: Duration,
-    /// Write the result as JSON to a file, or to stdout (-) instead of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     #[command(flatten)]
-    trust: Trust,
-    #[command(flatten)]
-    heads: HeadLimits,
+    reach: Reach,
 }
 
 impl Pipe {
@@ -88,11 +73,11 @@ impl Pipe {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
         let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if to_stdout(&self.output) && to_stdout(&self.json) {
+        if to_stdout(&self.output) && to_stdout(&self.reach.json) {
             let failure = Failure::new(Code::Usage, "writing stdout: both --output and --json name it");
             return Err(failure.help("give one of them a file"));
         }
-        for path in [&self.output, &self.json].into_iter().flatten() {
+        for path in [&self.output, &self.reach.json].into_iter().flatten() {
             output::check(path)?;
         }
         let ended = run::run(plan, self.loops)?;
@@ -104,16 +89,16 @@ impl Pipe {
             Some(path) => {
                 std::fs::write(path, &ended.answers)
                     .map_err(|cause| output::unwritten(&path.display().to_string(), &cause))?;
-                output::table_or_json(&ended.result, self.json.as_deref())?;
+                output::table_or_json(&ended.result, self.reach.json.as_deref())?;
             }
-            None => output::table_or_json(&ended.result, self.json.as_deref())?,
+            None => output::table_or_json(&ended.result, self.reach.json.as_deref())?,
         }
         ended.signals.check()?;
         ended.result.judge(ended.dial.as_ref())
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
-        let text = values::url(&self.url, self.via.as_ref())?;
+        let text = values::url(&self.url, self.reach.via.as_ref())?;
         let url = Url::parse(&text).map_err(|source| {
             let failure = explain::bad_url(&redact(&text), &source);
             match source {
@@ -122,10 +107,10 @@ impl Pipe {
             }
         })?;
         let requests = match &self.raw {
-            Some(path) => Requests::raw(&read(path)?, self.heads.limits()),
+            Some(path) => Requests::raw(&read(path)?, self.reach.heads.limits()),
             None => self.encoded(&url)?,
         };
-        let mut address = match &self.via {
+        let mut address = match &self.reach.via {
             Some(address) => address.clone(),
             None => Address::from_host(url.host_with_zone(), url.port())
                 .map_err(|error| Failure::of(Code::Usage, &error))?,
@@ -141,11 +126,11 @@ impl Pipe {
         Ok(Plan {
             url: url.to_string(),
             dial: DialOptions {
-                connect_timeout: self.connect_timeout,
-                handshake_timeout: self.connect_timeout,
-                server_name: Some(self.trust.server_name().unwrap_or(url.host()).to_owned()),
+                connect_timeout: self.reach.connect_timeout,
+                handshake_timeout: self.reach.connect_timeout,
+                server_name: Some(self.reach.trust.server_name().unwrap_or(url.host()).to_owned()),
                 protocols: vec!["http/1.1".to_owned()],
-                tls: self.trust.client_tls()?,
+                tls: self.reach.trust.client_tls()?,
                 ..DialOptions::default()
             },
             address,
@@ -155,7 +140,7 @@ impl Pipe {
             reconnect: self.reconnect.map(|requests| requests as u64),
             depth: self.depth.map(|requests| requests as u64),
             timeout: self.timeout,
-            head: self.heads.limits(),
+            head: self.reach.heads.limits(),
             keeps_answers: self.output.is_some(),
         })
     }
@@ -168,7 +153,7 @@ impl Pipe {
             let failure = Failure::new(Code::Usage, "CONNECT asks for a tunnel, not for an answer");
             return Err(failure.help("choose another --method"));
         }
-        Requests::encode(url, method, values::headers(&self.headers)?, &body)
+        Requests::encode(url, method, values::headers(&self.reach.headers)?, &body)
     }
 }
 
