@@ -27,6 +27,9 @@ impl fmt::Display for Comparison {
         if let Some(interruption) = self.interruption() {
             writeln!(formatter, "{interruption}")?;
         }
+        if let Some(found) = self.saturation() {
+            writeln!(formatter, "no verdict: {}", found.found)?;
+        }
         writeln!(formatter)?;
         formatter.write_str(&figures(self))?;
         formatter.write_str(&spreads(&self.candidates))?;

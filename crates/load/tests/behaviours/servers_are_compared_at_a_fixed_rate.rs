@@ -265,3 +265,18 @@ fn whether_the_generator_was_the_limit_is_told_of_all_turns_together() {
     assert_eq!(rate.rate_ratio, Some(0.95));
     assert_eq!(FixedRate::of(&[sample::outcome()]), None, "the closed mode has no rate");
 }
+
+#[test]
+fn a_comparison_whose_generator_was_the_limit_says_so_before_its_figures() {
+    let mut comparison = sample::comparison();
+    assert_eq!(comparison.saturation(), None);
+    comparison.candidates[1].rate = FixedRate::of(&[scheduled(1000, 9000, None)]);
+    let said = comparison.saturation().expect("it is one request in a hundred and more").found;
+    assert!(
+        said.starts_with("the load generator was the limit: tcp: one request in a hundred left 9.00 ms late")
+    );
+    let table = comparison.to_string();
+    let (before, _) = table.split_once("candidate").expect("a table with headings");
+    assert!(before.contains(&format!("no verdict: {said}")), "{table}");
+    assert!(report::comparison(&comparison).contains("tcp: saturated: the load generator was the limit"));
+}
