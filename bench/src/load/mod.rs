@@ -252,7 +252,7 @@ struct Sample {
 
 fn measure(scenario: &Scenario, entry: &Entry, options: &Options) -> Result<Sample> {
     let tool = named(entry.tool)?;
-    let target = if scenario.http == Protocol::Http2 { "anywire" } else { "limit" };
+    let target = if scenario.http == Protocol::Http2 { "anywire" } else { tool.server };
     let (server, _) = start_checked(servers::named(target)?, scenario.http, options.common.server_core)?;
     let case = Case {
         address: server.address(),

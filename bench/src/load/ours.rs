@@ -15,6 +15,7 @@ pub(super) const TOOL: Tool = Tool {
     name: "anywire",
     version: || versions::locked("anywire-load"),
     settings: "1 loop, no warm-up, each answer checked",
+    server: "limit",
     command: |case, _| {
         let plan = Plan {
             protocol: case.http,

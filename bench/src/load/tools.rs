@@ -39,6 +39,8 @@ pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) version: fn() -> String,
     pub(super) settings: &'static str,
+    /// Which server of the bench answers its HTTP/1.
+    pub(super) server: &'static str,
     /// The command of a case; a file for what it has to read lies at the path.
     pub(super) command: fn(&Case, &Path) -> Result<Command>,
     /// Reads what it printed.
@@ -59,6 +61,7 @@ const WRK: Tool = Tool {
     name: "wrk",
     version: versions::wrk,
     settings: "-t1; a script that joins the requests where they are pipelined",
+    server: "limit",
     command: |case, script| {
         let mut command = wrk::command(case.connections, case.duration, &case.url());
         if case.depth > 1 {
@@ -77,6 +80,7 @@ const H2LOAD: Tool = Tool {
     name: "h2load",
     version: versions::h2load,
     settings: "-t1, no warm-up, windows of 2^30 bytes",
+    server: "limit",
     command: |case, _| {
         let mut command = Command::new("h2load");
         command.arg("-t1").arg(format!("-c{}", case.connections)).arg(format!("-m{}", case.depth));
@@ -99,7 +103,9 @@ const H2LOAD: Tool = Tool {
 const AB: Tool = Tool {
     name: "ab",
     version: versions::ab,
-    settings: "-k",
+    settings: "-k, anywire's server",
+    // It speaks HTTP/1.0, whose connections stay open only if the answer says so, and the bare loop says nothing.
+    server: "anywire",
     command: |case, _| {
         let mut command = Command::new("ab");
         // The time ends it; it keeps a place for each request that it may make.
@@ -120,6 +126,7 @@ const HEY: Tool = Tool {
     name: "hey",
     version: || versions::of_package("hey"),
     settings: "-cpus 1",
+    server: "limit",
     command: |case, _| {
         let mut command = Command::new("hey");
         command.args(["-cpus", "1", "-z", &format!("{}s", case.seconds()), "-c"]);
@@ -140,6 +147,7 @@ const OHA: Tool = Tool {
     name: "oha",
     version: versions::oha,
     settings: "--no-tui",
+    server: "limit",
     command: |case, _| {
         let mut command = Command::new("oha");
         command.args(["--no-tui", "--output-format", "json", "-z", &format!("{}s", case.seconds())]);
