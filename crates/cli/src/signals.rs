@@ -25,8 +25,8 @@ impl Signals {
             let message = format!("watching for SIGINT and SIGTERM failed: {cause}");
             Failure::new(Code::Failed, message).help("a higher limit on open files may help")
         };
-        // The first registration takes such a pair, and panics without one.
-        UnixStream::pair().map(drop).map_err(unwatched)?;
+        // The runtime takes a pair behind its first descriptors, and panics without one: there must be room for all of them.
+        (0..3).map(|_| UnixStream::pair()).collect::<io::Result<Vec<_>>>().map_err(unwatched)?;
         let runtime = Builder::new_current_thread().enable_io().build().map_err(unwatched)?;
         let mut received = {
             let _context = runtime.enter();
