@@ -1,3 +1,5 @@
+//! Documents of OpenAPI as requests: what is sent, with which values, and why the rest is not.
+
 use anywire_advice::Chain;
 use proptest::prelude::*;
 use serde_json::json;
