@@ -35,8 +35,11 @@ pub fn rank_sum(sample: &Sample) -> Option<RankSum> {
     Some(RankSum { p: p.min(1.0), exact })
 }
 
-/// The smallest p that any values of this many rounds could have: 2 over the number of arrangements. If it is above the
-/// bound, these rounds can show nothing. 1 without rounds.
+/// The smallest p that any values of this many rounds could have. If it is above the bound, these rounds can show nothing. 1
+/// without rounds.
+///
+/// Each arrangement has a mirror that is as far from the mean, so that it is 2 over their number. Where the sides of a stratum have
+/// different numbers of values, ties can leave one without its mirror: it is 1 over their number there.
 ///
 /// ```
 /// use anywire_load::statistics::{Sample, least_p};
@@ -47,7 +50,9 @@ pub fn rank_sum(sample: &Sample) -> Option<RankSum> {
 pub fn least_p(sample: &Sample) -> f64 {
     let of_stratum = |a: usize, b: usize| (1..=a).map(|one| (b + one) as f64 / one as f64).product::<f64>();
     let arrangements: f64 = sample.strata.iter().map(|one| of_stratum(one.a.len(), one.b.len())).product();
-    (2.0 / arrangements).min(1.0)
+    let is_balanced = sample.strata.iter().all(|one| one.a.len() == one.b.len());
+    let least: f64 = if is_balanced { 2.0 } else { 1.0 };
+    (least / arrangements).min(1.0)
 }
 
 /// The ranks of all values, doubled so that those of ties are whole numbers too.
@@ -228,6 +233,14 @@ mod tests {
             let sample = Sample::of_pairs(&pairs);
             check(&sample, least_p(&sample), true);
         }
+    }
+
+    /// Of the ten arrangements no other one is as far from the mean: the ranks are 1.5 twice, and 4 three times.
+    #[test]
+    fn ties_may_leave_an_arrangement_without_its_mirror() {
+        let sample = Sample::of(&[0.25; 2], &[6.5; 3]);
+        check(&sample, 0.1, true);
+        check(&sample, least_p(&sample), true);
     }
 
     #[test]
