@@ -422,6 +422,8 @@ impl Pool {
         if !conn.is_idle() {
             self.last_used.set(precise());
         }
+        // First: with the place that it leaves another loop may have a connection at once, and no more are counted than there are.
+        conn.count_idle(false);
         if !conn.close() {
             return;
         }
@@ -430,7 +432,6 @@ impl Pool {
             if conn.listed.take() {
                 connections.unlist(conn);
             }
-            conn.count_idle(false);
             connections.all.try_remove(conn.key());
         }
         // Not dialled right here: a connection also goes when its loop stops, where nothing can be started.
