@@ -2,7 +2,7 @@
 
 use crate::agents::link::whole;
 use crate::agents::member::Slot;
-use crate::agents::merge::{AgentShare, Part, merged};
+use crate::agents::merge::{Agent, Part, merged};
 use crate::agents::message::{ToAgent, ToLeader};
 use crate::handles::Handles;
 use crate::outcome::Outcome;
@@ -51,24 +51,18 @@ pub fn heard_by_leader<'m>(plan: &Plan, messages: impl IntoIterator<Item = &'m [
     loop {
         match merged(plan, &parts) {
             Ok(outcome) => return outcome,
-            Err((index, _)) => parts.retain(|part| part.share.index != index),
+            Err((index, _)) => parts.retain(|part| part.agent.index != index),
         }
     }
 }
 
-fn part(index: usize, outcome: Outcome) -> Part {
-    let share = AgentShare {
+fn part(index: usize, outcome: Outcome) -> Part<Outcome> {
+    let agent = Agent {
         index,
         address: "tcp:10.0.0.1:7117".to_owned(),
-        host: Some(outcome.host.clone()),
         lost: None,
-        connections: 1,
-        answered: Some(outcome.totals.measured.answered),
-        errors: Some(outcome.totals.measured.errors.total()),
-        rate: Some(outcome.rate),
-        generator: Some(outcome.generator.clone()),
         clock_ahead_seconds: 0.0,
         round_trip_us: 50.0,
     };
-    Part { share, outcome: Some(outcome) }
+    Part { agent, outcome: Some(outcome) }
 }
