@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use anywire_http::Method;
 use anywire_load::script::{OpenApiLimits, OpenApiOptions, read_openapi};
 use libfuzzer_sys::fuzz_target;
 
@@ -14,8 +15,7 @@ fuzz_target!(|data: &[u8]| {
         depth: 16,
         held_bytes: 16 << 10,
     };
-    let methods = ["GET", "PUT", "POST", "DELETE"].map(|method| method.parse().expect("a method"));
-    for methods in [vec![methods[0].clone()], methods.to_vec()] {
+    for methods in [vec![Method::GET], vec![Method::GET, Method::PUT, Method::POST, Method::DELETE]] {
         let options = OpenApiOptions { methods, limits: limits.clone(), ..OpenApiOptions::default() };
         let Ok(read) = read_openapi(data, &options) else { continue };
         let steps: Vec<_> = read.script.sequences.iter().flat_map(|sequence| &sequence.steps).collect();
