@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use anywire_load::agents::alone::{framed, heard_by_agent, heard_by_leader};
 use anywire_load::Plan;
+use anywire_load::agents::alone::{framed, heard_by_agent, heard_by_leader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,9 +2,9 @@
 
 #![no_main]
 
+use anywire_load::Stored;
 use anywire_load::contrast::Noise;
 use anywire_load::diff::diff;
-use anywire_load::Stored;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
