@@ -120,7 +120,7 @@ impl Options {
         asked.min((CONNECTIONS_OPENED_MAX / (self.plan.connections * self.rounds).max(1)).max(1))
     }
 
-    /// How long a turn is if nobody says so, whatever it does to the ports.
+    /// The default length of a turn, before it is made longer to spare ports.
     fn usual_turn(&self) -> Duration {
         let Some(schedule) = &self.plan.schedule else { return TURN };
         let enough = REQUESTS_OF_TURN / schedule.shape.mean();

@@ -1,8 +1,8 @@
 //! Waiting for a moment to within a microsecond or so, on a loop that has other work.
 //!
 //! The runtime's own timers count in whole milliseconds. So a timerfd is registered with the loop, which the kernel's
-//! high-resolution timers expire. It still takes some 50 us until the loop runs, so the last part of the wait is a bounded spin: the
-//! task yields again and again, and the loop looks for what has come in each turn, so that no response is read late.
+//! high-resolution timers expire. Waking up still takes some 50 us, so the last part of the wait is a bounded spin. The task yields
+//! in each turn of it, and the loop goes on to read responses.
 
 use std::io;
 use std::os::fd::OwnedFd;
