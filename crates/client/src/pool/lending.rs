@@ -14,6 +14,11 @@ impl Pool {
             return None;
         }
         let permit = Permit::take(&self.quota, &self.context, self.waiting.may_borrow());
+        // Another thread may have raised the cap since the look above. It sets the options before the cap: with a place of the
+        // new cap, the new options are seen.
+        if permit.is_some() && self.is_outdated() {
+            return None;
+        }
         self.wants.set(permit.is_none());
         permit
     }
