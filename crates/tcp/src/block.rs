@@ -12,12 +12,13 @@ mod state;
 
 use std::mem::offset_of;
 
+use anywire_packet::Seq;
+
 use crate::congestion::{Algorithm, Window};
 use crate::extension::ExtensionId;
 use crate::peer_acks::PeerAcks;
 use crate::pool::Cell;
 use crate::rtt::Rtt;
-use crate::seq::Seq;
 use crate::slab::Linked;
 use crate::time::Tick;
 

@@ -3,12 +3,12 @@
 
 use std::ops::{Index, IndexMut};
 
+use anywire_packet::{SACK_MAX, Seq};
+
 use crate::congestion::{Prior, Prr};
 use crate::engine::Pace;
-use crate::packet::SACK_MAX;
 use crate::pool::Cell;
 use crate::recovery::{Rack, Tlp};
-use crate::seq::Seq;
 use crate::slab::{Linked, Slab};
 use crate::time::Tick;
 

@@ -1,7 +1,8 @@
 //! A half-open connection, whose SYN alone has come: a small block, so that a flood of SYNs costs little.
 
+use anywire_packet::Seq;
+
 use crate::engine::ListenerId;
-use crate::seq::Seq;
 use crate::slab::Linked;
 use crate::time::Tick;
 

@@ -7,7 +7,7 @@
 //! Bernstein, 2012), from which nobody learns the key. Each purpose has a key of its own, so what one gives away says
 //! nothing of another.
 
-use crate::packet::Addresses;
+use anywire_packet::Addresses;
 
 /// The secret of a hash. It has no `Debug`: a secret does not belong into a log.
 #[derive(Clone, Copy)]

@@ -52,13 +52,11 @@ mod fragment_ids;
 mod frames;
 mod half_open;
 mod hash;
-mod packet;
 mod path_mtu;
 mod peer_acks;
 mod pool;
 mod recovery;
 mod rtt;
-mod seq;
 mod settings;
 mod shared_payload;
 mod slab;
@@ -68,6 +66,8 @@ mod time_wait;
 mod watch;
 mod wheel;
 
+pub use anywire_packet::{Mac, MacError};
+
 pub use crate::congestion::Algorithm;
 pub use crate::counters::Counters;
 pub use crate::engine::{
@@ -75,7 +75,6 @@ pub use crate::engine::{
     RouteError, Status,
 };
 pub use crate::frames::Frames;
-pub use crate::packet::{Mac, MacError};
 pub use crate::settings::{Ecn, Limits, Settings};
 pub use crate::shared_payload::SharedPayload;
 pub use crate::time::Instant;

@@ -4,8 +4,9 @@ use std::cell::Cell as StdCell;
 use std::fmt;
 use std::sync::Arc;
 
+use anywire_packet::checksum;
+
 use crate::engine::bytes_of_list;
-use crate::packet::checksum;
 
 /// Bytes that [`Engine::send_shared`](crate::Engine::send_shared) sends to any number of connections.
 ///

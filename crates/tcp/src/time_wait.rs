@@ -1,7 +1,8 @@
 //! A connection that has ended, in 32 bytes: its last segments may still be on the path.
 
+use anywire_packet::Seq;
+
 use crate::half_open::Traits;
-use crate::seq::Seq;
 use crate::slab::Linked;
 use crate::time::Tick;
 

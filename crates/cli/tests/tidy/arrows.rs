@@ -21,9 +21,10 @@ const HOUSE: &[Room] = &[
     Room { name: "loops", below: &["advice", "sys"], for_tests: &[] },
     // The I/O models, one file each: on the system alone, so that nothing of anywire is in their figures.
     Room { name: "ladder", below: &["advice", "sys"], for_tests: &[] },
-    // TCP as segments in, segments out, and what makes streams of it; beside the loops, not on them.
-    Room { name: "tcp", below: &["advice", "sys"], for_tests: &[] },
-    Room { name: "stack", below: &["advice", "sys", "tcp"], for_tests: &[] },
+    // Headers, TCP as segments in, segments out, and what makes streams of it; beside the loops, not on them.
+    Room { name: "packet", below: &["advice", "sys"], for_tests: &[] },
+    Room { name: "tcp", below: &["advice", "sys", "packet"], for_tests: &[] },
+    Room { name: "stack", below: &["advice", "sys", "packet", "tcp"], for_tests: &[] },
     Room { name: "wire", below: &["advice", "sys", "loops", "stack"], for_tests: &[] },
     // Beside the wire, not on it: HTTP is bytes in, bytes out.
     Room { name: "http", below: &["advice"], for_tests: &[] },

@@ -10,8 +10,9 @@ use crate::{expect_none, tree};
 const PACKAGES_MAX: usize = 80;
 
 /// Packages that only the command, the load generator or TCP in user space need.
-const NOT_IN_THE_LIBRARY: [&str; 8] = [
+const NOT_IN_THE_LIBRARY: [&str; 9] = [
     "anywire-load",
+    "anywire-packet",
     "anywire-stack",
     "anywire-tcp",
     "clap",

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use crate::{expect_none, tree};
 
 /// The crates that must be sans-IO.
-const SANS_IO: [&str; 2] = ["http", "tcp"];
+const SANS_IO: [&str; 3] = ["http", "packet", "tcp"];
 
 /// Dependencies that only make sense with a socket, a clock or a runtime.
 const FORBIDDEN_DEPENDENCIES: [&str; 8] =

@@ -5,8 +5,9 @@
 //! windows an ACK mostly adds a fraction of a byte. A hash of SND.UNA decides whether it is rounded up or down, which is
 //! right on average and needs no field for the remainder.
 
+use anywire_packet::Seq;
+
 use super::window::{Acked, WINDOW_BYTES_MAX, Window};
-use crate::seq::Seq;
 use crate::time::Tick;
 
 /// Congestion avoidance (RFC 9438 4.2 to 4.5).

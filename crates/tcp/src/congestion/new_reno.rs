@@ -28,7 +28,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::seq::Seq;
+    use anywire_packet::Seq;
 
     proptest! {
         /// RFC 5681 3.1: each segment of growth takes a window's worth of acknowledged bytes, no less and no

@@ -6,7 +6,8 @@
 //! within one. `recover` is set by the caller on entering a recovery; here it tells the slow start after a
 //! timeout from any other.
 
-use crate::seq::Seq;
+use anywire_packet::Seq;
+
 use crate::time::Tick;
 
 use super::{cubic, new_reno};

@@ -1,10 +1,11 @@
 //! The effects of an ACK: room, a measure of the round trip, a wider window, or the discovery of a loss.
 
+use anywire_packet::{Flags as Control, Parsed};
+
 use super::receive::Arrived;
 use super::{End, Engine};
 use crate::block::{Block, Flags, State};
 use crate::congestion::Acked;
-use crate::packet::{Flags as Control, Parsed};
 use crate::pool::Marks;
 
 /// What an ACK newly covered.
@@ -70,7 +71,7 @@ impl Engine {
         &self,
         index: u32,
         segment: &Parsed,
-        was: (crate::seq::Seq, crate::seq::Seq),
+        was: (anywire_packet::Seq, anywire_packet::Seq),
     ) -> bool {
         let block = &self.blocks[index];
         segment.ack == was.0 && block.flight() > 0 && segment.sequence_len() == 0 && block.snd_right == was.1
@@ -269,8 +270,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seq::Seq;
     use crate::{ConnectOptions, Frames, Instant, Limits, Mac, Route, Settings};
+    use anywire_packet::Seq;
 
     /// Two engines with an open connection, and the places of its ends.
     fn pair() -> ([Engine; 2], [u32; 2]) {

@@ -5,10 +5,11 @@
 //! a connection answers a segment that may be such an ACK only once in a while, in whatever state it is. This limit is the
 //! connection's own: others can neither use it up, nor learn from what is left of it (CVE-2016-5696).
 
+use anywire_packet::{Flags as Control, Parsed};
+
 use super::{Engine, Place};
 use crate::fifo::Fifo;
 use crate::half_open::Traits;
-use crate::packet::{Flags as Control, Parsed};
 use crate::time::Tick;
 
 /// Which connections were answered lately, in the order of time. Each has a mark that it was.

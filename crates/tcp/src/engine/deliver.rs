@@ -3,10 +3,11 @@
 //! What arrives in order is not copied if nothing older is unread: the reader finds it in the frame, as long as the engine
 //! keeps the batch. Bytes not read by then move into the pool.
 
+use anywire_packet::{Flags as Control, Parsed};
+
 use super::Engine;
 use super::receive::Arrived;
 use crate::block::{Block, Flags, State};
-use crate::packet::{Flags as Control, Parsed};
 use crate::pool::Cell;
 
 /// Payload that is still in its frame: what the engine keeps for each frame of the batch.

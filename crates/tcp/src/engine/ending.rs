@@ -1,5 +1,7 @@
 //! How a connection ends: by FINs and TIME-WAIT, by a reset, or by giving up; and how its places are given back.
 
+use anywire_packet::{Addresses, Flags as Control, OptionsOut, Outgoing, Parsed, Seq};
+
 use super::deliver::Unread;
 use super::receive::{Arrived, local_address, ports, remote_address};
 use super::reply::{Reply, without_payload};
@@ -8,9 +10,7 @@ use super::{End, Engine, ListenerId, Place};
 use crate::block::{Block, Flags, State};
 use crate::frames::Filling;
 use crate::half_open::Traits;
-use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, Parsed};
 use crate::pool::Cell;
-use crate::seq::Seq;
 use crate::time::Tick;
 use crate::time_wait::TimeWait;
 
@@ -365,8 +365,8 @@ impl Engine {
 
     /// ICMP (RFC 9293 3.9.2.2, RFC 5927): only errors about segments in flight count, and none ends an open connection.
     #[cold]
-    pub(super) fn on_icmp(&mut self, message: crate::packet::Icmp, frame: usize) {
-        use crate::packet::{ErrorKind, Icmp};
+    pub(super) fn on_icmp(&mut self, message: anywire_packet::Icmp, frame: usize) {
+        use anywire_packet::{ErrorKind, Icmp};
         let error = match message {
             Icmp::EchoRequest(addresses) => return self.on_echo_request(addresses, frame),
             Icmp::Error(error) => error,

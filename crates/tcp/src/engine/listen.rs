@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use anywire_packet::{Addresses, Flags, OptionsOut, Outgoing, Seq};
+
 use super::opening::Agreed;
 use super::receive::{Arrived, ports, remote_address};
 use super::reply::Reply;
 use super::{Engine, ListenerId, Place};
 use crate::half_open::{HalfOpen, Traits};
 use crate::hash::{secret_hash, secret_hash_of_tuple};
-use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
-use crate::seq::Seq;
 use crate::settings::Ecn;
 use crate::time::Tick;
 

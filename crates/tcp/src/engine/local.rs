@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use anywire_advice::Advice;
+use anywire_packet::{Addresses, Link, Mac};
 use anywire_sys::martian::{is_directed_broadcast, is_martian};
 
 use super::{ConnectError, ListenerId, bytes_of_list, bytes_of_map};
 use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
-use crate::packet::{Addresses, Link, Mac};
 
 /// A way out: frames for these addresses go to this neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! How a connection comes about: what both ends agree on, SYN-SENT, and SYN-RECEIVED after a simultaneous open.
 
+use anywire_packet::{Addresses, Flags as Control, Offer, Seq};
+
 use super::listen::{SCALE_MAX, default_mss};
 use super::local::Listener;
 use super::out_of_order::Text;
@@ -9,9 +11,7 @@ use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
 use crate::half_open::{HalfOpen, Traits};
-use crate::packet::{Addresses, Flags as Control, Offer};
 use crate::pool::SEGMENT_BYTES;
-use crate::seq::Seq;
 use crate::settings::Ecn;
 
 /// What the SYNs of both ends made possible.

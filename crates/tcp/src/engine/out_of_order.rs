@@ -1,14 +1,14 @@
 //! Payload out of order: to its place among what is held, to the reader once the gap before it is filled, and what an ACK reports
 //! of it (RFC 2018, RFC 2883).
 
+use anywire_packet::{Flags as Control, Parsed, SACK_MAX, Seq};
+
 use super::Engine;
 use super::deliver::Unread;
 use super::receive::Arrived;
 use crate::block::{Block, Flags, State};
 use crate::extension::ExtensionId;
-use crate::packet::{Flags as Control, Parsed, SACK_MAX};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES, Segment};
-use crate::seq::Seq;
 
 impl Engine {
     /// Payload before or behind RCV.NXT, or a connection with gaps.

@@ -1,8 +1,9 @@
 //! Places of the engine's slabs, as values of its table.
 
+use anywire_packet::Addresses;
+
 use super::Engine;
 use super::receive::ports;
-use crate::packet::Addresses;
 
 /// The meaning of a value in the table: its top two bits tell the kind of place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

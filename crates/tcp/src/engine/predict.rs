@@ -5,15 +5,15 @@
 //! fewer instructions. An echo of two segments took 3,805 at both ends together with this path and the quick hash of the
 //! table, and 5,201 without (callgrind, 200 bytes, 256 connections).
 
+use anywire_packet::plain::{BARE, Plain, STAMPED};
+use anywire_packet::{Flags as Control, Seq};
+
 use super::Engine;
 use super::deliver::{InFrame, in_frame};
 use super::receive::{Form, ports};
 use super::synchronized::age;
 use crate::block::{Block, Flags, State};
-use crate::packet::Flags as Control;
-use crate::packet::plain::{BARE, Plain, STAMPED};
 use crate::pool::{Cell, Marks};
-use crate::seq::Seq;
 use crate::time::Tick;
 
 impl Engine {

@@ -3,12 +3,13 @@
 //! A short connection is as much of this as of payload: three of its seven segments. Everything here does exactly what the
 //! general way would do.
 
+use anywire_packet::Flags as Control;
+use anywire_packet::plain::Plain;
+
 use super::predict::{DECISIVE, flags_of};
 use super::receive::ports;
 use super::{End, Engine};
 use crate::block::{Block, Flags, State};
-use crate::packet::Flags as Control;
-use crate::packet::plain::Plain;
 use crate::pool::Marks;
 
 impl Engine {

@@ -3,15 +3,16 @@
 //! One segment that was never sent, with nothing or little in flight before it, or an ACK alone. Everything here does exactly
 //! what the general way through `transmit` would do.
 
+use anywire_packet::emit::{Payload, plain};
+use anywire_packet::plain::{BARE, STAMPED};
+use anywire_packet::{Flags as Control, Outgoing};
+
 use super::Engine;
 use super::predict::flags_of;
 use super::timers::become_fresh;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
 use crate::frames::Filling;
-use crate::packet::emit::{Payload, plain};
-use crate::packet::plain::{BARE, STAMPED};
-use crate::packet::{Flags as Control, Outgoing};
 use crate::pool::{Cell, Marks};
 
 impl Engine {

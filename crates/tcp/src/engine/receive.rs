@@ -5,14 +5,15 @@
 
 use core::net::IpAddr;
 
+use anywire_packet::plain::{BARE, STAMPED};
+use anywire_packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
+
 use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
 use crate::frames::Frames;
 use crate::half_open::Traits;
 use crate::hash::{Key, place_hash};
-use crate::packet::plain::{BARE, STAMPED};
-use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
 use crate::time::Instant;
 
 /// A segment of the batch.

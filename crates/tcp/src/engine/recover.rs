@@ -6,6 +6,8 @@
 //! and not for every segment that is sent. An ACK that tells nothing new costs its sender little, so it must cost little
 //! here.
 
+use anywire_packet::Seq;
+
 use super::Engine;
 use super::receive::Arrived;
 use crate::block::{Block, Flags};
@@ -13,7 +15,6 @@ use crate::congestion::{Progress, Prr};
 use crate::extension::{Extension, ExtensionId};
 use crate::pool::{Cell, Marks};
 use crate::recovery::{AckSigns, Delivered, Lost, ProbeAck, ProbeEnd, Rack, Tlp};
-use crate::seq::Seq;
 use crate::time::Instant;
 
 impl Engine {

@@ -1,14 +1,14 @@
 //! Segments that belong to no block: SYN-ACKs, answers to strangers, what TIME-WAIT answers. They wait in a bounded queue. What
 //! finds no room there is not lost for good: whoever it is for asks again, or a timer is still due.
 
+use anywire_packet::emit::{Payload, emit_headers};
+use anywire_packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, Seq, headers_len};
+
 use super::Engine;
 use super::receive::remote_address;
 use crate::block::Block;
 use crate::frames::Filling;
 use crate::hash::secret_hash_of_tuple;
-use crate::packet::emit::{Payload, emit_headers};
-use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, headers_len};
-use crate::seq::Seq;
 
 /// A segment without payload that needs nothing but itself to be sent.
 #[derive(Clone, Copy)]

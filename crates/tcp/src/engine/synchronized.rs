@@ -1,10 +1,11 @@
 //! A segment for an open connection, in the order of RFC 9293 3.10.7.4.
 
+use anywire_packet::{Flags as Control, Parsed};
+
 use super::ending::is_fin_again;
 use super::receive::Arrived;
 use super::{End, Engine, Place};
 use crate::block::{Flags, State};
-use crate::packet::{Flags as Control, Parsed};
 use crate::time::Tick;
 
 impl Engine {
@@ -168,7 +169,7 @@ impl Engine {
 
 /// The cases of RFC 9293 3.10.7.4, table 6, for a segment that does not begin at RCV.NXT. At a closed window no such
 /// segment is acceptable.
-fn is_acceptable(segment: &Parsed, rcv_nxt: crate::seq::Seq, rcv_right: crate::seq::Seq) -> bool {
+fn is_acceptable(segment: &Parsed, rcv_nxt: anywire_packet::Seq, rcv_right: anywire_packet::Seq) -> bool {
     let length = segment.sequence_len();
     segment.seq.within(rcv_nxt, rcv_right)
         || length > 0 && (segment.seq + (length - 1)).within(rcv_nxt, rcv_right)

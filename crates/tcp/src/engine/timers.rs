@@ -4,16 +4,16 @@
 
 use std::time::Duration;
 
+use anywire_packet::{Flags as Control, OptionsOut, Outgoing, Seq};
+
 use super::deliver::InFrame;
 use super::reply::{Reply, without_payload};
 use super::transmit::announce;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
 use crate::fifo::Fifo;
-use crate::packet::{Flags as Control, OptionsOut, Outgoing};
 use crate::recovery::{Probe, pto_micros};
 use crate::rtt::RtoBounds;
-use crate::seq::Seq;
 use crate::settings::Settings;
 use crate::time::{FARTHEST_MILLIS, Instant, Tick};
 

@@ -1,14 +1,14 @@
 //! Frames leave: in the order of the rings, as many as there is room for.
 
+use anywire_packet::icmp::emit_echo_reply;
+use anywire_packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, Seq, emit, headers_len};
+
 use super::Engine;
 use super::reply::without_payload;
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
-use crate::packet::icmp::emit_echo_reply;
-use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
-use crate::seq::Seq;
 use crate::settings::Ecn;
 use crate::time::Instant;
 

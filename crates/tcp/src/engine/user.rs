@@ -2,13 +2,14 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use anywire_packet::Addresses;
+
 use super::listen::behind;
 use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
 use crate::half_open::Traits;
-use crate::packet::Addresses;
 use crate::pool::Marks;
 
 /// How a connection stands.

@@ -1,7 +1,8 @@
 //! What the pool knows of a segment, beside its bytes.
 
+use anywire_packet::Seq;
+
 use super::Cell;
-use crate::seq::Seq;
 
 /// The metadata of a segment.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,7 +8,7 @@
 //! Times are 32-bit microseconds that wrap after 71 minutes. A segment in flight for longer has met the retransmission
 //! timer, which sets its time anew.
 
-use crate::seq::Seq;
+use anywire_packet::Seq;
 
 /// RACK's state of one connection. The names are from RFC 8985 5.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! sent. The congestion window does not limit it (7.3). Probe or not, the retransmission timer is armed then. On entering a
 //! recovery the state goes back to [`Tlp::NONE`]: from there losses are found without it.
 
-use crate::seq::Seq;
+use anywire_packet::Seq;
 
 /// What TLP remembers of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

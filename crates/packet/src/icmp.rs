@@ -13,38 +13,47 @@ use crate::seq::Seq;
 
 /// A message that arrived whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Icmp {
+pub enum Icmp {
     /// An echo request; [`emit_echo_reply`] answers it, if the local address is ours.
     EchoRequest(Addresses),
+    /// An error about a segment of TCP.
     Error(IcmpError),
+    /// Any other message.
     Other,
 }
 
 /// An error about a segment of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct IcmpError {
-    pub(crate) kind: ErrorKind,
+pub struct IcmpError {
+    /// What has happened to the segment.
+    pub kind: ErrorKind,
     /// As we see them: local sent the segment.
-    pub(crate) addresses: Addresses,
-    pub(crate) local_port: u16,
-    pub(crate) remote_port: u16,
-    pub(crate) seq: Seq,
+    pub addresses: Addresses,
+    /// The port that the segment came from.
+    pub local_port: u16,
+    /// The port that it was for.
+    pub remote_port: u16,
+    /// Its sequence number.
+    pub seq: Seq,
 }
 
 /// The kind of the error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ErrorKind {
+pub enum ErrorKind {
     /// The protocol or the port is unreachable. This alone is hard (RFC 1122 4.2.3.9), and only before a connection stands
     /// (RFC 5927 5.2).
     Refused,
     /// The packet is longer than a hop takes, which takes this many bytes of IP packet.
-    TooBig { mtu: u32 },
+    TooBig {
+        /// Bytes of the longest IP packet that passes.
+        mtu: u32,
+    },
     /// It may pass, or is to be ignored (RFC 9293 MUST-55, RFC 6633).
     Soft,
 }
 
 /// The message in `payload`. `is_to_one` says that the frame and both addresses are of single hosts.
-pub(super) fn parse(header: &ip::Header, payload: &[u8], is_to_one: bool) -> Result<Icmp, Refusal> {
+pub(crate) fn parse(header: &ip::Header, payload: &[u8], is_to_one: bool) -> Result<Icmp, Refusal> {
     let (head, body) = payload.split_first_chunk::<HEADER>().ok_or(Refusal::IcmpHeader)?;
     let is_v6 = !header.addresses.is_v4();
     if is_v6 != (header.protocol == ip::ICMP_V6) {
@@ -131,7 +140,7 @@ fn quoted_v6(packet: &[u8]) -> Option<(Addresses, u8, &[u8])> {
 
 /// Writes the answer to `request`, a frame in which [`Icmp::EchoRequest`] was found, to the front of `out`
 /// and gives its length; zero if there is no room. The data goes back as it came (RFC 1122 3.2.2.6).
-pub(crate) fn emit_echo_reply(out: &mut [u8], request: &[u8]) -> usize {
+pub fn emit_echo_reply(out: &mut [u8], request: &[u8]) -> usize {
     write_echo_reply(out, request).unwrap_or(0)
 }
 

@@ -4,35 +4,41 @@ use std::ops::{Add, AddAssign, Sub};
 
 /// A sequence number. `a - b` is the distance from `b` to `a`, modulo 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub(crate) struct Seq(pub(crate) u32);
+pub struct Seq(pub u32);
 
 impl Seq {
-    pub(crate) const fn lt(self, other: Self) -> bool {
+    /// Whether it lies before `other`.
+    pub const fn lt(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    pub(crate) const fn le(self, other: Self) -> bool {
+    /// Whether it lies before `other`, or is the same.
+    pub const fn le(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) <= 0
     }
 
-    pub(crate) const fn gt(self, other: Self) -> bool {
+    /// Whether it lies behind `other`.
+    pub const fn gt(self, other: Self) -> bool {
         other.lt(self)
     }
 
-    pub(crate) const fn ge(self, other: Self) -> bool {
+    /// Whether it lies behind `other`, or is the same.
+    pub const fn ge(self, other: Self) -> bool {
         other.le(self)
     }
 
     /// Whether it lies in `start..end`.
-    pub(crate) const fn within(self, start: Self, end: Self) -> bool {
+    pub const fn within(self, start: Self, end: Self) -> bool {
         start.le(self) && self.lt(end)
     }
 
-    pub(crate) const fn max(self, other: Self) -> Self {
+    /// The later of both.
+    pub const fn max(self, other: Self) -> Self {
         if self.lt(other) { other } else { self }
     }
 
-    pub(crate) const fn min(self, other: Self) -> Self {
+    /// The earlier of both.
+    pub const fn min(self, other: Self) -> Self {
         if self.lt(other) { self } else { other }
     }
 }

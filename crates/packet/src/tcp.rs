@@ -5,39 +5,48 @@ use std::ops::{BitOr, BitOrAssign};
 
 /// The control bits. The reserved bits are ignored on arrival and sent as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub(crate) struct Flags(pub(crate) u8);
+pub struct Flags(pub u8);
 
 impl Flags {
-    pub(crate) const NONE: Self = Self(0);
-    pub(crate) const FIN: Self = Self(0x01);
-    pub(crate) const SYN: Self = Self(0x02);
-    pub(crate) const RST: Self = Self(0x04);
-    pub(crate) const PSH: Self = Self(0x08);
-    pub(crate) const ACK: Self = Self(0x10);
-    pub(crate) const ECE: Self = Self(0x40);
-    pub(crate) const CWR: Self = Self(0x80);
+    /// No bit.
+    pub const NONE: Self = Self(0);
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// The sequence number is the first one.
+    pub const SYN: Self = Self(0x02);
+    /// The connection is over.
+    pub const RST: Self = Self(0x04);
+    /// The reader should have it now.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgment number means something.
+    pub const ACK: Self = Self(0x10);
+    /// Congestion was met (RFC 3168).
+    pub const ECE: Self = Self(0x40);
+    /// The window was reduced for it (RFC 3168).
+    pub const CWR: Self = Self(0x80);
 
     /// Both sets together, where a constant is wanted.
-    pub(crate) const fn with(self, other: Self) -> Self {
+    pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(crate) const fn without(self, other: Self) -> Self {
+    /// These without the others.
+    pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
     /// Whether all of `other` are set.
-    pub(crate) const fn has(self, other: Self) -> bool {
+    pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Whether one of `other` is set.
-    pub(crate) const fn has_any(self, other: Self) -> bool {
+    pub const fn has_any(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
     /// How many sequence numbers the bits take: one for SYN, one for FIN.
-    pub(crate) const fn sequence_len(self) -> u32 {
+    pub const fn sequence_len(self) -> u32 {
         (self.0 & 1) as u32 + (self.0 >> 1 & 1) as u32
     }
 }
@@ -70,7 +79,7 @@ impl fmt::Debug for Flags {
 }
 
 /// Bytes of the fixed part.
-pub(crate) const HEADER: usize = 20;
+pub const HEADER: usize = 20;
 
 /// Where the checksum is in it.
-pub(crate) const CHECKSUM_AT: usize = 16;
+pub const CHECKSUM_AT: usize = 16;

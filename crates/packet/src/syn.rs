@@ -67,7 +67,7 @@ impl Four {
 
 /// What a SYN offers, if its options are the usual ones.
 #[inline(always)]
-pub(super) fn offer(bytes: &[u8]) -> Option<Offer> {
+pub(crate) fn offer(bytes: &[u8]) -> Option<Offer> {
     let Four { mss, timestamps, window_scale } = Four::read(bytes.try_into().ok()?)?;
     Some(Offer {
         mss: Some(mss),
@@ -79,7 +79,7 @@ pub(super) fn offer(bytes: &[u8]) -> Option<Offer> {
 
 /// Reads a frame, if it holds the usual SYN. Nothing for any other.
 #[inline]
-pub(super) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<Result<(), Refusal>> {
+pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<Result<(), Refusal>> {
     let head = frame.first_chunk::<FRAME>()?;
     let eight =
         |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("the header is longer than this"));
@@ -135,7 +135,7 @@ pub(super) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<
 
 /// Writes a SYN, if its options are the usual ones. Gives the length of the frame, as `emit` does.
 #[inline]
-pub(super) fn emit(
+pub(crate) fn emit(
     out: &mut [u8],
     link: &Link,
     (local, remote): (u32, u32),

@@ -14,38 +14,51 @@ use super::parse::{Checks, Refusal};
 
 /// The addresses of a connection, as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub(crate) enum Addresses {
-    V4 { local: u32, remote: u32 },
-    V6 { local: u128, remote: u128 },
+pub enum Addresses {
+    /// Of IPv4.
+    V4 {
+        /// Ours.
+        local: u32,
+        /// The peer's.
+        remote: u32,
+    },
+    /// Of IPv6.
+    V6 {
+        /// Ours.
+        local: u128,
+        /// The peer's.
+        remote: u128,
+    },
 }
 
 impl Addresses {
     /// Whether a connection can have them (RFC 9293 MUST-46, MUST-57; RFC 1122 3.2.1.3). Routes are not known here: they
     /// decide on the engine's own addresses and on the broadcast address of a network.
-    pub(crate) const fn are_of_hosts(self) -> bool {
+    pub const fn are_of_hosts(self) -> bool {
         match self {
             Self::V4 { local, remote } => !is_martian_v4(local) && !is_martian_v4(remote),
             Self::V6 { local, remote } => !is_martian_v6(local) && !is_martian_v6(remote),
         }
     }
 
+    /// Whether they are of IPv4.
     #[inline(always)]
-    pub(crate) const fn is_v4(&self) -> bool {
+    pub const fn is_v4(&self) -> bool {
         matches!(self, Self::V4 { .. })
     }
 
     /// Bytes of a header that [`write`] writes.
     #[inline(always)]
-    pub(super) const fn header_len(&self) -> usize {
+    pub(crate) const fn header_len(&self) -> usize {
         if self.is_v4() { V4 } else { V6 }
     }
 
-    pub(super) const fn ether_type(&self) -> EtherType {
+    pub(crate) const fn ether_type(&self) -> EtherType {
         if self.is_v4() { EtherType::IPV4 } else { EtherType::IPV6 }
     }
 
     /// The sum of the pseudo header for `len` bytes of `protocol`, fields as numbers (RFC 9293 3.1, RFC 8200 8.1).
-    pub(super) fn pseudo(&self, protocol: u8, len: usize) -> u64 {
+    pub(crate) fn pseudo(&self, protocol: u8, len: usize) -> u64 {
         let addresses = match *self {
             Self::V4 { local, remote } => u64::from(local) + u64::from(remote),
             Self::V6 { local, remote } => thirty_two(local) + thirty_two(remote),
@@ -62,21 +75,22 @@ const fn thirty_two(address: u128) -> u64 {
 
 /// What an IP header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Header {
+pub struct Header {
     /// `local` is the destination.
-    pub(crate) addresses: Addresses,
+    pub addresses: Addresses,
     /// Protocol of the payload, extension headers passed over.
-    pub(crate) protocol: u8,
+    pub protocol: u8,
     /// DSCP and ECN.
-    pub(crate) traffic_class: u8,
+    pub traffic_class: u8,
     /// Where the payload is in the packet.
-    pub(crate) start: usize,
-    pub(crate) end: usize,
+    pub start: usize,
+    /// Where it ends. Padding may follow.
+    pub end: usize,
 }
 
 impl Header {
     /// The header at the front of an IPv4 packet.
-    pub(crate) fn parse_v4(packet: &[u8], checks: Checks) -> Result<Self, Refusal> {
+    pub fn parse_v4(packet: &[u8], checks: Checks) -> Result<Self, Refusal> {
         let head = packet.first_chunk::<V4>().ok_or(Refusal::Short)?;
         if head[0] >> 4 != 4 {
             return Err(Refusal::Version);
@@ -106,7 +120,7 @@ impl Header {
     }
 
     /// The headers at the front of an IPv6 packet, up to the first one that is no extension.
-    pub(crate) fn parse_v6(packet: &[u8]) -> Result<Self, Refusal> {
+    pub fn parse_v6(packet: &[u8]) -> Result<Self, Refusal> {
         let head = packet.first_chunk::<V6>().ok_or(Refusal::Short)?;
         if head[0] >> 4 != 6 {
             return Err(Refusal::Version);
@@ -127,7 +141,7 @@ impl Header {
 /// Writes a header from local to remote to the front of `out`, if there is room, and gives its length: IPv4 without options,
 /// or IPv6 without extensions and flow label. Without `fragment_id` an IPv4 packet is never to be fragmented, hence has an
 /// identification of zero (RFC 6864 4.1).
-pub(crate) fn write(
+pub fn write(
     out: &mut [u8],
     addresses: &Addresses,
     protocol: u8,
@@ -178,7 +192,7 @@ fn check_v4_options(mut options: &[u8]) -> Result<(), Refusal> {
 
 /// The protocol behind the extension headers, and how many bytes they have. `next` is the type of the first header in
 /// `payload`.
-pub(crate) fn skip_extensions(mut next: u8, payload: &[u8]) -> Result<(u8, usize), Refusal> {
+pub fn skip_extensions(mut next: u8, payload: &[u8]) -> Result<(u8, usize), Refusal> {
     let mut at = 0;
     for header in 0..=EXTENSIONS_MAX {
         let len = match (next, &payload[at..]) {
@@ -223,26 +237,30 @@ fn check_v6_options(mut options: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Bytes of an IPv4 header without options.
-pub(crate) const V4: usize = 20;
+pub const V4: usize = 20;
 
 /// Bytes of an IPv6 header without extensions.
-pub(crate) const V6: usize = 40;
+pub const V6: usize = 40;
 
 /// Extension headers that are passed over at most.
 const EXTENSIONS_MAX: usize = 8;
 
 /// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.
-pub(super) const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 
-pub(crate) const ICMP: u8 = 1;
-pub(crate) const TCP: u8 = 6;
-pub(crate) const ICMP_V6: u8 = 58;
+/// The protocol number of ICMP for IPv4 (RFC 792).
+pub const ICMP: u8 = 1;
+/// The protocol number of TCP.
+pub const TCP: u8 = 6;
+/// The protocol number of ICMP for IPv6 (RFC 4443).
+pub const ICMP_V6: u8 = 58;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
 
-pub(crate) const DO_NOT_FRAGMENT: u16 = 0x4000;
+/// The bit of the IPv4 header that keeps routers from cutting the packet (RFC 791).
+pub const DO_NOT_FRAGMENT: u16 = 0x4000;
 
 #[cfg(test)]
 mod tests {

@@ -8,13 +8,13 @@ use anywire_advice::Advice;
 /// The address of an Ethernet interface.
 ///
 /// ```
-/// use anywire_tcp::Mac;
+/// use anywire_packet::Mac;
 ///
 /// let mac: Mac = "02:00:00:00:00:2a".parse()?;
 /// assert_eq!(mac, Mac::new([2, 0, 0, 0, 0, 42]));
 /// assert_eq!(mac.to_string(), "02:00:00:00:00:2a");
 /// assert!(!mac.is_group());
-/// # Ok::<(), anywire_tcp::MacError>(())
+/// # Ok::<(), anywire_packet::MacError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Mac([u8; 6]);
@@ -86,36 +86,39 @@ pub struct MacError {
 
 /// What a frame carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct EtherType(pub(crate) u16);
+pub struct EtherType(pub u16);
 
 impl EtherType {
-    pub(crate) const IPV4: Self = Self(0x0800);
-    pub(crate) const IPV6: Self = Self(0x86dd);
+    /// IPv4 (RFC 894).
+    pub const IPV4: Self = Self(0x0800);
+    /// IPv6 (RFC 2464).
+    pub const IPV6: Self = Self(0x86dd);
 }
 
 /// The two ends of one hop, in the order of a frame's first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(align(16))]
-pub(crate) struct Link {
+pub struct Link {
     /// Destination and source in one piece: every frame that leaves is given them.
     ends: [u8; ENDS],
 }
 
 impl Link {
-    pub(crate) const fn new(destination: Mac, source: Mac) -> Self {
+    /// The hop between these two.
+    pub const fn new(destination: Mac, source: Mac) -> Self {
         let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (destination.0, source.0);
         Self { ends: [a, b, c, d, e, f, g, h, i, j, k, l] }
     }
 
     /// Whom the frame is for.
     #[inline]
-    pub(crate) const fn destination(&self) -> Mac {
+    pub const fn destination(&self) -> Mac {
         let [a, b, c, d, e, f, ..] = self.ends;
         Mac([a, b, c, d, e, f])
     }
 
     /// The way back of a frame.
-    pub(crate) fn back(self) -> Self {
+    pub fn back(self) -> Self {
         let mut ends = self.ends;
         ends.rotate_left(ENDS / 2);
         Self { ends }
@@ -123,7 +126,7 @@ impl Link {
 
     /// The ends, the type and the payload of a frame. None if the frame is shorter than its header.
     #[inline]
-    pub(crate) fn parse(frame: &[u8]) -> Option<(Self, EtherType, &[u8])> {
+    pub fn parse(frame: &[u8]) -> Option<(Self, EtherType, &[u8])> {
         let (head, packet) = frame.split_first_chunk::<HEADER>()?;
         let (&ends, ether_type) = head.split_first_chunk()?;
         let ether_type = EtherType(u16::from_be_bytes(*ether_type.first_chunk()?));
@@ -131,7 +134,7 @@ impl Link {
     }
 
     /// The header of a frame with a packet of type `ether_type`.
-    pub(crate) fn header(&self, ether_type: EtherType) -> [u8; HEADER] {
+    pub fn header(&self, ether_type: EtherType) -> [u8; HEADER] {
         let mut head = [0; HEADER];
         self.write(ether_type, &mut head);
         head
@@ -139,14 +142,14 @@ impl Link {
 
     /// The same at the front of `head`.
     #[inline(always)]
-    pub(crate) fn write<const N: usize>(&self, ether_type: EtherType, head: &mut [u8; N]) {
+    pub fn write<const N: usize>(&self, ether_type: EtherType, head: &mut [u8; N]) {
         head[..ENDS].copy_from_slice(&self.ends);
         head[ENDS..HEADER].copy_from_slice(&ether_type.0.to_be_bytes());
     }
 }
 
 /// Bytes of the header.
-pub(crate) const HEADER: usize = 14;
+pub const HEADER: usize = 14;
 /// Bytes of two addresses.
 const ENDS: usize = 12;
 

@@ -10,25 +10,26 @@ use crate::seq::Seq;
 
 /// Options of a segment that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Options {
+pub struct Options {
     /// Maximum segment size, in bytes.
-    pub(crate) mss: Option<u16>,
+    pub mss: Option<u16>,
     /// Shift of the peer's windows, as sent: above 14 counts as 14 (RFC 7323 2.3), which is the reader's to
     /// apply.
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) sack_permitted: bool,
+    pub window_scale: Option<u8>,
+    /// SACK may be used.
+    pub sack_permitted: bool,
     /// TSval and TSecr.
-    pub(crate) timestamps: Option<(u32, u32)>,
+    pub timestamps: Option<(u32, u32)>,
     /// Left and right edges of blocks, in the peer's order. [`Self::sack`] gives the ones present.
-    pub(super) blocks: [(Seq, Seq); SACK_MAX],
-    pub(super) block_count: u8,
+    pub(crate) blocks: [(Seq, Seq); SACK_MAX],
+    pub(crate) block_count: u8,
     /// The kind of the last option with a length that cannot be.
-    pub(crate) fault: Option<u8>,
+    pub fault: Option<u8>,
 }
 
 impl Options {
     /// The options in `bytes`.
-    pub(crate) fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8]) -> Self {
         let mut options = Self::default();
         let mut rest = bytes;
         // What nearly every segment has at its front.
@@ -55,7 +56,7 @@ impl Options {
     }
 
     /// Left and right edges of SACK blocks, in the peer's order.
-    pub(crate) fn sack(&self) -> &[(Seq, Seq)] {
+    pub fn sack(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.block_count)]
     }
 
@@ -65,7 +66,7 @@ impl Options {
     }
 
     /// Whether there is nothing but the timestamps, and no fault.
-    pub(crate) fn are_timestamps_at_most(&self) -> bool {
+    pub fn are_timestamps_at_most(&self) -> bool {
         *self == Self { timestamps: self.timestamps, ..Self::default() }
     }
 
@@ -96,43 +97,49 @@ impl Options {
 /// The offer of a SYN: few enough fields to stay in registers. The full set of options would go through memory, and a read
 /// of bytes just written in smaller pieces stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Offer {
-    pub(crate) mss: Option<u16>,
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) sack_permitted: bool,
+pub struct Offer {
+    /// Maximum segment size, in bytes.
+    pub mss: Option<u16>,
+    /// Shift of the windows of whoever sends this.
+    pub window_scale: Option<u8>,
+    /// SACK may be used.
+    pub sack_permitted: bool,
     /// TSval and TSecr.
-    pub(crate) timestamps: Option<(u32, u32)>,
+    pub timestamps: Option<(u32, u32)>,
 }
 
 impl Offer {
     /// What the options in `bytes` offer.
     #[inline(always)]
-    pub(crate) fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8]) -> Self {
         syn::offer(bytes).unwrap_or_else(|| Options::parse(bytes).offer())
     }
 }
 
 /// Options of a segment that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct OptionsOut<'a> {
-    pub(crate) mss: Option<u16>,
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) sack_permitted: bool,
+pub struct OptionsOut<'a> {
+    /// Maximum segment size, in bytes.
+    pub mss: Option<u16>,
+    /// Shift of the windows of whoever sends this.
+    pub window_scale: Option<u8>,
+    /// SACK may be used.
+    pub sack_permitted: bool,
     /// TSval and TSecr.
-    pub(crate) timestamps: Option<(u32, u32)>,
+    pub timestamps: Option<(u32, u32)>,
     /// Blocks, the most recent first (RFC 2018 4); as many are sent as the room allows, three beside
     /// timestamps.
-    pub(crate) sack: &'a [(Seq, Seq)],
+    pub sack: &'a [(Seq, Seq)],
 }
 
 impl OptionsOut<'_> {
     /// No option at all.
-    pub(crate) const NONE: Self =
+    pub const NONE: Self =
         Self { mss: None, window_scale: None, sack_permitted: false, timestamps: None, sack: &[] };
 
     /// The timestamps, or that there are none, if there is nothing else.
     #[inline]
-    pub(crate) const fn at_most_timestamps(&self) -> Option<Option<(u32, u32)>> {
+    pub const fn at_most_timestamps(&self) -> Option<Option<(u32, u32)>> {
         match *self {
             Self { mss: None, window_scale: None, sack_permitted: false, timestamps, sack: [] } => {
                 Some(timestamps)
@@ -151,7 +158,7 @@ impl OptionsOut<'_> {
     }
 
     /// Writes them to the front of `out` and says how many bytes they are.
-    pub(crate) fn write(&self, out: &mut [u8]) -> usize {
+    pub fn write(&self, out: &mut [u8]) -> usize {
         let mut list = List { out, len: 0 };
         if let Some(mss) = self.mss {
             list.push(u32::from_be_bytes([MSS, 4, 0, 0]) | u32::from(mss));
@@ -204,13 +211,13 @@ impl List<'_> {
 }
 
 /// Bytes of options that a header has room for.
-pub(crate) const OPTIONS_MAX: usize = 40;
+pub const OPTIONS_MAX: usize = 40;
 
 /// SACK blocks that these bytes have room for.
-pub(crate) const SACK_MAX: usize = 4;
+pub const SACK_MAX: usize = 4;
 
 /// The first four of the twelve bytes of the timestamp option alone: two no-operations, kind, length.
-pub(crate) const TIMESTAMPS_ALONE: u32 = u32::from_be_bytes([NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10]);
+pub const TIMESTAMPS_ALONE: u32 = u32::from_be_bytes([NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10]);
 
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;

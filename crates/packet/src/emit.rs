@@ -18,24 +18,30 @@ use crate::seq::Seq;
 
 /// The fields of a segment that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Outgoing {
-    pub(crate) local_port: u16,
-    pub(crate) remote_port: u16,
-    pub(crate) seq: Seq,
-    pub(crate) ack: Seq,
-    pub(crate) flags: Flags,
-    pub(crate) window: u16,
+pub struct Outgoing {
+    /// Ours.
+    pub local_port: u16,
+    /// The peer's.
+    pub remote_port: u16,
+    /// The sequence number of its first byte.
+    pub seq: Seq,
+    /// The next number that we expect; it means something with the flag ACK.
+    pub ack: Seq,
+    /// The control bits.
+    pub flags: Flags,
+    /// The window field, scaled already.
+    pub window: u16,
     /// DSCP and ECN of the IP header.
-    pub(crate) traffic_class: u8,
+    pub traffic_class: u8,
     /// Routers may fragment the packet, and this tells its fragments from others. Of IPv4 alone.
-    pub(crate) fragment_id: Option<u16>,
+    pub fragment_id: Option<u16>,
 }
 
 /// Writes a whole frame to the front of `out` and gives its length; zero if there is no room, or if the
 /// payload is longer than [`FRAME_MAX`] allows.
 // Always, so that what the caller has in registers stays there.
 #[inline(always)]
-pub(crate) fn emit(
+pub fn emit(
     out: &mut [u8],
     link: &Link,
     addresses: &Addresses,
@@ -53,18 +59,19 @@ pub(crate) fn emit(
 /// What headers say of the payload behind them.
 // Two numbers are passed in registers, like two plain arguments.
 #[derive(Clone, Copy)]
-pub(crate) struct Payload {
+pub struct Payload {
     len: usize,
     /// Its [`checksum::sum`], or any value if the caller wants no checksum.
     sum: u64,
 }
 
 impl Payload {
-    pub(crate) const NONE: Self = Self { len: 0, sum: 0 };
+    /// No payload.
+    pub const NONE: Self = Self { len: 0, sum: 0 };
 
     /// Puts a payload in its place, which is as long.
     #[inline(always)]
-    pub(crate) fn put(room: &mut [u8], payload: &[u8], checks: Checks) -> Self {
+    pub fn put(room: &mut [u8], payload: &[u8], checks: Checks) -> Self {
         let len = payload.len();
         if checks.tcp {
             return Self { len, sum: checksum::sum_copy(payload, room) };
@@ -75,7 +82,7 @@ impl Payload {
 
     /// The same for a payload whose sum is known.
     #[inline]
-    pub(crate) fn put_summed(room: &mut [u8], payload: &[u8], sum: u64) -> Self {
+    pub fn put_summed(room: &mut [u8], payload: &[u8], sum: u64) -> Self {
         room.copy_from_slice(payload);
         Self { len: payload.len(), sum }
     }
@@ -83,7 +90,7 @@ impl Payload {
 
 /// Bytes in front of the payload.
 #[inline]
-pub(crate) fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> usize {
+pub fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> usize {
     let options = match options.at_most_timestamps() {
         Some(Some(_)) => STAMPED - BARE,
         Some(None) => 0,
@@ -95,7 +102,7 @@ pub(crate) fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> us
 /// Writes the headers in front of a payload that is in its place already. Gives the length of the frame; zero if
 /// there is no room, or if the payload is longer than [`FRAME_MAX`] allows.
 #[inline(always)]
-pub(crate) fn emit_headers(
+pub fn emit_headers(
     out: &mut [u8],
     link: &Link,
     addresses: &Addresses,
@@ -142,7 +149,7 @@ fn at_fixed_places<const LEN: usize>(
 /// The headers of IPv4 and TCP with timestamps alone ([`STAMPED`]) or without options ([`BARE`]). The payload must have a
 /// length that fits into a frame.
 #[inline(always)]
-pub(crate) fn plain<const LEN: usize>(
+pub fn plain<const LEN: usize>(
     head: &mut [u8; LEN],
     link: &Link,
     (local, remote): (u32, u32),
@@ -273,7 +280,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::arbitrary::{checks, offer, segment};
+    use crate::arbitrary::{checks, offer, segment};
 
     proptest! {
         #[test]

@@ -6,7 +6,7 @@ use super::{Checks, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
 
 /// Any value in any field.
-pub(super) fn segment() -> impl Strategy<Value = Outgoing> {
+pub(crate) fn segment() -> impl Strategy<Value = Outgoing> {
     let fields = (any::<(u16, u16)>(), any::<(u32, u32)>(), any::<u8>(), any::<u16>(), any::<u8>());
     fields.prop_map(|((local_port, remote_port), (seq, ack), flags, window, traffic_class)| Outgoing {
         local_port,
@@ -21,12 +21,12 @@ pub(super) fn segment() -> impl Strategy<Value = Outgoing> {
 }
 
 /// Timestamps alone, as nearly every segment has them.
-pub(super) fn timestamps() -> impl Strategy<Value = OptionsOut<'static>> {
+pub(crate) fn timestamps() -> impl Strategy<Value = OptionsOut<'static>> {
     any::<(u32, u32)>().prop_map(|timestamps| OptionsOut { timestamps: Some(timestamps), ..OptionsOut::NONE })
 }
 
 /// The four options of nearly every SYN.
-pub(super) fn offer() -> impl Strategy<Value = OptionsOut<'static>> {
+pub(crate) fn offer() -> impl Strategy<Value = OptionsOut<'static>> {
     (timestamps(), any::<u16>(), any::<u8>()).prop_map(|(timestamps, mss, window_scale)| OptionsOut {
         mss: Some(mss),
         window_scale: Some(window_scale),
@@ -36,6 +36,6 @@ pub(super) fn offer() -> impl Strategy<Value = OptionsOut<'static>> {
 }
 
 /// Each checksum made and checked, or not.
-pub(super) fn checks() -> impl Strategy<Value = Checks> {
+pub(crate) fn checks() -> impl Strategy<Value = Checks> {
     any::<(bool, bool)>().prop_map(|(ip, tcp)| Checks { ip, tcp })
 }

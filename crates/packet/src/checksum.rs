@@ -6,14 +6,14 @@
 //! Header fields that the caller has as numbers are added as numbers instead ([`header`]).
 
 /// Adds bytes to a sum: little-endian words, the last byte of an odd length with a zero behind it.
-pub(crate) use anywire_sys::checksum::ones_complement_sum as sum;
+pub use anywire_sys::checksum::ones_complement_sum as sum;
 
 /// Copies bytes to a place that is as long, and gives the sum of them, in one pass.
-pub(crate) use anywire_sys::checksum::copy_and_sum as sum_copy;
+pub use anywire_sys::checksum::copy_and_sum as sum_copy;
 
 /// The sum in 16 bits.
 #[inline]
-pub(crate) const fn fold(sum: u64) -> u16 {
+pub const fn fold(sum: u64) -> u16 {
     // The half that holds high + low gets the carry of the half that holds low + high.
     let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
     (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
@@ -21,26 +21,26 @@ pub(crate) const fn fold(sum: u64) -> u16 {
 
 /// Whether data that holds its own checksum is whole, `sum` being the sum of all of it.
 #[inline]
-pub(crate) const fn is_right(sum: u64) -> bool {
+pub const fn is_right(sum: u64) -> bool {
     // Congruent to zero, and not all zeros: no header is.
     sum.is_multiple_of(0xffff)
 }
 
 /// The checksum, as a number, of header fields added as numbers and of data summed by [`sum`].
 #[inline]
-pub(crate) const fn header(fields: u64, data: u64) -> u16 {
+pub const fn header(fields: u64, data: u64) -> u16 {
     !fold(fields + fold(data).swap_bytes() as u64)
 }
 
 /// The checksum after one 16-bit word of the data changed (RFC 1624 3, equation 3).
 #[inline]
-pub(crate) const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
 /// The sum of a few words.
 #[inline]
-pub(crate) fn sum_words<const N: usize>(words: [u64; N], initial: u64) -> u64 {
+pub fn sum_words<const N: usize>(words: [u64; N], initial: u64) -> u64 {
     let (mut sum, mut carry) = (initial, false);
     for word in words {
         (sum, carry) = sum.carrying_add(word, carry);
@@ -52,7 +52,7 @@ pub(crate) fn sum_words<const N: usize>(words: [u64; N], initial: u64) -> u64 {
 
 /// The sum of a few words and of a number that is no word of ones: then no carry is left over at the end.
 #[inline(always)]
-pub(crate) fn sum_words_and<const N: usize>(words: [u64; N], number: u32) -> u64 {
+pub fn sum_words_and<const N: usize>(words: [u64; N], number: u32) -> u64 {
     let (mut sum, mut carry) = (0_u64, false);
     for word in words {
         (sum, carry) = sum.carrying_add(word, carry);

@@ -15,9 +15,10 @@ use crate::seq::Seq;
 
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Packet {
+pub enum Packet {
     /// A segment. Its fields are in the place that was given to [`general`].
     Tcp,
+    /// A message of ICMP.
     Icmp(Icmp),
     /// No IP: ARP, say.
     Other,
@@ -25,37 +26,43 @@ pub(crate) enum Packet {
 
 /// A TCP segment, in 40 bytes. Rarely used fields stay in the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Parsed {
+pub struct Parsed {
     /// Addresses of IPv4, zero for IPv6; [`Self::addresses`] knows both.
-    pub(crate) remote_v4: u32,
-    pub(crate) local_v4: u32,
+    pub remote_v4: u32,
+    /// Ours, likewise.
+    pub local_v4: u32,
     /// Remote port above, local port below: with the addresses, what tells connections apart. In one piece, since it is
     /// compared as one right after it was written.
-    pub(crate) ports: u32,
-    pub(crate) seq: Seq,
-    pub(crate) ack: Seq,
+    pub ports: u32,
+    /// The sequence number of its first byte.
+    pub seq: Seq,
+    /// The number that the peer expects next, if the flag ACK is set.
+    pub ack: Seq,
     /// TSval and TSecr; they mean something if [`Self::has_timestamps`].
-    pub(crate) timestamp: u32,
-    pub(crate) timestamp_echo: u32,
-    pub(crate) window: u16,
+    pub timestamp: u32,
+    /// TSecr, likewise.
+    pub timestamp_echo: u32,
+    /// The window field, as it came.
+    pub window: u16,
     /// Where the payload starts in the frame.
-    pub(crate) payload_at: u16,
+    pub payload_at: u16,
     /// Bytes of payload.
-    pub(crate) payload_len: u16,
-    pub(crate) flags: Flags,
+    pub payload_len: u16,
+    /// The control bits.
+    pub flags: Flags,
     /// DSCP and ECN of the IP header.
-    pub(crate) traffic_class: u8,
-    pub(super) options_len: u8,
-    pub(super) is_v6: bool,
-    pub(super) has_timestamps: bool,
+    pub traffic_class: u8,
+    pub(crate) options_len: u8,
+    pub(crate) is_v6: bool,
+    pub(crate) has_timestamps: bool,
     /// Whether [`Self::options`] would tell more than the timestamps, a fault included.
-    pub(crate) has_other_options: bool,
+    pub has_other_options: bool,
 }
 
 impl Parsed {
     /// The addresses, for which IPv6 needs the frame that this was parsed from.
     #[inline]
-    pub(crate) fn addresses(&self, frame: &[u8]) -> Addresses {
+    pub fn addresses(&self, frame: &[u8]) -> Addresses {
         match frame.get(V6_ADDRESSES..).and_then(|rest| rest.first_chunk::<32>()) {
             Some(both) if self.is_v6 => {
                 let both = both.as_chunks::<16>().0;
@@ -65,30 +72,32 @@ impl Parsed {
         }
     }
 
+    /// The peer's port.
     #[inline]
-    pub(crate) const fn remote_port(&self) -> u16 {
+    pub const fn remote_port(&self) -> u16 {
         (self.ports >> 16) as u16
     }
 
+    /// Our port.
     #[inline]
-    pub(crate) const fn local_port(&self) -> u16 {
+    pub const fn local_port(&self) -> u16 {
         self.ports as u16
     }
 
     /// TSval and TSecr (RFC 7323 3.2).
     #[inline]
-    pub(crate) const fn timestamps(&self) -> Option<(u32, u32)> {
+    pub const fn timestamps(&self) -> Option<(u32, u32)> {
         if self.has_timestamps { Some((self.timestamp, self.timestamp_echo)) } else { None }
     }
 
     /// What a SYN offers, read from the frame that this was parsed from.
     #[inline(always)]
-    pub(crate) fn offer(&self, frame: &[u8]) -> Offer {
+    pub fn offer(&self, frame: &[u8]) -> Offer {
         Offer::parse(self.option_bytes(frame))
     }
 
     /// All options, read from the frame that this was parsed from.
-    pub(crate) fn options(&self, frame: &[u8]) -> Options {
+    pub fn options(&self, frame: &[u8]) -> Options {
         Options::parse(self.option_bytes(frame))
     }
 
@@ -100,7 +109,7 @@ impl Parsed {
 
     /// Sequence numbers that it takes: its payload, SYN and FIN (SEG.LEN of RFC 9293 3.3.1).
     #[inline]
-    pub(crate) const fn sequence_len(&self) -> u32 {
+    pub const fn sequence_len(&self) -> u32 {
         self.payload_len as u32 + self.flags.sequence_len()
     }
 }
@@ -108,22 +117,24 @@ impl Parsed {
 /// Which checksums are verified on arrival and written on departure. A wire that cannot damage frames, or
 /// that has checksums of its own, may go without. ICMP and its IP header always have theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Checks {
+pub struct Checks {
     /// The header of IPv4.
-    pub(crate) ip: bool,
+    pub ip: bool,
     /// TCP with its pseudo header (RFC 9293 MUST-2, MUST-3).
-    pub(crate) tcp: bool,
+    pub tcp: bool,
 }
 
 impl Checks {
-    pub(crate) const ALL: Self = Self { ip: true, tcp: true };
-    pub(crate) const NONE: Self = Self { ip: false, tcp: false };
+    /// Both.
+    pub const ALL: Self = Self { ip: true, tcp: true };
+    /// Neither.
+    pub const NONE: Self = Self { ip: false, tcp: false };
 }
 
 /// Why a frame is refused. Each is counted; the peer is told nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// The frame ends before what its headers announce.
     Short,
     /// The packet ends after more than 65,535 bytes of the frame.
@@ -132,6 +143,7 @@ pub(crate) enum Refusal {
     Version,
     /// A length of the IP header that cannot be.
     HeaderLength,
+    /// The checksum of the IPv4 header is wrong.
     IpChecksum,
     /// A fragment; we send nothing that needs them and put none together.
     Fragment,
@@ -145,9 +157,11 @@ pub(crate) enum Refusal {
     Protocol,
     /// No whole TCP header, or a data offset that does not fit.
     TcpHeader,
+    /// The checksum of the segment is wrong.
     TcpChecksum,
     /// ICMP that is cut off, or of the other version of IP.
     IcmpHeader,
+    /// The checksum of the message is wrong.
     IcmpChecksum,
 }
 
@@ -156,7 +170,7 @@ pub(crate) enum Refusal {
 /// are SYNs.
 #[cold]
 #[inline(never)]
-pub(crate) fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
+pub fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
     if let Some(read) = syn::parse(frame, checks, place) {
         return read.map(|()| Packet::Tcp);
     }
@@ -223,7 +237,7 @@ fn segment(header: &ip::Header, bytes: &[u8], checks: Checks) -> Result<Parsed, 
 }
 
 /// Bytes of a frame up to the end of its packet, so that any place in it has a number of 16 bits.
-pub(crate) const FRAME_MAX: usize = u16::MAX as usize;
+pub const FRAME_MAX: usize = u16::MAX as usize;
 
 /// Where the addresses of IPv6 start in a frame.
 const V6_ADDRESSES: usize = ethernet::HEADER + 8;
@@ -235,8 +249,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::arbitrary::{checks, offer, segment};
-    use crate::packet::emit;
+    use crate::arbitrary::{checks, offer, segment};
+    use crate::emit;
 
     proptest! {
         #[test]

@@ -15,7 +15,7 @@ use crate::seq::Seq;
 
 /// The headers of a plain segment, in their frame: [`STAMPED`] or [`BARE`] bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Plain<'a, const LEN: usize>(&'a [u8; LEN]);
+pub struct Plain<'a, const LEN: usize>(&'a [u8; LEN]);
 
 impl<'a, const LEN: usize> Plain<'a, LEN> {
     /// The same without Ethernet's.
@@ -26,7 +26,7 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
 
     /// The headers and the payload of a frame that holds a plain segment; nothing of any other.
     #[inline(always)]
-    pub(crate) fn of(frame: &'a [u8]) -> Option<(Self, &'a [u8])> {
+    pub fn of(frame: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (head, rest) = frame.split_first_chunk()?;
         let plain = Self(head);
         // Whatever differs leaves a bit.
@@ -41,14 +41,14 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
 
     /// The headers of a frame that is known to be plain.
     #[inline(always)]
-    pub(crate) fn again(frame: &'a [u8]) -> Option<Self> {
+    pub fn again(frame: &'a [u8]) -> Option<Self> {
         frame.first_chunk().map(Self)
     }
 
     /// Verifies the checksums of these headers and their payload, as far as asked for. The addresses are another question
     /// ([`is_between_hosts`](Self::is_between_hosts)): if there is a connection between them, they are right.
     #[inline(always)]
-    pub(crate) fn verify(self, payload: &[u8], checks: Checks) -> Result<(), Refusal> {
+    pub fn verify(self, payload: &[u8], checks: Checks) -> Result<(), Refusal> {
         let local = u64::from(self.raw_four(30));
         if checks.ip && !checksum::is_right(checksum::sum_words([self.raw(14), self.raw(22), local], 0)) {
             return Err(Refusal::IpChecksum);
@@ -74,55 +74,59 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
 
     /// The peer's address above, ours below.
     #[inline(always)]
-    pub(crate) fn addresses(self) -> u64 {
+    pub fn addresses(self) -> u64 {
         self.raw(26).swap_bytes()
     }
 
     /// Whether there can be a connection between these addresses (RFC 9293 MUST-57).
-    pub(crate) fn is_between_hosts(self) -> bool {
+    pub fn is_between_hosts(self) -> bool {
         !is_martian_v4(self.four(26)) && !is_martian_v4(self.four(30))
     }
 
     /// The peer's port above, ours below.
     #[inline(always)]
-    pub(crate) fn ports(self) -> u32 {
+    pub fn ports(self) -> u32 {
         self.four(34)
     }
 
+    /// The sequence number of its first byte.
     #[inline(always)]
-    pub(crate) fn seq(self) -> Seq {
+    pub fn seq(self) -> Seq {
         Seq(self.four(38))
     }
 
+    /// The acknowledgment number.
     #[inline(always)]
-    pub(crate) fn ack(self) -> Seq {
+    pub fn ack(self) -> Seq {
         Seq(self.four(42))
     }
 
+    /// The control bits.
     #[inline(always)]
-    pub(crate) fn flags(self) -> Flags {
+    pub fn flags(self) -> Flags {
         Flags(self.0[47])
     }
 
+    /// The window field, as it came.
     #[inline(always)]
-    pub(crate) fn window(self) -> u16 {
+    pub fn window(self) -> u16 {
         self.two(48)
     }
 
     /// TSval, if there is one.
     #[inline(always)]
-    pub(crate) fn timestamp(self) -> Option<u32> {
+    pub fn timestamp(self) -> Option<u32> {
         if LEN == STAMPED { Some(self.four(58)) } else { None }
     }
 
     /// Bytes of payload, which begins behind the headers.
     #[inline(always)]
-    pub(crate) fn payload_len(self) -> u16 {
+    pub fn payload_len(self) -> u16 {
         self.two(16) - Self::PACKET as u16
     }
 
     /// All of it, in the form that segments of any kind have.
-    pub(crate) fn parsed(self) -> Parsed {
+    pub fn parsed(self) -> Parsed {
         Parsed {
             remote_v4: self.four(26),
             local_v4: self.four(30),
@@ -167,19 +171,19 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
 }
 
 /// Bytes of the headers of a plain segment with timestamps.
-pub(crate) const STAMPED: usize = BARE + 12;
+pub const STAMPED: usize = BARE + 12;
 
 /// Bytes of the headers of a plain segment without options.
-pub(crate) const BARE: usize = ethernet::HEADER + ip::V4 + tcp::HEADER;
+pub const BARE: usize = ethernet::HEADER + ip::V4 + tcp::HEADER;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::arbitrary::{checks, segment, timestamps};
-    use crate::packet::parse::general;
-    use crate::packet::{Addresses, Link, OptionsOut, Packet, emit};
+    use crate::arbitrary::{checks, segment, timestamps};
+    use crate::parse::general;
+    use crate::{Addresses, Link, OptionsOut, Packet, emit};
 
     /// Reading at fixed offsets must give the result of the general path. Gives whether the frame was a plain one.
     fn reads_the_same<const LEN: usize>(frame: &[u8], checks: Checks) -> Result<bool, TestCaseError> {
