@@ -62,6 +62,8 @@ mod watch;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 
+use anywire_packet::Checks;
+
 use crate::block::{Block, Flags};
 use crate::counters::Counters;
 use crate::extension::{Extension, ExtensionId};
@@ -150,6 +152,8 @@ pub struct Engine {
     batch: Vec<Arrived>,
     /// Frames of the batch that ask for an echo of ICMP.
     echoes: Vec<u32>,
+    /// Which checksums are made of what leaves.
+    leaving_checks: Checks,
 
     wheel: Wheel,
     due: Vec<u32>,
@@ -210,6 +214,10 @@ impl Engine {
             owing: Vec::new(),
             batch: Vec::new(),
             echoes: Vec::new(),
+            leaving_checks: Checks {
+                ip: settings.checksums,
+                tcp: settings.checksums && !settings.checksum_offload,
+            },
             waiting_for_memory: Waiting::default(),
             waiting_to_split: BTreeSet::new(),
             held_segments: 0,

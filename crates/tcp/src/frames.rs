@@ -25,11 +25,37 @@ pub struct Frames {
     /// Shared by the batches that were selected from one.
     store: Rc<[u8]>,
     entries: Vec<Entry>,
+    /// By the number of the frame. Shorter than `entries` if the last frames have none; empty for devices of this process, which
+    /// pay nothing for it.
+    metas: Vec<Meta>,
     frames_max: usize,
     /// How many it takes until it is cleared.
     limit: usize,
     /// Where the next frame begins.
     tail: usize,
+}
+
+/// What a device knows of a frame beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Meta {
+    /// What is known of the checksum of TCP or UDP.
+    pub checksum: Checksum,
+    /// The frame is a super-frame: its payload is that of several segments of TCP, each of so many bytes, and the last one of at
+    /// most as many. The header is that of the first one, with the length of all. 0 for a frame of one segment.
+    pub segment_bytes: u16,
+}
+
+/// What is known of the checksum of TCP or UDP in a frame. The header of IPv4 has its own, which is always whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Checksum {
+    /// It is whole, and nobody has looked at it.
+    #[default]
+    Unchecked,
+    /// It was found to be right.
+    Verified,
+    /// It was never finished, since the frame has not left this machine: its field has only the sum of the pseudo header, or nothing.
+    /// Whoever sends the frame on has to finish it.
+    Partial,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,14 +85,20 @@ impl Frames {
 
     /// An empty batch for a number of frames, and a number of bytes in each.
     pub fn with_room(frames_max: usize, bytes_each: usize) -> Self {
-        let bytes = frames_max * bytes_each.next_multiple_of(LINE);
+        Self::with_bytes(frames_max, frames_max * bytes_each.next_multiple_of(LINE))
+    }
+
+    /// An empty batch for a number of frames, and a number of bytes in all of them together: for frames of very different lengths.
+    /// [`room`](Self::room) then counts frames without asking for their bytes; [`has_room_for`](Self::has_room_for) asks for both.
+    pub fn with_bytes(frames_max: usize, bytes: usize) -> Self {
         assert!(
             u32::try_from(bytes).is_ok(),
-            "a batch of {frames_max} frames of {bytes_each} bytes is over 4 GiB"
+            "a batch of {frames_max} frames and {bytes} bytes is over 4 GiB"
         );
         Self {
             store: shared_bytes(bytes),
             entries: Vec::with_capacity(frames_max),
+            metas: Vec::new(),
             frames_max,
             limit: frames_max,
             tail: 0,
@@ -78,6 +110,7 @@ impl Frames {
         Self {
             store: shared_bytes(self.store.len()),
             entries: Vec::new(),
+            metas: Vec::new(),
             frames_max: self.frames_max,
             limit: self.frames_max,
             tail: 0,
@@ -86,7 +119,9 @@ impl Frames {
 
     /// Bytes of memory that it holds, alone or with others.
     pub(crate) fn bytes(&self) -> usize {
-        self.store.len() + self.entries.capacity() * size_of::<Entry>()
+        self.store.len()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.metas.capacity() * size_of::<Meta>()
     }
 
     /// How many frames are in it.
@@ -105,6 +140,12 @@ impl Frames {
     #[inline]
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.entries.len())
+    }
+
+    /// Whether a frame of so many bytes finds room.
+    #[inline]
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.room() > 0 && self.tail + bytes <= self.store.len()
     }
 
     /// Makes it take at most so many frames until it is cleared.
@@ -162,13 +203,56 @@ impl Frames {
         self.entries.iter().map(|entry| &self.store[entry.range()])
     }
 
+    /// What is known of a frame beside its bytes. The default if nobody has said anything, or if there is no frame of this number.
+    #[inline]
+    pub fn meta(&self, index: usize) -> Meta {
+        self.metas.get(index).copied().unwrap_or_default()
+    }
+
+    /// Whether something is known of any frame beside its bytes.
+    #[inline]
+    pub fn has_metas(&self) -> bool {
+        !self.metas.is_empty()
+    }
+
+    /// Says what is known of the last frame. Without a frame it says nothing.
+    pub fn describe_last(&mut self, meta: Meta) {
+        self.describe_from(self.entries.len().saturating_sub(1), meta);
+    }
+
+    /// Says this of all frames from the one of this number on.
+    pub(crate) fn describe_from(&mut self, first: usize, meta: Meta) {
+        // The default needs no place, unless others have one behind it.
+        if first < self.entries.len() && (meta != Meta::default() || first < self.metas.len()) {
+            self.metas.resize(first, Meta::default());
+            self.metas.resize(self.entries.len(), meta);
+        }
+    }
+
+    /// Takes the first frames out; the others move up. Their memory can be used again once no frame is left.
+    pub fn remove_first(&mut self, count: usize) {
+        if count >= self.entries.len() {
+            return self.clear();
+        }
+        self.entries.drain(..count);
+        self.metas.drain(..count.min(self.metas.len()));
+        // No more frames than there is memory left for.
+        self.limit = self.limit.saturating_sub(count);
+    }
+
     /// Another batch with some of these frames, over the same memory. Both take no more frames until they are
     /// cleared. Numbers of no frame are passed over.
     pub fn select(&self, indices: impl IntoIterator<Item = usize>) -> Self {
-        let entries = indices.into_iter().filter_map(|index| self.entries.get(index).copied()).collect();
+        let known = indices.into_iter().filter(|index| *index < self.entries.len());
+        let (entries, mut metas): (Vec<_>, Vec<_>) =
+            known.map(|index| (self.entries[index], self.meta(index))).unzip();
+        if !self.has_metas() {
+            metas = Vec::new();
+        }
         Self {
             store: Rc::clone(&self.store),
             entries,
+            metas,
             frames_max: self.frames_max,
             limit: self.frames_max,
             tail: self.store.len(),
@@ -179,6 +263,7 @@ impl Frames {
     #[inline]
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.metas.clear();
         self.limit = self.frames_max;
         self.tail = 0;
         if Rc::get_mut(&mut self.store).is_none() {
@@ -197,12 +282,6 @@ pub(crate) struct Filling<'f> {
 }
 
 impl Filling<'_> {
-    /// See [`Frames::len`].
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// See [`Frames::room`].
     #[inline]
     pub(crate) fn room(&self) -> usize {
@@ -294,6 +373,44 @@ mod tests {
         frames.clear();
         assert!(frames.push(&[7; 70]));
         assert_eq!(part[1], [1; 70]);
+    }
+
+    #[test]
+    fn what_is_left_moves_up() {
+        let mut frames = Frames::with_room(4, 100);
+        for byte in 0..3 {
+            assert!(frames.push(&[byte; 100]));
+        }
+        frames.remove_first(2);
+        assert_eq!((frames.len(), frames.room(), &frames[0][..]), (1, 1, &[2; 100][..]));
+        assert!(frames.push(&[3; 100]) && !frames.push(&[4; 1]), "there was memory for four");
+        frames.remove_first(7);
+        assert_eq!((frames.len(), frames.room()), (0, 4));
+    }
+
+    #[test]
+    fn what_is_known_of_a_frame_stays_with_it() {
+        let large = Meta { checksum: Checksum::Partial, segment_bytes: 1448 };
+        let mut frames = Frames::new();
+        frames.describe_last(large);
+        assert!(frames.push(&[0; 10]) && !frames.has_metas());
+        assert!(frames.push(&[1; 10]));
+        frames.describe_last(large);
+        assert!(frames.push(&[2; 10]));
+        let metas = |frames: &Frames| (0..frames.len()).map(|at| frames.meta(at)).collect::<Vec<_>>();
+        assert_eq!(metas(&frames), [Meta::default(), large, Meta::default()]);
+        assert_eq!(metas(&frames.select([2, 1])), [Meta::default(), large]);
+        frames.remove_first(1);
+        assert_eq!(metas(&frames), [large, Meta::default()]);
+        frames.clear();
+        assert!(frames.push(&[3; 10]) && frames.meta(0) == Meta::default() && !frames.has_metas());
+    }
+
+    #[test]
+    fn frames_of_very_different_lengths_share_the_bytes() {
+        let mut frames = Frames::with_bytes(10, 1024);
+        assert!(frames.push(&[0; 900]) && frames.has_room_for(64) && !frames.has_room_for(65));
+        assert!(!frames.push(&[1; 100]) && frames.push(&[1; 60]) && frames.room() == 8);
     }
 
     #[test]

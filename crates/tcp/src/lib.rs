@@ -74,7 +74,7 @@ pub use crate::engine::{
     ConnId, ConnectError, ConnectOptions, End, Engine, Events, ListenError, ListenerId, Memory, Ready, Route,
     RouteError, Status,
 };
-pub use crate::frames::Frames;
+pub use crate::frames::{Checksum, Frames, Meta};
 pub use crate::settings::{Ecn, Limits, Settings};
 pub use crate::shared_payload::SharedPayload;
 pub use crate::time::Instant;

@@ -54,9 +54,11 @@ pub struct Settings {
     /// The window that a connection announces at most, in bytes: what it keeps for a user who does not read. More than 1 GiB less
     /// 16 KiB counts as that (RFC 7323 2.3). Default: 256 KiB.
     pub receive_window: u32,
-    /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
-    /// Default: on.
+    /// Checksums are made and checked. Off only where nothing can be damaged. Frames of which the device says that theirs
+    /// [needs no check](crate::Checksum) are spared it in any case. Default: on.
     pub checksums: bool,
+    /// The device finishes the checksum of TCP in what leaves, which has a [partial](crate::Checksum::Partial) one. Default: off.
+    pub checksum_offload: bool,
     /// Whether the device brings frames back that are for an address of the engine itself, as a mesh does. Elsewhere a segment
     /// from one of its own addresses is forged, and is dropped (RFC 1122 3.2.1.3), and none is connected to. Default: off.
     pub loops_back: bool,
@@ -89,6 +91,7 @@ impl Settings {
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,
+            checksum_offload: false,
             loops_back: false,
             predicts: true,
         }

@@ -30,7 +30,7 @@ impl Engine {
 
     #[inline(always)]
     fn send_plain<const LEN: usize>(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
-        let checks = self.checks();
+        let checks = self.leaving_checks;
         let block = &mut self.blocks[index];
         let local = self.local.address_v4(block.local);
         if !matches!(block.state, State::Established | State::FinWait1 | State::LastAck)

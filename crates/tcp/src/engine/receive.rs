@@ -11,7 +11,7 @@ use anywire_packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain,
 use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
-use crate::frames::Frames;
+use crate::frames::{Checksum, Frames};
 use crate::half_open::Traits;
 use crate::hash::{Key, place_hash};
 use crate::time::Instant;
@@ -116,11 +116,15 @@ impl Engine {
 
     /// Verifies all frames of the batch, and fills `batch` from the front with the segments. Gives their number.
     fn parse_all(&mut self, batch: &mut [Arrived]) -> usize {
-        let (checks, key) = (self.checks(), self.keys.table);
+        let (wanted, key, has_metas) = (self.checks(), self.keys.table, self.held.has_metas());
         self.counters.frames_received += self.held.len() as u64;
         let (mut segments, mut messages) = (0, Vec::new());
         for (number, frame) in self.held.iter().enumerate() {
             let arrived = &mut batch[segments];
+            let mut checks = wanted;
+            if has_metas {
+                checks.tcp &= self.held.meta(number).checksum == Checksum::Unchecked;
+            }
             let of_plain = |ports: u32, addresses| place_hash(key, addresses, ports.into());
             let (form, read) = if let Some((plain, payload)) = Plain::<STAMPED>::of(frame) {
                 arrived.hash = of_plain(plain.ports(), plain.addresses());
@@ -300,7 +304,8 @@ impl Engine {
         }
     }
 
-    pub(super) const fn checks(&self) -> Checks {
+    /// What is checked of frames that arrive.
+    const fn checks(&self) -> Checks {
         if self.settings.checksums { Checks::ALL } else { Checks::NONE }
     }
 

@@ -45,7 +45,7 @@ impl Engine {
     #[inline(always)]
     pub(super) fn write_reply(&self, reply: &Reply, out: &mut Filling<'_>) -> bool {
         let Reply { addresses, route, segment, options } = reply;
-        let (link, checks) = (self.local.link(*route), self.checks());
+        let (link, checks) = (self.local.link(*route), self.leaving_checks);
         out.push_with(headers_len(addresses, options), |room| {
             emit_headers(room, link, addresses, segment, options, Payload::NONE, checks)
         })

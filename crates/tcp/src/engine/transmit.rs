@@ -6,7 +6,7 @@ use anywire_packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX
 use super::Engine;
 use super::reply::without_payload;
 use crate::block::{Block, Flags, State};
-use crate::frames::{Filling, Frames};
+use crate::frames::{Checksum, Filling, Frames, Meta};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
 use crate::settings::Ecn;
@@ -28,7 +28,14 @@ impl Engine {
     pub fn transmit(&mut self, now: Instant, out: &mut Frames) {
         self.set_now(now);
         let before = out.len();
-        let out = &mut out.fill();
+        self.fill(&mut out.fill());
+        if self.leaving_checks.tcp != self.leaving_checks.ip {
+            out.describe_from(before, Meta { checksum: Checksum::Partial, segment_bytes: 0 });
+        }
+        self.counters.frames_sent += (out.len() - before) as u64;
+    }
+
+    fn fill(&mut self, out: &mut Filling<'_>) {
         let share = if self.turns.waiting() == 0 { out.room() } else { (out.room() / REPLIES_SHARE).max(1) };
         self.transmit_replies(out, share);
         self.answer_echoes(out);
@@ -51,7 +58,6 @@ impl Engine {
             }
         }
         self.transmit_replies(out, out.room());
-        self.counters.frames_sent += (out.len() - before) as u64;
     }
 
     /// The same for a device that has room for fewer frames than `out`.
@@ -402,7 +408,7 @@ impl Engine {
         if may_be_fragmented && let Addresses::V4 { local, remote } = addresses {
             segment.fragment_id = Some(self.fragment_ids.next(self.keys.fragments, local, remote));
         }
-        let checks = self.checks();
+        let checks = self.leaving_checks;
         let mut options = OptionsOut { timestamps, ..OptionsOut::NONE };
         let mut blocks = [(Seq(0), Seq(0)); SACK_MAX];
         if extension != Block::NO_EXTENSION && has_sack {
@@ -454,7 +460,7 @@ impl Engine {
                 .then(|| (self.stamp(block.ts_offset), if is_answer { block.ts_recent } else { 0 })),
             ..OptionsOut::NONE
         };
-        let (link, checks) = (self.local.link(block.route), self.checks());
+        let (link, checks) = (self.local.link(block.route), self.leaving_checks);
         let is_written = out.push_with(headers_len(&addresses, &options), |room| {
             emit(room, link, &addresses, &segment, &options, &[], checks)
         });

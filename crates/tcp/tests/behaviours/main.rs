@@ -45,6 +45,7 @@ mod simultaneous_open_and_close;
 mod small_segments_wait_for_company;
 mod sockstress_leaves_the_honest_their_share;
 mod streams_survive_any_link;
+mod super_frames_make_the_stream;
 mod text_on_a_syn_is_kept;
 mod time_wait_keeps_old_segments_out;
 mod what_arrived_outlives_a_reset;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::time::Duration;
 
-use anywire_tcp::{Counters, Engine, Frames, Instant};
+use anywire_tcp::{Counters, Engine, Frames, Instant, Meta};
 
 use super::random::Random;
 use super::wire::{ACK, SYN, Segment};
@@ -76,6 +76,8 @@ pub struct Network {
     /// Numbers of segments with payload of the first engine that are dropped, counted from 0.
     pub drops: BTreeSet<usize>,
     data_segments: usize,
+    /// What the far end makes of frames that arrive together, if it joins them.
+    pub joins: Option<fn(&[Vec<u8>]) -> Vec<(Vec<u8>, Meta)>>,
     /// Whether windows are looked at. Not where a cookie that comes twice may open a connection once more.
     pub checks_windows: bool,
     /// The right edge that each end has announced, by ports and direction: it never goes back.
@@ -100,6 +102,7 @@ impl Network {
             traces: std::env::var_os("ANYWIRE_TRACE").is_some(),
             drops: BTreeSet::new(),
             data_segments: 0,
+            joins: None,
             checks_windows: true,
             edges: HashMap::new(),
         }
@@ -203,11 +206,15 @@ impl Network {
                 .map(|(key, _)| *key)
                 .take(batch.room())
                 .collect();
-            for key in due {
-                let (_, frame) = self.under_way.remove(&key).expect("it was there");
-                if !frame.is_empty() {
-                    assert!(batch.push(&frame), "room");
-                }
+            let taken = due.iter().map(|key| self.under_way.remove(key).expect("it was there").1);
+            let arrived: Vec<_> = taken.filter(|frame| !frame.is_empty()).collect();
+            let arrived = match self.joins {
+                Some(join) => join(&arrived),
+                None => arrived.into_iter().map(|frame| (frame, Meta::default())).collect(),
+            };
+            for (frame, meta) in arrived {
+                assert!(batch.push(&frame), "room");
+                batch.describe_last(meta);
             }
             if !batch.is_empty() {
                 self.engines[end].receive(self.now, &mut batch);
