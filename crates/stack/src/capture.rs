@@ -5,11 +5,13 @@
 //! comes first: a writer that fails, or a file that has reached its limit, ends the capture and nothing else.
 
 use std::io;
+use std::net::SocketAddr;
+use std::task::Waker;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anywire_tcp::{Frames, Instant};
 
-use crate::device::{Device, DeviceCounters};
+use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 
 /// How much of the traffic to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct Capture<D, W> {
     start: Duration,
     /// The records of one batch, so that they are one write.
     records: Vec<u8>,
+    /// How many frames of the owner's next batch were recorded before: the device had no room for them.
+    recorded: usize,
     counters: CaptureCounters,
     stopped: Option<Stopped>,
 }
@@ -88,6 +92,7 @@ impl<D: Device, W: io::Write> Capture<D, W> {
             limits,
             start: Duration::ZERO,
             records: Vec::new(),
+            recorded: 0,
             counters: CaptureCounters::default(),
             stopped: None,
         };
@@ -125,10 +130,11 @@ impl<D: Device, W: io::Write> Capture<D, W> {
         (self.device, self.writer)
     }
 
-    fn record(&mut self, now: Instant, frames: &Frames) {
+    /// Writes down the frames of a batch from number `first` on.
+    fn record(&mut self, now: Instant, frames: &Frames, first: usize) {
         let (time, mut count) = (self.start + Duration::from_micros(now.as_micros()), 0);
         if self.stopped.is_none() {
-            for frame in frames.iter() {
+            for frame in frames.iter().skip(first) {
                 let kept = frame.len().min(self.limits.frame_bytes as usize);
                 let so_far = self.counters.bytes_written + self.records.len() as u64;
                 if so_far + (RECORD_HEADER_BYTES + kept) as u64 > self.limits.file_bytes {
@@ -143,7 +149,7 @@ impl<D: Device, W: io::Write> Capture<D, W> {
             }
             self.write_records(count);
         }
-        self.counters.frames_missed += frames.len() as u64 - count;
+        self.counters.frames_missed += frames.len().saturating_sub(first) as u64 - count;
     }
 
     /// Writes fields of the format behind the records, lowest byte first.
@@ -167,10 +173,14 @@ impl<D: Device, W: io::Write> Capture<D, W> {
 }
 
 impl<D: Device, W: io::Write> Device for Capture<D, W> {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         let count = self.device.receive(now, frames);
         if count > 0 {
-            self.record(now, frames);
+            self.record(now, frames, 0);
         }
         count
     }
@@ -180,18 +190,36 @@ impl<D: Device, W: io::Write> Device for Capture<D, W> {
     }
 
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        if !frames.is_empty() {
-            self.record(now, frames);
+        if frames.len() > self.recorded {
+            self.record(now, frames, self.recorded);
         }
-        self.device.transmit(now, frames)
+        let count = self.device.transmit(now, frames);
+        self.recorded = frames.len();
+        count
     }
 
-    fn mtu(&self) -> usize {
-        self.device.mtu()
+    fn batch(&self) -> Frames {
+        self.device.batch()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         self.device.next_deadline()
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        self.device.readiness()
+    }
+
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
+        self.device.before_sleep(owner)
+    }
+
+    fn link_event(&mut self) -> Option<LinkEvent> {
+        self.device.link_event()
+    }
+
+    fn reaches(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        self.device.reaches(local, remote)
     }
 
     fn counters(&self) -> DeviceCounters {

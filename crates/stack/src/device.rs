@@ -5,13 +5,17 @@
 //! [mesh](crate::mesh) and the wrappers [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture)
 //! are devices. Frames are Ethernet II without the check sequence.
 
-use anywire_tcp::{Frames, Instant};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::task::Waker;
+
+use anywire_tcp::{Frames, Instant, Mac};
 
 /// What carries frames. For a network of your own, implement it:
 ///
 /// ```
 /// use std::collections::VecDeque;
-/// use anywire_stack::device::{Device, DeviceCounters};
+/// use anywire_stack::device::{Capabilities, Device, DeviceCounters};
 /// use anywire_tcp::{Frames, Instant};
 ///
 /// /// Gives each frame back to its owner.
@@ -22,6 +26,10 @@ use anywire_tcp::{Frames, Instant};
 /// }
 ///
 /// impl Device for Loopback {
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::new(1500)
+///     }
+///
 ///     fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
 ///         while frames.room() > 0 && let Some(frame) = self.waiting.pop_front() {
 ///             self.counters.frames_in += u64::from(frames.push(&frame));
@@ -37,12 +45,8 @@ use anywire_tcp::{Frames, Instant};
 ///         let taken = frames.len().min(self.room());
 ///         self.waiting.extend(frames.iter().take(taken).map(<[u8]>::to_vec));
 ///         self.counters.frames_out += taken as u64;
-///         frames.clear();
+///         frames.remove_first(taken);
 ///         taken
-///     }
-///
-///     fn mtu(&self) -> usize {
-///         1500
 ///     }
 ///
 ///     fn counters(&self) -> DeviceCounters {
@@ -57,6 +61,9 @@ use anywire_tcp::{Frames, Instant};
 /// assert_eq!((device.receive(now, &mut frames), &frames[0]), (1, &[7; 60][..]));
 /// ```
 pub trait Device {
+    /// What it is able to do, and its MTU. This stays the same for as long as the device is open.
+    fn capabilities(&self) -> Capabilities;
+
     /// Puts the next batch that has arrived into `frames`, which comes in empty, and says how many frames it
     /// holds: 0 if nothing has come.
     ///
@@ -68,16 +75,15 @@ pub trait Device {
     /// How many frames [`transmit`](Self::transmit) takes now.
     fn room(&self) -> usize;
 
-    /// Sends what there is room for and leaves `frames` empty. Says how many frames it took; the others are
-    /// dropped and counted.
+    /// Sends the first frames of the batch, as far as there is room, and takes them out of it. Says how many it sent.
+    ///
+    /// Frames without room stay in the batch, in their order. The owner sends these before it fills the batch again. A device that
+    /// cannot wait for room, like a switch with a full port, takes a frame out, drops it and counts it.
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize;
-
-    /// The longest IP packet that it carries, in bytes.
-    fn mtu(&self) -> usize;
 
     /// An empty batch for this device: room for [`Frames::BATCH`] frames of its MTU.
     fn batch(&self) -> Frames {
-        batch(self.mtu())
+        batch(self.capabilities().mtu)
     }
 
     /// When to call [`receive`](Self::receive) again even if no frame is sent. Devices that hold no frames back have
@@ -86,8 +92,106 @@ pub trait Device {
         None
     }
 
+    /// How its owner learns that frames have come, or that there is room again. Default: not at all, so a driver looks
+    /// once in a millisecond.
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Polled
+    }
+
+    /// Called before the owner sleeps. True if frames have come meanwhile, or if there is room where there was none: then the
+    /// owner must not sleep. May be true too early.
+    ///
+    /// A device of [`Readiness::Hook`] keeps the waker, and wakes it when one of the two happens. It may wait until there is room
+    /// for several frames, so that they leave together. A device that shares rings with the kernel asks to be woken here.
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
+        let _ = owner;
+        false
+    }
+
+    /// The next change of the link that its owner has not heard of. Asked after each call of [`receive`](Self::receive).
+    fn link_event(&mut self) -> Option<LinkEvent> {
+        None
+    }
+
+    /// Whether the peer of a connection between these two addresses may still answer. Asked after a [`LinkEvent::Departed`]. True
+    /// unless the device knows that it never will.
+    fn reaches(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        let _ = (local, remote);
+        true
+    }
+
     /// Counters of the frames so far.
     fn counters(&self) -> DeviceCounters;
+}
+
+/// What a device is able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The longest IP packet that it carries, in bytes.
+    pub mtu: usize,
+    /// The Ethernet address to send from, if the device has one. Otherwise any address does.
+    pub mac: Option<Mac>,
+    /// How many loops may open it, each with a queue of its own. Default 1.
+    pub queues: u16,
+    /// Whether frames may arrive whose checksum needs no check: [`Meta`](anywire_tcp::Meta) says so of each. Default false.
+    pub receive_checksum: bool,
+    /// Whether it completes the checksum of TCP in frames that leave with a [partial](anywire_tcp::Checksum::Partial) one: then
+    /// [`Settings::checksum_offload`](anywire_tcp::Settings::checksum_offload) saves the engine that work. Default false.
+    pub transmit_checksum: bool,
+    /// Whether frames may arrive, and be sent, that hold the payload of several segments, and how long these are. Default none.
+    pub segmentation: Option<Segmentation>,
+}
+
+impl Capabilities {
+    /// Those of a device that does nothing for its owner but carry frames.
+    pub const fn new(mtu: usize) -> Self {
+        Self {
+            mtu,
+            mac: None,
+            queues: 1,
+            receive_checksum: false,
+            transmit_checksum: false,
+            segmentation: None,
+        }
+    }
+}
+
+/// Frames that hold the payload of several segments of TCP behind one header, cut by the device or by the kernel's end of it (TSO,
+/// GRO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segmentation {
+    /// Bytes of the longest one, its Ethernet header included.
+    pub frame_bytes: usize,
+    /// Over IPv4.
+    pub ipv4: bool,
+    /// Over IPv6.
+    pub ipv6: bool,
+}
+
+/// How the owner of a device learns that frames have come, or that there is room again.
+#[derive(Debug, Clone, Copy)]
+pub enum Readiness<'d> {
+    /// The descriptor is readable when frames have come, and writable when there is room.
+    Descriptor(BorrowedFd<'d>),
+    /// The device wakes the waker that [`Device::before_sleep`] was given.
+    Hook,
+    /// Not at all: the owner has to look.
+    Polled,
+}
+
+/// What has become of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkEvent {
+    /// It carries frames again.
+    Up,
+    /// It carries no frames for now. Frames to it are dropped and counted, and TCP sends them again.
+    Down,
+    /// It will never carry frames again: somebody has removed the device.
+    Gone,
+    /// Peers that the device reached have gone for good: ask [`Device::reaches`]. Only an in-process network knows.
+    Departed,
 }
 
 /// Counters of a device, seen by its owner.
@@ -103,8 +207,12 @@ pub struct DeviceCounters {
     pub bytes_out: u64,
     /// Frames that arrived for the owner when it had fallen too far behind.
     pub dropped_in: u64,
-    /// Frames of the owner's that found no room.
+    /// Frames of the owner's that found no room, or no link.
     pub dropped_out: u64,
+    /// Of the received frames, those that held several segments ([`Meta::segment_bytes`](anywire_tcp::Meta::segment_bytes)).
+    pub super_frames_in: u64,
+    /// Super-frames that the sent frames left as.
+    pub super_frames_out: u64,
 }
 
 impl DeviceCounters {
@@ -130,6 +238,10 @@ impl DeviceCounters {
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         (**self).receive(now, frames)
     }
@@ -142,12 +254,28 @@ impl<D: Device + ?Sized> Device for Box<D> {
         (**self).transmit(now, frames)
     }
 
-    fn mtu(&self) -> usize {
-        (**self).mtu()
+    fn batch(&self) -> Frames {
+        (**self).batch()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         (**self).next_deadline()
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        (**self).readiness()
+    }
+
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
+        (**self).before_sleep(owner)
+    }
+
+    fn link_event(&mut self) -> Option<LinkEvent> {
+        (**self).link_event()
+    }
+
+    fn reaches(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        (**self).reaches(local, remote)
     }
 
     fn counters(&self) -> DeviceCounters {

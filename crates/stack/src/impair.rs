@@ -17,17 +17,22 @@
 //! 6. it is reordered: held back for up to [`reorder_by`](Impairment::reorder_by) more, so that others overtake
 //!    it.
 //!
+//! A super-frame of a device with [segmentation](crate::device::Segmentation) is cut before, unless nothing ever happens: a
+//! network loses segments.
+//!
 //! Frames that are held back leave when the device is used next: see
 //! [`next_deadline`](Device::next_deadline).
 
 mod lane;
 
+use std::net::SocketAddr;
+use std::task::Waker;
 use std::time::Duration;
 
 use anywire_tcp::{Frames, Instant};
 
 use self::lane::Lane;
-use crate::device::{Device, DeviceCounters};
+use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 
 /// How bad the network is, in one direction. Probabilities are per frame, from 0 to 1; others are clamped.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +85,7 @@ impl Default for Impairment {
 /// Counters of the frames of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ImpairCounters {
-    /// Frames that came, whatever became of them.
+    /// Frames that came, whatever became of them. A super-frame counts as the segments that it holds.
     pub frames: u64,
     /// Frames that were lost at random.
     pub lost: u64,
@@ -117,7 +122,7 @@ pub struct Impair<D> {
     device: D,
     outgoing: Lane,
     incoming: Option<Lane>,
-    /// Frames on their way from the outgoing lane to the device.
+    /// Frames on their way from the outgoing lane to the device, and those for which that had no room.
     leaving: Frames,
 }
 
@@ -150,15 +155,25 @@ impl<D: Device> Impair<D> {
         &self.device
     }
 
-    /// Sends the frames whose delay is over.
+    /// Sends the frames whose delay is over, as far as the device has room.
     fn release(&mut self, now: Instant) {
-        while self.outgoing.leave(now, &mut self.leaving) > 0 {
+        while self.send_what_waits(now) && self.outgoing.leave(now, &mut self.leaving) > 0 {}
+    }
+
+    /// Sends what is on its way to the device. Whether all of it has left.
+    fn send_what_waits(&mut self, now: Instant) -> bool {
+        if !self.leaving.is_empty() {
             self.device.transmit(now, &mut self.leaving);
         }
+        self.leaving.is_empty()
     }
 }
 
 impl<D: Device> Device for Impair<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.release(now);
         let Some(lane) = &mut self.incoming else { return self.device.receive(now, frames) };
@@ -179,29 +194,52 @@ impl<D: Device> Device for Impair<D> {
 
     /// That of the device below: a network does not say how full it is.
     fn room(&self) -> usize {
-        self.device.room()
+        if self.leaving.is_empty() { self.device.room() } else { 0 }
     }
 
     /// The frames that the network swallows count as taken.
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        if !self.send_what_waits(now) {
+            return 0;
+        }
         let count = frames.len();
         self.outgoing.enter(now, frames);
         let passed = frames.len();
-        let mut refused = 0;
+        let mut dropped = 0;
         if passed > 0 {
-            refused = passed - self.device.transmit(now, frames);
+            dropped = passed - self.device.transmit(now, frames) - frames.len();
+        }
+        if !frames.is_empty() {
+            // They have passed the network, and must not pass it again.
+            std::mem::swap(frames, &mut self.leaving);
         }
         self.release(now);
-        count - refused
+        count - dropped
     }
 
-    fn mtu(&self) -> usize {
-        self.device.mtu()
+    fn batch(&self) -> Frames {
+        self.device.batch()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let incoming = self.incoming.as_ref().and_then(Lane::next_deadline);
         [self.device.next_deadline(), self.outgoing.next_deadline(), incoming].into_iter().flatten().min()
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        self.device.readiness()
+    }
+
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
+        self.device.before_sleep(owner)
+    }
+
+    fn link_event(&mut self) -> Option<LinkEvent> {
+        self.device.link_event()
+    }
+
+    fn reaches(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        self.device.reaches(local, remote)
     }
 
     /// The counters of the device below. Frames that were lost on the way are counted in

@@ -10,18 +10,23 @@
 //! | [`device`] | the trait of network devices, for a device of your own |
 //! | [`switch`] | an in-process network of one thread |
 //! | [`mesh`] | an in-process network of all threads, with services and backlogs |
+//! | [`tap`] | a network interface of the kernel, by TAP |
 //! | [`impair`], [`capture`] | wrappers of a device: a bad network by a seed; a file for Wireshark |
 //!
 //! Start with [`Swarm`](swarm::Swarm) or [`Interface`](stream::Interface): their examples run. The guide "A push gateway"
 //! (`docs/guide/swarm.md`) is a whole service with an HTTP interface.
 
 pub mod capture;
+mod clock;
 pub mod device;
 pub mod impair;
 pub mod mesh;
+mod offload;
 pub mod stream;
 pub mod swarm;
 pub mod switch;
+pub mod tap;
+mod wait;
 
 /// What threads share by. The model tests of `mesh` and `swarm` replace it by loom's.
 mod sync {

@@ -77,7 +77,7 @@ impl Host {
         // Ports are used round-robin, and a port in TIME-WAIT can be reused (RFC 6191), so few of these are needed.
         limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);
         let mut engine = Engine::new(settings, limits)?;
-        let mtu = u16::try_from(port.mtu()).unwrap_or(u16::MAX);
+        let mtu = u16::try_from(port.capabilities().mtu).unwrap_or(u16::MAX);
         for address in board.addresses() {
             engine.add_address(address).map_err(io::Error::other)?;
             let network = if address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };

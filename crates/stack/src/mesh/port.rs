@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Waker;
 use std::time::Duration;
 
 use anywire_tcp::{Frames, Instant, Mac};
@@ -14,8 +14,7 @@ use super::cable::{End, cable};
 use super::directory::{Mesh, Station};
 use super::listen_queue::{Queue, Queued, Refused};
 use super::{NETWORK_V4, NETWORK_V6, addresses_of, number_of};
-use crate::device::{Device, DeviceCounters, ETHERNET_BYTES};
-use crate::stream::LiveDevice;
+use crate::device::{Capabilities, Device, DeviceCounters, ETHERNET_BYTES, LinkEvent, Readiness};
 
 /// A port of a [`Mesh`]. It belongs to the thread that joined. Dropping it frees it and ends the connections through
 /// it.
@@ -98,6 +97,12 @@ impl Port {
 }
 
 impl Device for Port {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(self.frame_bytes_max - ETHERNET_BYTES);
+        capabilities.mac = Some(self.mac());
+        capabilities
+    }
+
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.now = self.now.max(now);
         self.look_after_cables();
@@ -147,30 +152,25 @@ impl Device for Port {
         taken
     }
 
-    fn mtu(&self) -> usize {
-        self.frame_bytes_max - ETHERNET_BYTES
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Hook
     }
 
-    fn counters(&self) -> DeviceCounters {
-        self.counters
-    }
-}
-
-impl LiveDevice for Port {
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
         let station = &self.board.station;
-        station.notifier.announce_sleep(cx.waker());
+        station.notifier.announce_sleep(owner);
         let board = self.board.board.borrow();
         let mut cables = board.cables.iter().flatten();
-        if station.has_mail() || cables.any(|end| end.has_event(Frames::BATCH, self.frame_bytes_max)) {
+        let has_event =
+            station.has_mail() || cables.any(|end| end.has_event(Frames::BATCH, self.frame_bytes_max));
+        if has_event {
             station.notifier.cancel_sleep();
-            return Poll::Ready(());
         }
-        Poll::Pending
+        has_event
     }
 
-    fn take_departure(&mut self) -> bool {
-        std::mem::take(&mut self.has_departure)
+    fn link_event(&mut self) -> Option<LinkEvent> {
+        std::mem::take(&mut self.has_departure).then_some(LinkEvent::Departed)
     }
 
     fn reaches(&self, local: SocketAddr, remote: SocketAddr) -> bool {
@@ -179,6 +179,10 @@ impl LiveDevice for Port {
             Some(number) => board.cable_to(number).is_some(),
             None => board.by_local_port[usize::from(local.port())] != NOWHERE,
         }
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        self.counters
     }
 }
 

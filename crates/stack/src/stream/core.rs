@@ -10,7 +10,7 @@ use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, Rea
 use tokio::io::ReadBuf;
 
 use super::listener::ListenOptions;
-use super::live::LiveDevice;
+use crate::device::{Device, LinkEvent};
 
 /// What an interface has counted; the engine and the device count for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,23 +22,26 @@ pub struct InterfaceCounters {
     pub departed: u64,
     /// Times that the driver has run.
     pub polls: u64,
+    /// Times that the link of the device has gone down. Its connections go on once it is up again.
+    pub link_downs: u64,
 }
 
 /// The engine and its device, and the waiting tasks of each connection that has a stream.
 pub(super) struct Core {
     pub(super) engine: Engine,
-    pub(super) device: Box<dyn LiveDevice>,
+    pub(super) device: Box<dyn Device>,
     pub(super) counters: InterfaceCounters,
     /// By the number of the connection.
     slots: Vec<Slot>,
     /// By the address that is listened on; any address of the engine is 0.0.0.0.
     queues: HashMap<SocketAddr, Queue>,
     incoming: Frames,
+    /// What the device had no room for is left here, and is sent before anything else.
     outgoing: Frames,
     /// Tasks to wake once no borrow is held.
     pub(super) woken: VecDeque<Waker>,
-    /// The driver has gone.
-    is_stopped: bool,
+    /// How connections end since the driver or the device has gone.
+    stopped: Option<io::ErrorKind>,
 }
 
 /// One connection, as its stream sees it.
@@ -70,7 +73,7 @@ struct Queue {
 }
 
 impl Core {
-    pub(super) fn new(engine: Engine, device: Box<dyn LiveDevice>) -> Self {
+    pub(super) fn new(engine: Engine, device: Box<dyn Device>) -> Self {
         Self {
             engine,
             counters: InterfaceCounters::default(),
@@ -79,7 +82,7 @@ impl Core {
             incoming: device.batch(),
             outgoing: device.batch(),
             woken: VecDeque::new(),
-            is_stopped: false,
+            stopped: None,
             device,
         }
     }
@@ -107,26 +110,45 @@ impl Core {
             }
             self.send(now, SENT_BATCHES_A_STEP);
         }
-        if self.device.take_departure() {
-            self.end_unreachable();
+        while let Some(event) = self.device.link_event() {
+            self.on_link_event(event);
         }
         is_busy
+    }
+
+    fn on_link_event(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Up => {}
+            LinkEvent::Down => self.counters.link_downs += 1,
+            LinkEvent::Gone => self.stop(io::ErrorKind::NetworkDown),
+            LinkEvent::Departed => self.end_unreachable(),
+        }
     }
 
     /// Sends what there is room for, but for so many batches at most; whether it could go on.
     pub(super) fn send(&mut self, now: Instant, batches_max: usize) -> bool {
         for _ in 0..batches_max {
-            let room = self.device.room();
-            if room == 0 {
-                return false;
-            }
-            self.engine.transmit_up_to(now, &mut self.outgoing, room);
             if self.outgoing.is_empty() {
-                return false;
+                let room = self.device.room();
+                if room == 0 {
+                    return false;
+                }
+                self.engine.transmit_up_to(now, &mut self.outgoing, room);
+                if self.outgoing.is_empty() {
+                    return false;
+                }
             }
             self.device.transmit(now, &mut self.outgoing);
+            if !self.outgoing.is_empty() {
+                return false;
+            }
         }
         self.engine.wants_to_transmit() && self.device.room() > 0
+    }
+
+    /// Whether something waits for room in the device.
+    pub(super) fn wants_room(&self) -> bool {
+        !self.outgoing.is_empty() || self.engine.wants_to_transmit()
     }
 
     /// Ends the connections whose other end has gone for good.
@@ -151,12 +173,16 @@ impl Core {
         }
     }
 
-    /// The driver has gone: wakes all waiting tasks.
-    pub(super) fn stop(&mut self) {
-        self.is_stopped = true;
+    /// The driver or the device has gone: all connections end like this. Wakes all waiting tasks.
+    pub(super) fn stop(&mut self, how: io::ErrorKind) {
+        self.stopped.get_or_insert(how);
         let waiting = self.slots.iter_mut().flat_map(|slot| [slot.reader.take(), slot.writer.take()]);
         let acceptors = self.queues.values_mut().map(|queue| queue.acceptor.take());
         self.woken.extend(waiting.chain(acceptors).flatten());
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
     }
 
     fn take_events(&mut self) {
@@ -219,7 +245,7 @@ impl Core {
         let slot = std::mem::take(self.slot(id));
         if slot.aborts || slot.fault.is_some() {
             self.engine.abort(id);
-        } else if slot.passes_for_open && self.engine.status(id) == Status::Opening && !self.is_stopped {
+        } else if slot.passes_for_open && self.engine.status(id) == Status::Opening && !self.is_stopped() {
             // Closing now would abort the handshake, and the written bytes would be lost (RFC 9293 3.10.4).
             *self.slot(id) = Slot { is_held: true, closes_when_open: true, ..Slot::default() };
         } else {
@@ -337,8 +363,7 @@ impl Core {
             Status::Ended(End::Refused) => Some(io::ErrorKind::ConnectionRefused),
             Status::Ended(End::TimedOut) => Some(io::ErrorKind::TimedOut),
             Status::Ended(End::Aborted) => Some(io::ErrorKind::ConnectionAborted),
-            _ if self.is_stopped => Some(io::ErrorKind::ConnectionAborted),
-            _ => None,
+            _ => self.stopped,
         })
     }
 
@@ -374,8 +399,8 @@ impl Core {
         if let Some(id) = queue.waiting.pop_front() {
             return Poll::Ready(Ok(id));
         }
-        if self.is_stopped {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        if let Some(stopped) = self.stopped {
+            return Poll::Ready(Err(stopped.into()));
         }
         keep(&mut queue.acceptor, cx);
         Poll::Pending

@@ -14,8 +14,9 @@ use super::core::{Core, InterfaceCounters};
 use super::driver::Driver;
 use super::duplex::Stream;
 use super::listener::{ListenOptions, Listener};
-use super::live::LiveDevice;
-use crate::device::DeviceCounters;
+use crate::clock::Clock;
+use crate::device::{Capabilities, Device, DeviceCounters};
+use crate::wait::Waiter;
 
 /// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
 ///
@@ -28,14 +29,14 @@ pub struct Interface {
 
 impl Interface {
     /// An interface, and the task that drives it: to be spawned on the present thread.
-    pub fn new(engine: Engine, device: impl LiveDevice + 'static) -> (Self, Driver) {
+    pub fn new(engine: Engine, device: impl Device + 'static) -> (Self, Driver) {
         let shared = Rc::new(Shared {
             core: RefCell::new(Core::new(engine, Box::new(device))),
             driver: RefCell::new(None),
             is_woken: Cell::new(false),
-            started: tokio::time::Instant::now(),
+            clock: Clock::start(),
         });
-        (Self { shared: Rc::clone(&shared) }, Driver { shared, sleep: None })
+        (Self { shared: Rc::clone(&shared) }, Driver { shared, waiter: Waiter::default() })
     }
 
     /// Connects, from any address and port. Small writes leave at once: Nagle's algorithm is off.
@@ -117,6 +118,11 @@ impl Interface {
         self.shared.core.borrow().counters
     }
 
+    /// What the device is able to do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.shared.core.borrow().device.capabilities()
+    }
+
     /// What the device has counted so far.
     pub fn device_counters(&self) -> DeviceCounters {
         self.shared.core.borrow().device.counters()
@@ -142,7 +148,7 @@ pub(super) struct Shared {
     driver: RefCell<Option<Waker>>,
     /// The driver has been woken and has not run since.
     is_woken: Cell<bool>,
-    started: tokio::time::Instant,
+    clock: Clock,
 }
 
 impl Shared {
@@ -178,14 +184,20 @@ impl Shared {
     /// When the next step is due without a wake-up.
     pub(super) fn next_deadline(&self) -> Option<tokio::time::Instant> {
         let core = self.core.borrow();
-        let engine = if core.engine.wants_to_transmit() {
+        let engine = if core.wants_room() {
             // There was no room; the device tells when there is, unless it goes by the time.
             Some(self.now() + ROOM_PATIENCE)
         } else {
             core.engine.next_deadline()
         };
         let next = [engine, core.device.next_deadline()].into_iter().flatten().min()?;
-        Some(self.started + Duration::from_micros(next.as_micros().saturating_sub(START_MICROS)))
+        Some(self.clock.at(next))
+    }
+
+    /// Whether there is nothing left to do for the driver.
+    pub(super) fn is_over(self: &Rc<Self>) -> bool {
+        let core = self.core.borrow();
+        core.is_stopped() || Rc::strong_count(self) == 1 && core.engine.connections() == 0
     }
 
     /// Says whom to wake.
@@ -210,7 +222,7 @@ impl Shared {
 
     /// The driver has gone for good.
     pub(super) fn stop(&self) {
-        self.core.borrow_mut().stop();
+        self.core.borrow_mut().stop(io::ErrorKind::ConnectionAborted);
         self.wake_tasks();
     }
 
@@ -230,8 +242,7 @@ impl Shared {
     }
 
     fn now(&self) -> Instant {
-        let micros = self.started.elapsed().as_micros() as u64;
-        Instant::from_micros(START_MICROS + micros)
+        self.clock.now()
     }
 }
 
@@ -262,9 +273,6 @@ fn kind_of_listen(error: ListenError) -> io::ErrorKind {
         _ => io::ErrorKind::Other,
     }
 }
-
-/// The engine's clock starts here, so that nothing of it lies before the start.
-const START_MICROS: u64 = 1_000_000;
 
 /// How long a device without room is left alone if it does not say that it has some again: as long as a
 /// switch waits for a port.

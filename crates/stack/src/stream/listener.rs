@@ -41,7 +41,7 @@ impl Listener {
     /// The next connection that has come. It may have ended already, which a read will say.
     ///
     /// # Errors
-    /// `ConnectionAborted` if the [`Driver`](super::Driver) is no more.
+    /// `ConnectionAborted` if the [`Driver`](super::Driver) is no more; `NetworkDown` if the device is gone.
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         let id = ready!(self.shared.with(|core| core.poll_accept(self.key, cx)))?;
         Poll::Ready(Ok(Stream { shared: Rc::clone(&self.shared), id }))
@@ -50,7 +50,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// `ConnectionAborted` if the [`Driver`](super::Driver) is no more.
+    /// `ConnectionAborted` if the [`Driver`](super::Driver) is no more; `NetworkDown` if the device is gone.
     pub async fn accept(&mut self) -> io::Result<Stream> {
         poll_fn(|cx| self.poll_accept(cx)).await
     }

@@ -3,12 +3,11 @@
 //!
 //! [`Interface`] opens and accepts connections, [`Stream`] is `AsyncRead` and `AsyncWrite`, [`Driver`] is the task
 //! that moves frames between the engine and its device. All of them belong to one thread. The driver sleeps
-//! while nothing happens: a stream that has something to send wakes it, and so do its [`LiveDevice`] and the
+//! while nothing happens: a stream that has something to send wakes it, and so do its device and the
 //! engine's next deadline.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `live` | devices that wake their driver |
 //! | `interface` | opening and listening; what an interface, its driver and its streams share |
 //! | `core` | the engine, who waits for which of its connections, and the queues of listeners; no runtime |
 //! | `driver` | when frames move, and when the driver sleeps |
@@ -45,11 +44,9 @@ mod driver;
 mod duplex;
 mod interface;
 mod listener;
-mod live;
 
 pub use self::core::InterfaceCounters;
 pub use self::driver::Driver;
 pub use self::duplex::Stream;
 pub use self::interface::Interface;
 pub use self::listener::{ListenOptions, Listener};
-pub use self::live::LiveDevice;

@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant, Ready};
@@ -18,8 +17,9 @@ use super::executor::Tasks;
 use super::limits::SwarmCounters;
 use super::mail::{Deliver, Mail};
 use super::rest::Alarm;
+use crate::clock::Clock;
 use crate::device::Device;
-use crate::stream::LiveDevice;
+use crate::wait::Waiter;
 
 /// Connections with a task each, all of one type. The owner calls [`round`](Self::round) in a loop.
 ///
@@ -69,6 +69,8 @@ pub struct Swarm<F, S, D> {
     here: Here,
     device: D,
     frames: Frames,
+    /// What the device had no room for, to be sent before anything else. Empty for devices that keep to their [`room`](Device::room).
+    unsent: Frames,
     /// Numbers on their way to the executor; empty between rounds.
     woken: Vec<u32>,
     connections_max: u32,
@@ -79,8 +81,9 @@ pub struct Swarm<F, S, D> {
     counters: SwarmCounters,
     mail: Vec<Box<dyn Deliver>>,
     alarm: Arc<Alarm>,
-    /// When [`run_until`](Self::run_until) was called first.
-    started: Option<tokio::time::Instant>,
+    /// Since [`run_until`](Self::run_until) was called first.
+    clock: Option<Clock>,
+    waiter: Waiter,
 }
 
 impl<F, S, D> Swarm<F, S, D>
@@ -106,6 +109,7 @@ where
             start,
             here: Here::new(engine),
             frames: device.batch(),
+            unsent: Frames::with_room(0, 0),
             device,
             woken: Vec::new(),
             connections_max: connections_max as u32,
@@ -114,7 +118,8 @@ where
             counters: SwarmCounters::default(),
             mail: Vec::new(),
             alarm: Arc::default(),
-            started: None,
+            clock: None,
+            waiter: Waiter::default(),
         })
     }
 
@@ -174,7 +179,7 @@ where
             return Some(Instant::default());
         }
         let ends = here.drain.map(|drain| drain.ends).filter(|ends| *ends > tasks.now());
-        let waits_for_room = here.engine.wants_to_transmit() && device.room() == 0;
+        let waits_for_room = self.waits_for_room();
         let engine = here.engine.next_deadline().filter(|_| !waits_for_room);
         let room = (waits_for_room || !here.senders.is_empty()).then(|| tasks.now() + ROOM_PATIENCE);
         [ends, engine, room, tasks.next_deadline(), device.next_deadline()].into_iter().flatten().min()
@@ -230,15 +235,13 @@ where
         &self.alarm
     }
 
-    pub(super) const fn started(&mut self) -> &mut Option<tokio::time::Instant> {
-        &mut self.started
+    /// Its clock, which starts when it is asked for.
+    pub(super) fn clock(&mut self) -> Clock {
+        *self.clock.get_or_insert_with(Clock::start)
     }
 
-    pub(super) fn poll_device(&mut self, cx: &mut Context<'_>) -> Poll<()>
-    where
-        D: LiveDevice,
-    {
-        self.device.poll_event(cx)
+    pub(super) const fn device_and_waiter(&mut self) -> (&mut D, &mut Waiter) {
+        (&mut self.device, &mut self.waiter)
     }
 
     /// Polls the tasks that have events or mail, and then ready ones. Returns the number of polls.
@@ -375,14 +378,27 @@ where
 
     /// Messages that the device has room for. What the engine has to send already comes first: nothing is to queue there.
     pub(super) fn room(&self) -> usize {
-        self.device.room().saturating_sub(self.here.engine.waiting_to_transmit())
+        self.device_room().saturating_sub(self.here.engine.waiting_to_transmit())
+    }
+
+    /// Whether something is to be sent, and the device has no room.
+    pub(super) fn waits_for_room(&self) -> bool {
+        !self.unsent.is_empty() || self.here.engine.wants_to_transmit() && self.device.room() == 0
+    }
+
+    /// Frames that the device has room for.
+    fn device_room(&self) -> usize {
+        if self.unsent.is_empty() { self.device.room() } else { 0 }
     }
 
     /// Sends as far as the device has room.
     fn transmit(&mut self, now: Instant) -> usize {
         let mut sent = 0;
+        if !self.unsent.is_empty() {
+            sent += self.device.transmit(now, &mut self.unsent);
+        }
         loop {
-            let room = self.device.room();
+            let room = self.device_room();
             if room == 0 || !self.here.engine.wants_to_transmit() {
                 return sent;
             }
@@ -391,7 +407,19 @@ where
                 return sent;
             }
             sent += self.device.transmit(now, &mut self.frames);
+            if !self.frames.is_empty() {
+                self.keep_unsent();
+            }
         }
+    }
+
+    /// Puts aside what the device had no room for: the batch is needed for what arrives.
+    #[cold]
+    fn keep_unsent(&mut self) {
+        if self.unsent.room() < self.frames.len() {
+            self.unsent = self.device.batch();
+        }
+        std::mem::swap(&mut self.frames, &mut self.unsent);
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anywire_tcp::{Frames, Instant, Mac};
 
 use super::fabric::Fabric;
-use crate::device::{Device, DeviceCounters};
+use crate::device::{Capabilities, Device, DeviceCounters};
 
 /// A port of a [`Switch`](super::Switch). It belongs to the core of the switch; dropping it frees it, and
 /// what waits in it is lost.
@@ -28,6 +28,12 @@ impl Port {
 }
 
 impl Device for Port {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(self.fabric.borrow().settings.mtu);
+        capabilities.mac = Some(self.mac());
+        capabilities
+    }
+
     #[inline]
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.fabric.borrow_mut().receive(self.index, now, frames)
@@ -41,10 +47,6 @@ impl Device for Port {
     #[inline]
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.fabric.borrow_mut().transmit(self.index, now, frames)
-    }
-
-    fn mtu(&self) -> usize {
-        self.fabric.borrow().settings.mtu
     }
 
     fn counters(&self) -> DeviceCounters {

@@ -3,14 +3,14 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::hosts::{Notifiers, bytes, echo, exchange, run};
 use crate::swarms::{Net, QUICK, address, engine, mac, settings};
-use anywire_stack::device::{Device, DeviceCounters};
+use anywire_stack::device::{Capabilities, Device, DeviceCounters, Readiness};
 use anywire_stack::impair::{Impair, Impairment};
-use anywire_stack::stream::{Interface, LiveDevice};
+use anywire_stack::stream::Interface;
 use anywire_stack::swarm::{Incoming, Swarm};
 use anywire_stack::switch::{Settings, Switch};
 use anywire_tcp::{Frames, Instant};
@@ -26,6 +26,10 @@ struct Ring<D> {
 }
 
 impl<D: Device> Device for Ring<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.device.receive(now, frames)
     }
@@ -39,22 +43,20 @@ impl<D: Device> Device for Ring<D> {
         self.device.transmit(now, frames)
     }
 
-    fn mtu(&self) -> usize {
-        self.device.mtu()
-    }
-
     fn next_deadline(&self) -> Option<Instant> {
         self.device.next_deadline()
     }
 
+    fn readiness(&self) -> Readiness<'_> {
+        self.device.readiness()
+    }
+
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
+        self.device.before_sleep(owner)
+    }
+
     fn counters(&self) -> DeviceCounters {
         self.device.counters()
-    }
-}
-
-impl<D: LiveDevice> LiveDevice for Ring<D> {
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.device.poll_event(cx)
     }
 }
 

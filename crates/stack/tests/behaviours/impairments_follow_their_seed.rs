@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anywire_stack::device::{Device, DeviceCounters};
+use anywire_stack::device::{Capabilities, Device, DeviceCounters};
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::switch::{Settings, Switch};
 use anywire_tcp::{Frames, Instant};
@@ -22,6 +22,10 @@ struct CableEnd {
 }
 
 impl Device for CableEnd {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(1500)
+    }
+
     fn receive(&mut self, _now: Instant, frames: &mut Frames) -> usize {
         let mut waiting = self.incoming.borrow_mut();
         let count = waiting.len().min(frames.room());
@@ -40,10 +44,6 @@ impl Device for CableEnd {
         self.outgoing.borrow_mut().extend(frames.iter().map(<[u8]>::to_vec));
         frames.clear();
         count
-    }
-
-    fn mtu(&self) -> usize {
-        1500
     }
 
     fn counters(&self) -> DeviceCounters {

@@ -3,12 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::swarms::{Net, QUICK, address};
-use anywire_stack::device::{Device, DeviceCounters};
-use anywire_stack::stream::LiveDevice;
+use anywire_stack::device::{Capabilities, Device, DeviceCounters, Readiness};
 use anywire_stack::swarm::{Either, GroupId, Incoming, Instant, Mail, MailLimits, Swarm, select, sleep};
 use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
 use anywire_tcp::Frames;
@@ -156,6 +154,10 @@ struct Deaf {
 }
 
 impl Device for Deaf {
+    fn capabilities(&self) -> Capabilities {
+        self.port.capabilities()
+    }
+
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.now = now;
         self.looks.set(self.looks.get() + 1);
@@ -170,18 +172,12 @@ impl Device for Deaf {
         self.port.transmit(now, frames)
     }
 
-    fn mtu(&self) -> usize {
-        self.port.mtu()
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Hook
     }
 
     fn counters(&self) -> DeviceCounters {
         self.port.counters()
-    }
-}
-
-impl LiveDevice for Deaf {
-    fn poll_event(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
     }
 }
 

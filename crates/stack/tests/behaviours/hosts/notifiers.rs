@@ -2,10 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
-use anywire_stack::device::{Device, DeviceCounters};
-use anywire_stack::stream::LiveDevice;
+use anywire_stack::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 use anywire_tcp::{Frames, Instant};
 
 /// The notifiers of one switch; clones share them.
@@ -61,6 +60,10 @@ impl Notifier {
 }
 
 impl<D: Device> Device for Notifying<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         // A device that holds frames back may send some of them now.
         let sent_before = self.device.counters().frames_out;
@@ -86,26 +89,28 @@ impl<D: Device> Device for Notifying<D> {
         count
     }
 
-    fn mtu(&self) -> usize {
-        self.device.mtu()
-    }
-
     fn next_deadline(&self) -> Option<Instant> {
         self.device.next_deadline()
     }
 
-    fn counters(&self) -> DeviceCounters {
-        self.device.counters()
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Hook
     }
-}
 
-impl<D: Device> LiveDevice for Notifying<D> {
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
         if self.own.is_notified.take() {
-            return Poll::Ready(());
+            return true;
         }
         self.own.is_short_of_room.set(self.device.room() < Frames::BATCH);
-        *self.own.owner.borrow_mut() = Some(cx.waker().clone());
-        Poll::Pending
+        *self.own.owner.borrow_mut() = Some(owner.clone());
+        false
+    }
+
+    fn link_event(&mut self) -> Option<LinkEvent> {
+        self.device.link_event()
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        self.device.counters()
     }
 }

@@ -1,0 +1,181 @@
+//! How the owner of a device waits for it: a task of tokio that sleeps while nothing happens, and looks again at once while much does.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::device::{Device, Readiness};
+
+/// What wakes the owner of one device.
+#[derive(Debug, Default)]
+pub(crate) struct Waiter {
+    descriptor: Watched,
+    looks: Looks,
+    /// Wakes at the next deadline or before it. Most deadlines move on before they come, so the timer is not set anew for
+    /// each of them.
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// Nothing tells when frames come.
+    is_polled: bool,
+}
+
+/// The descriptor of the device, once it was asked for.
+#[derive(Debug, Default)]
+enum Watched {
+    #[default]
+    NotYet,
+    By(AsyncFd<OwnedFd>),
+    /// The system has no descriptor left to watch it by: it is looked at from time to time.
+    Failed,
+}
+
+impl Waiter {
+    /// Whether to look at the device again at once. `found`: the last look has found something. If false, the task is woken when
+    /// the device has something, and may [`sleep`](Self::sleep).
+    pub(crate) fn stays_awake<D: Device + ?Sized>(
+        &mut self,
+        found: bool,
+        device: &mut D,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        if found {
+            self.looks.found();
+            return true;
+        }
+        self.is_polled = false;
+        match device.readiness() {
+            Readiness::Hook => return device.before_sleep(cx.waker()),
+            Readiness::Polled => {
+                self.is_polled = true;
+                return false;
+            }
+            Readiness::Descriptor(descriptor) => {
+                if let Watched::NotYet = self.descriptor {
+                    let own = descriptor.try_clone_to_owned();
+                    self.descriptor = own.and_then(watch).map_or(Watched::Failed, Watched::By);
+                }
+            }
+        }
+        if self.looks.again() || device.before_sleep(cx.waker()) {
+            return true;
+        }
+        let Watched::By(descriptor) = &self.descriptor else {
+            self.is_polled = true;
+            return false;
+        };
+        // Readiness is kept until it is cleared. So it may be that of frames which were taken since: one more look tells.
+        let (reading, writing) = (descriptor.poll_read_ready(cx), descriptor.poll_write_ready(cx));
+        [reading, writing].into_iter().fold(false, |is_ready, direction| match direction {
+            Poll::Ready(Ok(mut guard)) => {
+                guard.clear_ready();
+                true
+            }
+            // The runtime is shutting down.
+            Poll::Ready(Err(_)) | Poll::Pending => is_ready,
+        })
+    }
+
+    /// Has the task woken at this moment at the latest.
+    pub(crate) fn sleep(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) {
+        let look = self.is_polled.then(|| Instant::now() + POLL_EVERY);
+        let Some(deadline) = deadline.into_iter().chain(look).min() else { return };
+        let sleep = match &mut self.sleep {
+            Some(sleep) => {
+                let is_over = sleep.is_elapsed();
+                if !is_over && sleep.deadline() <= deadline {
+                    return;
+                }
+                sleep.as_mut().reset(deadline);
+                sleep
+            }
+            none => none.insert(Box::pin(sleep_until(deadline))),
+        };
+        if sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "an `OwnedFd` keeps the promises that `register` asks for in an `unsafe` block, which `sys` alone may have"
+)]
+fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(descriptor)
+}
+
+/// How many looks in vain come before a sleep: more if they found something of late, fewer if not. A sleep costs a wake-up by the
+/// kernel of 5 to 25 us, and a look in vain one system call.
+#[derive(Debug)]
+struct Looks {
+    /// How many.
+    budget: u32,
+    /// How many there were since something was found.
+    vain: u32,
+    /// The owner went to sleep since.
+    slept: bool,
+}
+
+impl Looks {
+    fn found(&mut self) {
+        if self.vain > 0 && !self.slept {
+            // A look after one in vain was worth it.
+            self.budget = (2 * self.budget).min(LOOKS_MAX);
+        }
+        (self.vain, self.slept) = (0, false);
+    }
+
+    /// Nothing was found. Whether to look once more.
+    fn again(&mut self) -> bool {
+        if self.vain < self.budget && !self.slept {
+            self.vain += 1;
+            return true;
+        }
+        if !std::mem::replace(&mut self.slept, true) {
+            self.budget = (self.budget / 2).max(1);
+        }
+        false
+    }
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self { budget: 1, vain: 0, slept: false }
+    }
+}
+
+/// Looks in vain before a sleep, at most: about as long as it takes to be woken.
+const LOOKS_MAX: u32 = 64;
+
+/// How often a device is looked at that does not tell when frames come.
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks in vain until it sleeps.
+    fn vain(looks: &mut Looks) -> usize {
+        (0..).take_while(|_| looks.again()).count()
+    }
+
+    #[test]
+    fn who_finds_something_late_looks_longer_next_time() {
+        let mut looks = Looks::default();
+        assert_eq!((vain(&mut looks), vain(&mut looks)), (1, 0), "a timer that wakes it makes it look once");
+        for expected in [2, 4, 8, 16, 32, 64, 64] {
+            looks.found();
+            assert!(looks.again());
+            looks.found();
+            assert_eq!(looks.budget, expected);
+        }
+        for expected in [64, 32, 16, 8, 4, 2, 1, 1] {
+            looks.found();
+            assert_eq!(vain(&mut looks), expected);
+        }
+    }
+}
