@@ -23,6 +23,8 @@
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`shm`] | how bytes go from one process to another through memory, without trust |
+//! | [`tap`] | how Ethernet frames go to an interface of the kernel and come from it |
+//! | [`interfaces`] | on which interface the kernel has an address |
 //! | [`martian`] | which addresses no packet can come from |
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
@@ -44,6 +46,7 @@ pub mod cores;
 pub mod cpu;
 pub mod datagrams;
 pub mod descriptors;
+pub mod interfaces;
 pub mod lent;
 pub mod listeners;
 pub mod martian;
@@ -61,6 +64,7 @@ pub mod slots;
 pub mod stdout;
 pub mod syscalls;
 pub mod tags;
+pub mod tap;
 pub mod tcp_info;
 pub mod tcp_options;
 pub mod thread_bound;

@@ -37,6 +37,8 @@ pub struct TcpInfo {
     pub segment_bytes_out: u32,
     /// The largest segment that the peer was asked to send, in bytes, without headers.
     pub segment_bytes_in: u32,
+    /// What both ends agreed on when they connected.
+    pub options: AgreedOptions,
     /// The smoothed round trip.
     pub round_trip: Duration,
     /// How much the round trip varies.
@@ -57,6 +59,32 @@ pub struct TcpInfo {
     pub out_of_order_in: Option<u32>,
     /// The receive window that the peer announced last, in bytes (Linux 5.4).
     pub peer_window_bytes: Option<u32>,
+}
+
+/// What both ends of a connection agreed on when they connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgreedOptions {
+    /// Timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Selective acknowledgments (RFC 2018).
+    pub sack: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// The shift of the windows that the peer announces, and of those that this end does (RFC 7323). None without window scaling.
+    pub window_scales: Option<(u8, u8)>,
+}
+
+impl AgreedOptions {
+    const fn read(bits: u8, scales: u8) -> Self {
+        let scaled = bits & OPTION_WINDOW_SCALE != 0;
+        Self {
+            timestamps: bits & OPTION_TIMESTAMPS != 0,
+            sack: bits & OPTION_SACK != 0,
+            ecn: bits & OPTION_ECN != 0,
+            window_scales: if scaled { Some((scales & 15, scales >> 4)) } else { None },
+        }
+    }
 }
 
 impl TcpInfo {
@@ -99,6 +127,10 @@ impl TcpInfo {
             retransmits: count(TOTAL_RETRANS),
             segment_bytes_out: count(SND_MSS),
             segment_bytes_in: count(ADVMSS),
+            options: AgreedOptions::read(
+                raw.get(OPTIONS).copied().unwrap_or(0),
+                raw.get(WINDOW_SCALES).copied().unwrap_or(0),
+            ),
             round_trip: Duration::from_micros(count(RTT).into()),
             round_trip_variance: Duration::from_micros(count(RTTVAR).into()),
             congestion_window: count(SND_CWND),
@@ -124,6 +156,8 @@ pub fn unread_bytes(socket: impl AsFd) -> io::Result<u64> {
 
 // Offsets of `struct tcp_info` in `linux/tcp.h`, which never change: the kernel only adds fields at the end. The struct of
 // the `libc` crate ends before the segments.
+const OPTIONS: usize = 5;
+const WINDOW_SCALES: usize = 6;
 const SND_MSS: usize = 16;
 const RTT: usize = 68;
 const RTTVAR: usize = 72;
@@ -139,6 +173,11 @@ const RWND_LIMITED: usize = 176;
 const SNDBUF_LIMITED: usize = 184;
 const RCV_OOOPACK: usize = 224;
 const SND_WND: usize = 228;
+// Bits of the options.
+const OPTION_TIMESTAMPS: u8 = 1;
+const OPTION_SACK: u8 = 2;
+const OPTION_WINDOW_SCALE: u8 = 4;
+const OPTION_ECN: u8 = 8;
 /// Up to the last of them.
 const RAW_BYTES: usize = 232;
 
@@ -155,6 +194,20 @@ mod tests {
         assert_eq!((old.delivery_rate, old.peer_window_bytes), (None, None));
         assert_eq!(TcpInfo::read(&[]), TcpInfo::default());
     }
+
+    #[test]
+    fn the_options_of_the_loopback_are_those_of_the_kernel() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let caller = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let options = TcpInfo::of(&caller).expect("it is TCP").options;
+        let is_on = |name: &str| {
+            let value = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
+            value.is_ok_and(|value| value.trim() != "0")
+        };
+        assert_eq!((options.timestamps, options.sack), (is_on("tcp_timestamps"), is_on("tcp_sack")));
+        assert_eq!(options.window_scales.is_some(), is_on("tcp_window_scaling"));
+    }
+
     proptest! {
         /// However much of it a kernel has, and whatever is in it: what is there is read, and the rest is unknown.
         #[test]
