@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use anywire_tcp::{Frames, Instant};
+use anywire_tcp::{Checksum, Frames, Instant, Meta};
 use fastrand::Rng;
 
 use super::{ImpairCounters, Impairment};
+use crate::offload::{finish, segments};
 
 /// One direction of a bad network. Times in here are nanoseconds, since a fast line carries several frames in
 /// a microsecond.
@@ -17,7 +18,7 @@ pub(super) struct Lane {
     random: Rng,
     /// The frames that are held back, the one that is due next first; those due together in the order of
     /// entering.
-    held: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
+    held: BinaryHeap<Reverse<(u64, u64, Vec<u8>, Meta)>>,
     /// Memory of frames that have left.
     free: Vec<Vec<u8>>,
     entered: u64,
@@ -28,6 +29,8 @@ pub(super) struct Lane {
     /// When the last one is due that was not reordered: the next is not due before.
     due_before: u64,
     fates: Vec<Fate>,
+    /// One segment of a super-frame.
+    segment: Vec<u8>,
     /// Keeps the rest of a batch, to be swapped for it.
     survivors: Frames,
     counters: ImpairCounters,
@@ -56,6 +59,7 @@ impl Lane {
             line_free_at: 0,
             due_before: 0,
             fates: Vec::new(),
+            segment: Vec::new(),
             survivors,
             counters: ImpairCounters::default(),
         }
@@ -74,6 +78,9 @@ impl Lane {
     /// Takes a batch in. What passes at once stays in `frames`; the others are held, until
     /// [`leave`](Self::leave).
     pub(super) fn enter(&mut self, now: Instant, frames: &mut Frames) {
+        if frames.has_metas() && self.does_something() {
+            return self.enter_by_segments(now, frames);
+        }
         self.counters.frames += frames.len() as u64;
         let mut fates = std::mem::take(&mut self.fates);
         fates.clear();
@@ -82,7 +89,13 @@ impl Lane {
         if self.holds_all() || fates.iter().any(changes) {
             for (frame, fate) in frames.iter().zip(&fates) {
                 for copy in 0..fate.copies {
-                    self.hold(now, frame, fate.corrupts[copy], fate.is_reordered && copy == 0);
+                    self.hold(
+                        now,
+                        frame,
+                        Meta::default(),
+                        fate.corrupts[copy],
+                        fate.is_reordered && copy == 0,
+                    );
                 }
             }
             frames.clear();
@@ -92,23 +105,49 @@ impl Lane {
         self.fates = fates;
     }
 
+    /// The same for frames of which the device knows something. A super-frame is cut, since a network loses segments. All are held.
+    fn enter_by_segments(&mut self, now: Instant, frames: &mut Frames) {
+        let mut scratch = std::mem::take(&mut self.segment);
+        for (number, frame) in frames.iter().enumerate() {
+            segments(frame, frames.meta(number), &mut scratch, |segment, meta| {
+                self.counters.frames += 1;
+                let fate = self.draw();
+                for copy in 0..fate.copies {
+                    self.hold(now, segment, meta, fate.corrupts[copy], fate.is_reordered && copy == 0);
+                }
+            });
+        }
+        self.segment = scratch;
+        frames.clear();
+    }
+
     /// Puts the frames that are due into `frames`, which comes in empty, as far as there is room. Gives their
     /// number.
     pub(super) fn leave(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        while let Some(Reverse((due, _, bytes))) = self.held.peek() {
+        while let Some(Reverse((due, _, bytes, meta))) = self.held.peek() {
             if *due > nanos(now) || frames.room() == 0 {
                 break;
             }
-            if !frames.push(bytes) {
-                if !frames.is_empty() {
-                    break;
+            if frames.push(bytes) {
+                if *meta != Meta::default() {
+                    frames.describe_last(*meta);
                 }
+            } else if frames.is_empty() {
                 // Longer than the owner's batches: it would never leave.
                 self.counters.overflowed += 1;
+            } else {
+                break;
             }
-            self.free.extend(self.held.pop().map(|Reverse((.., bytes))| bytes));
+            self.free.extend(self.held.pop().map(|Reverse((.., bytes, _))| bytes));
         }
         frames.len()
+    }
+
+    /// Whether anything ever happens to a frame.
+    fn does_something(&self) -> bool {
+        let Impairment { loss, duplicate, corrupt, reorder, .. } = self.impairment;
+        self.holds_all()
+            || [loss, duplicate, corrupt, reorder].into_iter().any(|probability| probability > 0.0)
     }
 
     /// Whether every frame takes its time.
@@ -142,7 +181,7 @@ impl Lane {
         self.survivors.clear();
     }
 
-    fn hold(&mut self, now: Instant, frame: &[u8], corrupts: bool, is_reordered: bool) {
+    fn hold(&mut self, now: Instant, frame: &[u8], mut meta: Meta, corrupts: bool, is_reordered: bool) {
         let Some(due) = self.due(now, frame.len(), is_reordered) else {
             self.counters.overflowed += 1;
             return;
@@ -152,10 +191,15 @@ impl Lane {
         bytes.extend_from_slice(frame);
         if corrupts {
             self.counters.corrupted += 1;
+            if meta.checksum == Checksum::Partial {
+                // So that its receiver can see it.
+                finish(&mut bytes);
+            }
+            meta.checksum = Checksum::Unchecked;
             let bit = self.random.usize(..bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        self.held.push(Reverse((due, self.entered, bytes)));
+        self.held.push(Reverse((due, self.entered, bytes, meta)));
         self.entered += 1;
     }
 

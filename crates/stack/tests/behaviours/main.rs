@@ -1,6 +1,9 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[path = "../../../wire/tests/behaviours/again/mod.rs"]
+mod again;
 mod hosts;
+mod kernel;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod support;
@@ -12,10 +15,12 @@ mod a_mesh_joins_cores;
 mod a_storm_of_addresses_is_bounded;
 mod captures_open_in_tshark;
 mod frames_reach_only_their_port;
+mod frames_without_room_leave_first;
 mod impairments_follow_their_seed;
 mod streams_carry_every_byte;
 mod streams_end_as_sockets_do;
 mod streams_have_options;
+mod super_frames_are_impaired_by_segment;
 mod swarm_connections_are_their_own;
 mod swarm_deadlines_move;
 mod swarm_drains_by_a_deadline;
@@ -24,6 +29,7 @@ mod swarm_fills_large_packets;
 mod swarm_is_a_push_gateway;
 mod swarm_messages_come_in_pieces;
 mod swarm_notices_idle_peers;
+mod swarm_rests_on_a_device;
 mod swarm_shares_the_room_to_send;
 mod swarm_sleeps_while_idle;
 mod swarm_starves_no_task;
@@ -32,4 +38,8 @@ mod swarm_tasks_are_small;
 mod swarm_tasks_connect_out;
 mod swarm_tasks_get_mail;
 mod swarm_tasks_have_one_place_to_send;
+mod tap_carries_every_byte;
+mod tap_ends_as_sockets_do;
+mod tap_says_why_it_cannot_be_opened;
+mod tap_tells_of_its_link;
 mod whole_batches_are_handed_over;
