@@ -140,7 +140,7 @@ fn sent_through<D: Device>(device: &mut D, other: &mut Port) -> Vec<u32> {
     let (mut seen, mut arrived) = (Vec::new(), other.batch());
     let mut frames = batch((0..30).map(|number| frame(mac(1), mac(2), number)));
     for step in 0..100 {
-        let now = NOW + Duration::from_micros(step);
+        let now = NOW + Duration::from_micros(50 * step);
         device.transmit(now, &mut frames);
         while other.receive(now, &mut arrived) > 0 {
             seen.extend(arrived.iter().map(mark));
