@@ -18,7 +18,7 @@ pub(super) struct Lane {
     random: Rng,
     /// The frames that are held back, the one that is due next first; those due together in the order of
     /// entering.
-    held: BinaryHeap<Reverse<(u64, u64, Vec<u8>, Meta)>>,
+    held: BinaryHeap<Reverse<Held>>,
     /// Memory of frames that have left.
     free: Vec<Vec<u8>>,
     entered: u64,
@@ -35,6 +35,9 @@ pub(super) struct Lane {
     survivors: Frames,
     counters: ImpairCounters,
 }
+
+/// When a frame is due, a number that keeps the order of entering, and the frame.
+type Held = (u64, u64, Vec<u8>, Meta);
 
 /// What happens to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -53,6 +53,9 @@ impl Impairment {
 /// The shift that an end has offered, and the right edge that it has announced.
 type Edge = (Option<u8>, Option<u32>);
 
+/// Makes fewer frames of some that arrive together.
+pub type Join = fn(&[Vec<u8>]) -> Vec<(Vec<u8>, Meta)>;
+
 /// Two engines; what one transmits comes to the other.
 pub struct Network {
     pub engines: [Engine; 2],
@@ -77,7 +80,7 @@ pub struct Network {
     pub drops: BTreeSet<usize>,
     data_segments: usize,
     /// What the far end makes of frames that arrive together, if it joins them.
-    pub joins: Option<fn(&[Vec<u8>]) -> Vec<(Vec<u8>, Meta)>>,
+    pub joins: Option<Join>,
     /// Whether windows are looked at. Not where a cookie that comes twice may open a connection once more.
     pub checks_windows: bool,
     /// The right edge that each end has announced, by ports and direction: it never goes back.
