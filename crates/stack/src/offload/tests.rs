@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!(transport_sum(&frame), 0);
         let right = frame.clone();
         frame[at..at + 2].copy_from_slice(&before);
-        prop_assert_eq!(finished(&frame), right.clone());
+        prop_assert_eq!(&finished(&frame), &right);
         // From a partial one, by its places alone.
         let layout = Layout::of(&frame).expect("it is whole");
         layout.leave_partial(&mut frame, layout.end - layout.transport_at);
