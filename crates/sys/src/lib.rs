@@ -21,6 +21,9 @@
 //! | [`thread_bound`] | how a value stays with its thread, though what holds it goes anywhere |
 //! | [`zeroed`] | how memory of zeroes is had without writing them |
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
+//! | [`bpf`] | how a program of ours runs on each packet that arrives, and what it shares with us |
+//! | [`xsk`] | how whole frames go to a network interface and come from it, through memory shared with the kernel |
+//! | [`network_interface`] | what a network interface is, and when it goes up, down or away |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`shm`] | how bytes go from one process to another through memory, without trust |
 //! | [`tap`] | how Ethernet frames go to an interface of the kernel and come from it |
@@ -41,6 +44,7 @@
 //! Linux only: the answers come from Linux interfaces.
 
 pub mod arena;
+pub mod bpf;
 pub mod checksum;
 pub mod cores;
 pub mod cpu;
@@ -52,6 +56,7 @@ pub mod listeners;
 pub mod martian;
 pub mod memory;
 pub mod names;
+pub mod network_interface;
 pub mod prefetch;
 pub mod process;
 pub mod ring;
@@ -72,6 +77,7 @@ pub mod udp_limit;
 pub mod uring;
 pub mod waker;
 mod words;
+pub mod xsk;
 pub mod zeroed;
 
 /// The atomics of rings. Their model tests replace them by loom's.
