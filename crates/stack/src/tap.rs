@@ -299,9 +299,9 @@ const SUPER_FRAME_BYTES: usize = ETHERNET_BYTES + VLAN_BYTES + u16::MAX as usize
 
 const VLAN_BYTES: usize = 4;
 
-/// Bytes of a batch if frames may be long: four super-frames, or 64 frames of the usual length behind each other. More would not stay
-/// in the second-level cache until it is read.
-const BATCH_BYTES: usize = 5 * (64 << 10);
+/// Bytes of a batch if frames may be long: nearly four super-frames, or 64 frames of the usual length behind each other. An engine has
+/// promised memory for so much, and more would not stay in the second-level cache until it is read.
+const BATCH_BYTES: usize = 4 * (64 << 10);
 
 /// Queues that the kernel gives a TAP device at most (`MAX_TAP_QUEUES`).
 const QUEUES_MAX: u16 = 256;

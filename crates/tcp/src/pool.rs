@@ -450,9 +450,9 @@ impl Found<'_> {
     }
 }
 
-/// Addresses beyond twice the limit; memory only if it comes to that. A batch of 64 super-frames of 64 KiB, which take 33 cells each,
-/// fits twice.
-const PROMISED_BYTES: usize = 2 * 64 * 33 * size_of::<Large>();
+/// Addresses beyond twice the limit; memory only if it comes to that. A batch of 64 frames of 2 KiB fits twice, and one of four
+/// super-frames of 64 KiB once.
+const PROMISED_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {

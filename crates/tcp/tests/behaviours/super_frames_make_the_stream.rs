@@ -162,6 +162,29 @@ fn one_beyond_a_gap_is_reported_whole() {
     assert_eq!((host.sent_one().ack, host.read(id).len()), (at(61_448), 61_448));
 }
 
+/// What was acknowledged is kept, also if four super-frames of four connections come while there is hardly any memory.
+#[test]
+fn a_batch_is_kept_though_memory_is_short() {
+    let mut limits = small_limits();
+    limits.segment_bytes = 16 << 10;
+    let mut host = Host::with(settings(), limits);
+    let peers = (0..4).map(|number| Peer { scale: Some(7), ..Peer::new().port(6000 + number) });
+    let mut connections: Vec<_> = peers.map(|peer| host.accept(peer)).collect();
+    let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448 };
+    let batch: Vec<_> = connections
+        .iter_mut()
+        .map(|(_, peer)| (unfinished(&peer.data(&[peer.here.port() as u8; 65_000])), known))
+        .collect();
+    give(&mut host, &batch);
+    assert_eq!(host.sent().len(), 4, "each is acknowledged");
+    // The next batch takes the place of that one.
+    give(&mut host, &[(Peer::new().port(9).acks().frame(), Meta::default())]);
+    for (id, peer) in &connections {
+        assert!(host.read(*id) == vec![peer.here.port() as u8; 65_000], "{:?}", host.engine.status(*id));
+    }
+    assert_eq!(host.engine.memory().segments_in_use, 0);
+}
+
 /// What leaves for a device that finishes checksums says so, and its header of IP is whole.
 #[test]
 fn what_leaves_is_partial() {
