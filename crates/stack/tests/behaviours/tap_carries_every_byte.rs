@@ -91,19 +91,22 @@ fn without_offloads() {
     });
 }
 
-/// 16 MiB each way. With offloads most of it is in super-frames.
+/// 16 MiB each way, and 4 over IPv6. With offloads most of it is in super-frames.
 #[test]
 fn in_bulk() {
     beside_the_kernel("tap_carries_every_byte::in_bulk", Options::default(), async |ours| {
-        for version in Version::BOTH {
+        for (version, length) in [(Version::V4, 16 << 20), (Version::V6, 4 << 20)] {
             let before = ours.device_counters();
-            kernel_calls(&ours, version, 16 << 20).await;
+            kernel_calls(&ours, version, length).await;
             let counters = ours.device_counters();
             let (received, sent) =
                 (counters.frames_in - before.frames_in, counters.super_frames_out - before.super_frames_out);
-            // 16 MiB are 11,586 segments of 1448 bytes.
-            assert!(received < 9000, "{received} frames by {version:?}: {counters:?}");
-            assert!(sent > 100 && counters.super_frames_in > before.super_frames_in, "{counters:?}");
+            let segments = length as u64 / 1428;
+            assert!(received < segments * 3 / 4, "{received} frames by {version:?}: {counters:?}");
+            assert!(
+                sent > segments / 100 && counters.super_frames_in > before.super_frames_in,
+                "{counters:?}"
+            );
             assert_eq!(counters.dropped_out, 0);
         }
     });
@@ -159,7 +162,7 @@ fn through_a_window_that_closes() {
                     let mut socket = TcpStream::connect(version.ours(80)).expect("somebody listens");
                     socket.set_nonblocking(true).expect("it can be set");
                     // Until both buffers are full for a while.
-                    let (sent, mut taken, mut full) = (bytes(0, 8 << 20), 0, 0);
+                    let (sent, mut taken, mut full) = (bytes(0, 6 << 20), 0, 0);
                     while full < 30 {
                         match socket.write(&sent[taken..]) {
                             Ok(count) => (taken, full) = (taken + count, 0),
@@ -184,7 +187,7 @@ fn through_a_window_that_closes() {
                 kernel(move || gone.recv().expect("the window was full")).await;
                 let mut read = Vec::new();
                 stream.read_to_end(&mut read).await.expect("it ends well");
-                assert!(read == bytes(0, 8 << 20), "{version:?}");
+                assert!(read == bytes(0, 6 << 20), "{version:?}");
                 stream.write_all(&read).await.expect("it takes all");
                 stream.shutdown().await.expect("it is open");
                 assert!(sending.await.expect("it does not panic"));
