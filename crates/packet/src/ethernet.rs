@@ -93,6 +93,10 @@ impl EtherType {
     pub const IPV4: Self = Self(0x0800);
     /// IPv6 (RFC 2464).
     pub const IPV6: Self = Self(0x86dd);
+    /// ARP (RFC 826).
+    pub const ARP: Self = Self(0x0806);
+    /// A tag of IEEE 802.1Q, behind which another type follows: see [`VlanTag`].
+    pub const VLAN: Self = Self(0x8100);
 }
 
 /// The two ends of one hop, in the order of a frame's first bytes.
@@ -114,6 +118,13 @@ impl Link {
     #[inline]
     pub const fn destination(&self) -> Mac {
         let [a, b, c, d, e, f, ..] = self.ends;
+        Mac([a, b, c, d, e, f])
+    }
+
+    /// Who has sent the frame.
+    #[inline]
+    pub const fn source(&self) -> Mac {
+        let [.., a, b, c, d, e, f] = self.ends;
         Mac([a, b, c, d, e, f])
     }
 
@@ -148,8 +159,58 @@ impl Link {
     }
 }
 
+/// The tag of a virtual LAN (IEEE 802.1Q), which stands where the type would be.
+///
+/// ```
+/// use anywire_packet::ethernet::{EtherType, VlanTag};
+///
+/// let tag = VlanTag::new(5, 100);
+/// assert_eq!((tag.priority(), tag.id()), (5, 100));
+/// let behind = tag.write(EtherType::IPV4);
+/// assert_eq!(VlanTag::parse(&behind), Some((tag, EtherType::IPV4, &[][..])));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VlanTag(u16);
+
+impl VlanTag {
+    /// The tag of a LAN, 0 to 4095, with a priority, 0 to 7: the lower bits of both count. The LAN 0 is the untagged one.
+    pub const fn new(priority: u8, id: u16) -> Self {
+        Self((priority as u16) << 13 | id & ID)
+    }
+
+    /// The number of the LAN.
+    pub const fn id(self) -> u16 {
+        self.0 & ID
+    }
+
+    /// The priority, 0 to 7.
+    pub const fn priority(self) -> u8 {
+        (self.0 >> 13) as u8
+    }
+
+    /// The tag behind [`EtherType::VLAN`], the type behind it, and the payload. None if the frame ends before.
+    pub fn parse(behind_type: &[u8]) -> Option<(Self, EtherType, &[u8])> {
+        let (head, packet) = behind_type.split_first_chunk::<TAG>()?;
+        let [a, b, c, d] = *head;
+        Some((Self(u16::from_be_bytes([a, b])), EtherType(u16::from_be_bytes([c, d])), packet))
+    }
+
+    /// What stands behind [`EtherType::VLAN`].
+    pub const fn write(self, ether_type: EtherType) -> [u8; TAG] {
+        let ([a, b], [c, d]) = (self.0.to_be_bytes(), ether_type.0.to_be_bytes());
+        [a, b, c, d]
+    }
+}
+
 /// Bytes of the header.
 pub const HEADER: usize = 14;
+/// Bytes of the shortest frame, without its check sequence (IEEE 802.3). A shorter one is padded with zeros by whoever hands it to
+/// an interface that does not do so itself.
+pub const FRAME_MIN: usize = 60;
+/// Bytes that a tag takes.
+pub const TAG: usize = 4;
+/// The bits of a tag that number the LAN.
+const ID: u16 = 0x0fff;
 /// Bytes of two addresses.
 const ENDS: usize = 12;
 

@@ -9,6 +9,7 @@ use super::ethernet::{self, EtherType, Link};
 use super::fields::{four, sixteen, two};
 use super::ip::{self, Addresses};
 use super::parse::Refusal;
+use super::udp::Udp;
 use crate::seq::Seq;
 
 /// A message that arrived whole.
@@ -50,6 +51,8 @@ pub enum ErrorKind {
     },
     /// It may pass, or is to be ignored (RFC 9293 MUST-55, RFC 6633).
     Soft,
+    /// No ICMP: the packet has not left, because its neighbour does not answer.
+    Undelivered,
 }
 
 /// The message in `payload`. `is_to_one` says that the frame and both addresses are of single hosts.
@@ -73,20 +76,36 @@ pub(crate) fn parse(header: &ip::Header, payload: &[u8], is_to_one: bool) -> Res
     if !is_to_one {
         return Err(Refusal::Address);
     }
+    Ok(about(body, is_v6, kind)?.map_or(Icmp::Other, Icmp::Error))
+}
+
+/// What has happened to the segment in `packet`, of which at least the front is there. Nothing if it is no TCP.
+fn about(packet: &[u8], is_v6: bool, kind: ErrorKind) -> Result<Option<IcmpError>, Refusal> {
     let (addresses, protocol, segment) =
-        if is_v6 { quoted_v6(body) } else { quoted_v4(body) }.ok_or(Refusal::IcmpHeader)?;
+        if is_v6 { quoted_v6(packet) } else { quoted_v4(packet) }.ok_or(Refusal::IcmpHeader)?;
     if protocol != ip::TCP {
-        return Ok(Icmp::Other);
+        return Ok(None);
     }
     // The eight bytes that are always quoted hold the ports and the sequence number (RFC 792).
     let quoted = segment.first_chunk::<8>().ok_or(Refusal::IcmpHeader)?;
-    Ok(Icmp::Error(IcmpError {
+    Ok(Some(IcmpError {
         kind,
         addresses,
         local_port: two(quoted, 0),
         remote_port: two(quoted, 2),
         seq: Seq(four(quoted, 4)),
     }))
+}
+
+/// What it means for a connection that a frame with one of its segments has not left. None if it holds no segment.
+pub fn undelivered(frame: &[u8]) -> Option<IcmpError> {
+    let (_, ether_type, packet) = Link::parse(frame)?;
+    let is_v6 = match ether_type {
+        EtherType::IPV4 => false,
+        EtherType::IPV6 => true,
+        _ => return None,
+    };
+    about(packet, is_v6, ErrorKind::Undelivered).ok()?
 }
 
 fn error_v4(kind: u8, code: u8, rest: [u8; 4], quoted: &[u8]) -> Option<ErrorKind> {
@@ -168,6 +187,35 @@ fn write_echo_reply(out: &mut [u8], request: &[u8]) -> Option<usize> {
     let checksum = checksum::update(u16::from_be_bytes([head[2], head[3]]), old, new);
     head[2..4].copy_from_slice(&checksum.to_be_bytes());
     Some(start + message.len())
+}
+
+/// A frame that tells the sender of `frame`, which holds a whole datagram of UDP, that nobody has its port (RFC 1122 3.2.2.1, RFC
+/// 4443 3.1). None if it does not, or came from or for more than one host: such are not answered (RFC 1122 3.2.2).
+pub fn port_unreachable(frame: &[u8]) -> Option<Vec<u8>> {
+    let (link, ether_type, packet) = Link::parse(frame)?;
+    let (header, kind, code, quoted_max) = match ether_type {
+        EtherType::IPV4 => {
+            (ip::Header::parse_v4(packet, super::Checks::ALL).ok()?, 3, 3, 576 - ip::V4 - HEADER)
+        }
+        EtherType::IPV6 => (ip::Header::parse_v6(packet).ok()?, 1, 4, 1280 - ip::V6 - HEADER),
+        _ => return None,
+    };
+    let is_to_one = !link.destination().is_group() && header.addresses.are_of_hosts();
+    if header.protocol != ip::UDP || !is_to_one {
+        return None;
+    }
+    Udp::parse(&packet[header.start..header.end], &header.addresses).ok()?;
+    let quoted = &packet[..header.end.min(quoted_max)];
+    let mut message = [&[kind, code, 0, 0, 0, 0, 0, 0], quoted].concat();
+    let protocol = if header.addresses.is_v4() { ip::ICMP } else { ip::ICMP_V6 };
+    let pseudo = if header.addresses.is_v4() { 0 } else { header.addresses.pseudo(protocol, message.len()) };
+    let checksum = checksum::header(pseudo, checksum::sum(&message, 0));
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let mut out = vec![0; ethernet::HEADER + header.addresses.header_len()];
+    out[..ethernet::HEADER].copy_from_slice(&link.back().header(ether_type));
+    ip::write(&mut out[ethernet::HEADER..], &header.addresses, protocol, 0, message.len(), None)?;
+    out.append(&mut message);
+    Some(out)
 }
 
 /// Bytes in front of what an error quotes.

@@ -5,10 +5,12 @@
 //! source routes are refused; options of IPv4 and extension headers of IPv6 are passed over where their RFC
 //! lets a host do so.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use anywire_sys::martian::{is_martian_v4, is_martian_v6};
 
 use super::checksum;
-use super::ethernet::EtherType;
+use super::ethernet::{EtherType, Link};
 use super::fields::{four, put, sixteen, two};
 use super::parse::{Checks, Refusal};
 
@@ -41,6 +43,29 @@ impl Addresses {
         }
     }
 
+    /// Ours and the peer's.
+    pub const fn ips(&self) -> (IpAddr, IpAddr) {
+        match *self {
+            Self::V4 { local, remote } => {
+                (IpAddr::V4(Ipv4Addr::from_bits(local)), IpAddr::V4(Ipv4Addr::from_bits(remote)))
+            }
+            Self::V6 { local, remote } => {
+                (IpAddr::V6(Ipv6Addr::from_bits(local)), IpAddr::V6(Ipv6Addr::from_bits(remote)))
+            }
+        }
+    }
+
+    /// The addresses of the packet in a frame that arrived: the destination is ours. None if it holds no whole packet.
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let (_, ether_type, packet) = Link::parse(frame)?;
+        let header = match ether_type {
+            EtherType::IPV4 => Header::parse_v4(packet, Checks::ALL).ok()?,
+            EtherType::IPV6 => Header::parse_v6(packet).ok()?,
+            _ => return None,
+        };
+        Some(header.addresses)
+    }
+
     /// Whether they are of IPv4.
     #[inline(always)]
     pub const fn is_v4(&self) -> bool {
@@ -49,16 +74,17 @@ impl Addresses {
 
     /// Bytes of a header that [`write`] writes.
     #[inline(always)]
-    pub(crate) const fn header_len(&self) -> usize {
+    pub const fn header_len(&self) -> usize {
         if self.is_v4() { V4 } else { V6 }
     }
 
-    pub(crate) const fn ether_type(&self) -> EtherType {
+    /// The type of their frames.
+    pub const fn ether_type(&self) -> EtherType {
         if self.is_v4() { EtherType::IPV4 } else { EtherType::IPV6 }
     }
 
     /// The sum of the pseudo header for `len` bytes of `protocol`, fields as numbers (RFC 9293 3.1, RFC 8200 8.1).
-    pub(crate) fn pseudo(&self, protocol: u8, len: usize) -> u64 {
+    pub fn pseudo(&self, protocol: u8, len: usize) -> u64 {
         let addresses = match *self {
             Self::V4 { local, remote } => u64::from(local) + u64::from(remote),
             Self::V6 { local, remote } => thirty_two(local) + thirty_two(remote),
@@ -252,6 +278,8 @@ pub(crate) const HOP_LIMIT: u8 = 64;
 pub const ICMP: u8 = 1;
 /// The protocol number of TCP.
 pub const TCP: u8 = 6;
+/// The protocol number of UDP (RFC 768).
+pub const UDP: u8 = 17;
 /// The protocol number of ICMP for IPv6 (RFC 4443).
 pub const ICMP_V6: u8 = 58;
 const HOP_BY_HOP: u8 = 0;

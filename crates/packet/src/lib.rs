@@ -6,12 +6,14 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`ethernet`], [`ip`], [`tcp`], [`options`], [`icmp`] | the headers, one protocol each |
+//! | [`ethernet`], [`ip`], [`icmp`], [`udp`], [`tcp`], [`options`] | the headers, one protocol each |
+//! | [`arp`], [`ndp`] | what neighbours ask and tell each other |
+//! | [`cidr`] | networks |
 //! | [`checksum`] | the Internet checksum, made and brought up to date |
 //! | [`parse`], [`plain`] | a frame that arrived |
 //! | [`emit`] | a segment that leaves |
 //!
-//! Limits: frames carry no VLAN tag. A fragment is refused, never reassembled. The contents of a frame end within its first
+//! Limits: [`general`] reads no frames with a VLAN tag. A fragment is refused, never reassembled. The contents of a frame end within its first
 //! 65,535 bytes. No bytes lead to a panic.
 //!
 //! ```
@@ -32,12 +34,15 @@
 
 #[cfg(test)]
 mod arbitrary;
+pub mod arp;
 pub mod checksum;
+pub mod cidr;
 pub mod emit;
 pub mod ethernet;
 mod fields;
 pub mod icmp;
 pub mod ip;
+pub mod ndp;
 pub mod options;
 pub mod parse;
 pub mod plain;
@@ -46,7 +51,9 @@ mod syn;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
+pub mod udp;
 
+pub use crate::cidr::{Cidr, CidrError};
 pub use crate::emit::{Outgoing, emit, headers_len};
 pub use crate::ethernet::{Link, Mac, MacError};
 pub use crate::icmp::{ErrorKind, Icmp};

@@ -133,6 +133,7 @@ impl Checks {
 
 /// Why a frame is refused. Each is counted; the peer is told nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum Refusal {
     /// The frame ends before what its headers announce.
@@ -163,6 +164,10 @@ pub enum Refusal {
     IcmpHeader,
     /// The checksum of the message is wrong.
     IcmpChecksum,
+    /// No whole UDP header, or a length that does not fit.
+    UdpHeader,
+    /// The checksum of the datagram is wrong, or missing over IPv6.
+    UdpChecksum,
 }
 
 /// What any frame holds. A segment is written to `place`, where the caller keeps it. Returned by value, it would be built in
