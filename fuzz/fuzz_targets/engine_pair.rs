@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anywire_tcp::{
-    ConnId, ConnectOptions, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status,
+    Cidr, ConnId, ConnectOptions, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status, Via,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -29,10 +29,10 @@ fn engine(last: u8, options: u8) -> Engine {
     let mut engine = Engine::new(settings, limits).expect("address space");
     let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
     engine.add_address([10, 0, 0, last].into()).expect("room");
-    let network = "0.0.0.0".parse().expect("an address");
-    engine
-        .add_route(Route { network, prefix: 0, source: mac(last), next_hop: mac(3 - last), mtu: 1500 })
-        .expect("a route");
+    engine.set_mac(mac(last));
+    let route = Route { network: Cidr::ALL_V4, via: Via::OnLink, mtu: 1500, source: None };
+    engine.add_route(route).expect("a route");
+    engine.add_neighbour([10, 0, 0, 3 - last].into(), mac(3 - last)).expect("room");
     engine
 }
 

@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use anywire_tcp::{ConnId, ConnectOptions, Engine, Frames, Instant, Limits, Mac, Route, Settings, Status};
+use anywire_tcp::{
+    Cidr, ConnId, ConnectOptions, Engine, Frames, Instant, Limits, Mac, Route, Settings, Status, Via,
+};
 use libfuzzer_sys::fuzz_target;
 
 const HERE: [u8; 4] = [10, 0, 0, 1];
@@ -138,11 +140,11 @@ fuzz_target!(|input: &[u8]| {
     settings.time_wait = Duration::from_millis(u64::from(bytes.one()) * 10);
     let Ok(mut engine) = Engine::new(settings, limits.clone()) else { return };
     let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
-    let any = "0.0.0.0".parse().expect("an address");
+    engine.set_mac(mac(1));
     engine.add_address(HERE.into()).expect("room");
-    engine
-        .add_route(Route { network: any, prefix: 0, source: mac(1), next_hop: mac(2), mtu: 1500 })
-        .expect("a route");
+    let route = Route { network: Cidr::ALL_V4, via: Via::OnLink, mtu: 1500, source: None };
+    engine.add_route(route).expect("a route");
+    engine.add_neighbour(THERE.into(), mac(2)).expect("room");
     engine.listen("0.0.0.0:80".parse().expect("an address"), ConnectOptions::default()).expect("a listener");
 
     let mut now = Instant::from_micros(1_000_000);

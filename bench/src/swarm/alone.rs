@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use anywire_stack::device::Device;
 use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
-use anywire_tcp::{ConnectOptions, Engine, Events, Frames, Instant as Moment, Limits, Mac, Route, Settings};
+use anywire_tcp::{
+    ConnectOptions, Engine, Events, Frames, Instant as Moment, Limits, Mac, Route, Settings, Via,
+};
 use serde_json::{Value, json};
 
 /// Does something on a core, in a thread of its own, so that this one stays free.
@@ -119,9 +121,10 @@ struct End {
 impl End {
     fn new(port: Port, number: u8) -> Result<Self> {
         let mut engine = Engine::new(Settings::new([1, 2, 3, number.into()]), Limits::default())?;
-        engine.add_address(format!("10.0.0.{number}").parse()?)?;
-        let (source, next_hop) = (mac(number), mac(3 - number));
-        engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source, next_hop, mtu: 1500 })?;
+        engine.set_mac(mac(number));
+        engine.add_address([10, 0, 0, number].into())?;
+        engine.add_route(Route { network: "10.0.0.0/8".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
+        engine.add_neighbour([10, 0, 0, 3 - number].into(), mac(3 - number))?;
         Ok(Self { engine, port, frames: Frames::new(), ready: Vec::new() })
     }
 

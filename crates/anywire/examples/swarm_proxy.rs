@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Clock};
 
 use anywire::stack::swarm::{Conn, FrameError, Incoming, LengthPrefix, Swarm, connect, sleep, splice};
 use anywire::stack::switch::{Settings as SwitchSettings, Switch};
-use anywire::tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings};
+use anywire::tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings, Via};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -56,15 +56,10 @@ fn engine(own: u8) -> Result<Engine, Error> {
     // A real service takes numbers here that nobody can guess.
     let mut engine = Engine::new(Settings::new([1, 2, 3, own.into()]), Limits::default())?;
     engine.add_address([10, 0, 0, own].into())?;
+    engine.set_mac(mac(own));
+    engine.add_route(Route { network: "10.0.0.0/24".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
     for other in [1, 2, 3] {
-        let (source, next_hop) = (mac(own), mac(other));
-        engine.add_route(Route {
-            network: [10, 0, 0, other].into(),
-            prefix: 32,
-            source,
-            next_hop,
-            mtu: 1500,
-        })?;
+        engine.add_neighbour([10, 0, 0, other].into(), mac(other))?;
     }
     Ok(engine)
 }

@@ -8,7 +8,7 @@ use anywire_stack::capture::{self, Capture};
 use anywire_stack::device::Device;
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::switch::{self, Switch};
-use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings};
+use anywire_tcp::{Cidr, ConnectOptions, Engine, Limits, Mac, Route, Settings, Via};
 
 use crate::error::Error;
 use crate::plan::{Mode, Plan, SHORT_TUPLES};
@@ -77,9 +77,12 @@ fn engine(
     for address in addresses {
         engine.add_address(address).map_err(Error::setup)?;
     }
-    let network = Ipv4Addr::new(10, 0, 0, 0).into();
-    let route = Route { network, prefix: 8, source, next_hop, mtu: 1500 };
+    engine.set_mac(source);
+    // All addresses of the other end have one interface, as those behind a router.
+    let gateway = Ipv4Addr::new(192, 0, 2, 1).into();
+    let route = Route { network: Cidr::ALL_V4, via: Via::Gateway(gateway), mtu: 1500, source: None };
     engine.add_route(route).map_err(Error::setup)?;
+    engine.add_neighbour(gateway, next_hop).map_err(Error::setup)?;
     Ok(engine)
 }
 

@@ -37,7 +37,8 @@ pub(crate) struct Block {
     pub(crate) local_port: u16,
     /// Which of the engine's own addresses. It also tells the address family of the connection.
     pub(crate) local: u16,
-    pub(crate) route: u16,
+    /// Which of the engine's neighbours takes its packets.
+    pub(crate) neighbour: u16,
     pub(crate) rcv_nxt: Seq,
     /// The right edge of the window that the peer was told. It never goes back (RFC 9293 3.8.6).
     pub(crate) rcv_right: Seq,

@@ -12,6 +12,11 @@ pub struct Counters {
     pub frames_ignored: u64,
     /// Frames with a wrong checksum, length or option (RFC 9293 MUST-2, MUST-3, MUST-7).
     pub frames_malformed: u64,
+    /// Fragments of IP, which are not put together.
+    pub fragments_refused: u64,
+    /// Answers that were not sent, and SYNs that were dropped, because all [`Limits::neighbours`](crate::Limits::neighbours) were in
+    /// use.
+    pub neighbours_refused: u64,
     /// Connections that were opened, from both ends.
     pub opened: u64,
     /// Of those, the ones that the peer opened.

@@ -25,6 +25,8 @@
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 //! | `source` | its address and port at our end, if its user has named none |
+//! | `local`, `routes`, `neighbours` | our addresses and listeners; ways out; the Ethernet header for each next hop |
+//! | `link` | what the layer below fills in and asks: neighbours, progress, what is no TCP |
 
 mod acknowledge;
 mod aging;
@@ -33,9 +35,11 @@ mod check;
 mod deliver;
 mod ending;
 mod id;
+mod link;
 mod listen;
 mod local;
 mod memory;
+mod neighbours;
 mod opening;
 mod options;
 mod out_of_order;
@@ -49,6 +53,7 @@ mod receive;
 mod reclaim;
 mod recover;
 mod reply;
+mod routes;
 mod source;
 mod synchronized;
 mod timers;
@@ -86,9 +91,10 @@ pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
 pub(crate) use self::pace::Pace;
 
 pub use self::id::{ConnId, ListenerId};
-pub use self::local::{Route, RouteError};
+pub use self::link::NextHop;
 pub use self::memory::Memory;
 pub use self::ready::{Events, Ready};
+pub use self::routes::{Route, RouteError, Via};
 pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 
 use self::aging::Aging;
@@ -150,8 +156,8 @@ pub struct Engine {
     /// Connections to which this batch brought payload, and that may owe an ACK for it.
     owing: Vec<u32>,
     batch: Vec<Arrived>,
-    /// Frames of the batch that ask for an echo of ICMP.
-    echoes: Vec<u32>,
+    /// Frames of the batch that are no TCP, for who resolves addresses and answers ICMP.
+    left_over: Vec<u32>,
     /// Which checksums are made of what leaves.
     leaving_checks: Checks,
 
@@ -184,8 +190,7 @@ impl Engine {
     pub fn new(mut settings: Settings, limits: Limits) -> io::Result<Self> {
         settings.receive_window = settings.receive_window.min(opening::RECEIVE_WINDOW_MAX);
         let entries = limits.connections + limits.half_open + limits.time_wait;
-        let mut local = Local::default();
-        local.loops_back = settings.loops_back;
+        let local = Local::new(settings.loops_back, limits.neighbours);
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
@@ -213,7 +218,7 @@ impl Engine {
             in_frames: Vec::new(),
             owing: Vec::new(),
             batch: Vec::new(),
-            echoes: Vec::new(),
+            left_over: Vec::new(),
             leaving_checks: Checks {
                 ip: settings.checksums,
                 tcp: settings.checksums && !settings.checksum_offload,

@@ -184,6 +184,24 @@ impl Frames {
         }
     }
 
+    /// Keeps the frames for which this holds, in their order. It is told what is known of each.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], Meta) -> bool) {
+        let (mut kept, has_metas) = (0, self.has_metas());
+        for index in 0..self.entries.len() {
+            let (entry, meta) = (self.entries[index], self.meta(index));
+            if !keeps(&self.store[entry.range()], meta) {
+                continue;
+            }
+            self.entries[kept] = entry;
+            if has_metas && let Some(place) = self.metas.get_mut(kept) {
+                *place = meta;
+            }
+            kept += 1;
+        }
+        self.entries.truncate(kept);
+        self.metas.truncate(kept);
+    }
+
     /// Some bytes of a frame, which must have them.
     #[inline(always)]
     pub(crate) fn part(&self, index: usize, start: usize, length: usize) -> &[u8] {
@@ -411,6 +429,22 @@ mod tests {
         let mut frames = Frames::with_bytes(10, 1024);
         assert!(frames.push(&[0; 900]) && frames.has_room_for(64) && !frames.has_room_for(65));
         assert!(!frames.push(&[1; 100]) && frames.push(&[1; 60]) && frames.room() == 8);
+    }
+
+    #[test]
+    fn what_is_retained_keeps_its_order() {
+        let mut frames = Frames::new();
+        for byte in 0..5 {
+            assert!(frames.push(&[byte; 70]));
+        }
+        let partial = Meta { checksum: Checksum::Partial, segment_bytes: 0 };
+        frames.describe_from(3, partial);
+        frames.retain(|frame, meta| frame[0] % 2 == 0 && (meta == partial) == (frame[0] > 2));
+        assert_eq!(frames.iter().map(|frame| frame[0]).collect::<Vec<_>>(), [0, 2, 4]);
+        assert!(frames.push(&[9; 70]));
+        assert_eq!(frames[3], [9; 70]);
+        let metas = [0, 1, 2, 3].map(|index| frames.meta(index) == partial);
+        assert_eq!(metas, [false, false, true, false]);
     }
 
     #[test]

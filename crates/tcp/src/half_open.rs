@@ -15,7 +15,7 @@ pub(crate) struct HalfOpen {
     pub(crate) remote_port: u16,
     pub(crate) local_port: u16,
     pub(crate) local: u16,
-    pub(crate) route: u16,
+    pub(crate) neighbour: u16,
     pub(crate) irs: Seq,
     pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,

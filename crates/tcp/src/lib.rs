@@ -5,18 +5,19 @@
 //! thread. A connection is a control block of 128 bytes; nothing is allocated for a segment.
 //!
 //! ```
-//! use anywire_tcp::{ConnectOptions, Engine, Frames, Instant, Limits, Mac, Route, Settings};
+//! use anywire_tcp::{ConnectOptions, Engine, Frames, Instant, Limits, Mac, Route, Settings, Via};
 //!
 //! // Two engines, joined by handing frames over.
-//! let engine = |address: &str, number: u8, peer: u8| {
-//!     let mut engine = Engine::new(Settings::new([1, 2, 3, u64::from(number)]), Limits::default())?;
-//!     engine.add_address(address.parse()?)?;
+//! let engine = |own: u8, peer: u8| {
+//!     let mut engine = Engine::new(Settings::new([1, 2, 3, u64::from(own)]), Limits::default())?;
 //!     let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
-//!     let (source, next_hop) = (mac(number), mac(peer));
-//!     engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source, next_hop, mtu: 1500 })?;
+//!     engine.set_mac(mac(own));
+//!     engine.add_address([10, 0, 0, own].into())?;
+//!     engine.add_route(Route { network: "10.0.0.0/24".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
+//!     engine.add_neighbour([10, 0, 0, peer].into(), mac(peer))?;
 //!     Ok::<_, Box<dyn std::error::Error>>(engine)
 //! };
-//! let (mut client, mut server) = (engine("10.0.0.1", 1, 2)?, engine("10.0.0.2", 2, 1)?);
+//! let (mut client, mut server) = (engine(1, 2)?, engine(2, 1)?);
 //! server.listen("10.0.0.2:80".parse()?, ConnectOptions::default())?;
 //! let call = client.connect("10.0.0.2:80".parse()?, ConnectOptions::default())?;
 //! client.send(call, b"hello");
@@ -66,13 +67,13 @@ mod time_wait;
 mod watch;
 mod wheel;
 
-pub use anywire_packet::{Mac, MacError};
+pub use anywire_packet::{Cidr, CidrError, Mac, MacError};
 
 pub use crate::congestion::Algorithm;
 pub use crate::counters::Counters;
 pub use crate::engine::{
-    ConnId, ConnectError, ConnectOptions, End, Engine, Events, ListenError, ListenerId, Memory, Ready, Route,
-    RouteError, Status,
+    ConnId, ConnectError, ConnectOptions, End, Engine, Events, ListenError, ListenerId, Memory, NextHop,
+    Ready, Route, RouteError, Status, Via,
 };
 pub use crate::frames::{Checksum, Frames, Meta};
 pub use crate::settings::{Ecn, Limits, Settings};

@@ -140,6 +140,9 @@ pub struct Limits {
     pub path_mtus: usize,
     /// Listeners. Default: 1024.
     pub listeners: usize,
+    /// Next hops whose interfaces are known or asked for: destinations on the link, and gateways; at most 65,535. Those that no
+    /// connection uses give way. Once three quarters are in use, SYNs are answered with cookies. Default: 16,384.
+    pub neighbours: usize,
     /// Queued replies that belong to no connection (RST for strangers, SYN-ACK, ACK of TIME-WAIT), and probes of keep-alive and of
     /// closed windows, which take half of the places at most. Default: 4096.
     pub replies: usize,
@@ -158,6 +161,7 @@ impl Default for Limits {
             out_of_order_segments: 256,
             path_mtus: 4096,
             listeners: 1024,
+            neighbours: 1 << 14,
             replies: 4096,
         }
     }

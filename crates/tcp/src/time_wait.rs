@@ -15,7 +15,7 @@ pub(crate) struct TimeWait {
     pub(crate) remote_port: u16,
     pub(crate) local_port: u16,
     pub(crate) local: u16,
-    pub(crate) route: u16,
+    pub(crate) neighbour: u16,
     pub(crate) rcv_nxt: Seq,
     pub(crate) snd_nxt: Seq,
     pub(crate) ts_recent: u32,

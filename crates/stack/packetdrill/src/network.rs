@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use anywire_tcp::{Engine, Frames, Instant, Limits, Mac, Ready, Route};
+use anywire_tcp::{Cidr, Engine, Frames, Instant, Limits, Mac, Ready, Route, Via};
 
 use crate::call::give_up;
 use crate::setup::Setup;
@@ -159,10 +159,12 @@ fn engine_of(setup: &Setup) -> Engine {
 
 /// All peers are behind the same neighbour.
 fn add_routes(engine: &mut Engine, mtu: u16) {
-    for network in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
-        let mtu = if network.is_ipv6() { mtu.max(1280) } else { mtu };
-        let route = Route { network, prefix: 0, source: OURS, next_hop: PEER, mtu };
-        if let Err(error) = engine.add_route(route) {
+    engine.set_mac(OURS);
+    let (v4, v6) = (Ipv4Addr::new(192, 0, 2, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+    for (network, gateway) in [(Cidr::ALL_V4, IpAddr::V4(v4)), (Cidr::ALL_V6, IpAddr::V6(v6))] {
+        let mtu = if gateway.is_ipv6() { mtu.max(1280) } else { mtu };
+        let route = Route { network, via: Via::Gateway(gateway), mtu, source: None };
+        if let Err(error) = engine.add_route(route).and_then(|()| engine.add_neighbour(gateway, PEER)) {
             give_up(&format!("adding a route with an MTU of {mtu}: {error}"));
         }
     }

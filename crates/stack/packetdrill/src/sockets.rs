@@ -389,6 +389,7 @@ impl Socket {
             Status::Ended(End::Reset) => libc::ECONNRESET,
             Status::Ended(End::Refused) => libc::ECONNREFUSED,
             Status::Ended(End::TimedOut) => libc::ETIMEDOUT,
+            Status::Ended(End::Unreachable) => libc::EHOSTUNREACH,
             Status::Ended(End::Aborted) => libc::ECONNABORTED,
             _ => return None,
         };

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-use anywire_tcp::{ConnectOptions, Engine, Mac, Route, Settings};
+use anywire_tcp::{Cidr, ConnectOptions, Engine, Mac, Route, Settings, Via};
 
 use super::directory::Mesh;
 use super::listen_queue::{ListenQueue, Queued};
@@ -78,12 +78,15 @@ impl Host {
         limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);
         let mut engine = Engine::new(settings, limits)?;
         let mtu = u16::try_from(port.capabilities().mtu).unwrap_or(u16::MAX);
+        engine.set_mac(port.mac());
         for address in board.addresses() {
             engine.add_address(address).map_err(io::Error::other)?;
-            let network = if address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-            // The mesh forwards by IP address; Ethernet addresses only show in captures.
-            let route = Route { network, prefix: 0, source: port.mac(), next_hop: MESH_MAC, mtu };
+            let (network, gateway) =
+                if address.is_ipv4() { (Cidr::ALL_V4, GATEWAY_V4) } else { (Cidr::ALL_V6, GATEWAY_V6) };
+            let route = Route { network, via: Via::Gateway(gateway), mtu, source: None };
             engine.add_route(route).map_err(io::Error::other)?;
+            // The mesh forwards by IP address; Ethernet addresses only show in captures.
+            engine.add_neighbour(gateway, MESH_MAC).map_err(io::Error::other)?;
         }
         let (interface, driver) = Interface::new(engine, port);
         Ok((Self { interface, board, ports: Rc::default() }, driver))
@@ -201,7 +204,11 @@ impl Default for LocalPorts {
 /// Small writes leave at once. A user with more to say writes it in one call.
 const NO_NAGLE: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0, dscp: 0 };
 
-/// The next hop of all routes. No port has this address.
+/// The gateways of all routes, which no frame shows: addresses for documentation (RFC 5737, RFC 3849).
+const GATEWAY_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const GATEWAY_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+
+/// Their interface. No port has this address.
 const MESH_MAC: Mac = Mac::new([2, 0, 0, 1, 0, 0]);
 
 /// The first local port (RFC 6056 asks for a wide range).

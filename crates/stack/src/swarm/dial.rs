@@ -84,6 +84,7 @@ impl Future for Dial {
             }
             Status::Ended(End::Refused) => Poll::Ready(Err(DialError::Refused)),
             Status::Ended(End::TimedOut) => Poll::Ready(Err(DialError::TimedOut)),
+            Status::Ended(End::Unreachable) => Poll::Ready(Err(DialError::Unreachable)),
             Status::Ended(End::Reset | End::Aborted) => Poll::Ready(Err(DialError::Reset)),
             Status::Ended(End::Closed) | Status::Open | Status::PeerClosed => Poll::Ready(Ok(conn)),
         }
@@ -104,6 +105,9 @@ pub enum DialError {
     /// attempt sooner.
     #[error("the peer did not answer: check that it runs, and the route to it")]
     TimedOut,
+    /// Nobody at the next hop answers: the host is not there, or the gateway is not.
+    #[error("nobody answers on the link: check that the host or the gateway runs, and its address")]
+    Unreachable,
     /// The connection was reset before it was open.
     #[error("the connection was reset before it was open")]
     Reset,

@@ -26,18 +26,19 @@ use crate::wait::Waiter;
 /// ```
 /// use anywire_stack::swarm::Swarm;
 /// use anywire_stack::switch::{Settings as SwitchSettings, Switch};
-/// use anywire_tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings};
+/// use anywire_tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings, Via};
 ///
 /// let switch = Switch::new(SwitchSettings::default());
 /// let mac = |last| Mac::new([2, 0, 0, 0, 1, last]);
-/// let engine = |address: &str, own: u8, other: u8| {
+/// let engine = |own: u8, other: u8| {
 ///     let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default())?;
-///     engine.add_address(address.parse()?)?;
-///     let (source, next_hop) = (mac(own), mac(other));
-///     engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source, next_hop, mtu: 1500 })?;
+///     engine.set_mac(mac(own));
+///     engine.add_address([10, 0, 0, own].into())?;
+///     engine.add_route(Route { network: "10.0.0.0/24".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
+///     engine.add_neighbour([10, 0, 0, other].into(), mac(other))?;
 ///     Ok::<_, Box<dyn std::error::Error>>(engine)
 /// };
-/// let mut server = Swarm::new(engine("10.0.0.1", 1, 2)?, switch.port(mac(1))?, 1000, |incoming| async move {
+/// let mut server = Swarm::new(engine(1, 2)?, switch.port(mac(1))?, 1000, |incoming| async move {
 ///     let mut conn = incoming.conn;
 ///     while let Some(received) = conn.recv().await {
 ///         conn.send(received).await;
@@ -45,7 +46,7 @@ use crate::wait::Waiter;
 /// })?;
 /// server.engine().listen("10.0.0.1:7".parse()?, ConnectOptions::default())?;
 ///
-/// let mut client = Swarm::new(engine("10.0.0.2", 2, 1)?, switch.port(mac(2))?, 1000, |incoming| async move {
+/// let mut client = Swarm::new(engine(2, 1)?, switch.port(mac(2))?, 1000, |incoming| async move {
 ///     let mut conn = incoming.conn;
 ///     conn.send(&b"hello"[..]).await;
 ///     assert!(conn.readable().await);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anywire_stack::swarm::{Conn, Instant, Swarm, sleep, yield_now};
 use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
-use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Status};
+use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Status, Via};
 
 const MESSAGE_BYTES: usize = 200;
 
@@ -14,9 +14,11 @@ fn engine(address: &str, own: u8, other: u8) -> Engine {
     let mut engine =
         Engine::new(Settings::new([1, 2, 3, own.into()]), Limits::default()).expect("a small one");
     engine.add_address(address.parse().expect("an address")).expect("a new address");
-    let (source, next_hop) = (mac(own), mac(other));
-    let network = "10.0.0.0".parse().expect("an address");
-    engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: 1500 }).expect("the first route");
+    engine.set_mac(mac(own));
+    let network = "10.0.0.0/8".parse().expect("a network");
+    let route = Route { network, via: Via::OnLink, mtu: 1500, source: None };
+    engine.add_route(route).expect("the first route");
+    engine.add_neighbour([10, 0, 0, other].into(), mac(other)).expect("room");
     engine
 }
 

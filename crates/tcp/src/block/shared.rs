@@ -111,6 +111,7 @@ impl Block {
             3 => End::Refused,
             4 => End::TimedOut,
             5 => End::Aborted,
+            6 => End::Unreachable,
             _ => End::Closed,
         }
     }

@@ -270,7 +270,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConnectOptions, Frames, Instant, Limits, Mac, Route, Settings};
+    use crate::{ConnectOptions, Frames, Instant, Limits, Mac, Route, Settings, Via};
     use anywire_packet::Seq;
 
     /// Two engines with an open connection, and the places of its ends.
@@ -279,9 +279,10 @@ mod tests {
             let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default()).unwrap();
             engine.add_address([10, 0, 0, own].into()).unwrap();
             let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
-            let network = "10.0.0.0".parse().unwrap();
-            let (source, next_hop) = (mac(own), mac(3 - own));
-            engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: 1500 }).unwrap();
+            let network = "10.0.0.0/8".parse().unwrap();
+            engine.set_mac(mac(own));
+            engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).unwrap();
+            engine.add_neighbour([10, 0, 0, 3 - own].into(), mac(3 - own)).unwrap();
             engine
         });
         engines[1].listen("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();

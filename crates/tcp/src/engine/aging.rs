@@ -169,7 +169,7 @@ const _: () = assert!((OUTDATED as u64) + ((PARTS * PART_MILLIS + (FARTHEST_MILL
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConnectOptions, Limits, Mac, Route, Settings};
+    use crate::{ConnectOptions, Limits, Mac, Route, Settings, Via};
 
     /// An engine that opens so many connections, and never hears of them again.
     fn engine(connections: u16) -> Engine {
@@ -177,9 +177,10 @@ mod tests {
         settings.open_timeout = std::time::Duration::MAX;
         let mut engine = Engine::new(settings, Limits::default()).unwrap();
         engine.add_address("10.0.0.1".parse().unwrap()).unwrap();
-        let network = "10.0.0.0".parse().unwrap();
-        let (source, next_hop) = (Mac::new([2, 0, 0, 0, 0, 1]), Mac::new([2, 0, 0, 0, 0, 2]));
-        engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: 1500 }).unwrap();
+        let network = "10.0.0.0/8".parse().unwrap();
+        engine.set_mac(Mac::new([2, 0, 0, 0, 0, 1]));
+        engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).unwrap();
+        engine.add_neighbour("10.0.0.2".parse().unwrap(), Mac::new([2, 0, 0, 0, 0, 2])).unwrap();
         for port in 1..=connections {
             let remote = std::net::SocketAddr::new("10.0.0.2".parse().unwrap(), port);
             engine.connect(remote, ConnectOptions::default()).unwrap();

@@ -1,9 +1,10 @@
 //! How a connection ends: by FINs and TIME-WAIT, by a reset, or by giving up; and how its places are given back.
 
+use anywire_packet::icmp::{ErrorKind, IcmpError};
 use anywire_packet::{Addresses, Flags as Control, OptionsOut, Outgoing, Parsed, Seq};
 
 use super::deliver::Unread;
-use super::receive::{Arrived, local_address, ports, remote_address};
+use super::receive::{Arrived, ports, remote_address};
 use super::reply::{Reply, without_payload};
 use super::transmit::announce;
 use super::{End, Engine, ListenerId, Place};
@@ -94,8 +95,9 @@ impl Engine {
             block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM).with(Flags::CLAIMED));
             return block.flags.set(Flags::DETACHED);
         }
-        let (local, remote) = (block.local, block.remote);
+        let (local, remote, neighbour) = (block.local, block.remote, block.neighbour);
         self.local.release_peer(local, remote);
+        self.local.neighbours.release(neighbour);
         self.free_place(index);
     }
 
@@ -129,7 +131,7 @@ impl Engine {
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
         let segment = without_payload(&block, block.bare_seq(), Control::RST | Control::ACK);
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        if !self.write_reply(&Reply { addresses, route: block.route, segment, options }, out) {
+        if !self.write_reply(&Reply { addresses, neighbour: block.neighbour, segment, options }, out) {
             self.take_turn(index);
             return false;
         }
@@ -154,7 +156,7 @@ impl Engine {
             remote_port: block.remote_port,
             local_port: block.local_port,
             local: block.local,
-            route: block.route,
+            neighbour: block.neighbour,
             rcv_nxt: block.rcv_nxt,
             snd_nxt: block.snd_nxt,
             ts_recent: block.ts_recent,
@@ -185,7 +187,7 @@ impl Engine {
         self.table.replace(hash, Place::Block(index).value(), Place::TimeWait(place).value());
         self.time_wait_queue.push_back((place, wait.expires));
         self.release_queues(index);
-        // The peer's number goes over to the TIME-WAIT, so it is not released here.
+        // The numbers of the peer and of the neighbour go over to the TIME-WAIT, so they are not released here.
         self.free_place(index);
     }
 
@@ -207,7 +209,7 @@ impl Engine {
             .has(Traits::TIMESTAMPS)
             .then(|| (self.stamp(self.starts(&addresses, both).1), wait.ts_recent));
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        self.reply(Reply { addresses, route: wait.route, segment, options });
+        self.reply(Reply { addresses, neighbour: wait.neighbour, segment, options });
     }
 
     /// A segment for a connection in TIME-WAIT (RFC 9293 3.10.7.4, RFC 1337, RFC 6191).
@@ -266,6 +268,7 @@ impl Engine {
     /// what was forged ends none.
     fn opens_at_once(&self, addresses: &Addresses) -> bool {
         self.half_open.used() < self.limits.half_open
+            && !self.local.neighbours.are_short()
             && self.local.route_to(remote_address(addresses)).is_ok()
     }
 
@@ -338,6 +341,7 @@ impl Engine {
         self.leave_table(Place::TimeWait(place));
         let wait = self.time_wait[place];
         self.local.release_peer(wait.local, wait.remote);
+        self.local.neighbours.release(wait.neighbour);
         self.time_wait.remove(place);
     }
 
@@ -365,16 +369,7 @@ impl Engine {
 
     /// ICMP (RFC 9293 3.9.2.2, RFC 5927): only errors about segments in flight count, and none ends an open connection.
     #[cold]
-    pub(super) fn on_icmp(&mut self, message: anywire_packet::Icmp, frame: usize) {
-        use anywire_packet::{ErrorKind, Icmp};
-        let error = match message {
-            Icmp::EchoRequest(addresses) => return self.on_echo_request(addresses, frame),
-            Icmp::Error(error) => error,
-            Icmp::Other => {
-                self.counters.frames_ignored += 1;
-                return;
-            }
-        };
+    pub(super) fn on_icmp(&mut self, error: IcmpError) {
         let both = ports(error.remote_port, error.local_port);
         let hash = self.hash_of(&error.addresses, both);
         let Some(Place::Block(index)) = self.find(hash, &error.addresses, both) else { return };
@@ -385,13 +380,16 @@ impl Engine {
         }
         match error.kind {
             ErrorKind::Refused if block.state == State::SynSent => self.break_off(index, End::Refused),
+            ErrorKind::Undelivered if block.state == State::SynSent => {
+                self.break_off(index, End::Unreachable)
+            }
             ErrorKind::TooBig { mtu } => self.on_narrow_path(index, mtu),
             _ => {}
         }
     }
 
     /// RFC 1191, RFC 8201: the path takes less than its first link.
-    fn on_narrow_path(&mut self, index: u32, mtu: u32) {
+    pub(super) fn on_narrow_path(&mut self, index: u32, mtu: u32) {
         let block = &self.blocks[index];
         if !block.state.is_synchronized() {
             return;
@@ -425,16 +423,6 @@ impl Engine {
             self.resend_longer_than(index, passed.saturating_sub(headers + options));
         }
     }
-
-    fn on_echo_request(&mut self, addresses: Addresses, frame: usize) {
-        let is_for_us = self.local.number_of(local_address(&addresses)).is_some();
-        let may_answer = is_for_us && self.local.route_to(remote_address(&addresses)).is_ok();
-        if !may_answer || self.echoes.len() >= ECHOES_MAX {
-            self.counters.frames_ignored += 1;
-            return;
-        }
-        self.echoes.push(frame as u32);
-    }
 }
 
 /// Whether a segment is the peer's FIN once more, before this RCV.NXT.
@@ -444,10 +432,7 @@ pub(super) const fn is_fin_again(segment: &Parsed, rcv_nxt: Seq) -> bool {
 }
 
 /// A path of IPv4 is not taken for narrower than this, as in Linux; longer packets are fragmented.
-const LEAST_MTU_V4: u32 = 552;
+pub(super) const LEAST_MTU_V4: u32 = 552;
 
 /// How many entries ahead a place is fetched into the cache.
 const AHEAD: usize = 8;
-
-/// Echo requests of a batch that are answered.
-const ECHOES_MAX: usize = 8;

@@ -25,10 +25,7 @@ impl Engine {
         last: Option<Seq>,
     ) {
         let segment = &arrived.segment;
-        let Ok(route) = self.local.route_to(remote_address(&addresses)) else {
-            self.counters.frames_ignored += 1;
-            return;
-        };
+        let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return };
         let offer = segment.offer(&self.held[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
         let offered = Traits::TIMESTAMPS
@@ -40,7 +37,7 @@ impl Engine {
             remote_port: segment.remote_port(),
             local_port: segment.local_port(),
             local,
-            route,
+            neighbour,
             irs: segment.seq,
             iss: behind(iss, last),
             ts_offset,
@@ -55,7 +52,7 @@ impl Engine {
             traits: offered.with(Traits::USED),
             ..HalfOpen::default()
         };
-        if self.half_open.used() >= self.limits.half_open {
+        if self.half_open.used() >= self.limits.half_open || self.local.neighbours.are_short() {
             self.send_cookie(addresses, half);
             return;
         }
@@ -66,6 +63,7 @@ impl Engine {
             return;
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
+        self.local.neighbours.hold(neighbour);
         self.young.push_back((place, half.looked_at));
         self.send_syn_ack(addresses, &half);
     }
@@ -155,13 +153,13 @@ impl Engine {
             ..Outgoing::default()
         };
         let options = OptionsOut {
-            mss: Some(self.own_mss(half.route, &addresses)),
+            mss: Some(self.own_mss(&addresses)),
             window_scale: half.window_scale.map(|_| self.own_scale()),
             sack_permitted: half.traits.has(Traits::SACK),
             timestamps: half.traits.has(Traits::TIMESTAMPS).then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
         };
-        Reply { addresses, route: half.route, segment, options }
+        Reply { addresses, neighbour: half.neighbour, segment, options }
     }
 
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
@@ -241,6 +239,7 @@ impl Engine {
         self.leave_table(Place::HalfOpen(place));
         let half = self.half_open[place];
         self.local.release_peer(half.local, half.remote);
+        self.local.neighbours.release(half.neighbour);
         self.half_open.remove(place);
     }
 
@@ -330,15 +329,16 @@ impl Engine {
         if self.cookie(&addresses, segment.ports, irs, period, mss) != iss {
             return false;
         }
-        let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return true };
         let Some(listener) = self.local.listener(id).copied() else { return false };
+        let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return true };
+        self.local.neighbours.hold(neighbour);
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
             remote: self.local.hold_peer(remote_address(&addresses)),
             remote_port: segment.remote_port(),
             local_port: segment.local_port(),
             local,
-            route,
+            neighbour,
             irs,
             iss,
             ts_recent: segment.timestamps().map_or(0, |(value, _)| value),
@@ -357,6 +357,7 @@ impl Engine {
         let opened = self.open_passive(&half, &listener, agreed, None);
         let Some(index) = opened else {
             self.local.release_peer(local, half.remote);
+            self.local.neighbours.release(neighbour);
             self.counters.refused_by_limit += 1;
             return true;
         };

@@ -1,55 +1,20 @@
-//! Where the engine is: its addresses, its ways out, its listeners, and the IPv6 peers that blocks name by number.
+//! Where the engine is: its addresses, its ways out and the neighbours there, its listeners, and the IPv6 peers that blocks name
+//! by number.
 
 use core::net::IpAddr;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use anywire_advice::Advice;
-use anywire_packet::{Addresses, Link, Mac};
+use anywire_packet::{Addresses, Link};
 use anywire_sys::martian::{is_directed_broadcast, is_martian};
 
+use super::neighbours::Neighbours;
+use super::routes::{Known, Route, RouteError, Routes, Via, has_scope_for};
 use super::{ConnectError, ListenerId, bytes_of_list, bytes_of_map};
 use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
 
-/// A way out: frames for these addresses go to this neighbour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
-    /// The network behind it.
-    pub network: IpAddr,
-    /// How many of its first bits count: 0 is the default route.
-    pub prefix: u8,
-    /// The engine's own interface.
-    pub source: Mac,
-    /// The neighbour: the destination itself, or a router.
-    pub next_hop: Mac,
-    /// The largest IP packet. No segment is longer than 2,028 bytes with its options, so each fits into one cell. The
-    /// engine makes no use of a larger MTU (above 2,068 bytes for IPv4, 2,088 for IPv6), and does not offer it to peers.
-    pub mtu: u16,
-}
-
-/// Why an address or a route was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RouteError {
-    /// There are 65,535 of them already.
-    #[error(
-        "there are 65,535 already{help}",
-        help = Advice("one network with a shorter prefix may stand for many")
-    )]
-    TooMany,
-    /// The prefix is longer than the address.
-    #[error("a prefix of {0} bits is longer than the address")]
-    Prefix(u8),
-    /// Less than IP guarantees: 576 bytes for IPv4, 1280 for IPv6.
-    #[error("an MTU of {0} bytes is less than IP needs (576 for IPv4, 1280 for IPv6)")]
-    Mtu(u16),
-    /// An address that nobody can be reached at over a network: loopback, say, or that of a group.
-    #[error("{0} is no address that a host can have on a network: give it another")]
-    NotAHost(IpAddr),
-}
-
-/// Addresses, routes and listeners.
+/// Addresses, routes, neighbours and listeners.
 pub(super) struct Local {
     /// See [`Settings::loops_back`](crate::Settings::loops_back).
     pub(super) loops_back: bool,
@@ -59,9 +24,8 @@ pub(super) struct Local {
     /// The number of each of them, IPv4 by its bits: looked up for each SYN.
     numbers_v4: HashMap<u32, u16, BuildHasherDefault<OwnHasher>>,
     numbers_v6: HashMap<u128, u16>,
-    routes: Vec<Route>,
-    /// The two ends of each route's first hop: what every frame begins with.
-    links: Vec<Link>,
+    routes: Routes,
+    pub(super) neighbours: Neighbours,
     /// The listener of each port: its number plus one. The lookup for a SYN must not depend on the number of listeners.
     ports: Box<[u16]>,
     listeners: Vec<Listener>,
@@ -84,24 +48,23 @@ pub(super) struct Listener {
     pub(super) next: u16,
 }
 
-impl Default for Local {
-    fn default() -> Self {
+impl Local {
+    /// Nowhere yet, with so many neighbours at most.
+    pub(super) fn new(loops_back: bool, neighbours_max: usize) -> Self {
         Self {
-            loops_back: false,
+            loops_back,
             addresses: Vec::new(),
             addresses_v4: Vec::new(),
             numbers_v4: HashMap::default(),
             numbers_v6: HashMap::new(),
-            routes: Vec::new(),
-            links: Vec::new(),
+            routes: Routes::default(),
+            neighbours: Neighbours::new(neighbours_max),
             ports: vec![0; 1 << 16].into_boxed_slice(),
             listeners: Vec::new(),
             peers: Peers::default(),
         }
     }
-}
 
-impl Local {
     pub(super) fn add_address(&mut self, address: IpAddr) -> Result<u16, RouteError> {
         if let Some(number) = self.number_of(address) {
             return Ok(number);
@@ -123,28 +86,41 @@ impl Local {
             }
         };
         self.addresses_v4.push(bits_v4);
+        for known in self.routes.iter_mut() {
+            known.consider(number, &self.addresses);
+        }
         Ok(number)
     }
 
     pub(super) fn add_route(&mut self, route: Route) -> Result<(), RouteError> {
-        let (bits, mtu_min) = if route.network.is_ipv4() { (32, 576) } else { (128, 1280) };
-        if route.prefix > bits {
-            return Err(RouteError::Prefix(route.prefix));
-        }
+        let network = route.network.address();
+        let mtu_min = if network.is_ipv4() { 576 } else { 1280 };
         if route.mtu < mtu_min {
             return Err(RouteError::Mtu(route.mtu));
         }
-        let same = |other: &Route| (other.network, other.prefix) == (route.network, route.prefix);
-        let link = Link::new(route.next_hop, route.source);
-        if let Some(place) = self.routes.iter().position(same) {
-            (self.routes[place], self.links[place]) = (route, link);
-            return Ok(());
+        let gateway = if let Via::Gateway(gateway) = route.via { Some(gateway) } else { None };
+        for address in [gateway, route.source].into_iter().flatten() {
+            if address.is_ipv4() != network.is_ipv4() {
+                return Err(RouteError::Family(address));
+            }
+            if is_martian(address) {
+                return Err(RouteError::NotAHost(address));
+            }
         }
-        if self.routes.len() >= usize::from(u16::MAX) {
-            return Err(RouteError::TooMany);
+        let gateway = gateway.map(|gateway| self.neighbours.number_of(gateway).ok_or(RouteError::TooMany));
+        let gateway = gateway.transpose()?;
+        let mut known = Known { route, gateway, source: None };
+        for number in 0..self.addresses.len() {
+            known.consider(number as u16, &self.addresses);
         }
-        self.routes.push(route);
-        self.links.push(link);
+        let replaced = self.routes.add(known)?;
+        // The new one first: the gateway may be the same.
+        if let Some(gateway) = gateway {
+            self.neighbours.pin(gateway);
+        }
+        if let Some(gateway) = replaced.and_then(|replaced| replaced.gateway) {
+            self.neighbours.unpin(gateway);
+        }
         Ok(())
     }
 
@@ -160,35 +136,51 @@ impl Local {
         self.addresses[usize::from(number)]
     }
 
-    /// The first address of the family of `remote`, from this number on.
+    /// The first address of ours, from this number on, that packets to `remote` may come from.
     pub(super) fn source_for(&self, remote: IpAddr, from: u16) -> Option<u16> {
         let places = usize::from(from)..self.addresses.len();
-        let found = places.into_iter().find(|place| self.addresses[*place].is_ipv4() == remote.is_ipv4());
+        let found = places.into_iter().find(|place| has_scope_for(self.addresses[*place], remote));
         found.map(|place| place as u16)
     }
 
-    /// The route to another host: the one with the longest prefix. None leads to the broadcast address of its network, or to
-    /// this host itself, so that neither is a peer, nor answered (RFC 9293 MUST-46, MUST-57, MUST-63; RFC 1122 3.2.1.3).
-    pub(super) fn route_to(&self, remote: IpAddr) -> Result<u16, ConnectError> {
-        let matching = self.routes.iter().enumerate().filter(|(_, route)| covers(route, remote));
-        let (place, route) = matching.max_by_key(|(_, route)| route.prefix).ok_or(ConnectError::NoRoute)?;
+    /// The address of ours that packets to `remote` come from, if nobody asks for another one.
+    pub(super) fn best_source_for(&self, remote: IpAddr) -> Option<u16> {
+        self.routes.to(remote).and_then(|known| known.source).or_else(|| self.source_for(remote, 0))
+    }
+
+    /// The route to another host. None leads to the broadcast address of its network, or to this host itself, so that neither is a
+    /// peer, nor answered (RFC 9293 MUST-46, MUST-57, MUST-63; RFC 1122 3.2.1.3).
+    pub(super) fn route_to(&self, remote: IpAddr) -> Result<&Known, ConnectError> {
+        let known = self.routes.to(remote).ok_or(ConnectError::NoRoute)?;
         let is_broadcast = match remote {
-            IpAddr::V4(remote) => is_directed_broadcast(remote.to_bits(), route.prefix),
+            IpAddr::V4(remote) => is_directed_broadcast(remote.to_bits(), known.route.network.prefix()),
             IpAddr::V6(_) => false,
         };
         if is_broadcast || !self.loops_back && self.number_of(remote).is_some() {
             return Err(ConnectError::NotAHost);
         }
-        Ok(place as u16)
+        Ok(known)
+    }
+
+    /// The number of the neighbour that takes packets for `remote`: to be held before another one is asked for.
+    #[inline]
+    pub(super) fn neighbour_to(&mut self, remote: IpAddr) -> Result<u16, ConnectError> {
+        let known = self.route_to(remote)?;
+        if let Some(gateway) = known.gateway {
+            return Ok(gateway);
+        }
+        self.neighbours.number_of(remote).ok_or(ConnectError::NoNeighbour)
     }
 
     #[inline]
-    pub(super) fn link(&self, route: u16) -> &Link {
-        &self.links[usize::from(route)]
+    pub(super) fn link(&self, neighbour: u16) -> &Link {
+        self.neighbours.link(neighbour)
     }
 
-    pub(super) fn mtu(&self, route: u16) -> u16 {
-        self.routes[usize::from(route)].mtu
+    /// The largest packet that the first link to `remote` takes. The least that IP guarantees if there is no route.
+    pub(super) fn mtu_to(&self, remote: IpAddr) -> u16 {
+        let least = if remote.is_ipv4() { 576 } else { 1280 };
+        self.routes.to(remote).map_or(least, |known| known.route.mtu)
     }
 
     pub(super) fn is_v4(&self, local: u16) -> bool {
@@ -236,8 +228,8 @@ impl Local {
             + bytes_of_list(&self.addresses_v4)
             + bytes_of_map(&self.numbers_v4)
             + bytes_of_map(&self.numbers_v6)
-            + bytes_of_list(&self.routes)
-            + bytes_of_list(&self.links)
+            + self.routes.bytes()
+            + self.neighbours.bytes()
             + size_of_val(&*self.ports)
             + bytes_of_list(&self.listeners)
             + bytes_of_list(&self.peers.list)
@@ -348,15 +340,6 @@ impl Listener {
     }
 }
 
-fn covers(route: &Route, remote: IpAddr) -> bool {
-    let equal_bits = match (route.network, remote) {
-        (IpAddr::V4(network), IpAddr::V4(remote)) => (network.to_bits() ^ remote.to_bits()).leading_zeros(),
-        (IpAddr::V6(network), IpAddr::V6(remote)) => (network.to_bits() ^ remote.to_bits()).leading_zeros(),
-        _ => return false,
-    };
-    u32::from(route.prefix) <= equal_bits
-}
-
 /// IPv6 addresses of peers, counted by the blocks that name them.
 #[derive(Default)]
 struct Peers {
@@ -399,29 +382,82 @@ impl Peers {
 mod tests {
     use super::*;
 
-    fn route(network: &str, prefix: u8, mtu: u16) -> Route {
-        let mac = Mac::new([2, 0, 0, 0, 0, prefix]);
-        Route { network: network.parse().expect("an address"), prefix, source: mac, next_hop: mac, mtu }
+    fn local_with(addresses: &[&str]) -> Local {
+        let mut local = Local::new(false, 100);
+        for address in addresses {
+            local.add_address(address.parse().expect("an address")).expect("room");
+        }
+        local
+    }
+
+    fn route(network: &str, via: Via) -> Route {
+        Route { network: network.parse().expect("a network"), via, mtu: 1500, source: None }
     }
 
     #[test]
-    fn the_longest_prefix_wins() {
-        let mut local = Local::default();
-        for (network, prefix) in [("0.0.0.0", 0), ("10.0.0.0", 8), ("10.1.0.0", 16), ("::", 0)] {
-            local.add_route(route(network, prefix, 1500)).expect("a route");
+    fn a_source_is_chosen_by_scope_and_by_the_next_hop() {
+        let addresses = ["10.0.0.2", "192.0.2.9", "fe80::2", "2001:db8::2", "2001:db8:1::2"];
+        let mut local = local_with(&addresses);
+        let gateway = |address: &str| Via::Gateway(address.parse().expect("an address"));
+        for route in [
+            route("10.0.0.0/24", Via::OnLink),
+            route("192.0.2.0/24", Via::OnLink),
+            route("0.0.0.0/0", gateway("192.0.2.1")),
+            route("fe80::/10", Via::OnLink),
+            route("2001:db8:1::/64", Via::OnLink),
+            route("::/0", gateway("fe80::1")),
+            Route { source: Some([10, 0, 0, 2].into()), ..route("198.51.100.0/24", gateway("192.0.2.1")) },
+        ] {
+            local.add_route(route).expect("room");
         }
-        let to = |remote: &str| local.route_to(remote.parse().expect("an address"));
+        for (remote, source) in [
+            ("10.0.0.7", "10.0.0.2"),
+            ("8.8.8.8", "192.0.2.9"),
+            ("198.51.100.1", "10.0.0.2"),
+            ("fe80::7", "fe80::2"),
+            ("2001:db8:1::7", "2001:db8:1::2"),
+            ("2001:4860::1", "2001:db8::2"),
+        ] {
+            let chosen = local.best_source_for(remote.parse().expect("an address"));
+            let chosen = chosen.map(|number| local.address(number).to_string());
+            assert_eq!(chosen.as_deref(), Some(source), "towards {remote}");
+        }
         assert_eq!(
-            [to("10.1.2.3"), to("10.2.0.1"), to("9.9.9.9"), to("2001:db8::1")],
-            [Ok(2), Ok(1), Ok(0), Ok(3)]
+            local_with(&["fe80::2"]).best_source_for("2001:db8::7".parse().expect("an address")),
+            None
         );
-        assert_eq!(local.add_route(route("10.0.0.0", 33, 1500)), Err(RouteError::Prefix(33)));
-        assert_eq!(local.add_route(route("::", 0, 600)), Err(RouteError::Mtu(600)));
+    }
+
+    #[test]
+    fn a_route_that_cannot_be_is_refused() {
+        let mut local = local_with(&["10.0.0.2"]);
+        let v6 = "fe80::1".parse().expect("an address");
+        assert_eq!(local.add_route(route("0.0.0.0/0", Via::Gateway(v6))), Err(RouteError::Family(v6)));
+        let loopback = [127, 0, 0, 1].into();
+        assert_eq!(
+            local.add_route(route("0.0.0.0/0", Via::Gateway(loopback))),
+            Err(RouteError::NotAHost(loopback))
+        );
+        let narrow = Route { mtu: 600, ..route("::/0", Via::OnLink) };
+        assert_eq!(local.add_route(narrow), Err(RouteError::Mtu(600)));
+    }
+
+    #[test]
+    fn a_gateway_keeps_its_number_for_as_long_as_its_route_is_there() {
+        let mut local = Local::new(false, 2);
+        let [first, second, other]: [IpAddr; 3] =
+            [[10, 0, 0, 1].into(), [10, 0, 0, 3].into(), [10, 0, 0, 5].into()];
+        local.add_route(route("0.0.0.0/0", Via::Gateway(first))).expect("room");
+        local.add_route(route("0.0.0.0/0", Via::Gateway(first))).expect("room");
+        local.add_route(route("10.0.0.0/8", Via::Gateway(second))).expect("room");
+        assert_eq!(local.neighbours.number_of(other), None);
+        local.add_route(route("0.0.0.0/0", Via::Gateway(second))).expect("room");
+        assert!(local.neighbours.number_of(other).is_some(), "the first is a gateway no more");
     }
 
     #[test]
     fn listeners_of_a_port_are_told_apart_by_address() {
-        let mut local = Local::default();
+        let mut local = Local::new(false, 100);
         let one = local.add_address("10.0.0.1".parse().expect("an address")).expect("room");
         let two = local.add_address("10.0.0.2".parse().expect("an address")).expect("room");
         let add = |local: &mut Local, address, port| {
@@ -445,7 +481,7 @@ mod tests {
 
     #[test]
     fn no_id_of_a_listener_comes_twice() {
-        let mut local = Local::default();
+        let mut local = Local::new(false, 100);
         let mut ids = std::collections::HashSet::new();
         for _ in 0..(2 << 16) + 7 {
             let id = local.add_listener(Listener::new(None, 80)).expect("room");
@@ -457,7 +493,7 @@ mod tests {
 
     #[test]
     fn listeners_have_as_many_places_as_their_ids_can_name() {
-        let mut local = Local::default();
+        let mut local = Local::new(false, 100);
         let all: Vec<_> = (0..=u16::MAX).map(|port| local.add_listener(Listener::new(None, port))).collect();
         assert_eq!(all.iter().flatten().count(), usize::from(u16::MAX));
         let first = all[0].expect("the first has room");
@@ -467,7 +503,7 @@ mod tests {
 
     #[test]
     fn peers_are_counted() {
-        let mut local = Local::default();
+        let mut local = Local::new(false, 100);
         let number = local.add_address("fd00::1".parse().expect("an address")).expect("room");
         let peer: IpAddr = "2001:db8::7".parse().expect("an address");
         let (first, again) = (local.hold_peer(peer), local.hold_peer(peer));

@@ -17,7 +17,7 @@ pub struct Memory {
     pub segments_in_use: usize,
     /// The wheel and the queues of timers.
     pub timers: usize,
-    /// Half-open connections, TIME-WAITs, extensions, the rings of senders, the addresses of IPv6 peers, replies, the last batch of
+    /// Half-open connections, TIME-WAITs, extensions, the rings of senders, neighbours, the addresses of IPv6 peers, replies, the last batch of
     /// frames, and 16 bytes for each connection that has a deadline or keep-alive.
     pub others: usize,
 }
@@ -63,7 +63,7 @@ impl Engine {
             + bytes_of_list(&self.in_frames)
             + bytes_of_list(&self.batch)
             + bytes_of_list(&self.owing)
-            + bytes_of_list(&self.echoes)
+            + bytes_of_list(&self.left_over)
             + bytes_of_list(&self.due)
     }
 }

@@ -52,11 +52,11 @@ impl Engine {
 
     /// The MSS that we offer is the largest payload that fits into the route's packets without options (RFC 9293 MUST-14,
     /// RFC 6691). It also fits into a cell, because segments out of order must be stored.
-    pub(super) fn own_mss(&self, route: u16, addresses: &Addresses) -> u16 {
-        (self.local.mtu(route) - headers(addresses)).min(SEGMENT_BYTES as u16)
+    pub(super) fn own_mss(&self, addresses: &Addresses) -> u16 {
+        (self.local.mtu_to(remote_address(addresses)) - headers(addresses)).min(SEGMENT_BYTES as u16)
     }
 
-    /// A block for a connection whose handshake our listener has completed.
+    /// A block for a connection whose handshake our listener has completed. What the half-open one holds is the block's from then on.
     pub(super) fn open_passive(
         &mut self,
         half: &HalfOpen,
@@ -75,7 +75,7 @@ impl Engine {
         block.remote_port = half.remote_port;
         block.local_port = half.local_port;
         block.local = half.local;
-        block.route = half.route;
+        block.neighbour = half.neighbour;
         block.state = State::Established;
         block.flags = flags;
         block.class = listener.class;
@@ -95,6 +95,7 @@ impl Engine {
         } else if half.transmissions > 1 {
             after_lost_syn(block);
         }
+        self.local.neighbours.note_progress(half.neighbour);
         self.counters.opened += 1;
         self.counters.accepted += 1;
         if listener.keep_alive {
@@ -110,13 +111,13 @@ impl Engine {
         Flags::NEW_RENO.when(self.settings.congestion == Algorithm::NewReno)
     }
 
-    /// Sets the agreed options of a block. Its route and SND.UNA are set already.
+    /// Sets the agreed options of a block. Its SND.UNA is set already.
     #[inline(always)]
     fn agree(&mut self, index: u32, agreed: Agreed, addresses: &Addresses) {
         // What the peer and the path take, less the options of every segment (RFC 9293 3.7.1). A tiny MSS would make us send
         // all header and no data (CVE-2019-11479).
         let known = self.path_mtus.of(remote_address(addresses), self.now);
-        let own = self.own_mss(self.blocks[index].route, addresses);
+        let own = self.own_mss(addresses);
         let path = own.min(known.map_or(u16::MAX, |mtu| mtu - headers(addresses)));
         let options = if agreed.timestamps.is_some() { 12 } else { 0 };
         let own_scale = self.own_scale();
@@ -234,6 +235,7 @@ impl Engine {
     pub(super) fn opened(&mut self, index: u32) {
         self.counters.opened += 1;
         let block = &mut self.blocks[index];
+        self.local.neighbours.note_progress(block.neighbour);
         block.set_backoff(0);
         block.flags.clear(Flags::RETRANSMIT);
         block.end_handshake();

@@ -117,7 +117,7 @@ impl Engine {
             ..Outgoing::default()
         };
         block.last_ack_sent = block.rcv_nxt;
-        let (link, addresses) = (self.local.link(block.route), (local, block.remote));
+        let (link, addresses) = (self.local.link(block.neighbour), (local, block.remote));
         let timestamps = if LEN == STAMPED {
             (self.tick.0.wrapping_add(block.ts_offset), block.ts_recent)
         } else {

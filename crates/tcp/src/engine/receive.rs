@@ -6,7 +6,9 @@
 use core::net::IpAddr;
 
 use anywire_packet::plain::{BARE, STAMPED};
-use anywire_packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
+use anywire_packet::{
+    Addresses, Checks, Flags as Control, Icmp, Link, Mac, Packet, Parsed, Plain, Refusal, general,
+};
 
 use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
@@ -52,7 +54,7 @@ impl Engine {
     pub fn receive(&mut self, now: Instant, frames: &mut Frames) {
         self.set_now(now);
         self.settle();
-        self.echoes.clear();
+        self.left_over.clear();
         if self.held.is_empty() && self.held.room() == 0 {
             // The first batch: from here on two of them change places.
             self.held = frames.empty_like();
@@ -130,7 +132,7 @@ impl Engine {
     fn parse_all<const DESCRIBED: bool>(&mut self, batch: &mut [Arrived]) -> usize {
         let (wanted, key) = (self.checks(), self.keys.table);
         self.counters.frames_received += self.held.len() as u64;
-        let (mut segments, mut messages) = (0, Vec::new());
+        let (mut segments, mut errors) = (0, Vec::new());
         for (number, frame) in self.held.iter().enumerate() {
             let arrived = &mut batch[segments];
             let mut checks = wanted;
@@ -158,15 +160,19 @@ impl Engine {
                     arrived.form = form;
                     segments += 1;
                 }
-                Ok(Packet::Icmp(message)) => messages.push((message, number)),
-                Ok(Packet::Other) | Err(Refusal::Protocol | Refusal::Address) => {
-                    self.counters.frames_ignored += 1
+                Ok(Packet::Icmp(Icmp::Error(error))) => errors.push(error),
+                Ok(Packet::Icmp(Icmp::EchoRequest(_) | Icmp::Other) | Packet::Other)
+                | Err(Refusal::Protocol) => {
+                    self.counters.frames_ignored += 1;
+                    self.left_over.push(number as u32);
                 }
+                Err(Refusal::Address) => self.counters.frames_ignored += 1,
+                Err(Refusal::Fragment) => self.counters.fragments_refused += 1,
                 Err(_) => self.counters.frames_malformed += 1,
             }
         }
-        for (message, number) in messages {
-            self.on_icmp(message, number);
+        for error in errors {
+            self.on_icmp(error);
         }
         segments
     }
@@ -256,7 +262,8 @@ impl Engine {
     pub(super) fn on_stranger(&mut self, arrived: &Arrived) {
         let segment = &arrived.segment;
         let addresses = segment.addresses(&self.held[arrived.frame as usize]);
-        let Some(local) = self.local.number_of(local_address(&addresses)) else {
+        let local = self.local.number_of(local_address(&addresses));
+        let Some(local) = local.filter(|_| self.is_for_our_interface(arrived.frame)) else {
             self.counters.frames_ignored += 1;
             return;
         };
@@ -274,6 +281,14 @@ impl Engine {
             return;
         }
         self.refuse(addresses, segment);
+    }
+
+    /// Whether a frame was sent to our interface: a switch may flood what is for another one. Asked only where a connection would
+    /// begin or a reset would leave.
+    fn is_for_our_interface(&self, frame: u32) -> bool {
+        let mac = self.mac();
+        let destination = Link::parse(&self.held[frame as usize]).map(|(link, ..)| link.destination());
+        self.settings.loops_back || mac == Mac::default() || destination == Some(mac)
     }
 
     /// Moves the unread payload of the last batch into the pool, and sends or delays the ACKs owed for it.

@@ -4,8 +4,8 @@
 use anywire_packet::emit::{Payload, emit_headers};
 use anywire_packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, Seq, headers_len};
 
-use super::Engine;
 use super::receive::remote_address;
+use super::{ConnectError, Engine};
 use crate::block::Block;
 use crate::frames::Filling;
 use crate::hash::secret_hash_of_tuple;
@@ -14,7 +14,7 @@ use crate::hash::secret_hash_of_tuple;
 #[derive(Clone, Copy)]
 pub(super) struct Reply {
     pub(super) addresses: Addresses,
-    pub(super) route: u16,
+    pub(super) neighbour: u16,
     pub(super) segment: Outgoing,
     pub(super) options: OptionsOut<'static>,
 }
@@ -26,6 +26,7 @@ impl Engine {
             self.counters.replies_dropped += 1;
             return;
         }
+        self.local.neighbours.hold(reply.neighbour);
         self.replies.push_back(reply);
     }
 
@@ -38,14 +39,16 @@ impl Engine {
             }
             taken += 1;
         }
-        self.replies.drain(..taken);
+        for reply in self.replies.drain(..taken) {
+            self.local.neighbours.release(reply.neighbour);
+        }
     }
 
     /// Writes one into a frame. False if there is no room.
     #[inline(always)]
     pub(super) fn write_reply(&self, reply: &Reply, out: &mut Filling<'_>) -> bool {
-        let Reply { addresses, route, segment, options } = reply;
-        let (link, checks) = (self.local.link(*route), self.leaving_checks);
+        let Reply { addresses, neighbour, segment, options } = reply;
+        let (link, checks) = (self.local.link(*neighbour), self.leaving_checks);
         out.push_with(headers_len(addresses, options), |room| {
             emit_headers(room, link, addresses, segment, options, Payload::NONE, checks)
         })
@@ -63,16 +66,30 @@ impl Engine {
         self.send_reset(addresses, reset, None);
     }
 
+    /// The neighbour that takes an answer; none if there is no way back.
+    #[inline]
+    pub(super) fn neighbour_for_reply(&mut self, addresses: &Addresses) -> Option<u16> {
+        match self.local.neighbour_to(remote_address(addresses)) {
+            Ok(neighbour) => Some(neighbour),
+            Err(error) => {
+                let is_short = error == ConnectError::NoNeighbour;
+                self.counters.neighbours_refused += u64::from(is_short);
+                self.counters.frames_ignored += u64::from(!is_short);
+                None
+            }
+        }
+    }
+
     pub(super) fn send_reset(
         &mut self,
         addresses: Addresses,
         reset: Outgoing,
         timestamps: Option<(u32, u32)>,
     ) {
-        let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return };
+        let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return };
         self.counters.resets_sent += 1;
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        self.reply(Reply { addresses, route, segment: reset, options });
+        self.reply(Reply { addresses, neighbour, segment: reset, options });
     }
 
     /// Where a connection of these addresses and ports starts: its initial sequence number, a keyed hash of them and a clock

@@ -41,19 +41,20 @@ impl Engine {
     /// Opens a connection, from any address and port. [`Events::OPENED`](super::Events::OPENED) or
     /// [`CLOSED`](super::Events::CLOSED) tells how it went; data sent before that waits.
     ///
-    /// The address is the first one of the remote's family that has a port left. If there is none at all, that is believed for ten
-    /// milliseconds.
+    /// The address is that of the [route](super::Route::source), or the next one that has a port left. If there is none at all, that
+    /// is believed for ten milliseconds.
     ///
     /// # Errors
     /// See [`ConnectError`].
     pub fn connect(&mut self, remote: SocketAddr, options: ConnectOptions) -> Result<ConnId, ConnectError> {
-        let first = self.local.source_for(remote.ip(), 0).ok_or(ConnectError::NoAddress)?;
+        let best = self.local.best_source_for(remote.ip()).ok_or(ConnectError::NoAddress)?;
+        let first = self.local.source_for(remote.ip(), 0).unwrap_or(best);
         let short =
             if self.sources.short.is_empty() { None } else { self.sources.short.get(&remote).copied() };
         if short.and_then(|short| short.none_at).is_some_and(|at| self.now.since(at) < NONE_BELIEVED) {
             return Err(ConnectError::NoPort);
         }
-        let begun = short.map_or(first, |short| short.local);
+        let begun = short.map_or(best, |short| short.local);
         let mut local = begun;
         loop {
             match self.connect_from_any_port(local, remote, options) {

@@ -89,6 +89,10 @@ impl Engine {
                     continue;
                 }
                 block.flags.clear(Flags::FRESH);
+                if !block.has(Flags::RETRANSMIT) && block.state.is_synchronized() {
+                    // All that it has sent lately was acknowledged (RFC 4861 7.3.1).
+                    self.local.neighbours.note_progress(block.neighbour);
+                }
                 if !block.is_left_to_wheel() {
                     self.look_at(*index);
                 }
@@ -156,6 +160,13 @@ impl Engine {
         let block = &mut self.blocks[index];
         if !block.wheel_at().is_some_and(|at| at.is_due(self.tick)) {
             return;
+        }
+        if block.state == State::Established
+            && !block.has(Flags::RETRANSMIT.with(Flags::WATCHED))
+            && block.extension == Block::NO_EXTENSION
+        {
+            // Only the timer of a flight was set, and that is acknowledged (RFC 4861 7.3.1).
+            self.local.neighbours.note_progress(block.neighbour);
         }
         // If it is among the fresh as well, this look serves for both.
         block.flags.clear(Flags::IN_WHEEL.with(Flags::FRESH));
@@ -477,7 +488,7 @@ impl Engine {
         let window = announce(&mut self.blocks[index], self.settings.receive_window);
         let segment = Outgoing { window, ..without_payload(&block, seq, Control::ACK) };
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        self.reply(Reply { addresses, route: block.route, segment, options });
+        self.reply(Reply { addresses, neighbour: block.neighbour, segment, options });
     }
 }
 
@@ -542,16 +553,17 @@ const BACKOFF_MAX: u8 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConnectOptions, Frames, Limits, Mac, Route};
+    use crate::{ConnectOptions, Frames, Limits, Mac, Route, Via};
 
     /// Short connections follow each other in one place, and none of them takes an entry of the wheel.
     #[test]
     fn what_is_over_in_a_moment_takes_no_place_in_the_wheel() {
         let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default()).unwrap();
         engine.add_address("10.0.0.1".parse().unwrap()).unwrap();
-        let network = "10.0.0.0".parse().unwrap();
-        let (source, next_hop) = (Mac::new([2, 0, 0, 0, 0, 1]), Mac::new([2, 0, 0, 0, 0, 2]));
-        engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: 1500 }).unwrap();
+        let network = "10.0.0.0/8".parse().unwrap();
+        engine.set_mac(Mac::new([2, 0, 0, 0, 0, 1]));
+        engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).unwrap();
+        engine.add_neighbour("10.0.0.2".parse().unwrap(), Mac::new([2, 0, 0, 0, 0, 2])).unwrap();
         let (mut frames, mut before) = (Frames::new(), None);
         for millis in 0..100 {
             let now = Instant::from_micros(millis * 1000);

@@ -1,6 +1,5 @@
 //! Frames leave: in the order of the rings, as many as there is room for.
 
-use anywire_packet::icmp::emit_echo_reply;
 use anywire_packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, Seq, emit, headers_len};
 
 use super::Engine;
@@ -27,6 +26,7 @@ impl Engine {
     /// and ends this batch.
     pub fn transmit(&mut self, now: Instant, out: &mut Frames) {
         self.set_now(now);
+        self.local.neighbours.begin_batch();
         let before = out.len();
         self.fill(&mut out.fill());
         if self.leaving_checks.tcp != self.leaving_checks.ip {
@@ -38,7 +38,6 @@ impl Engine {
     fn fill(&mut self, out: &mut Filling<'_>) {
         let share = if self.turns.waiting() == 0 { out.room() } else { (out.room() / REPLIES_SHARE).max(1) };
         self.transmit_replies(out, share);
-        self.answer_echoes(out);
         while out.room() > 0 {
             let Some((index, coming)) = self.turns.pop() else { break };
             if let Some(coming) = coming {
@@ -67,19 +66,9 @@ impl Engine {
         out.limit_to(usize::MAX);
     }
 
-    /// Replies to ICMP echo.
-    fn answer_echoes(&mut self, out: &mut Filling<'_>) {
-        for frame in self.echoes.drain(..) {
-            let Some(request) = self.held.get(frame as usize) else { continue };
-            if !out.push_with(request.len(), |room| emit_echo_reply(room, request)) {
-                self.counters.replies_dropped += 1;
-            }
-        }
-    }
-
     /// Whether [`transmit`](Self::transmit) would have something to do.
     pub fn wants_to_transmit(&self) -> bool {
-        self.turns.waiting() > 0 || !self.replies.is_empty() || !self.echoes.is_empty()
+        self.turns.waiting() > 0 || !self.replies.is_empty()
     }
 
     /// How many connections and replies wait to leave.
@@ -404,7 +393,7 @@ impl Engine {
         let has_sack = block.has(Flags::SACK);
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
-        let route = block.route;
+        let neighbour = block.neighbour;
         if may_be_fragmented && let Addresses::V4 { local, remote } = addresses {
             segment.fragment_id = Some(self.fragment_ids.next(self.keys.fragments, local, remote));
         }
@@ -419,7 +408,7 @@ impl Engine {
             options.sack = &blocks[..count];
         }
         let payload = cell.map_or(&[][..], |cell| self.pool.bytes_of(cell));
-        let link = self.local.link(route);
+        let link = self.local.link(neighbour);
         let is_written = out.push_with(headers_len(&addresses, &options) + payload.len(), |room| {
             emit(room, link, &addresses, &segment, &options, payload, checks)
         });
@@ -453,14 +442,14 @@ impl Engine {
         let segment = Outgoing { ack, window, ..without_payload(block, block.snd_una, flags) };
         let has_timestamps = if is_answer { block.has(Flags::TIMESTAMPS) } else { self.settings.timestamps };
         let options = OptionsOut {
-            mss: Some(self.own_mss(block.route, &addresses)),
+            mss: Some(self.own_mss(&addresses)),
             window_scale: (!is_answer || block.scales != 0).then(|| self.own_scale()),
             sack_permitted: if is_answer { block.has(Flags::SACK) } else { self.settings.sack },
             timestamps: has_timestamps
                 .then(|| (self.stamp(block.ts_offset), if is_answer { block.ts_recent } else { 0 })),
             ..OptionsOut::NONE
         };
-        let (link, checks) = (self.local.link(block.route), self.leaving_checks);
+        let (link, checks) = (self.local.link(block.neighbour), self.leaving_checks);
         let is_written = out.push_with(headers_len(&addresses, &options), |room| {
             emit(room, link, &addresses, &segment, &options, &[], checks)
         });

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anywire_packet::Addresses;
 
 use super::listen::behind;
-use super::local::{Listener, Route, RouteError};
+use super::local::Listener;
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
@@ -39,6 +39,8 @@ pub enum End {
     TimedOut,
     /// We reset it.
     Aborted,
+    /// Nobody at the next hop answers, while it is being opened.
+    Unreachable,
 }
 
 /// Options of a connection that is opened, or of the connections of a listener.
@@ -78,6 +80,9 @@ pub enum ConnectError {
     /// The limit on connections is reached.
     #[error("the limit of connections is reached")]
     TooMany,
+    /// As many next hops are in use as [`Limits::neighbours`](crate::Limits::neighbours) allows.
+    #[error("the limit of neighbours is reached: raise it, or add a route by a gateway")]
+    NoNeighbour,
 }
 
 /// Why a port is not listened on.
@@ -96,22 +101,6 @@ pub enum ListenError {
 }
 
 impl Engine {
-    /// Gives the engine an address.
-    ///
-    /// # Errors
-    /// If it has 65,535 of them.
-    pub fn add_address(&mut self, address: IpAddr) -> Result<(), RouteError> {
-        self.local.add_address(address).map(|_| ())
-    }
-
-    /// Adds a route, or replaces the one to the same network.
-    ///
-    /// # Errors
-    /// If a prefix or an MTU cannot be, or there are 65,535 routes.
-    pub fn add_route(&mut self, route: Route) -> Result<(), RouteError> {
-        self.local.add_route(route)
-    }
-
     /// Listens on a port, of one address or of all if it is unspecified. Connections come as
     /// [`Events::INCOMING`](super::Events::INCOMING).
     ///
@@ -172,7 +161,7 @@ impl Engine {
         if !addresses.are_of_hosts() {
             return Err(ConnectError::NotAHost);
         }
-        let route = self.local.route_to(remote.ip())?;
+        self.local.route_to(remote.ip())?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
         let (mut reused, mut gives_way) = (None, None);
@@ -181,18 +170,22 @@ impl Engine {
             Some(Place::Block(old)) => gives_way = Some(old),
             _ => {}
         }
+        let neighbour = self.local.neighbour_to(remote.ip())?;
         let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
+        self.local.neighbours.hold(neighbour);
         let last = gives_way.map(|old| self.give_way(old));
         let (number, last) = if let Some(place) = reused {
             // Its place in the table goes over, and so does the peer's number.
             let wait = self.time_wait[place];
             self.counters.time_wait_reused += 1;
             self.table.replace(hash, Place::TimeWait(place).value(), Place::Block(index).value());
+            self.local.neighbours.release(wait.neighbour);
             self.time_wait.remove(place);
             (wait.remote, Some(wait.snd_nxt))
         } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
             (self.local.hold_peer(remote.ip()), last)
         } else {
+            self.local.neighbours.release(neighbour);
             self.free_place(index);
             return Err(ConnectError::TooMany);
         };
@@ -205,7 +198,7 @@ impl Engine {
         block.remote_port = remote.port();
         block.local_port = from.port();
         block.local = local;
-        block.route = route;
+        block.neighbour = neighbour;
         block.class = class_of(options);
         block.ts_offset = ts_offset;
         if options.keep_alive {

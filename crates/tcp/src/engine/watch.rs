@@ -16,12 +16,11 @@ impl Engine {
     /// To move a deadline with each message costs a write to memory.
     ///
     /// ```
-    /// # use anywire_tcp::{ConnectOptions, Engine, Events, Instant, Limits, Mac, Route, Settings};
+    /// # use anywire_tcp::{ConnectOptions, Engine, Events, Instant, Limits, Route, Settings, Via};
     /// # use std::time::Duration;
     /// # let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default())?;
     /// # engine.add_address("10.0.0.1".parse()?)?;
-    /// # let mac = Mac::new([2, 0, 0, 0, 0, 1]);
-    /// # engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source: mac, next_hop: mac, mtu: 1500 })?;
+    /// # engine.add_route(Route { network: "10.0.0.0/8".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
     /// let id = engine.connect("10.0.0.2:80".parse()?, ConnectOptions::default())?;
     /// engine.set_idle_deadline(id, Some(Instant::from_micros(5_000)));
     /// engine.set_idle_deadline(id, Some(Instant::from_micros(9_000)));

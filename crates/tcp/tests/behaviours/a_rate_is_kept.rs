@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anywire_tcp::{
-    ConnId, ConnectOptions, End, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status,
+    ConnId, ConnectOptions, End, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status, Via,
 };
 
 use crate::common::host::{Host, Peer, settings, small_limits};
@@ -71,9 +71,10 @@ fn engine(address: &str, own: u8, peer: u8) -> Engine {
         Engine::new(Settings::new([1, 2, 3, u64::from(own)]), Limits::default()).expect("address space");
     engine.add_address(address.parse().expect("an address")).expect("room");
     let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
-    let network = "10.0.0.0".parse().expect("a network");
-    let route = Route { network, prefix: 8, source: mac(own), next_hop: mac(peer), mtu: 1500 };
-    engine.add_route(route).expect("a route");
+    engine.set_mac(mac(own));
+    let network = "10.0.0.0/8".parse().expect("a network");
+    engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).expect("a route");
+    engine.add_neighbour([10, 0, 0, peer].into(), mac(peer)).expect("room");
     engine
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anywire_tcp::{
-    ConnId, ConnectOptions, End, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status,
+    ConnId, ConnectOptions, End, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status, Via,
 };
 
 /// Both ends of connections from one client to one server.
@@ -57,9 +57,10 @@ fn engine(own: u8, other: u8) -> Engine {
     let mut engine = Engine::new(Settings::new([1, 2, 3, u64::from(own)]), limits).expect("address space");
     engine.add_address([10, 0, 0, own].into()).expect("room");
     let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
-    let route =
-        Route { network: [10, 0, 0, 0].into(), prefix: 8, source: mac(own), next_hop: mac(other), mtu: 1500 };
-    engine.add_route(route).expect("a route");
+    engine.set_mac(mac(own));
+    let network = "10.0.0.0/8".parse().expect("a network");
+    engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).expect("a route");
+    engine.add_neighbour([10, 0, 0, other].into(), mac(other)).expect("room");
     engine
 }
 

@@ -154,6 +154,8 @@ fn exchange(one: In, other: In, timestamps: Option<(u32, u32)>) -> usize {
     let mut here = Host::new();
     let mut there = Host::new();
     there.engine = engine(settings(), small_limits(), 2, 1500);
+    // Where the segments that a test makes by hand are sent.
+    there.engine.set_mac(here.engine.mac());
     let peer = Peer { timestamps, ..Peer::new() };
     let mirrored = Peer { here: peer.there, there: peer.here, seq: 99, ..peer };
     let peer = bring(&mut here, peer, one);

@@ -67,10 +67,10 @@ fn extension_headers_are_passed_over_and_fragments_refused() {
     assert_eq!((answer.bits, answer.ack), (SYN | ACK, peer.seq + 1));
     let mut fragment = vec![6, 0, 0, 1, 0, 0, 0, 9];
     fragment.extend(tcp);
-    let before = host.engine.counters().frames_malformed;
+    let before = host.engine.counters().fragments_refused;
     host.give_frame(&ip_frame(from, to, 44, 0, 64, &fragment));
     assert_eq!(host.sent(), []);
-    assert_eq!(host.engine.counters().frames_malformed, before + 1);
+    assert_eq!(host.engine.counters().fragments_refused, before + 1);
 }
 
 #[test]

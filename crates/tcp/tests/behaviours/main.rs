@@ -31,6 +31,7 @@ mod limits_are_reached_and_counted;
 mod losses_are_repaired_without_a_timeout;
 mod martians_are_no_peers;
 mod memory_tells_all_that_is_taken;
+mod neighbours_are_found_outside;
 mod numbers_wrap;
 mod only_what_the_peer_sends_is_a_sign_of_life;
 mod outages_leave_no_wrong_times;

@@ -3,10 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use anywire_tcp::{ConnectError, ConnectOptions, Mac, Route, RouteError};
+use anywire_tcp::{ConnectError, ConnectOptions, Mac, Route, RouteError, Via};
 
 use crate::common::host::{HERE, HERE_V6, Host, Peer, THERE, THERE_V6, settings, small_limits};
-use crate::common::wire::{ACK, FIN, PSH, SYN, Segment, ip_frame, sum};
+use crate::common::wire::{ACK, FIN, PSH, SYN, Segment};
 
 /// Of each class one or two: this network, loopback, multicast, reserved, broadcast, unspecified, IPv4 as IPv6.
 const MARTIANS: [&str; 15] = [
@@ -43,10 +43,13 @@ fn host(half_open: usize, loops_back: bool) -> Host {
     for any in ["0.0.0.0", "::"] {
         let _ = host.engine.listen(SocketAddr::new(ip(any), 80), ConnectOptions::default());
     }
-    let (source, next_hop) = (Mac::new([2, 0, 0, 0, 0, 1]), Mac::new([2, 0, 0, 0, 0, 2]));
-    let network = ip("10.9.0.0");
-    host.engine.add_route(Route { network, prefix: 16, source, next_hop, mtu: 1500 }).expect("a route");
+    let route = Route { via: Via::Gateway(ip(THERE)), ..on_link("10.9.0.0/16") };
+    host.engine.add_route(route).expect("a route");
     host
+}
+
+fn on_link(network: &str) -> Route {
+    Route { network: network.parse().expect("a network"), via: Via::OnLink, mtu: 1500, source: None }
 }
 
 /// All kinds of frames that somebody could get an answer to.
@@ -73,21 +76,7 @@ fn frames_from(from: IpAddr, to: IpAddr) -> Vec<(String, Vec<u8>)> {
             frames.extend(all.iter().chain(&more).map(named));
         }
     }
-    frames.push((format!("echo request {from} > {to}"), echo_request(from, to)));
     frames
-}
-
-fn echo_request(from: IpAddr, to: IpAddr) -> Vec<u8> {
-    let (kind, protocol) = if from.is_ipv4() { (8, 1) } else { (128, 58) };
-    let mut message = vec![kind, 0, 0, 0, 0, 7, 0, 1];
-    message.extend(b"ping");
-    let length = [0, 0, 0, message.len() as u8, 0, 0, 0, protocol];
-    let checksum = match (from, to) {
-        (IpAddr::V6(from), IpAddr::V6(to)) => sum(&[&from.octets(), &to.octets(), &length, &message]),
-        _ => sum(&[&message]),
-    };
-    message[2..4].copy_from_slice(&(!checksum).to_be_bytes());
-    ip_frame(from, to, protocol, 0, 64, &message)
 }
 
 /// What of these frames is answered or kept, each given to a host of its own.
@@ -149,6 +138,16 @@ fn what_a_group_of_interfaces_gets_is_dropped() {
     }
 }
 
+/// What another interface should have got is no SYN for us, nor worth a reset: somebody uses our address, or a switch floods.
+#[test]
+fn what_another_interface_gets_is_dropped() {
+    for there in [THERE, THERE_V6].map(ip) {
+        let mut frames = frames_from(there, here_for(there));
+        frames.iter_mut().for_each(|(_, frame)| frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]));
+        assert_eq!(answered_of(&frames), Vec::<String>::new());
+    }
+}
+
 /// The LAND attack: source and destination are the same, the port too.
 #[test]
 fn what_seems_to_come_from_ourselves_is_dropped() {
@@ -173,11 +172,10 @@ fn no_connection_leads_to_them() {
 /// A longer prefix knows better: a host has that address. And a network of two addresses has no broadcast (RFC 3021).
 #[test]
 fn the_last_address_of_a_network_is_a_hosts_if_a_narrower_route_says_so() {
-    for (network, prefix) in [(BROADCAST, 32), ("10.9.255.254", 31)] {
+    for network in ["10.9.255.255/32", "10.9.255.254/31"] {
         let mut host = host(64, false);
-        let mac = Mac::new([2, 0, 0, 0, 0, 3]);
-        let route = Route { network: ip(network), prefix, source: mac, next_hop: mac, mtu: 1500 };
-        host.engine.add_route(route).expect("a route");
+        host.engine.add_route(on_link(network)).expect("a route");
+        host.engine.add_neighbour(ip(BROADCAST), Mac::new([2, 0, 0, 0, 0, 3])).expect("room");
         let peer = Peer { here: SocketAddr::new(ip(BROADCAST), 80), ..Peer::new() };
         host.call(peer);
     }

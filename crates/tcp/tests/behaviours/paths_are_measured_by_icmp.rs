@@ -7,7 +7,7 @@ use std::time::Duration;
 use anywire_tcp::{Algorithm, ConnId, End, Frames, KeepAlive, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
-use crate::common::wire::{ACK, Segment, icmp_error, ip_frame, sum};
+use crate::common::wire::{Segment, icmp_error, sum};
 
 fn flight(peer: Peer) -> (Host, ConnId, Peer, Vec<Segment>) {
     let mut host = Host::new();
@@ -370,26 +370,29 @@ fn a_source_quench_slows_nobody_down() {
     assert_eq!(sent.len() + host.sent().len(), 10, "the initial window, as if nothing had come");
 }
 
+/// Whoever has found out: a probe from outside, or the user.
 #[test]
-fn an_echo_is_answered() {
-    let mut host = Host::new();
-    let mut request = vec![8, 0, 0, 0, 1, 2, 0, 7];
-    request.extend(b"are you there?");
-    let check = !sum(&[&request]);
-    request[2..4].copy_from_slice(&check.to_be_bytes());
-    let frame = ip_frame("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap(), 1, 0, 64, &request);
-    host.give_frame(&frame);
-    assert!(host.engine.next_deadline().is_some(), "somebody has to transmit");
-    let answers = host.frames();
-    assert_eq!(answers.len(), 1);
-    assert_eq!((&answers[0][26..34], answers[0][34]), (&[10, 0, 0, 1, 10, 0, 0, 2][..], 0));
-    assert_eq!(&answers[0][38..], &request[4..]);
-    assert_eq!(sum(&[&answers[0][34..]]), 0xffff);
-    // A damaged request gets no answer, and neither does one for another host.
-    let mut damaged = frame.clone();
-    *damaged.last_mut().unwrap() ^= 1;
-    host.give_frame(&damaged);
-    host.give_frame(&ip_frame("10.0.0.2".parse().unwrap(), "10.0.0.9".parse().unwrap(), 1, 0, 64, &request));
-    assert!(host.frames().is_empty());
-    let _ = ACK;
+fn a_path_that_was_told_of_is_kept_to() {
+    let (mut host, id, _, sent) = flight(Peer::new());
+    let there = sent[0].to.ip();
+    host.engine.set_path_mtu("10.0.0.77".parse().unwrap(), 600);
+    assert!(host.sent().is_empty(), "of another path");
+    host.engine.set_path_mtu(there, 1000);
+    let again = host.sent();
+    assert!(!again.is_empty() && again.iter().all(|segment| segment.payload.len() <= 948));
+    host.engine.abort(id);
+    host.sent();
+    let (id, _) = host.accept(Peer::new().port(5001));
+    host.engine.send(id, &[2; 5000]);
+    let sent = host.sent();
+    assert!(!sent.is_empty() && sent.iter().all(|segment| segment.payload.len() <= 948), "so are later ones");
+    host.engine.abort(id);
+    host.sent();
+    // No wider than the first link, and no narrower than ICMP could say.
+    host.engine.set_path_mtu(there, 9000);
+    host.engine.set_path_mtu(there, 1);
+    let (id, _) = host.accept(Peer::new().port(5002));
+    host.engine.send(id, &[3; 3000]);
+    let sent = host.sent();
+    assert!(!sent.is_empty() && sent.iter().all(|segment| segment.payload.len() == 500));
 }

@@ -4,14 +4,14 @@
 //! other threads, by `tokio::task::spawn_blocking`.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
 use anywire_stack::device::Device;
 use anywire_stack::stream::Interface;
 use anywire_stack::tap::{Options, Tap};
-use anywire_tcp::{Engine, Limits, Mac, Route, Settings};
+use anywire_tcp::{Engine, Limits, Mac, Route, Settings, Via};
 
 use crate::again;
 
@@ -83,18 +83,16 @@ pub(crate) fn engine(tap: &Tap, change: impl FnOnce(&mut Settings)) -> Engine {
     let mut limits = Limits::default();
     (limits.connections, limits.half_open, limits.time_wait) = (10_000, 1000, 1000);
     let mut engine = Engine::new(settings, limits).expect("address space");
-    for (address, (network, prefix)) in OURS.into_iter().zip([("10.0.0.0", 24), ("fd00::", 64)]) {
-        let address: IpAddr = address.parse().expect("an address");
-        tap.check_address(address).expect("the kernel does not have it");
-        engine.add_address(address).expect("room");
-        let route = Route {
-            network: network.parse().expect("an address"),
-            prefix,
-            source: capabilities.mac.expect("a TAP has one"),
-            next_hop: tap.kernel_mac(),
-            mtu: capabilities.mtu as u16,
-        };
-        engine.add_route(route).expect("a good route");
+    engine.set_mac(capabilities.mac.expect("a TAP has one"));
+    let networks = ["10.0.0.0/24", "fd00::/64"];
+    for ((ours, kernel), network) in OURS.into_iter().zip(KERNEL).zip(networks) {
+        let ours = ours.parse().expect("an address");
+        tap.check_address(ours).expect("the kernel does not have it");
+        engine.add_address(ours).expect("room");
+        let network = network.parse().expect("a network");
+        let mtu = capabilities.mtu as u16;
+        engine.add_route(Route { network, via: Via::OnLink, mtu, source: None }).expect("a good route");
+        engine.add_neighbour(kernel.parse().expect("an address"), tap.kernel_mac()).expect("room");
     }
     engine
 }

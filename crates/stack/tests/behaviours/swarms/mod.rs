@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anywire_stack::device::Device;
 use anywire_stack::swarm::{Incoming, Instant, Swarm};
 use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
-use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings};
+use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Via};
 
 /// Hosts are numbered: 10.0.0.NUMBER. All reach each other.
 pub struct Net {
@@ -49,15 +49,11 @@ pub const fn mac(host: u8) -> Mac {
 pub fn engine(settings: Settings, host: u8) -> Engine {
     let mut engine = Engine::new(settings, Limits::default()).expect("address space");
     engine.add_address([10, 0, 0, host].into()).expect("room");
+    engine.set_mac(mac(host));
+    let network = "10.0.0.0/24".parse().expect("a network");
+    engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).expect("a route");
     for other in 1..8 {
-        let route = Route {
-            network: [10, 0, 0, other].into(),
-            prefix: 32,
-            source: mac(host),
-            next_hop: mac(other),
-            mtu: 1500,
-        };
-        engine.add_route(route).expect("a route");
+        engine.add_neighbour([10, 0, 0, other].into(), mac(other)).expect("room");
     }
     engine
 }

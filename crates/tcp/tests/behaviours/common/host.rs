@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anywire_tcp::{
     ConnId, ConnectOptions, Counters, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status,
+    Via,
 };
 
 use super::wire::{ACK, Bits, FIN, PSH, SYN, Segment};
@@ -34,13 +35,16 @@ pub fn engine(settings: Settings, limits: Limits, last: u8, mtu: u16) -> Engine 
     for address in [format!("10.0.0.{last}"), format!("fd00::{last}")] {
         engine.add_address(address.parse().expect("an address")).expect("room");
     }
-    let networks = [("0.0.0.0", 0), ("::", 0)];
-    for (network, prefix) in &networks[..if mtu < 1280 { 1 } else { 2 }] {
-        let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
-        let network = network.parse().expect("an address");
-        let route =
-            Route { network, prefix: *prefix, source: mac(last), next_hop: mac(3 - last.min(2)), mtu };
-        engine.add_route(route).expect("a route");
+    let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
+    engine.set_mac(mac(last));
+    // All peers are behind the same interface.
+    let other = 3 - last.min(2);
+    let networks = [("0.0.0.0/0", format!("10.0.0.{other}")), ("::/0", format!("fd00::{other}"))];
+    for (network, gateway) in &networks[..if mtu < 1280 { 1 } else { 2 }] {
+        let gateway = gateway.parse().expect("an address");
+        let network = network.parse().expect("a network");
+        engine.add_route(Route { network, via: Via::Gateway(gateway), mtu, source: None }).expect("a route");
+        engine.add_neighbour(gateway, mac(other)).expect("room");
     }
     engine
 }
@@ -70,7 +74,10 @@ impl Host {
     }
 
     pub fn with_mtu(settings: Settings, limits: Limits, mtu: u16) -> Self {
-        let engine = engine(settings, limits, 1, mtu);
+        Self::of(engine(settings, limits, 1, mtu))
+    }
+
+    pub fn of(engine: Engine) -> Self {
         Self {
             engine,
             now: Instant::from_micros(1_000_000),
