@@ -8,6 +8,7 @@
 //! | [`swarm`] | a small task for each connection, and messages from other threads to one task, a group or all |
 //! | [`stream`] | connections as tokio's `AsyncRead` and `AsyncWrite` |
 //! | [`device`] | the trait of network devices, for a device of your own |
+//! | [`ip`] | what is below TCP on a real link: neighbours, addresses, ICMP |
 //! | [`switch`] | an in-process network of one thread |
 //! | [`mesh`] | an in-process network of all threads, with services and backlogs |
 //! | [`tap`] | a network interface of the kernel, by TAP |
@@ -20,6 +21,7 @@ pub mod capture;
 mod clock;
 pub mod device;
 pub mod impair;
+pub mod ip;
 pub mod mesh;
 mod offload;
 pub mod stream;

@@ -11,6 +11,7 @@ use tokio::io::ReadBuf;
 
 use super::listener::ListenOptions;
 use crate::device::{Device, LinkEvent};
+use crate::ip::{Event, Layer};
 
 /// What an interface has counted; the engine and the device count for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +30,8 @@ pub struct InterfaceCounters {
 /// The engine and its device, and the waiting tasks of each connection that has a stream.
 pub(super) struct Core {
     pub(super) engine: Engine,
+    /// What resolves addresses below the engine; none where all neighbours are known.
+    pub(super) layer: Option<Layer>,
     pub(super) device: Box<dyn Device>,
     pub(super) counters: InterfaceCounters,
     /// By the number of the connection.
@@ -38,6 +41,8 @@ pub(super) struct Core {
     incoming: Frames,
     /// What the device had no room for is left here, and is sent before anything else.
     outgoing: Frames,
+    /// Who waits for an event of the layer.
+    listener_of_events: Option<Waker>,
     /// Tasks to wake once no borrow is held.
     pub(super) woken: VecDeque<Waker>,
     /// How connections end since the driver or the device has gone.
@@ -73,14 +78,16 @@ struct Queue {
 }
 
 impl Core {
-    pub(super) fn new(engine: Engine, device: Box<dyn Device>) -> Self {
+    pub(super) fn new(engine: Engine, layer: Option<Layer>, device: Box<dyn Device>) -> Self {
         Self {
             engine,
+            layer,
             counters: InterfaceCounters::default(),
             slots: Vec::new(),
             queues: HashMap::new(),
             incoming: device.batch(),
             outgoing: device.batch(),
+            listener_of_events: None,
             woken: VecDeque::new(),
             stopped: None,
             device,
@@ -96,6 +103,11 @@ impl Core {
             self.engine.advance(now);
             self.take_events();
         }
+        if let Some(layer) = &mut self.layer
+            && layer.next_deadline().is_some_and(|deadline| deadline <= now)
+        {
+            layer.advance(now, &mut self.engine);
+        }
         let mut is_busy = self.send(now, SENT_BATCHES_A_STEP);
         for _ in 0..BATCHES_A_STEP {
             if self.device.receive(now, &mut self.incoming) == 0 {
@@ -103,6 +115,9 @@ impl Core {
             }
             is_busy = true;
             self.engine.receive(now, &mut self.incoming);
+            if let Some(layer) = &mut self.layer {
+                layer.input(now, &mut self.engine);
+            }
             self.take_events();
             if !self.woken.is_empty() {
                 // A reader finds its bytes in their frames only until the next batch comes in.
@@ -112,6 +127,9 @@ impl Core {
         }
         while let Some(event) = self.device.link_event() {
             self.on_link_event(event);
+        }
+        if self.layer.as_ref().is_some_and(Layer::has_events) {
+            self.woken.extend(self.listener_of_events.take());
         }
         is_busy
     }
@@ -125,6 +143,18 @@ impl Core {
         }
     }
 
+    /// The next event of the layer; none if there is no layer, or the driver has gone.
+    pub(super) fn poll_event(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
+        let Some(layer) = &mut self.layer else { return Poll::Ready(None) };
+        match layer.next_event() {
+            None if self.stopped.is_none() => {
+                keep(&mut self.listener_of_events, cx);
+                Poll::Pending
+            }
+            event => Poll::Ready(event),
+        }
+    }
+
     /// Sends what there is room for, but for so many batches at most; whether it could go on.
     pub(super) fn send(&mut self, now: Instant, batches_max: usize) -> bool {
         for _ in 0..batches_max {
@@ -134,7 +164,15 @@ impl Core {
                     return false;
                 }
                 self.engine.transmit_up_to(now, &mut self.outgoing, room);
+                let had_frames = !self.outgoing.is_empty();
+                if let Some(layer) = &mut self.layer {
+                    layer.output(now, &mut self.engine, &mut self.outgoing, room);
+                }
                 if self.outgoing.is_empty() {
+                    if had_frames {
+                        // All of them wait for their neighbours.
+                        continue;
+                    }
                     return false;
                 }
             }
@@ -143,12 +181,17 @@ impl Core {
                 return false;
             }
         }
-        self.engine.wants_to_transmit() && self.device.room() > 0
+        self.wants_to_transmit() && self.device.room() > 0
+    }
+
+    /// Whether the engine or the layer has something to send.
+    pub(super) fn wants_to_transmit(&self) -> bool {
+        self.engine.wants_to_transmit() || self.layer.as_ref().is_some_and(Layer::wants_to_transmit)
     }
 
     /// Whether something waits for room in the device.
     pub(super) fn wants_room(&self) -> bool {
-        !self.outgoing.is_empty() || self.engine.wants_to_transmit()
+        !self.outgoing.is_empty() || self.wants_to_transmit()
     }
 
     /// Ends the connections whose other end has gone for good.
@@ -178,7 +221,7 @@ impl Core {
         self.stopped.get_or_insert(how);
         let waiting = self.slots.iter_mut().flat_map(|slot| [slot.reader.take(), slot.writer.take()]);
         let acceptors = self.queues.values_mut().map(|queue| queue.acceptor.take());
-        self.woken.extend(waiting.chain(acceptors).flatten());
+        self.woken.extend(waiting.chain(acceptors).flatten().chain(self.listener_of_events.take()));
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -362,6 +405,7 @@ impl Core {
             Status::Ended(End::Reset) => Some(io::ErrorKind::ConnectionReset),
             Status::Ended(End::Refused) => Some(io::ErrorKind::ConnectionRefused),
             Status::Ended(End::TimedOut) => Some(io::ErrorKind::TimedOut),
+            Status::Ended(End::Unreachable) => Some(io::ErrorKind::HostUnreachable),
             Status::Ended(End::Aborted) => Some(io::ErrorKind::ConnectionAborted),
             _ => self.stopped,
         })

@@ -16,6 +16,7 @@ use super::duplex::Stream;
 use super::listener::{ListenOptions, Listener};
 use crate::clock::Clock;
 use crate::device::{Capabilities, Device, DeviceCounters};
+use crate::ip::{self, Event, Layer};
 use crate::wait::Waiter;
 
 /// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
@@ -30,8 +31,18 @@ pub struct Interface {
 impl Interface {
     /// An interface, and the task that drives it: to be spawned on the present thread.
     pub fn new(engine: Engine, device: impl Device + 'static) -> (Self, Driver) {
+        Self::over(engine, None, device)
+    }
+
+    /// The same on a link where neighbours are asked for: `layer` does that, and gives the engine its addresses.
+    /// [`next_event`](Self::next_event) tells when an address is ready.
+    pub fn with_layer(engine: Engine, layer: Layer, device: impl Device + 'static) -> (Self, Driver) {
+        Self::over(engine, Some(layer), device)
+    }
+
+    fn over(engine: Engine, layer: Option<Layer>, device: impl Device + 'static) -> (Self, Driver) {
         let shared = Rc::new(Shared {
-            core: RefCell::new(Core::new(engine, Box::new(device))),
+            core: RefCell::new(Core::new(engine, layer, Box::new(device))),
             driver: RefCell::new(None),
             is_woken: Cell::new(false),
             clock: Clock::start(),
@@ -42,7 +53,8 @@ impl Interface {
     /// Connects, from any address and port. Small writes leave at once: Nagle's algorithm is off.
     ///
     /// # Errors
-    /// `ConnectionRefused`, `TimedOut` or `ConnectionReset` from the peer, and the errors of [`start`](Self::start).
+    /// `ConnectionRefused`, `TimedOut` or `ConnectionReset` from the peer; `HostUnreachable` if nobody at the next hop answers; and
+    /// the errors of [`start`](Self::start).
     pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
         let mut stream = self.start(None, remote, options)?;
@@ -58,7 +70,7 @@ impl Interface {
     /// - `NetworkUnreachable` if no route leads there.
     /// - `AddrInUse` if both addresses and ports are in use together.
     /// - `InvalidInput` if the remote address is no host's.
-    /// - `QuotaExceeded` at the engine's limit of connections.
+    /// - `QuotaExceeded` at the engine's limit of connections or neighbours.
     pub fn start(
         &self,
         from: Option<SocketAddr>,
@@ -92,6 +104,17 @@ impl Interface {
     /// their streams' and must be left alone.
     pub fn with_engine<R>(&self, with: impl FnOnce(&mut Engine) -> R) -> R {
         self.shared.with(|core| with(&mut core.engine))
+    }
+
+    /// What has happened below TCP: an address is ready or somebody else's, a neighbour has moved. None if the interface has no
+    /// [layer](Self::with_layer), or its driver has gone.
+    pub async fn next_event(&self) -> Option<Event> {
+        std::future::poll_fn(|cx| self.shared.core.borrow_mut().poll_event(cx)).await
+    }
+
+    /// What the layer has counted; none if there is no layer.
+    pub fn layer_counters(&self) -> Option<ip::Counters> {
+        self.shared.core.borrow().layer.as_ref().map(|layer| *layer.counters())
     }
 
     /// Drives the interface on the calling thread after the tasks of its loop have ended. Returns when no connection
@@ -156,7 +179,7 @@ impl Shared {
     pub(super) fn with<R>(&self, change: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.core.borrow_mut();
         let result = change(&mut core);
-        let has_frames = core.engine.wants_to_transmit();
+        let has_frames = core.wants_to_transmit();
         drop(core);
         if has_frames {
             self.wake_driver();
@@ -190,7 +213,8 @@ impl Shared {
         } else {
             core.engine.next_deadline()
         };
-        let next = [engine, core.device.next_deadline()].into_iter().flatten().min()?;
+        let layer = core.layer.as_ref().and_then(Layer::next_deadline);
+        let next = [engine, layer, core.device.next_deadline()].into_iter().flatten().min()?;
         Some(self.clock.at(next))
     }
 
@@ -260,7 +284,7 @@ fn kind_of_connect(error: ConnectError) -> io::ErrorKind {
         ConnectError::NoRoute => io::ErrorKind::NetworkUnreachable,
         ConnectError::NotAHost => io::ErrorKind::InvalidInput,
         ConnectError::InUse => io::ErrorKind::AddrInUse,
-        ConnectError::TooMany => io::ErrorKind::QuotaExceeded,
+        ConnectError::TooMany | ConnectError::NoNeighbour => io::ErrorKind::QuotaExceeded,
         _ => io::ErrorKind::Other,
     }
 }

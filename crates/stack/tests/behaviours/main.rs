@@ -4,6 +4,7 @@
 mod again;
 mod hosts;
 mod kernel;
+mod links;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod support;
@@ -13,12 +14,17 @@ mod a_device_with_little_room_is_used;
 mod a_full_queue_drops_and_counts;
 mod a_mesh_joins_cores;
 mod a_storm_of_addresses_is_bounded;
+mod addresses_are_probed_and_defended;
 mod captures_open_in_tshark;
+mod floods_of_neighbours_cost_bounded_memory;
 mod frames_reach_only_their_port;
 mod frames_without_room_leave_first;
+mod icmp_is_answered_within_a_limit;
 mod impairments_follow_their_seed;
+mod neighbours_are_resolved_on_a_link;
 mod streams_carry_every_byte;
 mod streams_end_as_sockets_do;
+mod streams_find_their_neighbours;
 mod streams_have_options;
 mod super_frames_are_impaired_by_segment;
 mod swarm_connections_are_their_own;

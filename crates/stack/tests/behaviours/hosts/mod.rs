@@ -10,9 +10,10 @@ use std::rc::Rc;
 
 use anywire_stack::capture::Capture;
 use anywire_stack::impair::{Impair, Impairment};
+use anywire_stack::ip::{self, Layer};
 use anywire_stack::stream::{Interface, Stream};
 use anywire_stack::switch::{Port, Settings, Switch};
-use anywire_tcp::{Engine, Limits, Mac, Route};
+use anywire_tcp::{Cidr, Engine, Instant, Limits, Mac, Route, Via};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) use notifiers::Notifiers;
@@ -48,6 +49,18 @@ impl Network {
         impairment: Impairment,
     ) -> (Interface, anywire_stack::stream::Driver) {
         Interface::new(engine(last), self.notifiers.attach(Impair::new(self.port(last), impairment)))
+    }
+
+    /// A host that is told nothing of the others, with interface `last`, which wants this address.
+    pub(crate) fn host_alone(&self, last: u8, address: SocketAddr) -> Interface {
+        let mut engine = bare_engine(last);
+        let network = "10.0.0.0/24".parse().expect("a network");
+        engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).expect("a good route");
+        let mut layer = Layer::new(mac(last), ip::Settings::new(last.into()), ip::Limits::default());
+        layer.add_address(Instant::default(), address.ip()).expect("room");
+        let (net, driver) = Interface::with_layer(engine, layer, self.notifiers.attach(self.port(last)));
+        tokio::task::spawn_local(driver);
+        net
     }
 
     /// A host whose frames are written down, as pcap.
@@ -94,21 +107,24 @@ impl io::Write for Written {
     }
 }
 
-fn engine(last: u8) -> Engine {
+/// The engine of an interface, without addresses and routes.
+fn bare_engine(last: u8) -> Engine {
     let mut limits = Limits::default();
     (limits.connections, limits.half_open, limits.time_wait) = (10_000, 1000, 1000);
     let mut engine = Engine::new(anywire_tcp::Settings::new([7, 7, 7, u64::from(last)]), limits)
         .expect("address space is there");
+    engine.set_mac(mac(last));
+    engine
+}
+
+fn engine(last: u8) -> Engine {
+    let mut engine = bare_engine(last);
     engine.add_address([10, 0, 0, last].into()).expect("the first one");
     for neighbour in 1..=9 {
-        let route = Route {
-            network: [10, 0, 0, neighbour].into(),
-            prefix: 32,
-            source: mac(last),
-            next_hop: mac(neighbour),
-            mtu: 1500,
-        };
+        let address = [10, 0, 0, neighbour].into();
+        let route = Route { network: Cidr::host(address), via: Via::OnLink, mtu: 1500, source: None };
         engine.add_route(route).expect("a good route");
+        engine.add_neighbour(address, mac(neighbour)).expect("room");
     }
     engine
 }

@@ -1,0 +1,137 @@
+//! Messages of neighbours: what ARP and neighbour discovery ask and tell.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use anywire_packet::arp::{Arp, Operation};
+use anywire_packet::ethernet::{EtherType, Link, Mac};
+use anywire_packet::ip::Header;
+use anywire_packet::ndp::{ALL_NODES, Ndp, group_mac};
+use anywire_sys::martian::is_martian;
+use anywire_tcp::{Engine, Instant};
+
+use super::layer::Layer;
+use super::learn::Said;
+
+impl Layer {
+    pub(super) fn on_arp(&mut self, now: Instant, engine: &Engine, link: &Link, packet: &[u8]) {
+        let Some(arp) = Arp::parse(packet) else { return self.refuse() };
+        let (sender, target) = (IpAddr::V4(arp.sender), IpAddr::V4(arp.target));
+        let is_probe = arp.sender == Ipv4Addr::UNSPECIFIED;
+        if !self.is_others(arp.sender_mac) || !is_probe && is_martian(sender) {
+            return self.refuse();
+        }
+        self.cache.counters.asked_and_told += 1;
+        if self.addresses.iter().any(|address| address.ip == sender) {
+            return self.on_conflict(now, sender, arp.sender_mac);
+        }
+        if is_probe && !self.owns(target) {
+            // Two that probe for one address: neither has it (RFC 5227 2.1.1).
+            return self.on_conflict(now, target, arp.sender_mac);
+        }
+        if !is_probe {
+            let said = self.said(engine, &arp, link);
+            self.cache.learn(now, sender, Some(arp.sender_mac), said, engine);
+        }
+        if arp.operation == Operation::Request && self.owns(target) {
+            self.cache.counters.answered += 1;
+            self.push(arp.reply(self.mac).frame(arp.sender_mac, self.mac).to_vec());
+        }
+    }
+
+    /// What a message of ARP says of its sender. Only an answer to a question of ours proves that it hears us; a neighbour is new
+    /// only if it asks us, from our link; and what others say to each other updates who is known (RFC 826).
+    fn said(&self, engine: &Engine, arp: &Arp, link: &Link) -> Said {
+        let is_to_us = link.destination() == self.mac || self.owns(arp.target.into());
+        match arp.operation {
+            Operation::Reply if is_to_us && self.cache.is_asked(arp.sender.into()) => {
+                Said::Answered { overrides: true }
+            }
+            Operation::Request if self.owns(arp.target.into()) && is_on_link(engine, arp.sender.into()) => {
+                Said::Asked
+            }
+            _ => Said::Announced { overrides: true },
+        }
+    }
+
+    pub(super) fn on_ndp(&mut self, now: Instant, engine: &Engine, link: &Link, frame: &[u8]) {
+        let Some((_, EtherType::IPV6, packet)) = Link::parse(frame) else {
+            self.cache.counters.ignored += 1;
+            return;
+        };
+        let message = match Ndp::parse(packet) {
+            Ok(Some(message)) => message,
+            Ok(None) => {
+                self.cache.counters.ignored += 1;
+                return;
+            }
+            Err(_) => return self.refuse(),
+        };
+        let Ok(header) = Header::parse_v6(packet) else { return self.refuse() };
+        self.cache.counters.asked_and_told += 1;
+        let (_, source) = header.addresses.ips();
+        match message {
+            Ndp::Solicitation { target, source_mac } => {
+                self.on_solicitation(now, engine, link, source, target, source_mac);
+            }
+            Ndp::Advertisement { target, target_mac, flags } => {
+                let address = IpAddr::V6(target);
+                if self.addresses.iter().any(|known| known.ip == address) {
+                    return self.on_conflict(now, address, target_mac.unwrap_or_else(|| link.source()));
+                }
+                let overrides = flags.overrides;
+                let said = if flags.solicited && self.cache.is_asked(address) {
+                    Said::Answered { overrides }
+                } else {
+                    Said::Announced { overrides }
+                };
+                let mac = target_mac.filter(|mac| self.is_others(*mac));
+                self.cache.learn(now, address, mac, said, engine);
+            }
+        }
+    }
+
+    /// RFC 4861 7.2.3, 7.2.4; RFC 4862 5.4.3.
+    fn on_solicitation(
+        &mut self,
+        now: Instant,
+        engine: &Engine,
+        link: &Link,
+        source: IpAddr,
+        target: Ipv6Addr,
+        source_mac: Option<Mac>,
+    ) {
+        let (address, IpAddr::V6(asking)) = (IpAddr::V6(target), source) else { return };
+        let from = source_mac.unwrap_or_else(|| link.source());
+        if !self.is_others(from) {
+            return self.refuse();
+        }
+        if self.addresses.iter().any(|known| known.ip == source) {
+            return self.on_conflict(now, source, from);
+        }
+        if !self.owns(address) {
+            // Somebody who probes for an address that we probe for.
+            if asking.is_unspecified() {
+                self.on_conflict(now, address, from);
+            }
+            return;
+        }
+        self.cache.counters.answered += 1;
+        if asking.is_unspecified() {
+            return self.advertise(target, ALL_NODES, group_mac(ALL_NODES), false);
+        }
+        if source_mac.is_some() && is_on_link(engine, source) {
+            self.cache.learn(now, source, source_mac, Said::Asked, engine);
+        }
+        // Without an option it is answered where it came from: it has asked over this link.
+        self.advertise(target, asking, from, true);
+    }
+
+    fn is_others(&self, mac: Mac) -> bool {
+        mac != self.mac && !mac.is_group() && mac != Mac::default()
+    }
+}
+
+/// Whether an address is that of a neighbour, by our routes.
+fn is_on_link(engine: &Engine, address: IpAddr) -> bool {
+    engine.next_hop(address).is_ok_and(|hop| hop.address == address)
+}
