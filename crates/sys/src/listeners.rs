@@ -1,5 +1,7 @@
 //! Sockets that listen: how many connections wait to be accepted, and how many were turned away because a queue was full.
 
+mod diag;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,6 +16,9 @@ pub struct ListeningSocket {
     pub inode: u64,
     /// Connections that are made and not accepted yet.
     pub accept_queue: u32,
+    /// How many may wait: the backlog of `listen(2)`, within `net.core.somaxconn`. `None` if it was not asked for, or the socket is in another
+    /// network namespace than this process.
+    pub backlog: Option<u32>,
     /// Whether the process that was asked for holds it. `None` if its descriptors cannot be read.
     pub is_own: Option<bool>,
 }
@@ -32,10 +37,13 @@ pub struct ListenDrops {
 ///
 /// `None` if the system does not show them.
 pub fn on_port(pid: i32, port: u16, holders: &BTreeSet<i32>) -> Option<Vec<ListeningSocket>> {
-    let own = inodes_of(holders);
-    let sockets = queues_on_port(pid, port)?.into_iter();
-    let is_own = |inode| own.as_ref().map(|own| own.contains(&inode));
-    Some(sockets.map(|socket| ListeningSocket { is_own: is_own(socket.inode), ..socket }).collect())
+    let (own, backlogs) = (inodes_of(holders), diag::backlogs().unwrap_or_default());
+    let sockets = queues_on_port(pid, port)?.into_iter().map(|socket| ListeningSocket {
+        backlog: backlogs.get(&socket.inode).copied(),
+        is_own: own.as_ref().map(|own| own.contains(&socket.inode)),
+        ..socket
+    });
+    Some(sockets.collect())
 }
 
 /// The same, without looking whose they are: quick enough to be asked again and again.
@@ -88,7 +96,7 @@ fn socket_in(row: &str) -> Option<ListeningSocket> {
     let address = SocketAddr::new(ip_in(host)?, u16::from_str_radix(port, 16).ok()?);
     let (_, accept_queue) = queues.split_once(':')?;
     let accept_queue = u32::from_str_radix(accept_queue, 16).ok()?;
-    Some(ListeningSocket { address, inode: inode.parse().ok()?, accept_queue, is_own: None })
+    Some(ListeningSocket { address, inode: inode.parse().ok()?, accept_queue, backlog: None, is_own: None })
 }
 
 /// Words of four bytes in the order of the machine, each in hexadecimal.

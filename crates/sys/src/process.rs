@@ -41,8 +41,38 @@ pub enum Wait {
     Events,
     /// A connection to accept, or bytes of one descriptor.
     Descriptor,
-    /// Something else: a lock, a time, work from another thread.
+    /// The end of a time (`nanosleep`).
+    Time,
+    /// The end of a child process.
+    Child,
+    /// Something else: a lock, work from another thread.
     Other,
+}
+
+/// What a thread does at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doing {
+    /// It runs, or could if there was a core for it.
+    Runs,
+    /// It waits in a system call.
+    Sleeps {
+        /// For what.
+        wait: Wait,
+        /// The descriptor that several threads may wait on (`epoll_wait`, `io_uring_enter`).
+        descriptor: Option<i32>,
+    },
+}
+
+/// What each thread of a process does at this moment, by its number: quick enough to be asked again and again. Those that have ended, or
+/// that this process may not look at (root may), are left out.
+pub fn doing_of(pid: i32) -> Vec<(i32, Doing)> {
+    let tids = tids_of(pid).unwrap_or_default().into_iter();
+    let doing = |tid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+        Some((tid, doing_in(&text)?))
+    };
+    tids.filter_map(doing).collect()
 }
 
 /// The threads of a process and of its child processes, at this moment. A thread that ends meanwhile is left out.
@@ -137,8 +167,23 @@ fn wait_in(text: &str) -> Option<Wait> {
     Some(match number {
         number if EVENTS.contains(&number) => Wait::Events,
         number if DESCRIPTOR.contains(&number) => Wait::Descriptor,
+        number if TIME.contains(&number) => Wait::Time,
+        number if CHILD.contains(&number) => Wait::Child,
         _ => Wait::Other,
     })
+}
+
+/// The same with what it waits on, which is the first argument.
+fn doing_in(text: &str) -> Option<Doing> {
+    let mut words = text.split_ascii_whitespace();
+    let first = words.next()?;
+    if first == "running" {
+        return Some(Doing::Runs);
+    }
+    let wait = wait_in(text)?;
+    let is_shared = first.parse().is_ok_and(|number: libc::c_long| SHARED.contains(&number));
+    let argument = words.next().and_then(|word| i32::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    Some(Doing::Sleeps { wait, descriptor: argument.filter(|_| is_shared) })
 }
 
 const EVENTS: &[libc::c_long] = &[
@@ -154,6 +199,19 @@ const EVENTS: &[libc::c_long] = &[
     libc::SYS_pselect6,
     libc::SYS_io_uring_enter,
 ];
+
+/// Those that wait on a descriptor which stands for many, and which several threads may wait on.
+const SHARED: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_io_uring_enter,
+];
+
+const TIME: &[libc::c_long] = &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep];
+
+const CHILD: &[libc::c_long] = &[libc::SYS_wait4, libc::SYS_waitid];
 
 const DESCRIPTOR: &[libc::c_long] = &[
     libc::SYS_accept,
@@ -192,6 +250,13 @@ mod tests {
         assert_eq!(wait_in(&text(libc::SYS_epoll_pwait)), Some(Wait::Events));
         assert_eq!(wait_in(&text(libc::SYS_accept4)), Some(Wait::Descriptor));
         assert_eq!(wait_in(&text(libc::SYS_futex)), Some(Wait::Other));
+        assert_eq!(wait_in(&text(libc::SYS_clock_nanosleep)), Some(Wait::Time));
+        assert_eq!(wait_in(&text(libc::SYS_wait4)), Some(Wait::Child));
+        let sleeps = |wait, descriptor| Some(Doing::Sleeps { wait, descriptor });
+        assert_eq!(doing_in(&text(libc::SYS_epoll_pwait)), sleeps(Wait::Events, Some(4)));
+        assert_eq!(doing_in(&text(libc::SYS_ppoll)), sleeps(Wait::Events, None));
+        assert_eq!(doing_in(&text(libc::SYS_futex)), sleeps(Wait::Other, None));
+        assert_eq!((doing_in("running\n"), doing_in("")), (Some(Doing::Runs), None));
         assert_eq!(wait_in("running\n"), None);
         assert_eq!(wait_in(""), None);
     }
@@ -228,7 +293,7 @@ mod tests {
         fn any_text_is_read_or_unknown(
             text in "\\PC*|7 \\(a\\)( -?[0-9]{1,21}){0,20}|-?[0-9]{1,21}( 0x[0-9a-f]{1,16}){0,8}",
         ) {
-            let _ = (times_in(&text), wait_in(&text), switches_in(&text));
+            let _ = (times_in(&text), wait_in(&text), doing_in(&text), switches_in(&text));
         }
     }
 }
