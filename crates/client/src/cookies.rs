@@ -2,13 +2,12 @@
 //!
 //! Nothing keeps cookies unless it is given a [`CookieJar`]. A jar opens no file and reads no clock: time and text are parameters.
 
-mod cookie;
 mod error;
 mod json;
 mod link;
-mod matching;
 mod netscape;
 mod store;
+mod suffix;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,9 +17,10 @@ use anywire_http::Url;
 use anywire_http::cookie::ReceivedCookie;
 
 use store::Store;
+use suffix::is_public_suffix;
 
-pub use cookie::Cookie;
-pub use error::{CookieFileError, CookieRefused};
+pub use anywire_http::cookie::{Cookie, CookieRefused};
+pub use error::CookieFileError;
 
 /// Where a client keeps cookies. A clone is the same jar, so that several clients, or a program that saves it, may share one.
 ///
@@ -128,7 +128,7 @@ impl CookieJar {
     /// Why it is not kept.
     pub fn insert(&self, cookie: Cookie, now: SystemTime) -> Result<(), CookieRefused> {
         let mut store = self.lock();
-        let taken = cookie.check().and_then(|()| store.insert(cookie, now));
+        let taken = cookie.check(is_public_suffix).and_then(|()| store.insert(cookie, now));
         store.count(&taken);
         taken
     }

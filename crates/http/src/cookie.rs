@@ -1,17 +1,24 @@
-//! Cookies as text: the field `set-cookie` as a client reads it, and the pairs of the field `cookie` (RFC 6265bis).
+//! Cookies of clients: the field `set-cookie` as it is read, when a cookie may be kept and to which requests it goes, and the pairs of the
+//! field `cookie` (RFC 6265bis).
 //!
-//! What a server sets is [`SetCookie`](crate::SetCookie). What a client keeps, and when it sends that, is the client's.
+//! What a server sets is [`SetCookie`](crate::SetCookie). Where cookies are kept, and how many of them, is the client's.
 
 mod date;
+mod kept;
+mod matching;
+mod refused;
 
 use std::time::{Duration, SystemTime};
 
 use crate::SameSite;
 
 pub use date::parse_date;
+pub use kept::{Cookie, RequestUri};
+pub use matching::{default_path, domain_matches, is_address, path_matches};
+pub use refused::CookieRefused;
 
-/// A field `set-cookie` as it came, split into its parts (RFC 6265bis section 5.6). Whether a client may keep the cookie is not
-/// asked here.
+/// A field `set-cookie` as it came, split into its parts (RFC 6265bis section 5.6). Whether a client may keep the cookie is asked by
+/// [`Cookie::received`].
 ///
 /// ```
 /// use anywire_http::cookie::ReceivedCookie;

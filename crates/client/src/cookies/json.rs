@@ -57,20 +57,22 @@ pub(super) fn write(cookies: &[Cookie]) -> String {
 
 pub(super) fn read(text: &str) -> Result<Vec<Cookie>, CookieFileError> {
     let file: File = serde_json::from_str(text).map_err(CookieFileError::Json)?;
-    let cookie = |row: Row| Cookie {
-        is_host_only: row.host_only,
-        path: row.path,
-        expires: row.expires.map(time),
-        is_secure: row.secure,
-        is_http_only: row.http_only,
-        same_site: row.same_site.map(|site| match site {
-            Site::Strict => SameSite::Strict,
-            Site::Lax => SameSite::Lax,
-            Site::None => SameSite::None,
-        }),
-        ..Cookie::new(row.domain, row.name, row.value)
-    };
     Ok(file.cookies.into_iter().map(cookie).collect())
+}
+
+fn cookie(row: Row) -> Cookie {
+    let mut cookie = Cookie::new(row.domain, row.name, row.value);
+    cookie.is_host_only = row.host_only;
+    cookie.path = row.path;
+    cookie.expires = row.expires.map(time);
+    cookie.is_secure = row.secure;
+    cookie.is_http_only = row.http_only;
+    cookie.same_site = row.same_site.map(|site| match site {
+        Site::Strict => SameSite::Strict,
+        Site::Lax => SameSite::Lax,
+        Site::None => SameSite::None,
+    });
+    cookie
 }
 
 /// Seconds since 1970. A part of a second is a whole one: a cookie that has not ended must not be written as one of the session, 0.

@@ -34,8 +34,9 @@ pub(super) fn read(text: &str) -> Result<Vec<Cookie>, CookieFileError> {
         if line.trim().is_empty() || (line.trim_start().starts_with('#') && !is_http_only) {
             continue;
         }
-        let cookie = parse(line).ok_or(CookieFileError::Line { line: number })?;
-        cookies.push(Cookie { is_http_only, ..cookie });
+        let mut cookie = parse(line).ok_or(CookieFileError::Line { line: number })?;
+        cookie.is_http_only = is_http_only;
+        cookies.push(cookie);
     }
     Ok(cookies)
 }
@@ -53,13 +54,12 @@ fn parse(line: &str) -> Option<Cookie> {
     let expires = expires.trim();
     let expires: i64 = expires.split_once('.').map_or(expires, |(seconds, _)| seconds).parse().ok()?;
     let domain = domain.strip_prefix('.').unwrap_or(domain).to_ascii_lowercase();
-    Some(Cookie {
-        is_host_only: !tail,
-        path: path.to_owned(),
-        expires: u64::try_from(expires).ok().filter(|seconds| *seconds > 0).map(time),
-        is_secure,
-        ..Cookie::new(domain, name, value)
-    })
+    let mut cookie = Cookie::new(domain, name, value);
+    cookie.is_host_only = !tail;
+    cookie.path = path.to_owned();
+    cookie.expires = u64::try_from(expires).ok().filter(|seconds| *seconds > 0).map(time);
+    cookie.is_secure = is_secure;
+    Some(cookie)
 }
 
 fn is_true(word: &str) -> Option<bool> {

@@ -4,12 +4,9 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use anywire_http::Url;
-use anywire_http::cookie::{ReceivedCookie, pairs};
+use anywire_http::cookie::{Cookie, ReceivedCookie, RequestUri, domain_matches, pairs, path_matches};
 
-use super::cookie::Cookie;
-use super::matching::{
-    default_path, domain_matches, domains_of, is_address, is_public_suffix, path_matches, path_of,
-};
+use super::suffix::{domains_of, is_public_suffix};
 use super::{CookieCounters, CookieLimits, CookieRefused};
 
 #[derive(Default)]
@@ -27,12 +24,6 @@ struct Entry {
     cookie: Cookie,
     made: u64,
     used: u64,
-}
-
-impl Entry {
-    fn has_ended(&self, now: SystemTime) -> bool {
-        self.cookie.expires.is_some_and(|end| end <= now)
-    }
 }
 
 impl Store {
@@ -60,34 +51,9 @@ impl Store {
         received: &ReceivedCookie<'_>,
         now: SystemTime,
     ) -> Result<(), CookieRefused> {
-        let host = url.host();
-        let domain = match received.domain.map(str::to_ascii_lowercase) {
-            Some(domain) if !domain.is_ascii() => return Err(CookieRefused::OtherDomain),
-            // Such a cookie is for this host alone.
-            Some(domain) if domain == host && (is_public_suffix(host) || is_address(host)) => None,
-            Some(domain) if is_public_suffix(&domain) => return Err(CookieRefused::PublicSuffix),
-            Some(domain) if !domain_matches(host, &domain) => return Err(CookieRefused::OtherDomain),
-            domain => domain,
-        };
-        let path = received.path.unwrap_or_else(|| default_path(path_of(url.path_and_query())));
-        let cookie = Cookie {
-            name: received.name.to_owned(),
-            value: received.value.to_owned(),
-            is_host_only: domain.is_none(),
-            domain: domain.unwrap_or_else(|| host.to_owned()),
-            path: path.to_owned(),
-            expires: received.lifetime.end(now),
-            is_secure: received.is_secure,
-            is_http_only: received.is_http_only,
-            same_site: received.same_site,
-        };
-        if !url.is_https() {
-            if cookie.is_secure {
-                return Err(CookieRefused::ClearText);
-            }
-            if self.hides_secure(&cookie) {
-                return Err(CookieRefused::HidesSecure);
-            }
+        let cookie = Cookie::received(RequestUri::from(url), received, is_public_suffix, now)?;
+        if !url.is_https() && self.hides_secure(&cookie) {
+            return Err(CookieRefused::HidesSecure);
         }
         cookie.check_promises()?;
         self.insert(cookie, now)
@@ -107,15 +73,13 @@ impl Store {
 
     /// Puts a cookie in the place of the one with its name, domain and path, if there is one.
     pub(super) fn insert(&mut self, cookie: Cookie, now: SystemTime) -> Result<(), CookieRefused> {
-        let is_same = |Entry { cookie: old, .. }: &Entry| {
-            old.name == cookie.name && old.is_host_only == cookie.is_host_only && old.path == cookie.path
-        };
         let list = self.domains.get(&cookie.domain).map(Vec::as_slice).unwrap_or_default();
-        let old = list.iter().position(is_same).map(|at| self.take(&cookie.domain, at));
+        let old =
+            list.iter().position(|old| cookie.replaces(&old.cookie)).map(|at| self.take(&cookie.domain, at));
         self.turn += 1;
         let made = old.flatten().map_or(self.turn, |old| old.made);
         let entry = Entry { made, used: self.turn, cookie };
-        if entry.has_ended(now) {
+        if entry.cookie.has_ended(now) {
             return Err(CookieRefused::Ended);
         }
         if entry.cookie.bytes() > self.limits.bytes {
@@ -142,7 +106,7 @@ impl Store {
             return;
         }
         let before = self.counters.cookies;
-        self.retain_entries(|entry| !entry.has_ended(now));
+        self.retain_entries(|entry| !entry.cookie.has_ended(now));
         while len(self) > self.limits.per_domain {
             let list = self.domains.get(domain).map(Vec::as_slice).unwrap_or_default();
             let oldest =
@@ -163,26 +127,19 @@ impl Store {
 
     pub(super) fn header(&mut self, url: &Url, own: &str, now: SystemTime) -> Option<String> {
         self.turn += 1;
-        let (host, path, turn) = (url.host(), path_of(url.path_and_query()), self.turn);
+        let (request, turn) = (RequestUri::from(url), self.turn);
         let has_own = |name: &str| pairs(own).any(|(found, _)| found == name);
         let mut sent: Vec<(usize, u64, String)> = Vec::new();
-        for domain in domains_of(host) {
+        for domain in domains_of(url.host()) {
             for entry in self.domains.get_mut(domain).map(Vec::as_mut_slice).unwrap_or_default() {
                 let cookie = &entry.cookie;
-                let is_for_host = domain.len() == host.len() || !cookie.is_host_only;
-                let is_for_scheme = url.is_https() || !cookie.is_secure;
-                if !is_for_host || !is_for_scheme || !path_matches(path, &cookie.path) || entry.has_ended(now)
-                {
+                if !cookie.goes_to(request, now) {
                     continue;
                 }
                 if has_own(&cookie.name) {
                     continue;
                 }
-                let text = match cookie.name.is_empty() {
-                    true => cookie.value.clone(),
-                    false => [&*cookie.name, "=", &cookie.value].concat(),
-                };
-                sent.push((cookie.path.len(), entry.made, text));
+                sent.push((cookie.path.len(), entry.made, cookie.pair().concat()));
                 entry.used = turn;
             }
         }
@@ -197,7 +154,8 @@ impl Store {
     }
 
     pub(super) fn cookies(&self, now: SystemTime) -> Vec<Cookie> {
-        let mut all: Vec<_> = self.domains.values().flatten().filter(|entry| !entry.has_ended(now)).collect();
+        let mut all: Vec<_> =
+            self.domains.values().flatten().filter(|entry| !entry.cookie.has_ended(now)).collect();
         all.sort_by_key(|entry| entry.made);
         all.into_iter().map(|entry| entry.cookie.clone()).collect()
     }

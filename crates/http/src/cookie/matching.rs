@@ -2,8 +2,15 @@
 
 use std::net::IpAddr;
 
-/// Whether `host` is the domain of a cookie, or below it.
-pub(super) fn domain_matches(host: &str, domain: &str) -> bool {
+/// Whether a host, in lower case, is the domain of a cookie or below it.
+///
+/// ```
+/// use anywire_http::cookie::domain_matches;
+///
+/// assert!(domain_matches("a.shop.example", "shop.example"));
+/// assert!(!domain_matches("myshop.example", "shop.example"));
+/// ```
+pub fn domain_matches(host: &str, domain: &str) -> bool {
     match host.strip_suffix(domain) {
         Some("") => true,
         Some(before) => before.ends_with('.') && !domain.is_empty() && !is_address(host),
@@ -11,14 +18,21 @@ pub(super) fn domain_matches(host: &str, domain: &str) -> bool {
     }
 }
 
-/// Whether a path is that of a cookie, or below it.
-pub(super) fn path_matches(path: &str, of_cookie: &str) -> bool {
+/// Whether a path, without a query, is that of a cookie or below it.
+///
+/// ```
+/// use anywire_http::cookie::path_matches;
+///
+/// assert!(path_matches("/shop/cart", "/shop"));
+/// assert!(!path_matches("/shopping", "/shop"));
+/// ```
+pub fn path_matches(path: &str, of_cookie: &str) -> bool {
     path.strip_prefix(of_cookie)
         .is_some_and(|rest| rest.is_empty() || of_cookie.ends_with('/') || rest.starts_with('/'))
 }
 
 /// The path of a cookie that names none: that of its URL up to the last `/`.
-pub(super) fn default_path(path: &str) -> &str {
+pub fn default_path(path: &str) -> &str {
     match path.rfind('/') {
         Some(at) if at > 0 && path.starts_with('/') => &path[..at],
         _ => "/",
@@ -30,23 +44,9 @@ pub(super) fn path_of(path_and_query: &str) -> &str {
     path_and_query.split('?').next().unwrap_or_default()
 }
 
-/// The host, and the domains above it.
-pub(super) fn domains_of(host: &str) -> impl Iterator<Item = &str> {
-    let is_address = is_address(host);
-    std::iter::successors(Some(host), move |domain| {
-        let (_, above) = domain.split_once('.').filter(|_| !is_address)?;
-        Some(above)
-    })
-}
-
-pub(super) fn is_address(host: &str) -> bool {
+/// Whether a host is an IP address, which is below no domain.
+pub fn is_address(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok()
-}
-
-/// Whether anybody may have a domain below this one, as below `co.uk`. A name of one label that is not listed is taken for such.
-pub(super) fn is_public_suffix(domain: &str) -> bool {
-    let domain = domain.strip_suffix('.').unwrap_or(domain);
-    psl::suffix_str(domain).is_some_and(|suffix| suffix == domain)
 }
 
 #[cfg(test)]
@@ -71,8 +71,6 @@ mod tests {
         ] {
             assert!(!domain_matches(host, domain), "{host} {domain}");
         }
-        assert_eq!(domains_of("c.b.a").collect::<Vec<_>>(), ["c.b.a", "b.a", "a"]);
-        assert_eq!(domains_of("10.0.0.1").collect::<Vec<_>>(), ["10.0.0.1"]);
     }
 
     #[test]
@@ -96,16 +94,6 @@ mod tests {
         ];
         for (path, default) in defaults {
             assert_eq!(default_path(path), default, "{path}");
-        }
-    }
-
-    #[test]
-    fn suffixes_of_the_list_and_single_labels_are_public() {
-        for public in ["com", "co.uk", "github.io", "localhost", "com.", "xn--p1ai", "internal"] {
-            assert!(is_public_suffix(public), "{public}");
-        }
-        for own in ["example.com", "a.co.uk", "me.github.io", "a.internal", "shop.example.com"] {
-            assert!(!is_public_suffix(own), "{own}");
         }
     }
 }
