@@ -125,7 +125,7 @@ fn unable(url: &str, error: &ProbeError) -> Failure {
             let message = Chain(other).message();
             let found = format!("probing {url}: {}", message.found);
             let failure = Failure::new(Code::Failed, found);
-            match message.help {
+            match explain::limit_of_load(&message.found).or(message.help) {
                 Some(help) => failure.help(help),
                 None => failure.help("'anywire get -v URL' shows one answer"),
             }

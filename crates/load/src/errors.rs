@@ -311,6 +311,12 @@ pub(crate) fn dial_kind(error: &DialError) -> ErrorKind {
     }
 }
 
+/// An answer is larger than a limit allows. The error's own advice names what a programmer may raise.
+pub(crate) fn over_limit(error: &dyn Error) -> Message {
+    Message::new(format!("an answer is over a limit of this run: {}", Message::read(error).found))
+        .with_help("raise the limit, or let the server send less")
+}
+
 /// Why there is no connection, in words that name the address.
 pub(crate) fn dial_message(address: &Address, error: &DialError) -> Message {
     if dial_kind(error) == ErrorKind::Descriptors {

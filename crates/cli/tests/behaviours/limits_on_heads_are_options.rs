@@ -59,4 +59,9 @@ fn a_call_and_a_load_take_what_their_options_allow() {
     assert!(stdout(&refused).contains("5 parse"), "{}", stdout(&refused));
     let raised = anywire(&[&load[..], &["--max-head", "200000"]].concat());
     assert!(raised.status.success() && stdout(&raised).contains("5 answered"), "{}", stdout(&raised));
+
+    let refused = anywire(&["probe", &url]);
+    assert_refused(&refused, 1, "more than 16384 bytes");
+    let said = stderr(&refused);
+    assert!(said.contains("raise --max-head") && !said.contains("HeadLimits"), "{said}");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{Served, anywire, has, stderr, stdout, text};
 use crate::nginx::Nginx;
@@ -78,6 +78,17 @@ fn assert_clean(url: &str, pid: u32, more: &[&str]) -> Value {
     outcome
 }
 
+/// The same over HTTP/2.
+#[track_caller]
+fn assert_clean_over_http2(url: &str, pid: u32, more: &[&str]) {
+    let outcome = assert_clean(url, pid, &[&["--http2"], more].concat());
+    assert_eq!(
+        (&outcome["target"]["protocol"], &outcome["http2"]["status"]),
+        (&json!("http/2"), &json!(200))
+    );
+    assert!(outcome["latency"]["count"].as_u64() > Some(100), "{outcome:#}");
+}
+
 #[test]
 fn ours() {
     let served = Served::on(&["tcp:127.0.0.1:0"], &["--loops", "2"]);
@@ -87,6 +98,7 @@ fn ours() {
     // One response, one write, also if the body is long; and nobody waits for a reader that pauses.
     let outcome = assert_clean(&served.url("/bytes/1000000"), served.child.id(), &["-c", "4"]);
     assert_eq!(outcome["slow_reader"]["complete"], true, "{outcome:#}");
+    assert_clean_over_http2(&served.url("/"), served.child.id(), &[]);
 }
 
 #[test]
@@ -158,6 +170,7 @@ fn nginx_with_files_and_tls() {
     assert!(outcome["tls"]["resumed"].as_u64() > Some(0), "{outcome:#}");
     assert_eq!(outcome["connection"]["alpn"], "http/1.1", "{outcome:#}");
     assert_eq!(outcome["http2"]["status"], 200, "{outcome:#}");
+    assert_clean_over_http2(&url, server.child.id(), &["--cacert", &root]);
     drop(server);
     // Without tickets and cache each connection makes a whole handshake, and that is all there is to say.
     let server = tls("ssl_session_tickets off; ssl_session_cache off;");
@@ -180,7 +193,9 @@ fn h2o() {
     std::fs::set_permissions(dir.path(), everybody).expect("it is ours");
     std::fs::write(dir.path().join("page"), "a page").expect("a file");
     let server = Peer::on_port(|port| h2o_command(dir.path(), port));
-    assert_clean(&format!("http://127.0.0.1:{}/page", server.port), server.child.id(), &[]);
+    let url = format!("http://127.0.0.1:{}/page", server.port);
+    assert_clean(&url, server.child.id(), &[]);
+    assert_clean_over_http2(&url, server.child.id(), &[]);
 }
 
 fn h2o_command(dir: &Path, port: u16) -> Command {
@@ -212,4 +227,15 @@ fn node() {
     command.arg(tools::source("hello.mjs"));
     let server = Peer::that_says_its_port(command);
     assert_clean(&format!("http://127.0.0.1:{}/", server.port), server.child.id(), &[]);
+}
+
+#[test]
+fn node_over_http2() {
+    if !has("node") {
+        return;
+    }
+    let mut command = Command::new("node");
+    command.arg(tools::source("hello-h2.mjs"));
+    let server = Peer::that_says_its_port(command);
+    assert_clean_over_http2(&format!("http://127.0.0.1:{}/", server.port), server.child.id(), &[]);
 }

@@ -30,7 +30,7 @@ use crate::script::by_numbers;
 use crate::server_time::ServerTime;
 use crate::text::counted;
 
-pub(super) use words::{broke, over_limit};
+pub(super) use words::broke;
 
 /// The exchange on one open connection.
 pub(crate) struct Session {

@@ -71,6 +71,16 @@ impl Line {
         }
     }
 
+    /// Whether more comes than was asked for, until the deadline. Over HTTP/2 whatever comes belongs to a stream that was asked for.
+    pub(super) async fn says_more(&mut self, deadline: Instant) -> bool {
+        match self {
+            Self::Http1(link) => {
+                link.has_unread() || matches!(link.wait_for_bytes(deadline).await, Ok((true, _)))
+            }
+            Self::Http2(_) => false,
+        }
+    }
+
     /// From now on this end acknowledges at once.
     pub(super) fn acknowledge_at_once(&mut self) {
         match self {

@@ -13,8 +13,9 @@ use tokio::time::timeout_at;
 
 use super::line::acknowledge;
 use super::plan::Limits;
+use super::reading::Reading;
 use super::target::Dialled;
-use crate::errors::dial_message;
+use crate::errors::{dial_message, over_limit};
 
 /// The connection.
 #[derive(Debug)]
@@ -116,15 +117,19 @@ impl Fault {
     }
 
     fn of_decoder(error: &DecodeError) -> Self {
+        if error.fault() == anywire_http::Fault::Limit {
+            return Self::new(FaultKind::Parse, over_limit(error));
+        }
         let kind = if error.is_cut_short() { FaultKind::Cut } else { FaultKind::Parse };
         Self::new(kind, Message::read(format_args!("the answer is not HTTP/1.1 as it should be: {error}")))
     }
 
     fn late(answer: &Partial, since: Instant) -> Self {
         let waited = since.elapsed().as_millis();
-        let came = match (&answer.head, answer.body_bytes) {
-            _ if answer.reads == 0 => "nothing of the answer had come".to_owned(),
-            (None, _) => format!("the head of the answer was not whole, after {} reads", answer.reads),
+        let Reading { reads, body_bytes, .. } = answer.reading;
+        let came = match (&answer.head, body_bytes) {
+            _ if reads == 0 => "nothing of the answer had come".to_owned(),
+            (None, _) => format!("the head of the answer was not whole, after {reads} reads"),
             (Some(_), body) => format!("the body of the answer was not whole, with {body} bytes of it"),
         };
         let message = Message::new(format!("after {waited} ms {came}"));
@@ -144,15 +149,9 @@ impl Fault {
 /// What has come of an answer.
 struct Partial {
     head: Option<Answer>,
-    /// When it was complete, and how its body ends.
+    /// How its body ends.
     framing: Framing,
-    body_bytes: u64,
-    reads: usize,
-    interim: usize,
-    head_alone: bool,
-    gap: Option<Duration>,
-    last_read: Option<Instant>,
-    pause: Option<Duration>,
+    reading: Reading,
 }
 
 impl Link {
@@ -212,39 +211,20 @@ impl Link {
             self.decoder.request_method(&Method::HEAD);
         }
         let begun = self.received - self.buffer.len() as u64;
-        let mut partial = Partial {
-            head: None,
-            framing: Framing::None,
-            body_bytes: 0,
-            reads: 0,
-            interim: 0,
-            head_alone: false,
-            gap: None,
-            last_read: None,
-            pause: None,
-        };
+        let mut partial = Partial { head: None, framing: Framing::None, reading: Reading::default() };
         let mut now = precise();
         loop {
             if self.take(&mut partial, sent_at, now)?
                 && let Some(head) = partial.head
             {
                 self.answers += 1;
-                return Ok(Answer {
-                    bytes: self.received - self.buffer.len() as u64 - begun,
-                    body_bytes: partial.body_bytes,
-                    interim: partial.interim,
-                    reads: partial.reads,
-                    head_alone: partial.head_alone,
-                    gap: partial.gap,
-                    pause: partial.pause,
-                    ended_at: now,
-                    ..head
-                });
+                let bytes = self.received - self.buffer.len() as u64 - begun;
+                return Ok(Answer { bytes, ended_at: now, ..partial.reading.of(head) });
             }
-            if partial.head.is_some() && partial.body_bytes == 0 && !partial.framing.is_empty() {
-                partial.head_alone = true;
+            if partial.head.is_some() && partial.reading.body_bytes == 0 && !partial.framing.is_empty() {
+                partial.reading.head_alone = true;
             }
-            if self.acknowledges_at_once && partial.reads > 0 {
+            if self.acknowledges_at_once && partial.reading.reads > 0 {
                 acknowledge(&self.connection);
             }
             let spare = self.buffer.spare();
@@ -273,10 +253,7 @@ impl Link {
                 Ok(Ok(count)) => {
                     self.buffer.filled(count);
                     self.received += count as u64;
-                    partial.reads += 1;
-                    if let Some(last) = partial.last_read.replace(now) {
-                        partial.pause = partial.pause.max(Some(now.saturating_duration_since(last)));
-                    }
+                    partial.reading.read(now);
                 }
             }
         }
@@ -291,14 +268,7 @@ impl Link {
         loop {
             match self.decoder.decode(&mut self.buffer) {
                 Ok(None) => return Ok(false),
-                Ok(Some(ResponseEvent::Informational(_))) => {
-                    partial.interim += 1;
-                    if partial.interim > INTERIM_MAX {
-                        let message =
-                            format!("the server sent over {INTERIM_MAX} interim answers before its answer");
-                        return Err(Fault::new(FaultKind::Parse, message));
-                    }
-                }
+                Ok(Some(ResponseEvent::Informational(_))) => partial.reading.interim()?,
                 Ok(Some(ResponseEvent::Head(head, info))) => {
                     if head.status() == StatusCode::SWITCHING_PROTOCOLS {
                         let message =
@@ -319,17 +289,8 @@ impl Link {
                     }
                 }
                 Ok(Some(ResponseEvent::Data(data))) => {
-                    if partial.body_bytes == 0 {
-                        let head_at = partial.head.as_ref().map_or(now, |head| head.head_at);
-                        partial.gap = partial.head_alone.then(|| now.saturating_duration_since(head_at));
-                    }
-                    partial.body_bytes += data.len() as u64;
-                    if partial.body_bytes > self.body_bytes_max {
-                        let message =
-                            format!("the body of an answer has more than {} bytes", self.body_bytes_max);
-                        let message = Message::new(message).with_help("probe a path with a shorter answer");
-                        return Err(Fault::new(FaultKind::Parse, message));
-                    }
+                    let head_at = partial.head.as_ref().map(|head| head.head_at);
+                    partial.reading.body(data.len(), head_at, now, self.body_bytes_max)?;
                 }
                 Ok(Some(ResponseEvent::Trailers(_))) => {}
                 Ok(Some(ResponseEvent::End)) => return Ok(true),
@@ -370,7 +331,13 @@ impl Link {
 
 impl Answer {
     /// An answer of which the head has come.
-    fn begun(status: StatusCode, keep_alive: bool, headers: Headers, sent_at: Instant, now: Instant) -> Self {
+    pub(super) fn begun(
+        status: StatusCode,
+        keep_alive: bool,
+        headers: Headers,
+        sent_at: Instant,
+        now: Instant,
+    ) -> Self {
         Self {
             status,
             headers,
@@ -410,9 +377,6 @@ pub(super) fn segment_bytes(tcp: &TcpInfo) -> u32 {
 fn expected_segments(bytes: u64, segment_bytes: u32) -> u32 {
     u32::try_from(bytes.div_ceil(segment_bytes.into())).unwrap_or(u32::MAX).max(1)
 }
-
-/// Far more than any server sends before one answer, and an end for one that sends nothing else.
-pub(super) const INTERIM_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

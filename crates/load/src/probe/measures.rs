@@ -19,6 +19,9 @@ pub struct ConnectionFacts {
     pub requests_until_close: Option<usize>,
     /// How connections of the single requests ended.
     pub closings: Closings,
+    /// Whether more came behind the answers of a connection than was asked for; `None` if the last connection had ended.
+    #[serde(default)]
+    pub unasked: Option<bool>,
 }
 
 /// Connections that the server has ended, by how.
@@ -313,6 +316,10 @@ pub struct TlsFacts {
     pub days_left: Option<f64>,
     /// Days that it holds in all.
     pub days_in_all: Option<f64>,
+    /// The versions that the server speaks, the oldest first; `None` if TLS is a part of the address that was named, so that there is no way
+    /// to ask.
+    #[serde(default)]
+    pub versions: Option<Vec<String>>,
     /// Later connections that offered to resume a session.
     pub offered: usize,
     /// Those that the server resumed.

@@ -22,12 +22,14 @@
 mod error;
 mod line;
 mod link;
+mod loops;
 mod measures;
 mod outcome;
 mod patterns;
 mod plan;
 mod question;
 mod queues;
+mod reading;
 mod rules;
 mod run;
 mod server;
@@ -36,8 +38,10 @@ mod spread;
 mod target;
 mod text;
 mod verdict;
+mod watch;
 
 pub use self::error::ProbeError;
+pub use self::loops::LoopFacts;
 pub use self::measures::{
     Clock, Closings, Compression, ConnectionFacts, Expectation, Gap, Head, Http2, Large, LatencyFacts, Many,
     Pipelining, Reads, Segments, ServerTiming, SlowPath, SlowReader, TcpFacts, TlsFacts,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::loops::LoopFacts;
 use super::measures::{
     Clock, Compression, ConnectionFacts, Expectation, Gap, Head, Http2, Large, LatencyFacts, Many,
     Pipelining, Reads, Segments, ServerTiming, SlowPath, SlowReader, TcpFacts, TlsFacts,
@@ -70,6 +71,10 @@ pub struct Outcome {
     pub tls: Option<TlsFacts>,
     /// The server's process. `None` if its number was not given.
     pub server: Option<Server>,
+    /// Its event loops, while single requests were under way. `None` without its number, if this user may not look (root may), or if no
+    /// thread waits for events.
+    #[serde(default)]
+    pub loops: Option<Vec<LoopFacts>>,
     /// The sockets that listen on the port, if the server's process was given.
     pub listeners: Option<Vec<ListenerFacts>>,
     /// Connections that the server's network namespace turned away during the probe, because an accept queue was full.
@@ -175,6 +180,7 @@ impl Outcome {
             http2: None,
             tls: None,
             server: None,
+            loops: None,
             listeners: None,
             listen_drops: None,
             missing: Vec::new(),

@@ -1,23 +1,19 @@
-//! How many connections wait to be accepted, looked at again and again while the probe runs.
-//!
-//! A queue is full for moments, so a look at the end would miss it. A thread of its own looks: on a loop the reads would hold up the very
-//! requests that are measured.
+//! How many connections wait to be accepted, looked at again and again while the probe runs: a queue is full for moments, so a look at
+//! the end would miss it.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use anywire_sys::listeners::{self, ListeningSocket};
 
-/// Looks until it is dropped.
-#[derive(Debug)]
-pub(super) struct QueueWatch {
-    seen: Arc<Mutex<Seen>>,
-    /// Dropped first, which ends the thread.
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+use super::watch::Watch;
+
+/// Looks at accept queues until it is dropped.
+pub(super) type QueueWatch = Watch<Seen>;
+
+/// Watches the sockets that listen on this port around a process. `None` if the system has no thread for it.
+pub(super) fn watch(pid: i32, port: u16) -> Option<QueueWatch> {
+    let look = move || listeners::queues_on_port(pid, port);
+    Watch::start("accept-queues", look, |seen: &mut Seen, queues| seen.note(&queues))
 }
 
 /// What was seen so far.
@@ -26,46 +22,6 @@ pub(super) struct Seen {
     /// By inode.
     longest: BTreeMap<u64, u32>,
     pub(super) looks: u64,
-}
-
-impl QueueWatch {
-    /// Watches the sockets that listen on this port around a process. `None` if the system has no thread for it.
-    pub(super) fn start(pid: i32, port: u16) -> Option<Self> {
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let (stop, stopped) = mpsc::channel();
-        let noted = Arc::clone(&seen);
-        let look = move || {
-            let begun = Instant::now();
-            if let Some(queues) = listeners::queues_on_port(pid, port) {
-                noted.lock().unwrap_or_else(PoisonError::into_inner).note(&queues);
-            }
-            // A twentieth of a core at most, however long the table of sockets is.
-            begun.elapsed() * 20
-        };
-        let named = thread::Builder::new().name("accept-queues".to_owned());
-        let thread =
-            named.spawn(
-                move || {
-                    while stopped.recv_timeout(look().max(BETWEEN)) == Err(RecvTimeoutError::Timeout) {}
-                },
-            );
-        Some(Self { seen, stop: Some(stop), thread: Some(thread.ok()?) })
-    }
-
-    /// What was seen so far.
-    pub(super) fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Drop for QueueWatch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // It has nothing to tell any more, even if it panicked.
-            let _ = thread.join();
-        }
-    }
 }
 
 impl Seen {
@@ -83,12 +39,11 @@ impl Seen {
     }
 }
 
-/// A queue that is full for less than this is emptied before anybody tries again.
-const BETWEEN: Duration = Duration::from_millis(2);
-
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -97,7 +52,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let pid = i32::try_from(std::process::id()).expect("numbers of processes are small");
-        let watch = QueueWatch::start(pid, address.port()).expect("a thread");
+        let watch = watch(pid, address.port()).expect("a thread");
         let longest = || watch.seen().longest.values().copied().max();
         let hang = Instant::now() + Duration::from_secs(60);
         let until = |what: &str, is_so: &dyn Fn() -> bool| {
@@ -122,6 +77,7 @@ mod tests {
             address: ([127, 0, 0, 1], 80).into(),
             inode,
             accept_queue,
+            backlog: None,
             is_own: None,
         };
         let mut seen = Seen::default();

@@ -8,9 +8,10 @@ use anywire_loops::Loops;
 
 use super::error::ProbeError;
 use super::link::{Fault, FaultKind};
+use super::loops;
 use super::outcome::{Missing, Outcome};
 use super::plan::Plan;
-use super::queues::QueueWatch;
+use super::queues::{self, QueueWatch};
 use super::rules;
 use super::server::{self, Moment};
 use super::target::Target;
@@ -98,10 +99,10 @@ impl Pattern {
         match class {
             Class::EarlyClose => &[Self::Single, Self::Pipelined],
             Class::OutOfOrder => &[Self::Pipelined],
-            Class::BlocksItsLoop => &[Self::SlowPath],
+            Class::BlocksItsLoop => &[Self::Single],
             Class::ManySyscalls => &[Self::Counted],
             Class::ListenOverflow | Class::UnbalancedThreads | Class::Softirq => &[Self::Many],
-            Class::CertificateEnds | Class::NoResumption => &[Self::Tls],
+            Class::CertificateEnds | Class::OldTls | Class::NoResumption => &[Self::Tls],
             Class::SmallWindow => &[Self::Single, Self::Http2],
             Class::Clean => &[],
             _ => &[Self::Single],
@@ -128,7 +129,7 @@ impl Probe {
             outcome: Outcome::of(&target),
             target: Rc::new(target),
             is_local: false,
-            queues: watched.and_then(|(pid, port)| QueueWatch::start(pid, port)),
+            queues: watched.and_then(|(pid, port)| queues::watch(pid, port)),
             since: pid.and_then(|pid| Moment::now(pid).ok()),
         }
     }
@@ -144,7 +145,7 @@ impl Probe {
         }
         let first = rules::judge(&self.outcome);
         let again: BTreeSet<Pattern> =
-            first.iter().flat_map(|verdict| Pattern::of(verdict.class)).copied().collect();
+            first.iter().flat_map(|verdict| self.patterns_of(verdict.class)).copied().collect();
         for pattern in again {
             if self.was_made(pattern) && !self.is_stopped() {
                 self.outcome.repeated.push(pattern.name().to_owned());
@@ -162,11 +163,21 @@ impl Probe {
         Ok(self.outcome)
     }
 
+    /// Those whose figures made a verdict of this class here.
+    fn patterns_of(&self, class: Class) -> &'static [Pattern] {
+        match class {
+            // Quick requests beside a slow one show more than looks at the process.
+            Class::BlocksItsLoop if self.outcome.slow_path.is_some() => &[Pattern::SlowPath],
+            class => Pattern::of(class),
+        }
+    }
+
     /// What was never made has shown nothing.
     fn was_made(&self, pattern: Pattern) -> bool {
         let is_over_http2 = self.target.plan.protocol == Protocol::Http2;
         match pattern {
             Pattern::Http2 => self.outcome.http2.is_some(),
+
             other => !(is_over_http2 && other.is_of_http1()),
         }
     }
@@ -243,8 +254,10 @@ impl Probe {
     }
 
     async fn single(&mut self) -> Result<(), Fault> {
+        let watch = self.since.as_ref().and_then(|now| loops::watch(now.pids()));
         let seen = patterns::single(&self.target).await?;
         let outcome = &mut self.outcome;
+        outcome.loops = watch.map(|watch| watch.seen().loops()).filter(|loops| !loops.is_empty());
         let target = &mut outcome.target;
         (target.status, target.body_bytes, target.server) =
             (Some(seen.status), Some(seen.body_bytes), seen.server);

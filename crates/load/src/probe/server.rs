@@ -116,6 +116,10 @@ pub struct ListenerFacts {
     pub inode: u64,
     /// The most connections that were seen waiting to be accepted.
     pub accept_queue: u32,
+    /// How many may wait (`listen(2)`, within `net.core.somaxconn`); `null` if the kernel does not say, or the socket is in another
+    /// network namespace.
+    #[serde(default)]
+    pub backlog: Option<u32>,
     /// How often that was looked at, from the begin of the probe on.
     pub looks: u64,
     /// Whether the process holds it; `null` if that cannot be read.
@@ -139,6 +143,11 @@ impl Moment {
             cores: cores::read().unwrap_or_default(),
             drops: listeners::drops_around(pid),
         })
+    }
+
+    /// The process and its child processes.
+    pub(super) fn pids(&self) -> BTreeSet<i32> {
+        self.threads.values().map(|thread| thread.pid).collect()
     }
 
     /// The numbers of all threads.
@@ -303,11 +312,12 @@ pub(super) fn listeners(pid: i32, port: u16, watch: Option<&QueueWatch>) -> Opti
     let threads = threads_of(pid).unwrap_or_default();
     let holders: BTreeSet<i32> = threads.iter().map(|thread| thread.pid).collect();
     let sockets = listeners::on_port(pid, port, &holders)?;
-    let seen = watch.map(QueueWatch::seen).unwrap_or_default();
+    let seen = watch.map(|watch| watch.seen()).unwrap_or_default();
     let facts = sockets.iter().map(|socket| ListenerFacts {
         address: socket.address.to_string(),
         inode: socket.inode,
         accept_queue: seen.longest(socket.inode).max(socket.accept_queue),
+        backlog: socket.backlog,
         looks: seen.looks + 1,
         is_own: socket.is_own,
     });

@@ -13,10 +13,12 @@ use anywire_wire::{Connection, Output};
 use tokio::time::timeout_at;
 
 use super::line::acknowledge;
-use super::link::{Answer, Fault, FaultKind, INTERIM_MAX};
+use super::link::{Answer, Fault, FaultKind};
 use super::plan::Limits;
 use super::question::Question;
+use super::reading::Reading;
 use super::target::Dialled;
+use crate::errors::over_limit;
 
 /// The connection.
 #[derive(Debug)]
@@ -43,14 +45,9 @@ struct Coming {
     head: Option<(StatusCode, Headers, Instant)>,
     /// The answer is whole.
     is_answered: bool,
+    /// Of all reads.
     bytes: u64,
-    body_bytes: u64,
-    interim: usize,
-    reads: usize,
-    head_alone: bool,
-    gap: Option<Duration>,
-    last_read: Option<Instant>,
-    pause: Option<Duration>,
+    reading: Reading,
     ends_apart: bool,
 }
 
@@ -113,29 +110,13 @@ impl Session {
     /// Receives the answer to the request that was sent last.
     pub(super) async fn receive(&mut self, sent_at: Instant, deadline: Instant) -> Result<Answer, Fault> {
         self.until(deadline, |session| session.coming.is_answered).await?;
-        let ends_apart = self.coming.ends_apart;
-        let Coming { head, bytes, body_bytes, interim, reads, head_alone, gap, last_read, pause, .. } =
-            std::mem::take(&mut self.coming);
+        let Coming { head, bytes, reading, ends_apart, .. } = std::mem::take(&mut self.coming);
         let (status, headers, head_at) =
             head.ok_or_else(|| fault(FaultKind::Cut, "the stream ended without an answer"))?;
         self.answers += 1;
-        Ok(Answer {
-            status,
-            headers,
-            keep_alive: !self.is_leaving,
-            bytes,
-            body_bytes,
-            interim,
-            reads,
-            head_alone,
-            gap,
-            pause,
-            ends_apart,
-            sent_at,
-            head_at,
-            ended_at: last_read.unwrap_or(head_at),
-            on_wire: None,
-        })
+        let head = Answer::begun(status, !self.is_leaving, headers, sent_at, head_at);
+        let ended_at = reading.last_read.unwrap_or(head_at);
+        Ok(Answer { bytes, ends_apart, ended_at, ..reading.of(head) })
     }
 
     /// Sends what is to be sent and reads, until something is so or the deadline passes.
@@ -147,9 +128,9 @@ impl Session {
             if is_so(self) {
                 return Ok(());
             }
-            let coming = &mut self.coming;
-            coming.head_alone |= coming.head.is_some() && coming.body_bytes == 0;
-            if self.acknowledges_at_once && self.coming.reads > 0 {
+            let Coming { head, reading, .. } = &mut self.coming;
+            reading.head_alone |= head.is_some() && reading.body_bytes == 0;
+            if self.acknowledges_at_once && reading.reads > 0 {
                 acknowledge(&self.connection);
             }
             let read = poll_fn(|context| self.link.poll_read(context, &mut self.connection));
@@ -163,7 +144,10 @@ impl Session {
                     ));
                 }
                 Ok(0) => return Err(fault(self.broken(), "the server closed the connection of HTTP/2")),
-                Ok(count) => self.coming.read(count, now),
+                Ok(count) => {
+                    self.coming.bytes += count as u64;
+                    self.coming.reading.read(now);
+                }
                 Err(error) => {
                     return Err(fault(
                         self.broken(),
@@ -203,13 +187,9 @@ impl Session {
                     continue;
                 }
                 Ok(Some(Event::Data { id, data, end })) => {
-                    if let (true, 0, Some((_, _, head_at))) =
-                        (coming.head_alone, coming.body_bytes, &coming.head)
-                    {
-                        coming.gap = Some(now.saturating_duration_since(*head_at));
-                    }
-                    coming.ends_apart = end && data.is_empty() && coming.body_bytes > 0;
-                    coming.body_bytes += data.len() as u64;
+                    let head_at = coming.head.as_ref().map(|(_, _, head_at)| *head_at);
+                    coming.ends_apart = end && data.is_empty() && coming.reading.body_bytes > 0;
+                    coming.reading.body(data.len(), head_at, now, self.body_bytes_max)?;
                     coming.is_answered = end;
                     (id, data.len())
                 }
@@ -218,12 +198,7 @@ impl Session {
                     continue;
                 }
                 Ok(Some(Event::Informational { .. })) => {
-                    coming.interim += 1;
-                    if coming.interim > INTERIM_MAX {
-                        let message =
-                            format!("the server sent over {INTERIM_MAX} interim answers before its answer");
-                        return Err(fault(FaultKind::Parse, message));
-                    }
+                    coming.reading.interim()?;
                     continue;
                 }
                 Ok(Some(Event::Reset { code, by_peer, why, .. })) => {
@@ -248,6 +223,9 @@ impl Session {
                         .with_help("leave out --http2, or let the server take HTTP/2 without TLS (h2c)");
                     return Err(Fault { kind: FaultKind::Parse, message });
                 }
+                Err(error @ h2::Error::Excess { .. }) => {
+                    return Err(Fault { kind: FaultKind::Parse, message: over_limit(&error) });
+                }
                 Err(error) => {
                     return Err(fault(
                         FaultKind::Parse,
@@ -256,23 +234,7 @@ impl Session {
                 }
             };
             self.link.consumed(id, bytes);
-            if coming.body_bytes > self.body_bytes_max {
-                let message = format!("the body of an answer has more than {} bytes", self.body_bytes_max);
-                let message = Message::new(message).with_help("probe a path with a shorter answer");
-                return Err(Fault { kind: FaultKind::Parse, message });
-            }
         }
-    }
-}
-
-impl Coming {
-    /// A read has brought so many bytes.
-    fn read(&mut self, count: usize, now: Instant) {
-        if let Some(last) = self.last_read.replace(now) {
-            self.pause = self.pause.max(Some(now.saturating_duration_since(last)));
-        }
-        self.bytes += count as u64;
-        self.reads += 1;
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Target {
     pub(super) plan: Plan,
     pub(super) url: Url,
     pub(super) address: Address,
+    /// The same without the TLS that the URL asks for; `None` if the address itself has it.
+    pub(super) clear_address: Option<Address>,
     /// What the `Host` of each request says.
     pub(super) host: String,
     pub(super) headers: Headers,
@@ -35,7 +37,14 @@ impl Target {
         check(&plan).map_err(ProbeError::Plan)?;
         let wrong_url = |source| LoadError::Url { url: redact(&plan.url), source };
         let url = Url::parse(&plan.url).map_err(wrong_url).map_err(ProbeError::Plan)?;
-        let address = address(&plan, &url).map_err(ProbeError::Plan)?;
+        let inner = address(&plan, &url).map_err(ProbeError::Plan)?;
+        let address = if url.is_https() {
+            let no_tls = || ProbeError::Plan(LoadError::NoTls { address: inner.clone() });
+            inner.with_tls().ok_or_else(no_tls)?
+        } else {
+            inner.clone()
+        };
+        let clear_address = (!inner.has_tls()).then_some(inner);
         let mut headers = plan.headers.clone();
         let host = headers.get("host").map_or_else(|| url.authority().to_owned(), str::to_owned);
         headers.remove("host");
@@ -48,7 +57,7 @@ impl Target {
             tls: plan.tls.clone(),
             ..DialOptions::default()
         };
-        let target = Self { plan, url, address, host, headers, dial };
+        let target = Self { plan, url, address, clear_address, host, headers, dial };
         let path = target.url.path_and_query().to_owned();
         target
             .head(&Method::GET, &path, &[], Framing::None)
@@ -100,6 +109,16 @@ impl Target {
         let mut request = Vec::new();
         h1::encode::request_head(&mut request, method, path, &self.host, &headers, framing)?;
         Ok(request)
+    }
+
+    /// How it is dialled.
+    pub(super) fn dial_options(&self) -> &DialOptions {
+        &self.dial
+    }
+
+    /// The name that the server has to prove.
+    pub(super) fn server_name(&self) -> &str {
+        self.dial.server_name.as_deref().unwrap_or_default()
     }
 
     /// A new connection, by the protocol of the plan or another one.
@@ -195,16 +214,13 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     within("ms of one pattern", millis(plan.pattern_time), 1, longest)
 }
 
+/// That of the plan or of the URL, without the TLS that the URL asks for.
 fn address(plan: &Plan, url: &Url) -> Result<Address, LoadError> {
-    let address = match &plan.via {
-        Some(address) => address.clone(),
+    match &plan.via {
+        Some(address) => Ok(address.clone()),
         None => Address::from_host(url.host_with_zone(), url.port())
-            .map_err(|source| LoadError::Address { url: url.to_string(), source })?,
-    };
-    if !url.is_https() {
-        return Ok(address);
+            .map_err(|source| LoadError::Address { url: url.to_string(), source }),
     }
-    address.with_tls().ok_or(LoadError::NoTls { address })
 }
 
 /// Fewer tell nothing of a share.

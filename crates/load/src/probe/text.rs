@@ -246,8 +246,11 @@ fn tls(outcome: &Outcome) -> Option<String> {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let days =
         tls.days_left.map_or_else(String::new, |days| format!("; the certificate ends in {days:.0} days"));
+    let spoken = tls.versions.as_ref().filter(|versions| versions.len() > 1);
+    let spoken =
+        spoken.map_or_else(String::new, |versions| format!(" (of {} that it speaks)", versions.join(", ")));
     Some(format!(
-        "{}, {}; {} of {} later connections resumed{days}",
+        "{}{spoken}, {}; {} of {} later connections resumed{days}",
         known(&tls.version),
         known(&tls.cipher_suite),
         tls.resumed,

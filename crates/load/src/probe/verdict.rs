@@ -56,6 +56,8 @@ classes! {
     EarlyClose = "early_close",
     /// Answers to pipelined requests come in another order.
     OutOfOrder = "out_of_order",
+    /// More answers come than were asked for.
+    UnaskedAnswers = "unasked_answers",
     /// A slow request holds up others.
     BlocksItsLoop = "blocks_its_loop",
     /// The server's own time is much shorter than that on the wire.
@@ -76,6 +78,8 @@ classes! {
     Clock = "clock",
     /// The certificate ends soon, or has ended.
     CertificateEnds = "certificate_ends",
+    /// The server speaks versions of TLS that are out of use.
+    OldTls = "old_tls",
     /// Each TLS connection makes a whole handshake.
     NoResumption = "no_resumption",
     /// No rule has anything to say.

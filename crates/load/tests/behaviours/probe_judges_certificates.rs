@@ -1,5 +1,6 @@
 //! A probe says how long a certificate still holds, and whether sessions are resumed.
 
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -123,9 +124,55 @@ fn one_that_holds_for_a_month_is_no_verdict() {
     let tls = outcome.tls.as_ref().expect("it is TLS");
     assert!(tls.days_left.is_some_and(|days| (30.9..31.1).contains(&days)), "{tls:?}");
     assert!(tls.resumed > 0 && tls.version.as_deref() == Some("TLSv1.3"), "{tls:?}");
+    assert_eq!(tls.versions.as_deref(), Some(&["TLSv1.2".to_owned(), "TLSv1.3".to_owned()][..]), "{tls:?}");
     // The bytes that TLS adds are among those that are expected.
     assert_eq!(outcome.segments.expect("it is TCP below").per_response, 1.0, "{outcome}");
     assert!(outcome.missing.iter().any(|missing| missing.what == "http2"), "{outcome}");
+}
+
+/// What agrees to TLS 1.1 before it hands on what it does not know.
+fn in_front_of_old_tls(server: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut first = [0; 16 << 10];
+                let count = client.read(&mut first).expect("a client says something");
+                // The version in a ClientHello.
+                if first.get(9..11) == Some(&[3, 2]) {
+                    let hello = [&[2, 0, 0, 38, 3, 2][..], &[7; 32], &[0, 0xc0, 0x14, 0]].concat();
+                    let record = [&[22, 3, 2, 0, hello.len() as u8][..], &hello].concat();
+                    return client.write_all(&record).expect("the client is there");
+                }
+                let mut server = TcpStream::connect(("127.0.0.1", server)).expect("it listens");
+                for stream in [&client, &server] {
+                    stream.set_nodelay(true).expect("a socket");
+                }
+                server.write_all(&first[..count]).expect("it takes what comes");
+                let (mut from, mut to) =
+                    (client.try_clone().expect("a descriptor"), server.try_clone().expect("a descriptor"));
+                let upwards = thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+                let _ = std::io::copy(&mut server, &mut client);
+                let _ = client.shutdown(Shutdown::Write);
+                upwards.join().expect("it does not panic");
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn versions_that_are_out_of_use_are_a_warning() {
+    let mut served = Served::with_days_left(60);
+    served.port = in_front_of_old_tls(served.port);
+    let outcome = served.probe(served.trusting()).expect("there are answers");
+    assert_eq!(verdicts(&outcome), [(Class::OldTls, Severity::Warning)], "{outcome}");
+    let versions = outcome.tls.as_ref().expect("it is TLS").versions.as_ref().expect("it was asked");
+    assert_eq!(versions[..], ["TLSv1.1", "TLSv1.2", "TLSv1.3"], "{outcome}");
 }
 
 #[test]

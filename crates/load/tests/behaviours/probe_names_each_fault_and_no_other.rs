@@ -104,6 +104,13 @@ fn answers_in_another_order() {
 }
 
 #[test]
+fn two_answers_to_each_request() {
+    let outcome = assert_verdicts(of(Fault::AnswersTwice), &[Class::UnaskedAnswers]);
+    assert_eq!(outcome.repeated, ["single"]);
+    assert_eq!(outcome.connection.expect("there are answers").unasked, Some(true));
+}
+
+#[test]
 fn a_connection_for_each_request() {
     let outcome = assert_verdicts(of(Fault::ClosesEach), &[Class::NoKeepAlive]);
     assert_eq!(outcome.connection.expect("there are answers").requests_until_close, Some(1));

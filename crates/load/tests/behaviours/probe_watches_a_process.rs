@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anywire_load::probe::{Class, Outcome, Plan, run};
 use anywire_loops::Loops;
@@ -34,11 +34,14 @@ impl Served {
     }
 
     fn probe(&self) -> Outcome {
+        run(&Loops::start(1).expect("a loop"), self.plan()).expect("there are answers")
+    }
+
+    fn plan(&self) -> Plan {
         let pid = i32::try_from(self.child.id()).expect("numbers of processes are small");
         let long = Duration::from_secs(60);
         let url = format!("http://127.0.0.1:{}/", self.port);
-        let plan = Plan { pid: Some(pid), timeout: long, pattern_time: long, ..Plan::new(url) };
-        run(&Loops::start(1).expect("a loop"), plan).expect("there are answers")
+        Plan { pid: Some(pid), timeout: long, pattern_time: long, ..Plan::new(url) }
     }
 }
 
@@ -61,6 +64,9 @@ fn serve_in_a_process_of_its_own() {
         "sound" => faulty::start(faulty::Fault::None),
         "byte by byte" => byte_by_byte(),
         "one hot thread" => one_hot_thread(),
+        "sleeps in its loop" => one_loop(Handler::Sleeps),
+        "computes in its loop" => one_loop(Handler::Computes),
+        "waits beside its loop" => one_loop(Handler::Waits),
         other => panic!("there is no server {other:?}"),
     };
     println!("\nport {port}");
@@ -90,6 +96,52 @@ fn answer_byte_by_byte(mut stream: TcpStream) {
             return;
         }
     }
+}
+
+/// How a handler takes its time.
+#[derive(Clone, Copy)]
+enum Handler {
+    Sleeps,
+    Computes,
+    /// Without holding up its loop.
+    Waits,
+}
+
+impl Handler {
+    async fn run(self) {
+        let end = Instant::now() + TAKES;
+        match self {
+            Self::Sleeps => thread::sleep(TAKES),
+            Self::Computes => while Instant::now() < end {},
+            Self::Waits => tokio::time::sleep(TAKES).await,
+        }
+    }
+}
+
+/// One event loop, in which this handler runs.
+fn one_loop(handler: Handler) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    listener.set_nonblocking(true).expect("a socket");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    thread::spawn(move || {
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("it is nonblocking");
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut part = [0; 16 << 10];
+                    while let Ok(count @ 1..) = stream.read(&mut part).await {
+                        let requests = part[..count].windows(4).filter(|four| four == b"\r\n\r\n").count();
+                        handler.run().await;
+                        if stream.write_all(&ANSWER.repeat(requests)).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+    });
+    port
 }
 
 /// Four event loops, one of which has all connections.
@@ -139,6 +191,7 @@ fn a_sound_process_is_clean_and_its_cost_is_known() {
     assert!(softirq.is_local, "client and server are one host");
     let listeners = outcome.listeners.as_ref().expect("the kernel shows them");
     assert!(listeners.iter().any(|listener| listener.is_own == Some(true)), "{outcome}");
+    assert!(listeners.iter().all(|listener| listener.backlog.is_none_or(|backlog| backlog > 0)), "{outcome}");
     assert!(outcome.to_string().contains("a request"), "{outcome}");
 }
 
@@ -176,6 +229,29 @@ fn one_thread_of_four_that_does_it_all() {
     assert_eq!((balance.threads_named.as_str(), balance.threads), ("worker", 4), "{outcome}");
 }
 
+/// Without a path that is slow by itself: threads of the process show it.
+#[test]
+fn a_handler_that_holds_up_its_loop() {
+    for (kind, classes_of_kind) in [
+        ("sleeps in its loop", [Class::BlocksItsLoop]),
+        ("computes in its loop", [Class::BlocksItsLoop]),
+        ("waits beside its loop", [Class::Clean]),
+    ] {
+        let served = Served::start(kind);
+        let plan = Plan { requests: 40, connections: 1, ..served.plan() };
+        let outcome = run(&Loops::start(1).expect("a loop"), plan).expect("there are answers");
+        let Some(loops) = &outcome.loops else {
+            assert!(std::env::var_os("CI").is_none(), "this test needs to see what threads wait for");
+            skipped::say("the system does not show what threads wait for");
+            return;
+        };
+        assert_eq!(classes(&outcome), classes_of_kind, "{kind}: {loops:?} {outcome}");
+        let [one] = &loops[..] else { panic!("{kind}: {loops:?}") };
+        let held = if kind.starts_with("sleeps") { one.slept } else { one.ran };
+        assert_eq!(held > one.waited, classes_of_kind == [Class::BlocksItsLoop], "{kind}: {one:?}");
+    }
+}
+
 #[test]
 fn a_process_that_listens_elsewhere_is_said() {
     let (served, other) = (Served::start("sound"), Served::start("sound"));
@@ -188,5 +264,8 @@ fn a_process_that_listens_elsewhere_is_said() {
 
 /// The variable of the environment that says which server to be.
 const KIND: &str = "ANYWIRE_PROBED_SERVER";
+
+/// How long a handler of [`one_loop`] takes.
+const TAKES: Duration = Duration::from_millis(8);
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHello, World!";

@@ -1,10 +1,10 @@
 //! What is said of an answer that is none, and of a connection that breaks.
 
-use std::error::Error;
-
 use anywire_advice::Message;
 use anywire_http::Fault;
 use anywire_http::h1::DecodeError;
+
+use crate::errors::over_limit;
 
 /// That nothing was waited for.
 pub(super) const NOT_ASKED: &str = "an answer came that nobody had asked for";
@@ -36,10 +36,4 @@ pub(super) fn decode_message(error: &DecodeError) -> Message {
 pub(in crate::engine) fn broke(is_within_answer: bool, error: &std::io::Error) -> Message {
     let phase = if is_within_answer { "inside an answer" } else { "while an answer was awaited" };
     Message::read(format_args!("the connection broke {phase}: {error}"))
-}
-
-/// The response is larger than the plan allows. The error's own advice names what a programmer may raise.
-pub(in crate::engine) fn over_limit(error: &dyn Error) -> Message {
-    Message::new(format!("an answer is over a limit of this run: {}", Message::read(error).found))
-        .with_help("raise the limit, or let the server send less")
 }

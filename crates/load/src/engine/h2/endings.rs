@@ -10,8 +10,8 @@ use anywire_loops::clock::{after, precise};
 use anywire_mux::Streams;
 
 use super::{Call, Session};
-use crate::engine::h1::{Ending, broke, over_limit};
-use crate::errors::ErrorKind;
+use crate::engine::h1::{Ending, broke};
+use crate::errors::{ErrorKind, over_limit};
 use crate::text::counted;
 
 impl Session {

@@ -9,6 +9,7 @@ mod pipelined;
 mod single;
 mod slow_path;
 mod tls;
+mod tls_versions;
 
 pub(super) use self::counted::count;
 pub(super) use self::heads::{compression, expect, head};
@@ -19,3 +20,4 @@ pub(super) use self::pipelined::pipelined;
 pub(super) use self::single::single;
 pub(super) use self::slow_path::slow_path;
 pub(super) use self::tls::tls;
+pub(super) use self::tls_versions::tls_versions;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use anywire_http::Headers;
 use anywire_http::date::parse_date;
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{after, precise};
 use anywire_sys::tcp_info::TcpInfo;
 
 use super::super::line::Line;
@@ -51,6 +51,7 @@ pub(crate) async fn single(target: &Target) -> Result<Single, Fault> {
     if series.slow_pauses().is_some_and(|share| share >= PAUSES_TO_TRY) && series.line.is_some() {
         series.acknowledge_at_once(target).await;
     }
+    series.look_behind_the_answers().await;
     series.summed_up()
 }
 
@@ -76,6 +77,7 @@ struct Series {
     data_segments: u64,
     tcp: Option<TcpInfo>,
     first_fault: Option<Fault>,
+    unasked: Option<bool>,
 }
 
 /// An answer, as far as it is counted.
@@ -119,6 +121,7 @@ impl Series {
             data_segments: 0,
             tcp: None,
             first_fault: None,
+            unasked: None,
         })
     }
 
@@ -211,6 +214,12 @@ impl Series {
         }
     }
 
+    /// Whether answers are left behind the last one. They answer earlier requests, so that they have come by now.
+    async fn look_behind_the_answers(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        self.unasked = Some(line.says_more(after(precise(), LOOK_BEHIND)).await);
+    }
+
     fn summed_up(mut self) -> Result<Single, Fault> {
         if let Some(line) = self.line.take() {
             self.count(&line);
@@ -240,6 +249,7 @@ impl Series {
                 keep_alive: self.served_several,
                 requests_until_close: self.requests_until_close,
                 closings: self.closings,
+                unasked: self.unasked,
             },
             segments: self.tcp.as_ref().and_then(|tcp| segments(&counted, tcp, has_extra)),
             reads: reads(&counted),
@@ -374,6 +384,8 @@ const SHORT_BYTES: u64 = 16 << 10;
 const SLOW_PAUSE: Duration = Duration::from_millis(30);
 /// With this share of pauses it is tried whether they vanish if this end acknowledges at once.
 const PAUSES_TO_TRY: f64 = 0.2;
+/// How long the last answer may be the last one. No server is idle for so short a time that it says good-bye.
+const LOOK_BEHIND: Duration = Duration::from_millis(20);
 /// Answers of that trial.
 const TRIALS: usize = 16;
 /// Connections that are opened anew at most: enough to know how they end.

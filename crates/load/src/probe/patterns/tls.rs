@@ -8,6 +8,7 @@ use super::super::link::Fault;
 use super::super::measures::TlsFacts;
 use super::super::spread::micros;
 use super::super::target::Target;
+use super::tls_versions;
 
 /// Opens a few connections. `None` if they have no TLS around them.
 pub(crate) async fn tls(target: &Target) -> Result<Option<TlsFacts>, Fault> {
@@ -21,6 +22,7 @@ pub(crate) async fn tls(target: &Target) -> Result<Option<TlsFacts>, Fault> {
         issuer: None,
         days_left: None,
         days_in_all: None,
+        versions: None,
         offered: 0,
         resumed: 0,
         handshake: None,
@@ -42,6 +44,8 @@ pub(crate) async fn tls(target: &Target) -> Result<Option<TlsFacts>, Fault> {
         facts.resumed += usize::from(is_resumed(&line));
         note(&mut facts, &line);
     }
+    let versions = tls_versions(target).await;
+    facts.versions = versions.map_err(|error| Fault::of_dial(&target.address, &error))?;
     Ok(Some(facts))
 }
 

@@ -32,6 +32,14 @@ pub(super) const RULES: &[Rule] = &[
         change: "answer the requests of a connection in their order: one at a time, or with a queue of answers",
     },
     Rule {
+        class: Class::UnaskedAnswers,
+        judge: unasked_answers,
+        why: "a client takes what is left for the answer to its next request, and each later answer for that of another one, perhaps of \
+              another user (RFC 9112 section 9.2)",
+        change: "answer each request once: look for an error handler or middleware that answers again, and for a body behind an answer that \
+                 has none or is longer than its Content-Length",
+    },
+    Rule {
         class: Class::BlocksItsLoop,
         judge: blocks_its_loop,
         why: "while a handler blocks its event loop, all connections of that loop wait, however quick their own requests are",
@@ -123,7 +131,41 @@ fn out_of_order(outcome: &Outcome) -> Option<Found> {
     })
 }
 
+fn unasked_answers(outcome: &Outcome) -> Option<Found> {
+    let is_more = outcome.connection.as_ref()?.unasked == Some(true);
+    is_more.then(|| {
+        Found::problem(
+            "more came on a connection than was asked for: it was not empty behind the last answer"
+                .to_owned(),
+        )
+    })
+}
+
 fn blocks_its_loop(outcome: &Outcome) -> Option<Found> {
+    held_up_beside(outcome).or_else(|| held_up_by_single_requests(outcome))
+}
+
+/// By what /proc shows: nobody waited on an event loop for most of the time of slow requests, which came one after the other.
+fn held_up_by_single_requests(outcome: &Outcome) -> Option<Found> {
+    let latency = outcome.latency?.spread.p50;
+    let seen = outcome.loops.as_ref()?.iter().max_by_key(|seen| seen.slept + seen.ran)?;
+    let share = (seen.slept + seen.ran) as f64 / seen.looks.max(1) as f64;
+    if latency < SLOW_SINGLE_US || seen.looks < LOOKS_MIN || share < HELD_UP_SHARE {
+        return None;
+    }
+    let did = if seen.slept > seen.ran { "slept in another call" } else { "was running" };
+    Some(Found::problem(format!(
+        "while single requests of {} were under way, nobody waited on an event loop of process {} in {} of {} looks, and its thread {} {did}",
+        time(latency),
+        seen.pid,
+        seen.slept + seen.ran,
+        seen.looks,
+        seen.tid,
+    )))
+}
+
+/// By quick requests beside a slow one.
+fn held_up_beside(outcome: &Outcome) -> Option<Found> {
     let seen = outcome.slow_path.as_ref()?;
     let (alone, beside) = (seen.alone?, seen.beside?);
     // What is no slower than a busy machine's hiccup shows nothing; nor does a quick path that is as slow.
@@ -169,8 +211,11 @@ fn listen_overflow(outcome: &Outcome) -> Option<Found> {
         let drops = outcome.listen_drops.map_or_else(String::new, |drops| {
             format!("; the system counted {} of an accept queue meanwhile", counted(drops, "overflow"))
         });
+        let backlogs = outcome.listeners.iter().flatten().filter_map(|listener| listener.backlog);
+        let backlog =
+            backlogs.min().map_or_else(String::new, |least| format!("; the backlog is {least}"));
         Found::problem(format!(
-            "of {} connections at once {late} took 0.9 s or more to open, or did not open, while the quickest took {}{drops}",
+            "of {} connections at once {late} took 0.9 s or more to open, or did not open, while the quickest took {}{drops}{backlog}",
             many.connections,
             time(connects.min),
         ))
@@ -216,6 +261,12 @@ const LONG_ENOUGH: usize = 1000;
 const VERY_SHORT: usize = 20;
 /// A hundred ms: far above what a busy machine adds to a quick request.
 const SLOW_US: f64 = 100_000.0;
+/// Five ms: quicker handlers are on the loop of most services, and a loop that computes for so long holds up many.
+const SLOW_SINGLE_US: f64 = 5_000.0;
+/// Fewer looks show nothing.
+const LOOKS_MIN: u64 = 20;
+/// With half of the time between requests in it, a loop is held up for nearly all of a request.
+const HELD_UP_SHARE: f64 = 0.5;
 /// What a busy machine adds to a request at worst, in the median.
 const UNEXPLAINED_US: f64 = 10_000.0;
 /// Fewer answers show nothing.

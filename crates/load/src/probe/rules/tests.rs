@@ -1,6 +1,7 @@
 //! Each rule by figures: what fires it, and what does not.
 
 use super::*;
+use crate::probe::loops::LoopFacts;
 use crate::probe::measures::*;
 use crate::probe::plan::Plan;
 use crate::probe::server::*;
@@ -19,6 +20,7 @@ fn sound() -> Outcome {
             keep_alive: true,
             requests_until_close: None,
             closings: Closings::default(),
+            unasked: Some(false),
         }),
         segments: Some(Segments {
             data_in: 200,
@@ -98,6 +100,7 @@ fn sound() -> Outcome {
             issuer: None,
             days_left: Some(60.0),
             days_in_all: Some(90.0),
+            versions: None,
             offered: 3,
             resumed: 3,
             handshake: Some(900.0),
@@ -227,6 +230,38 @@ fn pipelines_that_break() {
         [],
         "it was said"
     );
+}
+
+#[test]
+fn more_than_was_asked_for() {
+    let more =
+        |unasked| found(|outcome| outcome.connection.as_mut().expect("there is one").unasked = unasked);
+    assert_eq!(more(Some(true)), [Class::UnaskedAnswers]);
+    assert_eq!(more(None), [], "the connection had ended");
+}
+
+#[test]
+fn slow_requests_hold_up_their_loop() {
+    let looks = |p50, looks, waited, slept, ran| {
+        found(|outcome| {
+            outcome.latency.as_mut().expect("there is one").spread.p50 = p50;
+            let of = |descriptor, waited, slept, ran| LoopFacts {
+                pid: 10,
+                descriptor,
+                tid: 11,
+                looks,
+                waited,
+                slept,
+                ran,
+            };
+            outcome.loops = Some(vec![of(4, waited, slept, ran), of(5, looks, 0, 0)]);
+        })
+    };
+    assert_eq!(looks(20_000.0, 400, 10, 390, 0), [Class::BlocksItsLoop]);
+    assert_eq!(looks(20_000.0, 400, 10, 0, 390), [Class::BlocksItsLoop]);
+    assert_eq!(looks(20_000.0, 400, 380, 10, 10), [], "it waits while the handler does");
+    assert_eq!(looks(200.0, 400, 10, 0, 390), [], "quick requests in a row keep a loop busy");
+    assert_eq!(looks(20_000.0, 10, 0, 10, 0), [], "too few looks");
 }
 
 #[test]
@@ -403,6 +438,14 @@ fn clocks_and_certificates() {
     assert_eq!(tls(5.0, 6.0, 3), [], "one of six days");
     assert_eq!(tls(60.0, 90.0, 0), [Class::NoResumption]);
     assert_eq!(tls(60.0, 90.0, 1), []);
+    let versions = |spoken: &[&str]| {
+        found(|outcome| {
+            let tls = outcome.tls.as_mut().expect("there is one");
+            tls.versions = Some(spoken.iter().map(|version| (*version).to_owned()).collect());
+        })
+    };
+    assert_eq!(versions(&["TLSv1.1", "TLSv1.2"]), [Class::OldTls]);
+    assert_eq!(versions(&["TLSv1.2", "TLSv1.3"]), []);
 }
 
 #[test]

@@ -19,6 +19,13 @@ pub(super) const RULES: &[Rule] = &[
         change: "renew the certificate, and have it renewed by itself (ACME); see that the server loads the new one",
     },
     Rule {
+        class: Class::OldTls,
+        judge: old_tls,
+        why: "TLS 1.0 and 1.1 must not be used (RFC 8996): they rest on SHA-1 and MD5, audits fail, and an attacker on the way may look for \
+              clients that fall back to them",
+        change: "allow TLS 1.2 and 1.3 alone (nginx: ssl_protocols TLSv1.2 TLSv1.3; OpenSSL: MinProtocol = TLSv1.2)",
+    },
+    Rule {
         class: Class::NoResumption,
         judge: no_resumption,
         why: "each connection makes a whole handshake: signatures that cost the server a fraction of a ms of CPU time, and with TLS 1.2 a \
@@ -53,6 +60,17 @@ fn certificate_ends(outcome: &Outcome) -> Option<Found> {
     }
 }
 
+fn old_tls(outcome: &Outcome) -> Option<Found> {
+    let versions = outcome.tls.as_ref()?.versions.as_ref()?;
+    let old: Vec<_> = versions.iter().filter(|version| OUT_OF_USE.contains(&version.as_str())).collect();
+    let others = versions.len() - old.len();
+    (!old.is_empty()).then(|| {
+        let old: Vec<&str> = old.into_iter().map(String::as_str).collect();
+        let beside = if others == 0 { ", and nothing newer" } else { "" };
+        Found::warning(format!("the server agrees to {}{beside}", old.join(" and ")))
+    })
+}
+
 fn no_resumption(outcome: &Outcome) -> Option<Found> {
     let tls = outcome.tls.as_ref()?;
     (tls.offered >= OFFERED_MIN && tls.resumed == 0).then(|| {
@@ -71,3 +89,5 @@ const SKEW_SECONDS: f64 = 5.0;
 const DAYS_ENOUGH: f64 = 14.0;
 /// One connection may have met a process that does not share its keys.
 const OFFERED_MIN: usize = 2;
+/// RFC 8996.
+const OUT_OF_USE: [&str; 2] = ["TLSv1.0", "TLSv1.1"];

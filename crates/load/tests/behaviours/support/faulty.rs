@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     FlushesEachChunk,
     /// All requests that came together are answered in the opposite order.
     AnswersBackwards,
+    /// Each request is answered twice, in one write.
+    AnswersTwice,
     /// Each answer says that the connection closes.
     ClosesEach,
     /// The tenth answer of a connection says that it closes.
@@ -196,6 +198,9 @@ impl Connection {
                 stream.write_all(b"0\r\n\r\n")
             }
             Fault::CutsTenth if self.answers == 10 => stream.write_all(head.as_bytes()),
+            Fault::AnswersTwice => {
+                stream.write_all([head.as_bytes(), body.as_bytes()].concat().repeat(2).as_slice())
+            }
             _ => stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice()),
         }
     }
