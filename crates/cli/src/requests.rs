@@ -56,6 +56,11 @@ pub(crate) struct Requests {
     /// The host whose requests of --har are sent [default: that of the first]
     #[arg(long, value_name = "HOST", requires = "har")]
     har_host: Option<String>,
+    /// Keep the cookies that answers set, and send them with the later requests of a sequence; it begins without any
+    ///
+    /// Each user has its own. Those that were recorded are not sent then. A script may say it of one sequence by cookies = true.
+    #[arg(long)]
+    cookies: bool,
     /// Requests with weights and sequences of requests: a file in TOML, or in JSON if its name ends so
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "data", "urls", "har"])]
     script: Option<PathBuf>,
@@ -131,8 +136,16 @@ impl Requests {
                 let (script, origin) = script_of(path)?;
                 (script, origin, None)
             }
-            _ => return self.one(plan, url.unwrap_or_default(), via).map(|plan| (plan, None)),
+            _ => {
+                self.cookies_are_sent(&[])?;
+                return self.one(plan, url.unwrap_or_default(), via).map(|plan| (plan, None));
+            }
         };
+        if self.described.file().is_none() {
+            has_no_path(url)?;
+        }
+        self.cookies_are_sent(&script.sequences)?;
+        script.sequences.iter_mut().for_each(|sequence| sequence.cookies |= self.cookies);
         script.tables.extend(self.tables()?);
         let url = match (url, origin) {
             (Some(url), _) => values::url(url, via)?,
@@ -140,6 +153,16 @@ impl Requests {
             (None, None) => values::url("/", via)?,
         };
         Ok((Plan { script: Some(script), url, ..plan }, left_out))
+    }
+
+    /// Whether a sequence has a later request, with which a cookie that is kept would go.
+    fn cookies_are_sent(&self, sequences: &[Sequence]) -> Result<(), Failure> {
+        if !self.cookies || sequences.iter().any(|sequence| sequence.steps.len() > 1) {
+            return Ok(());
+        }
+        let found = "--cookies: each request is a sequence of its own, so no cookie would be sent again";
+        Err(Failure::new(Code::Usage, found)
+            .help("put requests into a sequence of --script, or take a recording (--har)"))
     }
 
     /// One request, perhaps with values in it.
@@ -192,8 +215,12 @@ impl Requests {
 
     /// What a browser recorded, its host, and what is left out.
     fn recorded(&self, name: &str) -> Result<(Script, Option<String>, Option<String>), Failure> {
-        let options =
-            HarOptions { think: self.har_think, host: self.har_host.clone(), ..HarOptions::default() };
+        let options = HarOptions {
+            think: self.har_think,
+            cookies: self.cookies,
+            host: self.har_host.clone(),
+            ..HarOptions::default()
+        };
         let har = read_har(open(name, "the recording")?, &options).map_err(|error| match error {
             HarError::Read(cause) => unreadable(name, "the recording", &cause),
             error => of_file(name, &error),
@@ -229,6 +256,17 @@ impl Checks {
             sha256: self.expect_sha256,
         }
     }
+}
+
+/// Whether the URL of the command line says no more than the host: the requests of a file have paths of their own.
+fn has_no_path(url: Option<&str>) -> Result<(), Failure> {
+    let (_, target) = url.map(split_url).unwrap_or_default();
+    if target.is_empty() || target == "/" {
+        return Ok(());
+    }
+    let message = format!("the URL has the path {target:?}, and the requests of the file have their own");
+    Err(Failure::new(Code::Usage, message)
+        .help("give the scheme and the host alone, such as http://localhost:8080"))
 }
 
 /// The script of a file, and the host of its URLs.

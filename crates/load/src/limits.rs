@@ -63,6 +63,7 @@ impl Limits {
                 requests_with_latency: script.requests_with_latency.min(most_script.requests_with_latency),
                 data_bytes: script.data_bytes.min(most_script.data_bytes),
                 variables: script.variables.min(most_script.variables),
+                cookies: script.cookies.min(most_script.cookies),
                 held_body_bytes: script.held_body_bytes.min(most_script.held_body_bytes),
             },
             ..self.clone()

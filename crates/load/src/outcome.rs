@@ -15,6 +15,7 @@ use crate::requests::{EventFigures, RequestFigures};
 use crate::require::Threshold;
 use crate::rounds::Round;
 use crate::schedule::Schedule;
+use crate::script::CookieFigures;
 use crate::search::SearchFigures;
 
 /// All that a run found out. `Display` prints it as a table.
@@ -52,6 +53,9 @@ pub struct Outcome {
     /// The events of streamed bodies; `null` unless they were timed.
     #[serde(default)]
     pub events: Option<EventFigures>,
+    /// The cookies that answers set; `null` unless a sequence keeps them.
+    #[serde(default)]
+    pub cookies: Option<CookieFigures>,
     /// The busiest loop's requests over the mean of all; `null` without a response. 1 is even.
     pub balance: Option<f64>,
     /// The machines of a run on several ([`agents`](crate::agents)); empty if there was one.

@@ -211,6 +211,7 @@ impl Plan {
         };
         let common = Common {
             host: url.authority(),
+            is_https: url.is_https(),
             headers: &self.headers,
             expect: &self.expect,
             limits: &self.limits,

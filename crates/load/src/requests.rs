@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{EventTimes, LoopResult, RequestShare};
 use crate::histogram::LatencySummary;
 use crate::outcome::Outcome;
-use crate::script::Compiled;
+use crate::script::{Compiled, CookieFigures};
 use crate::text::{Columns, grouped, known, time};
 
 /// What became of one request of a script, in the measured part.
@@ -69,6 +69,14 @@ pub(crate) fn events(results: &[LoopResult]) -> Option<EventFigures> {
     Some(EventFigures { count, streams, first: first.summary(), gap: gap.summary() })
 }
 
+/// What became of the cookies of all loops or machines, if any kept them.
+pub(crate) fn cookies(parts: impl Iterator<Item = CookieFigures>) -> Option<CookieFigures> {
+    parts.reduce(|mut all, part| {
+        all.merge(&part);
+        all
+    })
+}
+
 impl Outcome {
     /// The requests of the script under headings, the most answered first; empty without any. For the table and for the page.
     pub(crate) fn request_rows(&self) -> Vec<Vec<String>> {
@@ -125,6 +133,22 @@ impl Outcome {
             row("first event", shown(first)),
             row("gap", shown(gap)),
         ]
+    }
+}
+
+impl Outcome {
+    /// The cookies as a row of a name and a text; nothing if none were kept.
+    pub(crate) fn cookie_rows(&self) -> Option<Vec<String>> {
+        let CookieFigures { kept, ended, refused, over_limit } = self.cookies?;
+        let parts = [
+            (kept, "kept"),
+            (ended, "removed by the server"),
+            (refused, "refused"),
+            (over_limit, "over the limit"),
+        ];
+        let parts = parts.iter().filter(|(count, what)| *count > 0 || *what == "kept");
+        let text: Vec<String> = parts.map(|(count, what)| format!("{} {what}", grouped(*count))).collect();
+        Some(vec!["cookies".to_owned(), text.join(", ")])
     }
 }
 

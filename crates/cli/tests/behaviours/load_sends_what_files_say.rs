@@ -105,6 +105,45 @@ fn a_recording_goes_to_the_url_that_is_given() {
 }
 
 #[test]
+fn a_path_beside_a_file_that_has_its_own_is_refused() {
+    let server = Recorder::start();
+    let (_folder, list) = file("urls", "/a\n/b\n");
+    let (_folder_of_har, har) = file(
+        "visit.har",
+        "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":\"http://h/1\"}}]}}",
+    );
+    for args in [["--urls", text(&list)], ["--har", text(&har)]] {
+        let output = load(&[&args[..], &[&server.url("/base")]].concat());
+        assert_refused(&output, 2, "the URL has the path \"/base\"");
+        assert_good(&load(&[&args[..], &[&server.url("")]].concat()));
+    }
+}
+
+#[test]
+fn cookies_that_would_never_be_sent_are_refused() {
+    let output = load(&["--cookies", "http://localhost:1/"]);
+    assert_refused(&output, 2, "--cookies: each request is a sequence of its own");
+}
+
+#[test]
+fn a_recording_with_cookies_of_its_own_leaves_those_of_the_recording_out() {
+    let server = Recorder::start();
+    let entry = |path: &str| {
+        format!(
+            "{{\"request\":{{\"method\":\"GET\",\"url\":\"https://shop.test{path}\",\"headers\":[{{\"name\":\"Cookie\",\"value\":\"id=old\"}}]}}}}"
+        )
+    };
+    let entries = ["/1", "/2"].map(entry).join(",");
+    let (_folder, har) = file("visit.har", &format!("{{\"log\":{{\"entries\":[{entries}]}}}}"));
+    let sent_cookie = |args: &[&str]| {
+        assert_good(&load(&[&["--har", text(&har), &server.url("/")], args].concat()));
+        server.take().iter().any(|request| request.fields.iter().any(|field| field == "cookie: id=old"))
+    };
+    assert!(sent_cookie(&[]));
+    assert!(!sent_cookie(&["--cookies"]));
+}
+
+#[test]
 fn a_script_names_files_beside_it_and_its_requests_are_told_apart() {
     let server = Recorder::start();
     let (folder, script) = file(

@@ -25,7 +25,7 @@ use crate::engine::worker;
 use crate::outcome::Totals;
 use crate::pacer::Part;
 use crate::plan::{Plan, Prepared};
-use crate::script::Stride;
+use crate::script::{CookieFigures, Stride};
 
 /// The phases of a run, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,6 +74,8 @@ pub(crate) struct LoopResult {
     pub(crate) requests: Vec<RequestShare>,
     /// The times of events, if they are timed.
     pub(crate) events: Option<EventTimes>,
+    /// What became of the cookies of all its users, if they keep any.
+    pub(crate) cookies: Option<CookieFigures>,
     /// The measured part here; zero if the run ended before it.
     pub(crate) measured: Duration,
     /// CPU time of the loop's thread in it.
@@ -168,6 +170,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         columns: tally.columns(),
         requests: tally.by_request(),
         events: tally.event_times(),
+        cookies: tally.cookies(),
         measured,
         cpu,
         cost,

@@ -20,12 +20,12 @@ use bytes::Bytes;
 
 use crate::engine::call::{Call, Came};
 use crate::engine::columns::Sample;
-use crate::engine::h1::{Ending, over_limit};
+use crate::engine::h1::Ending;
 use crate::engine::paced::Slot;
 use crate::engine::stream_script::{StreamCall, StreamScript};
 use crate::engine::tally::{Batch, Tally};
 use crate::engine::wire_watch::WireWatch;
-use crate::errors::ErrorKind;
+use crate::errors::{ErrorKind, over_limit};
 use crate::request::StreamRequest;
 use crate::script::by_numbers;
 use crate::server_time::ServerTime;
@@ -332,7 +332,7 @@ impl Session {
             let before = self.link.unread();
             let (id, came) = match self.link.receive(now) {
                 Ok(Some(Event::Response { id, head, end, .. })) => {
-                    if let Some(script) = &self.script
+                    if let Some(script) = &mut self.script
                         && let Some(call) = self.calls.get_mut(&id)
                         && let Some(scripted) = &mut call.scripted
                     {

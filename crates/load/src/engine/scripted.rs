@@ -59,7 +59,7 @@ impl Scripted {
         let before = out.len();
         for _ in 0..count {
             let Some(sent) = self.users.next(&mut feed) else { break };
-            feed.write_h1(&self.users, sent, out);
+            feed.write_h1(&mut self.users, sent, out);
             self.sent.push_back(sent);
         }
         out.len() - before
@@ -96,7 +96,12 @@ impl Scripted {
             let mut fields = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
             fields.next().map(|(_, value)| value)
         };
-        let feed = self.feed.borrow();
+        let set_cookie = || {
+            let cookies = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case("set-cookie"));
+            cookies.map(|(_, value)| value)
+        };
+        let mut feed = self.feed.borrow_mut();
+        self.users.head(sent, set_cookie, &mut feed);
         self.reception.head(&feed.request(sent).checks, self.has_events, field);
     }
 

@@ -61,17 +61,18 @@ impl StreamScript {
     ) -> Result<(StreamId, Bytes, StreamCall), Refused> {
         let mut feed = self.feed.borrow_mut();
         let sent = self.users.next(&mut feed).expect("no more are drawn than users may send");
-        let body = feed.body(&self.users, sent);
-        let head = feed.head(&self.users, sent);
+        let body = feed.body(&mut self.users, sent);
+        let head = feed.head(&mut self.users, sent);
         let parts = request.parts_of(&head, &body);
         let id = link.engine.open_parts(&parts, body.is_empty(), link.output.buffer())?;
         Ok((id, body, StreamCall { sent, reception: Reception::default() }))
     }
 
     /// The head of an answer has come.
-    pub(crate) fn head(&self, call: &mut StreamCall, headers: &Headers) {
+    pub(crate) fn head(&mut self, call: &mut StreamCall, headers: &Headers) {
         let StreamCall { sent, reception } = call;
-        let feed = self.feed.borrow();
+        let mut feed = self.feed.borrow_mut();
+        self.users.head(*sent, || headers.get_all("set-cookie"), &mut feed);
         reception.head(&feed.request(*sent).checks, self.has_events, |name| headers.get_bytes(name));
     }
 

@@ -24,7 +24,7 @@ use crate::errors::ErrorKind;
 use crate::outcome::Totals;
 use crate::pacer::Part;
 use crate::plan::{Amount, Plan, Prepared};
-use crate::script::{Feed, Stride};
+use crate::script::{CookieFigures, Feed, Stride};
 
 /// The shared state of one loop's connections.
 pub(crate) struct Tally {
@@ -345,6 +345,11 @@ impl Tally {
     /// The figures of each request of the script; empty unless there are several.
     pub(crate) fn by_request(&self) -> Vec<RequestShare> {
         self.by_request.as_ref().map(|shares| shares.borrow().shares().to_vec()).unwrap_or_default()
+    }
+
+    /// What became of the cookies that answers set, if a sequence keeps them.
+    pub(crate) fn cookies(&self) -> Option<CookieFigures> {
+        self.feed.as_ref()?.borrow().cookie_figures()
     }
 
     /// The times of events, if they are timed.

@@ -172,6 +172,7 @@ fn counts(page: &mut Page, outcome: &Outcome) {
     counts.push(vec!["warm-up".to_owned(), warm_up.line()]);
     counts.push(vec!["errors in the warm-up".to_owned(), warm_up.errors.line()]);
     counts.extend(outcome.event_rows());
+    counts.extend(outcome.cookie_rows());
     page.table("Counts", &["what", "how many"], &counts);
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::check::Checks;
 use super::error::ScriptError;
+use super::jar::CookieSite;
 use super::set::{Script, Sequence, Step, Text};
 use super::table::{Order, Rows};
 use super::template::{TemplateError, TemplateFault};
@@ -60,6 +61,8 @@ pub(crate) struct CompiledRequest {
     pub(super) fields: Headers,
     /// The others.
     pub(super) filled: Vec<(String, Filling)>,
+    /// If the user keeps cookies; then no field `cookie` is among those above.
+    pub(super) cookies: Option<CookieSite>,
     pub(super) body: Filling,
     /// What stands between the target and the filled fields in HTTP/1.
     pub(super) middle: Vec<u8>,
@@ -75,6 +78,8 @@ pub(crate) struct CompiledRequest {
 pub(crate) struct Common<'p> {
     /// The host of the URL.
     pub(crate) host: &'p str,
+    /// Whether the scheme of the URL is `https`.
+    pub(crate) is_https: bool,
     /// The fields of the plan.
     pub(crate) headers: &'p Headers,
     pub(crate) expect: &'p Expect,
@@ -131,8 +136,7 @@ impl Compiled {
         }
         let mut requests = Vec::with_capacity(sequence.steps.len());
         for step in &sequence.steps {
-            let request = CompiledRequest::new(step, common, &mut scope)?;
-            requests.push(request);
+            requests.push(CompiledRequest::new(step, sequence, common, &mut scope)?);
         }
         let fillings = requests.iter().flat_map(CompiledRequest::fillings).chain(&set);
         let mut of_tables: Vec<usize> = fillings.flat_map(Filling::tables).collect();
@@ -172,7 +176,8 @@ impl Script {
     /// It cannot: the error names the request and the place in it.
     pub fn check(&self) -> Result<(), ScriptError> {
         let (headers, expect, limits) = (Headers::new(), Expect::default(), Limits::default());
-        let common = Common { host: "localhost", headers: &headers, expect: &expect, limits: &limits };
+        let host = "localhost";
+        let common = Common { host, is_https: false, headers: &headers, expect: &expect, limits: &limits };
         Compiled::new(self, &common).map(drop)
     }
 }
@@ -227,7 +232,12 @@ fn within(what: &'static str, found: u64, most: u64) -> Result<(), ScriptError> 
 }
 
 impl CompiledRequest {
-    fn new(step: &Step, common: &Common<'_>, scope: &mut Names<'_>) -> Result<Self, ScriptError> {
+    fn new(
+        step: &Step,
+        sequence: &Sequence,
+        common: &Common<'_>,
+        scope: &mut Names<'_>,
+    ) -> Result<Self, ScriptError> {
         let name = step.name_in_results();
         if step.method == Method::CONNECT {
             return Err(ScriptError::Method { request: name, method: step.method.to_string() });
@@ -242,6 +252,7 @@ impl CompiledRequest {
             target,
             fields: common.headers.clone(),
             filled: Vec::new(),
+            cookies: None,
             body,
             middle: Vec::new(),
             fixed_body: None,
@@ -251,6 +262,9 @@ impl CompiledRequest {
             name,
         };
         request.set_fields(step, scope)?;
+        if sequence.cookies {
+            request.keep_cookies(common);
+        }
         // A value is known to the requests behind this one.
         let numbers =
             step.keep.iter().map(|keep| scope.declare(&keep.variable)).collect::<Result<Vec<_>, _>>()?;
@@ -291,6 +305,19 @@ impl CompiledRequest {
         Ok(())
     }
 
+    /// Takes the request's own cookies out of its fields, so that they stand in one field with those of its user (RFC 6265bis
+    /// section 5.8.1).
+    fn keep_cookies(&mut self, common: &Common<'_>) {
+        let mut site = CookieSite::new(common.is_https, &self.host, common.limits.script.cookies);
+        site.own = self.fields.get_all("cookie").map(Filling::plain).collect();
+        self.fields.remove("cookie");
+        let is_cookie = |(name, _): &(String, Filling)| name.eq_ignore_ascii_case("cookie");
+        let (own, filled): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.filled).into_iter().partition(is_cookie);
+        site.own.extend(own.into_iter().map(|(_, own)| own));
+        (self.filled, self.cookies) = (filled, Some(site));
+    }
+
     /// Encodes what does not change, and finds out what cannot be sent.
     fn encode(&mut self) -> Result<(), EncodeError> {
         let sample = self.target.sample();
@@ -304,8 +331,10 @@ impl CompiledRequest {
             self.filled.iter().map(|(name, value)| name.len() + 4 + value.sample().len()).sum();
         let body = self.body.sample();
         self.fixed_body = self.body.fixed().map(Bytes::from);
-        self.bytes = head.len() + filled + body.len();
-        if self.target.fixed().is_some() && self.fixed_body.is_some() && self.filled.is_empty() {
+        let cookies: usize = self.own_cookies().map(|own| own.sample().len()).sum();
+        self.bytes = head.len() + filled + cookies + body.len();
+        let is_fixed = self.target.fixed().is_some() && self.fixed_body.is_some() && self.filled.is_empty();
+        if is_fixed && self.cookies.is_none() {
             let framing = if body.is_empty() { Framing::None } else { Framing::Length(body.len() as u64) };
             let mut whole = Vec::new();
             encode::request_head(&mut whole, &self.method, target, &self.host, &self.fields, framing)?;
@@ -317,7 +346,12 @@ impl CompiledRequest {
     }
 
     fn fillings(&self) -> impl Iterator<Item = &Filling> {
-        [&self.target, &self.body].into_iter().chain(self.filled.iter().map(|(_, value)| value))
+        let filled = self.filled.iter().map(|(_, value)| value);
+        [&self.target, &self.body].into_iter().chain(filled).chain(self.own_cookies())
+    }
+
+    fn own_cookies(&self) -> impl Iterator<Item = &Filling> {
+        self.cookies.iter().flat_map(|site| &site.own)
     }
 }
 

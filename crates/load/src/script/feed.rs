@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anywire_http::Headers;
 use bytes::Bytes;
 use fastrand::Rng;
 
 use super::compile::{Compiled, CompiledRequest};
+use super::jar::{CookieFigures, CookieSite};
 use super::table::{Order, Rows};
 use super::users::{Sent, User, Users};
 use super::value::{Place, Source};
@@ -25,6 +27,8 @@ pub(crate) struct Feed {
     requests: u64,
     /// Rows taken of each table so far.
     rows: Vec<u64>,
+    /// What became of the cookies that answers set.
+    cookies: CookieFigures,
     /// The text of a body before its length is known, or of a path.
     scratch: Vec<u8>,
 }
@@ -62,6 +66,7 @@ impl Feed {
             drawn: 0,
             requests: 0,
             rows: vec![0; compiled.tables.len()],
+            cookies: CookieFigures::default(),
             scratch: Vec::new(),
             compiled,
         }
@@ -77,6 +82,16 @@ impl Feed {
         &self.compiled.requests[sent.request]
     }
 
+    /// By what a cookie is taken, and where it is counted.
+    pub(super) fn cookies(&mut self) -> (&Compiled, &mut CookieFigures) {
+        (&self.compiled, &mut self.cookies)
+    }
+
+    /// What became of the cookies that answers set; `None` if no sequence keeps any.
+    pub(crate) fn cookie_figures(&self) -> Option<CookieFigures> {
+        self.compiled.requests.iter().any(|request| request.cookies.is_some()).then_some(self.cookies)
+    }
+
     /// The number of the next request, over all parts.
     pub(super) fn next_number(&mut self) -> u64 {
         self.requests += 1;
@@ -87,6 +102,7 @@ impl Feed {
     pub(super) fn begin(&mut self, user: &mut User, number: u64) {
         user.sequence = self.draw();
         user.step = 0;
+        user.jar.clear();
         let Self { compiled, random, part, rows, .. } = self;
         let sequence = &compiled.sequences[user.sequence];
         if !sequence.tables.is_empty() {
@@ -125,24 +141,40 @@ impl Feed {
     }
 
     /// Appends a request of HTTP/1.
-    pub(crate) fn write_h1(&mut self, users: &Users, sent: Sent, out: &mut Vec<u8>) {
+    pub(crate) fn write_h1(&mut self, users: &mut Users, sent: Sent, out: &mut Vec<u8>) {
         let Self { compiled, random, scratch: body, .. } = self;
         let request = &compiled.requests[sent.request];
         if let Some(whole) = &request.whole {
             return out.extend_from_slice(whole);
         }
-        let mut source = source(random, &compiled.tables, users.user(sent), sent.number);
+        let user = users.user(sent);
+        let mut source = source(random, &compiled.tables, user, sent.number);
         body.clear();
         request.body.fill(&mut source, Place::Body, body);
         out.extend_from_slice(request.method.as_str().as_bytes());
         out.push(b' ');
+        let target = out.len();
         request.target.fill(&mut source, Place::Target, out);
+        let target = target..out.len();
         out.extend_from_slice(&request.middle);
         for (name, value) in &request.filled {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");
             value.fill(&mut source, Place::Field, out);
             out.extend_from_slice(b"\r\n");
+        }
+        if let Some(site) = &request.cookies {
+            let field = out.len();
+            out.extend_from_slice(b"cookie: ");
+            let value = out.len();
+            own_cookies(site, &mut source, out);
+            let target = out[target].to_vec();
+            user.jar.send(site, &target, SystemTime::now(), value, out);
+            if out.len() > value {
+                out.extend_from_slice(b"\r\n");
+            } else {
+                out.truncate(field);
+            }
         }
         if !body.is_empty() {
             out.extend_from_slice(b"content-length: ");
@@ -154,7 +186,7 @@ impl Feed {
     }
 
     /// The body of a request of HTTP/2; before its head.
-    pub(crate) fn body(&mut self, users: &Users, sent: Sent) -> Bytes {
+    pub(crate) fn body(&mut self, users: &mut Users, sent: Sent) -> Bytes {
         let Self { compiled, random, .. } = self;
         let request = &compiled.requests[sent.request];
         if let Some(fixed) = &request.fixed_body {
@@ -167,10 +199,11 @@ impl Feed {
     }
 
     /// The head of a request of HTTP/2.
-    pub(crate) fn head(&mut self, users: &Users, sent: Sent) -> StreamHead<'_> {
+    pub(crate) fn head(&mut self, users: &mut Users, sent: Sent) -> StreamHead<'_> {
         let Self { compiled, random, scratch: path, .. } = self;
         let request = &compiled.requests[sent.request];
-        let mut source = source(random, &compiled.tables, users.user(sent), sent.number);
+        let user = users.user(sent);
+        let mut source = source(random, &compiled.tables, user, sent.number);
         path.clear();
         request.target.fill(&mut source, Place::Target, path);
         let mut headers = Cow::Borrowed(&request.fields);
@@ -180,9 +213,28 @@ impl Feed {
             // It was checked with a sample, and what is filled in has no control characters.
             let _ = headers.to_mut().append(name, &text);
         }
+        if let Some(site) = &request.cookies {
+            let mut text = Vec::new();
+            own_cookies(site, &mut source, &mut text);
+            user.jar.send(site, path, SystemTime::now(), 0, &mut text);
+            if !text.is_empty() {
+                // Nor has a cookie that a jar has taken.
+                let _ = headers.to_mut().append("cookie", &text);
+            }
+        }
         // Its literals were checked, and what is filled in is percent-encoded beyond ASCII.
         let path = std::str::from_utf8(path).unwrap_or("/");
         StreamHead { request, path, headers }
+    }
+}
+
+/// Appends the cookies that a request has itself.
+fn own_cookies(site: &CookieSite, source: &mut Source<'_>, out: &mut Vec<u8>) {
+    for (number, own) in site.own.iter().enumerate() {
+        if number > 0 {
+            out.extend_from_slice(b"; ");
+        }
+        own.fill(source, Place::Field, out);
     }
 }
 
@@ -215,7 +267,10 @@ mod tests {
         let mut headers = Headers::new();
         headers.append("x-plan", "p").unwrap();
         let (expect, limits) = (Expect::default(), Limits::default());
-        Compiled::new(script, &Common { host: "h", headers: &headers, expect: &expect, limits: &limits })
+        Compiled::new(
+            script,
+            &Common { host: "h", is_https: false, headers: &headers, expect: &expect, limits: &limits },
+        )
     }
 
     fn feed(script: &Script, index: u64, of: u64) -> Feed {
@@ -233,7 +288,7 @@ mod tests {
         let requests = (0..count).map(|_| {
             let sent = users.next(feed).unwrap();
             let mut out = Vec::new();
-            feed.write_h1(&users, sent, &mut out);
+            feed.write_h1(&mut users, sent, &mut out);
             users.answered(sent, Some(Vec::new()), feed, now);
             let text = String::from_utf8(out).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -257,14 +312,14 @@ mod tests {
         let mut users = Users::new(1);
         let sent = users.next(&mut feed).unwrap();
         let mut out = Vec::new();
-        feed.write_h1(&users, sent, &mut out);
+        feed.write_h1(&mut users, sent, &mut out);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
             "PUT /a/1 HTTP/1.1\r\nhost: h\r\nx-plan: own\r\nx-id: <1>\r\ncontent-length: 6\r\n\r\nbody 1"
         );
-        assert_eq!(&feed.body(&users, sent)[..], b"body 1");
-        let head = feed.head(&users, sent);
+        assert_eq!(&feed.body(&mut users, sent)[..], b"body 1");
+        let head = feed.head(&mut users, sent);
         assert_eq!(
             (head.path, head.headers.get("x-id"), head.headers.get("x-plan")),
             ("/a/1", Some("<1>"), Some("own"))

@@ -10,6 +10,7 @@
 //!
 //! [[sequence]]
 //! weight = 2
+//! cookies = true
 //! set = { id = "{{uuid}}" }
 //!
 //! [[sequence.request]]
@@ -134,7 +135,7 @@ pub fn read_file(
     for WeightedRequest { weight, request } in file.request {
         sequences.push(Sequence { weight, ..Sequence::one(reader.step(request)?) });
     }
-    for SequenceTable { name, weight, set, request } in file.sequence {
+    for SequenceTable { name, weight, cookies, set, request } in file.sequence {
         if request.iter().any(|request| request.weight.is_some()) {
             let found =
                 "a request of a sequence has a weight; write it beside the sequence's name".to_owned();
@@ -143,7 +144,7 @@ pub fn read_file(
         let steps = request.into_iter().map(|request| reader.step(request)).collect::<Result<_, _>>()?;
         let variables =
             set.into_iter().map(|(name, text)| Variable { name, text: Text::template(text) }).collect();
-        sequences.push(Sequence { name, weight, variables, steps });
+        sequences.push(Sequence { name, weight, cookies, variables, steps });
     }
     Ok(ScriptFile { script: Script { sequences, tables, order: file.order }, origin: reader.origins.origin })
 }
@@ -271,6 +272,8 @@ struct SequenceTable {
     name: String,
     #[serde(default = "one")]
     weight: u32,
+    #[serde(default)]
+    cookies: bool,
     #[serde(default)]
     set: BTreeMap<String, String>,
     request: Vec<RequestTable>,
@@ -422,6 +425,7 @@ mod tests {
         [[sequence]]
         name = "order"
         weight = 2
+        cookies = true
         set = { id = "{{uuid}}" }
 
         [[sequence.request]]
@@ -448,7 +452,8 @@ mod tests {
         assert_eq!((script.order, script.sequences.len(), script.requests()), (Order::Random, 2, 3));
         assert_eq!((script.sequences[0].weight, &script.sequences[0].steps[0].method), (8, &Method::GET));
         let order = &script.sequences[1];
-        assert_eq!((order.weight, order.variables[0].name.as_str()), (2, "id"));
+        assert_eq!((order.weight, order.cookies, order.variables[0].name.as_str()), (2, true, "id"));
+        assert!(!script.sequences[0].cookies);
         let [login, raw] = &order.steps[..] else { panic!("{order:?}") };
         assert_eq!(
             (login.name.as_str(), &login.method, login.think.as_millis()),

@@ -18,6 +18,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::fields::is_of_connection;
 use super::form::form_encoded;
 use super::set::{Script, Sequence, Step, Text};
 
@@ -26,6 +27,8 @@ use super::set::{Script, Sequence, Step, Text};
 pub struct HarOptions {
     /// Whether the user waits between two requests as long as the recorded one did (no).
     pub think: bool,
+    /// Whether each user keeps the cookies of its answers, and sends these in place of the recorded ones (no).
+    pub cookies: bool,
     /// The host whose requests are sent (`None`: that of the first one).
     pub host: Option<String>,
     /// Limits.
@@ -239,7 +242,7 @@ impl<'o> Collector<'o> {
             *self.left_out.other_hosts.entry(url.host().to_owned()).or_default() += 1;
             return Ok(());
         }
-        let Some(step) = request.step(&url) else {
+        let Some(step) = request.step(&url, self.options) else {
             self.left_out.unsendable += 1;
             return Ok(());
         };
@@ -271,8 +274,13 @@ impl<'o> Collector<'o> {
     fn finish(self) -> Result<Har, HarError> {
         let most = self.origins.into_iter().max_by_key(|(_, count)| *count);
         let Some((origin, _)) = most else { return Err(HarError::Nothing { left_out: self.left_out }) };
-        let sequence =
-            Sequence { name: "recorded".to_owned(), weight: 1, variables: Vec::new(), steps: self.steps };
+        let sequence = Sequence {
+            name: "recorded".to_owned(),
+            weight: 1,
+            cookies: self.options.cookies,
+            variables: Vec::new(),
+            steps: self.steps,
+        };
         let script = Script { sequences: vec![sequence], ..Script::default() };
         Ok(Har { script, origin, left_out: self.left_out })
     }
@@ -321,12 +329,12 @@ struct PostData {
 
 impl Recorded {
     /// The request as it is sent again; `None` if it cannot be written.
-    fn step(self, url: &Url) -> Option<Step> {
+    fn step(self, url: &Url, options: &HarOptions) -> Option<Step> {
         let method: Method = self.method.parse().ok()?;
         let mut headers = Vec::new();
         for Pair { name, value } in self.headers {
-            let is_of_connection = OF_CONNECTION.iter().any(|other| name.eq_ignore_ascii_case(other));
-            if is_of_connection || name.starts_with(':') {
+            let is_replaced = options.cookies && name.eq_ignore_ascii_case("cookie");
+            if is_of_connection(&name) || is_replaced || name.starts_with(':') {
                 continue;
             }
             Headers::new().append(&name, &value).ok()?;
@@ -420,21 +428,6 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
         Ok(())
     }
 }
-
-/// Fields that belong to the recorded connection, or that the encoder writes itself.
-const OF_CONNECTION: [&str; 11] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const READ_BYTES: usize = 64 * 1024;

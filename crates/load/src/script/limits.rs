@@ -16,6 +16,9 @@ pub struct ScriptLimits {
     pub data_bytes: usize,
     /// Variables of one sequence (64: each user has a place for each).
     pub variables: usize,
+    /// Cookies of one user in a sequence that keeps them (50: what a client keeps for a domain at least, RFC 6265bis section 6.1). Each
+    /// has up to 4 KiB. More are not kept, and counted in [`CookieFigures::over_limit`](super::CookieFigures::over_limit).
+    pub cookies: usize,
     /// The most of a body that is held to keep a value of it, in bytes (1 MiB for each connection, or stream of HTTP/2).
     pub held_body_bytes: usize,
 }
@@ -27,6 +30,7 @@ impl Default for ScriptLimits {
             requests_with_latency: 64,
             data_bytes: 64 << 20,
             variables: 64,
+            cookies: 50,
             held_body_bytes: 1 << 20,
         }
     }

@@ -23,9 +23,11 @@ mod compile;
 mod error;
 mod events;
 mod feed;
+mod fields;
 mod file;
 mod form;
 mod har;
+mod jar;
 mod limits;
 mod openapi;
 mod set;
@@ -45,6 +47,7 @@ pub(crate) use users::{Sent, Users};
 pub use error::ScriptError;
 pub use file::{ScriptFile, ScriptFileError, Syntax, read_file};
 pub use har::{Har, HarError, HarLimits, HarOptions, LeftOut, read_har};
+pub use jar::CookieFigures;
 pub use limits::ScriptLimits;
 pub use openapi::{
     Lack, LackReason, LeftOutOperation, Omission, OpenApi, OpenApiError, OpenApiLimits, OpenApiOptions,

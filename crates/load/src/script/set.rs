@@ -74,6 +74,10 @@ pub struct Sequence {
     pub name: String,
     /// How often it is drawn, compared with the others (1); never with 0.
     pub weight: u32,
+    /// Whether its user keeps the cookies that answers set, and sends them with the later requests of the sequence (no). Each sequence
+    /// begins without any. At most [`ScriptLimits::cookies`](super::ScriptLimits::cookies) are kept.
+    #[serde(default)]
+    pub cookies: bool,
     /// Variables that are set when it begins, and are the same in all its requests.
     #[serde(default)]
     pub variables: Vec<Variable>,
@@ -84,7 +88,7 @@ pub struct Sequence {
 impl Sequence {
     /// A request alone, of the weight 1.
     pub fn one(step: Step) -> Self {
-        Self { name: String::new(), weight: 1, variables: Vec::new(), steps: vec![step] }
+        Self { name: String::new(), weight: 1, cookies: false, variables: Vec::new(), steps: vec![step] }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use super::feed::Feed;
+use super::jar::Jar;
 
 /// The users of one connection.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct User {
     /// Its row of each table.
     pub(super) rows: Vec<usize>,
     pub(super) variables: Vec<Vec<u8>>,
+    /// Empty unless the sequence keeps cookies.
+    pub(super) jar: Jar,
 }
 
 /// A request that a user sends.
@@ -84,8 +87,21 @@ impl Users {
     }
 
     /// The user of a request.
-    pub(super) fn user(&self, sent: Sent) -> &User {
-        &self.users[sent.user as usize]
+    pub(super) fn user(&mut self, sent: Sent) -> &mut User {
+        &mut self.users[sent.user as usize]
+    }
+
+    /// The head of an answer has come: its user takes the cookies of the fields `set-cookie`, if the sequence keeps any.
+    pub(crate) fn head<'h, F: Iterator<Item = &'h [u8]>>(
+        &mut self,
+        sent: Sent,
+        set_cookie: impl FnOnce() -> F,
+        feed: &mut Feed,
+    ) {
+        let (compiled, figures) = feed.cookies();
+        let Some(site) = &compiled.requests[sent.request].cookies else { return };
+        let jar = &mut self.users[sent.user as usize].jar;
+        set_cookie().for_each(|line| jar.receive(site, line, SystemTime::now(), figures));
     }
 
     /// A request was answered. Without the values that were to be kept, the sequence ends.
@@ -124,6 +140,13 @@ impl Users {
 
 impl User {
     fn new() -> Self {
-        Self { is_under_way: false, sequence: 0, step: 0, rows: Vec::new(), variables: Vec::new() }
+        Self {
+            is_under_way: false,
+            sequence: 0,
+            step: 0,
+            rows: Vec::new(),
+            variables: Vec::new(),
+            jar: Jar::default(),
+        }
     }
 }

@@ -13,6 +13,7 @@ mod a_run_that_ends_early_says_so;
 mod a_schedule_is_kept_whatever_the_server_does;
 mod a_script_sends_what_it_says;
 mod a_search_finds_what_a_server_bears;
+mod a_user_keeps_its_cookies;
 mod ab_finds_five_percent_on_this_machine;
 mod ab_lets_both_sides_take_turns;
 mod answers_are_checked_as_they_come;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::super::fields::is_of_connection;
 use super::super::set::Text;
 use super::OpenApiOptions;
 use super::document::Document;
@@ -64,8 +65,10 @@ impl<'d> Parameter<'d> {
         let is = |other: &str| self.name.eq_ignore_ascii_case(other);
         let is_there = |name: &str| options.fields.iter().any(|field| field.eq_ignore_ascii_case(name));
         match self.place {
-            // The specification has these described elsewhere.
-            "header" => OF_OTHERS.iter().any(|other| is(other)) || is_there(self.name),
+            "header" => {
+                let is_no_parameter = DESCRIBED_ELSEWHERE.iter().any(|other| is(other));
+                is_no_parameter || is_of_connection(self.name) || is_there(self.name)
+            }
             "cookie" => is_there("cookie"),
             _ => false,
         }
@@ -167,19 +170,5 @@ impl<'d> Values<'d> {
 /// Parameters of one operation: each is compared with all.
 const PARAMETERS_MAX: usize = 128;
 
-/// Fields that are no parameters, or that the encoder writes itself.
-const OF_OTHERS: [&str; 13] = [
-    "accept",
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Fields that are no parameters: the specification has them described elsewhere.
+const DESCRIBED_ELSEWHERE: [&str; 3] = ["accept", "authorization", "content-type"];
