@@ -18,10 +18,10 @@ use crate::contrast::{self, Judging};
 use crate::explain;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
-use crate::load::measured;
+use crate::load::{DEPTH_MAX, measured};
 use crate::loops::LoadLoops;
 use crate::output::Results;
-use crate::pace;
+use crate::pace::{self, Spread};
 use crate::progress::Progress;
 use crate::requests::method;
 use crate::restart;
@@ -63,13 +63,15 @@ pub(crate) struct Ab {
     /// have left [default: as many as are answered]
     #[arg(long, value_name = "R", value_parser = pace::rate)]
     rate: Option<f64>,
+    #[command(flatten)]
+    spread: Spread,
     /// Requests in flight on each connection of HTTP/1 (pipelining, if more than 1)
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
     #[command(flatten)]
     versions: Versions,
     /// Streams that are kept busy on each connection of HTTP/2 [default: 1]
-    #[arg(long, value_name = "N", requires = "http2", conflicts_with = "depth")]
+    #[arg(long, value_name = "N", requires = "http2", conflicts_with = "depth", value_parser = values::up_to(1, DEPTH_MAX))]
     streams: Option<usize>,
     /// The wire to A instead of its URL's host and port, WIRE:WHERE
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
@@ -143,11 +145,12 @@ impl Ab {
             None => Bytes::new(),
         };
         let usual = if self.data.is_some() { Method::POST } else { Method::GET };
+        let gaps = self.spread.gaps_at(self.rate)?;
         let plan = Plan {
             connections: self.connections,
             protocol: self.versions.protocol(),
             depth: self.streams.unwrap_or(self.depth),
-            schedule: self.rate.map(Schedule::constant),
+            schedule: self.rate.map(|rate| Schedule { gaps, ..Schedule::constant(rate) }),
             warm_up: self.warm_up,
             method: self.method.clone().unwrap_or(usual),
             headers: values::headers(&self.headers)?,
@@ -240,7 +243,7 @@ fn measure(loops: &Loops, sides: &[Side; 2], options: &Options) -> Result<AbOutc
     let progress = Progress::start(2 * options.rounds as u64 * turns);
     let seconds = options.time().as_secs().max(1);
     let rounds = text::counted(options.rounds as u64, "round");
-    let pace = options.plan.schedule.map_or_else(String::new, |schedule| format!(" at {schedule}"));
+    let pace = options.plan.schedule.map_or_else(String::new, |schedule| format!(" at {}", schedule.pace()));
     progress.say(&format!(
         "letting {} and {} take turns{pace} in {rounds}, about {seconds} s",
         sides[0].url, sides[1].url

@@ -10,6 +10,7 @@ use clap::Args;
 use crate::candidates::Target;
 use crate::failure::{Code, Failure};
 use crate::output::Results;
+use crate::pace::Spread;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::trust::Trust;
@@ -45,6 +46,8 @@ pub(crate) struct Compare {
     /// a request should have left [default: as many as are answered]
     #[arg(long, value_name = "R", value_parser = pace::rate)]
     rate: Option<f64>,
+    #[command(flatten)]
+    spread: Spread,
     /// Length of the body of each answer, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 13, value_parser = values::up_to(0, BODY_MAX))]
     body: usize,
@@ -70,7 +73,7 @@ impl Compare {
     /// Measures, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let candidates = self.candidates()?;
-        let options = self.options();
+        let options = self.options()?;
         self.results.check()?;
         let signals = Signals::stop(options.stop.clone())?;
         let comparison = measure(&candidates, &options)?;
@@ -104,19 +107,20 @@ impl Compare {
         Ok(all)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, Failure> {
         let default = if self.quick { Options::quick() } else { usual() };
-        Options {
+        Ok(Options {
             connections: self.connections,
             depth: self.depth,
             rate: self.rate,
+            gaps: self.spread.gaps_at(self.rate)?,
             body_bytes: self.body,
             rounds: self.rounds.map_or(default.rounds, usize::from),
             duration: self.duration.unwrap_or(default.duration),
             seed: self.seed,
             stop: Stop::new(),
             ..default
-        }
+        })
     }
 }
 
@@ -189,7 +193,7 @@ mod tests {
             panic!("the flag is known");
         };
         let candidates = candidates::named(None, &quick.protocols).expect("the defaults are valid");
-        let time = quick.options().time(candidates.len());
+        let time = quick.options().expect("the defaults are valid").time(candidates.len());
         assert!(time < Duration::from_secs(15), "{time:?}");
     }
 }

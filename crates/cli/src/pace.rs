@@ -5,6 +5,8 @@ use std::time::Duration;
 use anywire::load::{Gaps, RATE_MAX, RATE_MIN, Reuse, Schedule, Shape, text};
 use clap::{Args, ValueEnum};
 
+use crate::failure::{Code, Failure};
+
 /// The options of the open mode: requests leave by a schedule, whatever the server does.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Open mode")]
@@ -46,6 +48,17 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
+    /// The gaps at a rate; without one there are none to be spread.
+    pub(crate) fn gaps_at(&self, rate: Option<f64>) -> Result<Gaps, Failure> {
+        let option = if self.poisson { "--poisson" } else { "--jitter" };
+        match self.gaps() {
+            Gaps::Even => Ok(Gaps::Even),
+            gaps if rate.is_some() => Ok(gaps),
+            _ => Err(Failure::new(Code::Usage, format_args!("{option} needs a rate"))
+                .help("add --rate; without it requests leave when answers come")),
+        }
+    }
+
     pub(crate) fn gaps(&self) -> Gaps {
         match (self.poisson, self.jitter) {
             (true, _) => Gaps::Poisson,
@@ -113,12 +126,12 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let digits = digits.trim_end_matches("/s");
     let number = digits
         .parse::<f64>()
-        .map_err(|_| format!("{text:?} is no rate; write requests a second, such as 500 or 10k"))?;
+        .map_err(|_| format!("{text:?} is no rate; write how many a second, such as 500 or 10k"))?;
     let rate = number * factor;
     if (RATE_MIN..=RATE_MAX).contains(&rate) {
         Ok(rate)
     } else {
-        Err(format!("{text} is no rate that can be kept: it is {RATE_MIN} to {RATE_MAX} requests a second"))
+        Err(format!("{text} is no rate that can be kept: it is {RATE_MIN} to {RATE_MAX} a second"))
     }
 }
 
@@ -150,7 +163,7 @@ mod tests {
             ["", "k", "NaN", "nan", "inf", "-inf", "0", "-1", "-0", "1e300", "1e-9", "ten", "10kk", "1000M"]
         {
             let said = rate(wrong).unwrap_err();
-            assert!(said.contains("requests a second"), "{wrong}: {said}");
+            assert!(said.contains("is no rate") && said.contains("a second"), "{wrong}: {said}");
         }
     }
 

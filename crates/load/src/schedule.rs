@@ -48,6 +48,18 @@ impl Schedule {
         Self { shape, ..*self }
     }
 
+    /// The rate and how it is spread, in words, without the seed: `500 requests/s by Poisson`.
+    pub fn pace(&self) -> String {
+        let shape = match self.shape {
+            Shape::Constant { per_second } => rate(per_second),
+            Shape::Ramp { from, to } => format!("from {} to {}", rate(from), rate(to)),
+            Shape::Steps { from, to, count } => {
+                format!("from {} to {} in {count} steps", rate(from), rate(to))
+            }
+        };
+        format!("{shape} {}", self.gaps)
+    }
+
     /// Whether such a schedule is possible.
     ///
     /// # Errors
@@ -58,20 +70,13 @@ impl Schedule {
     }
 }
 
-/// In words: `10,000 requests/s in even gaps`.
+/// In words: `10,000 requests/s in even gaps`, `500 requests/s by Poisson (seed 7)`.
 impl fmt::Display for Schedule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.shape {
-            Shape::Constant { per_second } => write!(formatter, "{}", rate(per_second))?,
-            Shape::Ramp { from, to } => write!(formatter, "from {} to {}", rate(from), rate(to))?,
-            Shape::Steps { from, to, count } => {
-                write!(formatter, "from {} to {} in {count} steps", rate(from), rate(to))?;
-            }
-        }
+        formatter.write_str(&self.pace())?;
         match self.gaps {
-            Gaps::Even => formatter.write_str(" in even gaps"),
-            Gaps::Jitter => write!(formatter, " with jitter (seed {})", self.seed),
-            Gaps::Poisson => write!(formatter, " by Poisson (seed {})", self.seed),
+            Gaps::Even => Ok(()),
+            _ => write!(formatter, " (seed {})", self.seed),
         }
     }
 }
@@ -79,6 +84,11 @@ impl fmt::Display for Schedule {
 fn rate(per_second: f64) -> String {
     let number = if per_second >= 100.0 { text::whole(per_second) } else { text::digits(per_second) };
     format!("{number} requests/s")
+}
+
+/// What the random gaps of a round are drawn from: those of all sides in it are the same, and those of another round are others.
+pub(crate) fn gap_seed(seed: u32, round: usize) -> u64 {
+    (u64::from(seed) << 32) | (round as u64 & u64::from(u32::MAX))
 }
 
 /// Requests a second, and how that changes over the measured part.
@@ -225,6 +235,17 @@ pub enum Gaps {
     Jitter,
     /// Gaps are drawn from the exponential distribution, as if many people asked who do not know of each other.
     Poisson,
+}
+
+/// In words: `in even gaps`.
+impl fmt::Display for Gaps {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Even => "in even gaps",
+            Self::Jitter => "with jitter",
+            Self::Poisson => "by Poisson",
+        })
+    }
 }
 
 /// A stretch of time, in seconds, in which the rate goes in a straight line.

@@ -89,9 +89,9 @@ pub(crate) fn capitalised(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// A figure rounded to a whole number with commas.
+/// A figure rounded to a whole number with commas; from 10^15 on as [`digits`] writes it.
 pub fn whole(value: f64) -> String {
-    grouped(value.round() as u64)
+    if value.abs() < EXPONENT_MIN { grouped(value.round() as u64) } else { digits(value) }
 }
 
 /// A time given in microseconds, with three digits, in us, ms or s: `1.23 ms`.
@@ -138,9 +138,13 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A number with about three digits and no exponent.
+/// A number with about three digits, and without an exponent below 10^15.
 pub fn digits(value: f64) -> String {
     let magnitude = value.abs();
+    if magnitude >= EXPONENT_MIN {
+        // No figure of a measurement. Written out it could have 300 digits.
+        return format!("{value:.2e}");
+    }
     // Rounding may add a digit: 99.97 is 100, and not 100.0.
     if magnitude >= 99.95 {
         format!("{value:.0}")
@@ -155,6 +159,9 @@ pub fn digits(value: f64) -> String {
 pub fn known(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), write)
 }
+
+/// 10^15 microseconds are 30 years.
+const EXPONENT_MIN: f64 = 1e15;
 
 /// A bar for a chart of text: `share` (0 to 1) of `width` characters, to an eighth of a character.
 pub fn bar(share: f64, width: usize) -> String {
@@ -184,6 +191,9 @@ mod tests {
         );
         let rounded = [9.994, 9.996, 99.94, 99.97, -99.97].map(digits);
         assert_eq!(rounded, ["9.99", "10.0", "99.9", "100", "-100"]);
+        assert_eq!([1e308, -2.5e20, f64::INFINITY].map(digits), ["1.00e308", "-2.50e20", "inf"]);
+        assert_eq!((whole(1e308), time(1e308)), ("1.00e308".into(), "1.00e302 s".into()));
+        assert_eq!(whole(999_999_999_999_999.0), "999,999,999,999,999");
         assert_eq!(known(None, digits), "-");
         assert_eq!([counted(1, "loop"), counted(64, "loop")], ["1 loop", "64 loops"]);
     }

@@ -246,6 +246,7 @@ mod tests {
     fn rate(saturated: bool) -> FixedRate {
         FixedRate {
             target: 500.0,
+            gaps: crate::schedule::Gaps::Even,
             intended: 1000,
             rate_ratio: Some(1.0),
             own_lag_p99_us: Some(20.0),

@@ -12,7 +12,7 @@ use crate::host::{Host, Tool};
 use crate::outcome::{Outcome, PlanFacts};
 use crate::plan::{Amount, Plan};
 use crate::rounds::{FixedRate, Order, Part, Parts, ServerThreads, Turn, interleaved};
-use crate::schedule::Shape;
+use crate::schedule::{Schedule, Shape, gap_seed};
 
 /// Loads both sides in turns; blocks the thread for about [`Options::time`].
 ///
@@ -59,7 +59,7 @@ pub fn ab(
             }
         }
         let warm_up = if of_round == 0 { options.plan.warm_up } else { options.warm_up_between() };
-        let plan = plan(&sides[side], options, warm_up);
+        let plan = plan(&sides[side], options, warm_up, gap_seed(seed, turn.round));
         let part = Part::measure(loops, plan, sides[side].handles(&options.stop), &threads[side])?;
         results[side].add(&part);
         if let Some(why) = why_not_there(&part) {
@@ -88,6 +88,8 @@ pub fn ab(
             load: facts.map(|facts| PlanFacts {
                 duration_seconds: Some(options.duration.as_secs_f64()),
                 warm_up_seconds: options.plan.warm_up.as_secs_f64(),
+                // Without the seed of a turn.
+                schedule: options.plan.schedule,
                 ..facts
             }),
             rounds: options.rounds,
@@ -137,9 +139,10 @@ fn why_not_there(part: &Part) -> Option<Message> {
     part.outcome.no_good_answer().filter(|_| rate.given_up && nobody_answered)
 }
 
-fn plan(side: &Side, options: &Options, warm_up: Duration) -> Plan {
+fn plan(side: &Side, options: &Options, warm_up: Duration, seed: u64) -> Plan {
     let turns = u32::try_from(options.turns()).unwrap_or(u32::MAX);
     Plan {
+        schedule: options.plan.schedule.map(|schedule| Schedule { seed, ..schedule }),
         url: side.url.clone(),
         via: side.via.clone(),
         server_name: side.server_name.clone(),

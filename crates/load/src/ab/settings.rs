@@ -77,7 +77,8 @@ impl fmt::Debug for Side {
 pub struct Options {
     /// The load of either side. The side gives its URL, address and server name, and these options its length. The warm-up is
     /// for the first turn of a side in each round; each later turn begins with a tenth of its length as warm-up. With a schedule,
-    /// whose rate must be constant, both sides are loaded at that rate, and latencies count from when a request should have left.
+    /// whose rate must be constant, both sides are loaded at that rate, and latencies count from when a request should have left. Its random
+    /// gaps are drawn by the seed below: the same for both sides, and others in each turn.
     pub plan: Plan,
     /// Rounds (10; five are the fewest that can show anything).
     pub rounds: usize,

@@ -43,10 +43,10 @@ pub fn compare(
     // What is opened to see its memory is closed before the load.
     let connections = options.connections.max(options.memory_connections);
     let settings = Settings { core: placement.server_core, connections, body_bytes: options.body_bytes };
-    let bench = Bench { loops: &loops, options, settings };
+    let seed = options.seed.unwrap_or_else(Order::random_seed);
+    let bench = Bench { loops: &loops, options, settings, seed };
 
     let mut rows: Vec<Row> = candidates.iter().map(empty_row).collect();
-    let seed = options.seed.unwrap_or_else(Order::random_seed);
     let mut order = Order::of_seed(seed);
     let mut measured = interleaved(candidates.len(), options.rounds, &mut order, &options.stop, |turn| {
         let Turn { round, rounds, side } = turn;
@@ -68,6 +68,7 @@ pub fn compare(
         plan: ComparePlan {
             mode: if options.rate.is_some() { "open" } else { "closed" }.to_owned(),
             rate: options.rate,
+            gaps: options.gaps,
             connections: options.connections,
             active: options.loaded(),
             depth: options.depth,

@@ -9,7 +9,7 @@ use crate::errors::ErrorCounts;
 use crate::host::{Host, Tool};
 use crate::remarks::SATURATION_HELP;
 use crate::rounds::{Figures, FixedRate, Round, Spread};
-use crate::schedule::Schedule;
+use crate::schedule::{Gaps, Schedule};
 use crate::text::counted;
 
 /// All that a comparison found out. `Display` prints it as a table with bars.
@@ -98,9 +98,12 @@ pub struct Placement {
 pub struct ComparePlan {
     /// `closed` or `open`: see [`PlanFacts::mode`](crate::PlanFacts).
     pub mode: String,
-    /// Requests per second in even gaps, all connections together; `null` in the closed mode.
+    /// Requests per second, all connections together; `null` in the closed mode.
     #[serde(default)]
     pub rate: Option<f64>,
+    /// How they were spread within a second.
+    #[serde(default)]
+    pub gaps: Gaps,
     /// Connections.
     pub connections: usize,
     /// How many of them were loaded; the others were open and sent nothing.
@@ -125,7 +128,8 @@ impl ComparePlan {
     pub(crate) fn pace(&self) -> String {
         match self.rate {
             Some(rate) => {
-                format!("{}: {}, latencies from the intended time", self.mode, Schedule::constant(rate))
+                let schedule = Schedule { gaps: self.gaps, ..Schedule::constant(rate) };
+                format!("{}: {}, latencies from the intended time", self.mode, schedule.pace())
             }
             None => self.mode.clone(),
         }

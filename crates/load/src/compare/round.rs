@@ -19,13 +19,23 @@ use crate::expect::Expect;
 use crate::outcome::Outcome;
 use crate::plan::{Amount, Plan};
 use crate::rounds::{Figures, Part, Parts, Round, ServerThreads, in_time};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, gap_seed};
 
 /// What all rounds share.
 pub(crate) struct Bench<'a> {
     pub(crate) loops: &'a Loops,
     pub(crate) options: &'a Options,
     pub(crate) settings: Settings,
+    /// What the order of the candidates and random gaps are drawn from.
+    pub(crate) seed: u32,
+}
+
+impl Bench<'_> {
+    /// When the requests of a round leave.
+    fn schedule(&self, round: usize) -> Option<Schedule> {
+        let (gaps, seed) = (self.options.gaps, gap_seed(self.seed, round));
+        self.options.rate.map(|rate| Schedule { gaps, seed, ..Schedule::constant(rate) })
+    }
 }
 
 /// One candidate in one round.
@@ -65,7 +75,7 @@ pub(crate) fn measure(
             return Ok(None);
         }
     };
-    let part = load(bench, candidate, &running)?;
+    let part = load(bench, candidate, &running, round)?;
     if let Err(error) = &part.used {
         row.note(format!(
             "server_cpu_us_per_request is unknown: sampling the server's threads failed: {error}"
@@ -86,7 +96,7 @@ pub(crate) fn measure(
     }
     add_messages(row, round, &part.outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
-        result.syscalls_by_name = syscalls(bench, candidate, &running, row)?;
+        result.syscalls_by_name = syscalls(bench, candidate, &running, round, row)?;
         result.figures.syscalls_per_request =
             result.syscalls_by_name.as_ref().map(|calls| calls.values().fold(0.0, |sum, count| sum + count));
     }
@@ -97,9 +107,15 @@ pub(crate) fn measure(
 }
 
 /// The measured load.
-fn load(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Result<Part, LoadError> {
+fn load(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    running: &RunningServer,
+    round: usize,
+) -> Result<Part, LoadError> {
     let options = bench.options;
     let plan = Plan {
+        schedule: bench.schedule(round),
         warm_up: options.warm_up,
         amount: Amount::Duration(options.duration),
         ..plan(bench, candidate, running)
@@ -113,6 +129,7 @@ fn syscalls(
     bench: &Bench<'_>,
     candidate: &Candidate,
     running: &RunningServer,
+    round: usize,
     row: &mut Row,
 ) -> Result<Option<BTreeMap<String, f64>>, LoadError> {
     // Before its connections are opened, so that threads of connections are counted with the one that starts them.
@@ -136,6 +153,7 @@ fn syscalls(
     };
     let options = bench.options;
     let plan = Plan {
+        schedule: bench.schedule(round),
         warm_up: options.syscall_duration / 5,
         amount: Amount::Duration(options.syscall_duration),
         ..plan(bench, candidate, running)
@@ -188,13 +206,7 @@ fn memory_of_connection(
     // Accepting goes in order, so one that is answered shows that those before it have been accepted. The first makes
     // room for what all share.
     let answered = || {
-        let one = Plan {
-            connections: 1,
-            schedule: None,
-            warm_up: Duration::ZERO,
-            amount: Amount::Requests(1),
-            ..plan()
-        };
+        let one = Plan { connections: 1, warm_up: Duration::ZERO, amount: Amount::Requests(1), ..plan() };
         engine::run_observed(bench.loops, one, running.handles(&bench.options.stop), |_| {}).map(drop)
     };
     let sizes = || {
@@ -237,7 +249,6 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
         protocol: candidate.protocol,
         connections: options.loaded(),
         depth: options.depth,
-        schedule: options.rate.map(Schedule::constant),
         expect: Expect {
             body_bytes: (!candidate.runs_by_itself).then_some(options.body_bytes as u64),
             ..Expect::default()

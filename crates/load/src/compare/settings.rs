@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::schedule::Gaps;
 use crate::stop::Stop;
 
 /// The options of a comparison, with defaults for a run of about two minutes with three candidates.
@@ -17,6 +18,9 @@ pub struct Options {
     /// candidates keep, what is to be compared is their CPU time and their latencies, which count from when a request should
     /// have left.
     pub rate: Option<f64>,
+    /// With a rate: how the requests are spread within a second (even). Random gaps are drawn anew in each round, and are the same
+    /// for all candidates in it.
+    pub gaps: Gaps,
     /// The length of the body of each response, in bytes (13: `Hello, World!`).
     pub body_bytes: usize,
     /// Rounds; each measures every candidate once (7: enough that the median ignores three bad ones).
@@ -68,6 +72,7 @@ impl Default for Options {
             active: None,
             depth: 1,
             rate: None,
+            gaps: Gaps::Even,
             body_bytes: 13,
             rounds: 7,
             duration: Duration::from_secs(3),

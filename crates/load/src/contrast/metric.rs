@@ -1,7 +1,7 @@
 //! The metrics by which two sides are compared.
 
 use crate::contrast::MetricContrast;
-use crate::rounds::{Figures, Round};
+use crate::rounds::{Figures, Round, Spread};
 use crate::statistics::Better;
 use crate::text::{digits, time, whole};
 
@@ -25,6 +25,11 @@ impl Metric {
     /// Its value in a round.
     pub fn of(&self, round: &Round) -> Option<f64> {
         (self.value)(&round.figures)
+    }
+
+    /// The least and the most of these rounds; `None` if none of them has a value.
+    pub fn spread(&self, rounds: &[Round]) -> Option<Spread> {
+        Spread::of(&rounds.iter().filter_map(|round| self.of(round)).collect::<Vec<_>>())
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::{Latency, LatencySummary};
 use crate::outcome::Outcome;
 use crate::saturated::{Facts, RATIO_MIN};
-use crate::schedule::Schedule;
+use crate::schedule::{Gaps, Schedule};
 use crate::text::{digits, known, time};
 
 /// How a fixed rate was kept in the load of one side.
@@ -13,6 +13,9 @@ use crate::text::{digits, known, time};
 pub struct FixedRate {
     /// Requests per second that were to leave.
     pub target: f64,
+    /// How they were spread within a second.
+    #[serde(default)]
+    pub gaps: Gaps,
     /// Requests that were due.
     pub intended: u64,
     /// The share of these that left in time; `null` if none was due.
@@ -58,7 +61,8 @@ impl FixedRate {
     /// How much of the rate was kept, in words: `99.8 % of 10,000 requests/s in even gaps`.
     pub(crate) fn share(&self) -> String {
         let ratio = known(self.rate_ratio, |ratio| digits(ratio * 100.0));
-        format!("{ratio} % of {}", Schedule::constant(self.target))
+        let schedule = Schedule { gaps: self.gaps, ..Schedule::constant(self.target) };
+        format!("{ratio} % of {}", schedule.pace())
     }
 
     /// The same with how late requests left: a line for the terminal.
@@ -70,6 +74,7 @@ impl FixedRate {
 /// Runs of one plan, added up.
 struct Sum {
     target: Option<f64>,
+    gaps: Gaps,
     intended: u64,
     /// Of these, those that left in time.
     in_time: f64,
@@ -86,6 +91,7 @@ impl Default for Sum {
     fn default() -> Self {
         Self {
             target: None,
+            gaps: Gaps::Even,
             intended: 0,
             in_time: 0.0,
             lag: Some(Latency::new()),
@@ -102,6 +108,7 @@ impl Sum {
         let (rate, generator) = (&run.rate, &run.generator);
         let Some((target, intended)) = rate.target.zip(rate.intended) else { return };
         self.target = Some(target);
+        self.gaps = run.plan.schedule.map_or(Gaps::Even, |schedule| schedule.gaps);
         self.intended = self.intended.saturating_add(intended);
         self.in_time += rate.rate_ratio.map_or(0.0, |ratio| ratio * intended as f64);
         add_summary(&mut self.lag, generator.lag.as_ref());
@@ -129,6 +136,7 @@ impl Sum {
         let is_short = rate_ratio.is_some_and(|ratio| ratio < RATIO_MIN);
         FixedRate {
             target,
+            gaps: self.gaps,
             intended: self.intended,
             rate_ratio,
             own_lag_p99_us: lag.as_ref().map(|lag| lag.p99),

@@ -37,7 +37,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The median of side b over that of side a, with its percentile interval of 95 % over 10,000 resamples, which `seed`
-/// draws; `None` if a side has no value, or any is not a finite number above 0.
+/// draws; `None` if a side has no value, or any is not a finite number above 0. Beyond 1,000 values there are fewer resamples, at
+/// least 1,000: the medians of so many values hardly differ, and each resample draws as many.
 ///
 /// Swapped sides have the inverse of it, and so have their ends.
 pub fn ratio_of_medians(sample: &Sample, seed: u32) -> Option<RatioOfMedians> {
@@ -47,13 +48,14 @@ pub fn ratio_of_medians(sample: &Sample, seed: u32) -> Option<RatioOfMedians> {
     let (of_a, of_b) = (median(a)?, median(b)?);
     let (a, b) = (spread_out(a, of_a, &aligned), spread_out(b, of_b, &aligned));
     let mut random = fastrand::Rng::with_seed(seed.into());
-    let mut ratios: Vec<f64> = (0..RESAMPLES)
+    let resamples = resamples(a.len().max(b.len()));
+    let mut ratios: Vec<f64> = (0..resamples)
         .map(|_| resampled_median(&b, &mut random) / resampled_median(&a, &mut random))
         .collect();
     ratios.sort_by(f64::total_cmp);
-    let outside = RESAMPLES / 40;
+    let outside = resamples / 40;
     let found =
-        RatioOfMedians { ratio: of_b / of_a, low: ratios[outside], high: ratios[RESAMPLES - 1 - outside] };
+        RatioOfMedians { ratio: of_b / of_a, low: ratios[outside], high: ratios[resamples - 1 - outside] };
     let found = if swapped { found.inverse() } else { found };
     // Values at the ends of what a number can hold.
     [found.ratio, found.low, found.high].iter().all(|one| one.is_finite()).then_some(found)
@@ -105,6 +107,11 @@ fn resampled_median(sorted: &[f64], random: &mut fastrand::Rng) -> f64 {
     f64::midpoint(at((sorted.len() - 1) / 2), at(sorted.len() / 2))
 }
 
+/// How many resamples of so many values are drawn.
+fn resamples(values: usize) -> usize {
+    (DRAWS_MAX / values.max(1)).clamp(RESAMPLES_MIN, RESAMPLES)
+}
+
 /// Of values in rising order.
 fn middle(sorted: &[f64]) -> f64 {
     let at = sorted.len() / 2;
@@ -115,6 +122,10 @@ fn middle(sorted: &[f64]) -> f64 {
 }
 
 const RESAMPLES: usize = 10_000;
+/// 25 of them lie beyond either end of the interval.
+const RESAMPLES_MIN: usize = 1_000;
+/// Of all resamples of a side together, as long as they are more than the fewest: a fraction of a second.
+const DRAWS_MAX: usize = 10_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -148,6 +159,17 @@ mod tests {
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
         let unbound = ratio_of_medians(&Sample::of(&a, &b), 3).unwrap();
         assert!(unbound.low < 0.9 && unbound.high > 1.2, "{unbound:?}");
+    }
+
+    #[test]
+    fn many_values_have_fewer_resamples() {
+        let counts = [1, 10, 1_000, 2_000, 10_000, usize::MAX].map(resamples);
+        assert_eq!(counts, [10_000, 10_000, 10_000, 5_000, 1_000, 1_000]);
+        let values: Vec<f64> = (0..4_000).map(|value| 100.0 + f64::from(value) / 1_000.0).collect();
+        let higher: Vec<f64> = values.iter().map(|value| value * 1.05).collect();
+        let found = ratio_of_medians(&Sample::of(&values, &higher), 1).unwrap();
+        assert!((found.ratio - 1.05).abs() < 1e-9, "{found:?}");
+        assert!(found.low > 1.045 && found.low < found.ratio && found.high < 1.055, "{found:?}");
     }
 
     #[test]

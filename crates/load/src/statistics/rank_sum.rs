@@ -155,8 +155,8 @@ impl Stratum {
 
     /// Of the sum, over its arrangements; ties make it smaller.
     fn variance(&self) -> f64 {
-        let (all, of_a) = (self.ranks.len() as f64, self.of_a as f64);
-        let squares: f64 = self.ranks.iter().map(|rank| (*rank as f64 - self.mean()).powi(2)).sum();
+        let (all, of_a, mean) = (self.ranks.len() as f64, self.of_a as f64, self.mean());
+        let squares: f64 = self.ranks.iter().map(|rank| (*rank as f64 - mean).powi(2)).sum();
         of_a * (all - of_a) / (all * (all - 1.0)) * squares
     }
 }

@@ -10,7 +10,7 @@ use anywire_load::ab::{AbOutcome, Options, Side, ab};
 use anywire_load::compare::{self, Candidate, Comparison, RunningServer, compare};
 use anywire_load::rounds::{FixedRate, ServerThreads};
 use anywire_load::{
-    Generator, LoadError, Outcome, PacingFacts, Plan, Protocol, Rate, Schedule, Shape, report,
+    Gaps, Generator, LoadError, Outcome, PacingFacts, Plan, Protocol, Rate, Schedule, Shape, report,
 };
 use anywire_loops::Loops;
 
@@ -61,10 +61,34 @@ fn each_side_gets_what_is_due_in_its_turns() {
         "{table}"
     );
     assert!(table.contains("% of 2,000 requests/s in even gaps left in time, own lag p99 "), "{table}");
+    // How far the rounds lie apart, behind the medians.
+    let (_, spreads) = table.split_once("the least and the most of the rounds\n").expect("there are rounds");
+    assert!(spreads.contains("requests/s") && spreads.contains(" .. "), "{table}");
     let page = report::ab(&outcome);
     assert!(page.contains("At the fixed rate") && page.contains("Open: 2,000 requests/s"), "{page}");
     let again: AbOutcome = serde_json::from_str(&outcome.to_json()).unwrap();
     assert_eq!(again.sides[1].rate, outcome.sides[1].rate);
+}
+
+/// Each turn draws other gaps, and both sides have the same.
+#[test]
+fn random_gaps_are_the_same_for_both_sides() {
+    let servers = ["c", "d"].map(|name| TestServer::start(&format!("memory:rate-{name}"), Manner::Answer));
+    let sides = servers
+        .each_ref()
+        .map(|server| Side { via: Some(server.address.clone()), ..Side::new("side", "http://test/") });
+    let mut options = options(2000.0);
+    let schedule = Schedule { gaps: Gaps::Poisson, ..Schedule::constant(2000.0) };
+    options.plan.schedule = Some(schedule);
+    let outcome = run(&sides, &options).unwrap();
+    let [a, b] = outcome.sides.each_ref().map(|side| side.rate.as_ref().unwrap());
+    assert_eq!((a.gaps, b.gaps, a.intended), (Gaps::Poisson, Gaps::Poisson, b.intended));
+    let answered = |side: usize| outcome.sides[side].rounds.iter().map(|round| round.answered);
+    assert!(answered(0).eq(answered(1)), "{outcome}");
+    assert!(answered(0).any(|count| Some(count) != answered(0).next()), "the rounds differ: {outcome}");
+    let table = outcome.to_string();
+    assert!(table.contains("open: 2,000 requests/s by Poisson, latencies"), "{table}");
+    assert_eq!(outcome.plan.load.as_ref().unwrap().schedule, Some(schedule));
 }
 
 /// A server that answers one request at a time, each after 5 ms.

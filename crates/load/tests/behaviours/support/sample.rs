@@ -7,9 +7,9 @@ use anywire_load::compare::{ComparePlan, Comparison, Placement, Row, SCHEMA as C
 use anywire_load::rounds::{Figures, Round, Spread};
 use anywire_load::search::{End, SearchFigures, Stage, Trial, TrialLatency};
 use anywire_load::{
-    Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, IntervalFigures, IntervalLatency,
-    Latencies, Latency, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
-    Verdict, WireFigures,
+    Connections, ErrorCounts, ErrorKind, ErrorSample, Gaps, Generator, Host, IntervalFigures,
+    IntervalLatency, Latencies, Latency, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts,
+    Tool, Totals, Verdict, WireFigures,
 };
 
 /// A comparison of six candidates over five rounds, with a note, an error, and names that try to be markup.
@@ -39,6 +39,7 @@ pub(crate) fn comparison() -> Comparison {
         plan: ComparePlan {
             mode: "closed".to_owned(),
             rate: None,
+            gaps: Gaps::Even,
             connections: 64,
             active: 64,
             depth: 1,
@@ -149,6 +150,7 @@ pub(crate) fn outcome() -> Outcome {
         ],
         requests: Vec::new(),
         events: None,
+        cookies: None,
         steps: vec![],
         balance: Some(1.01),
         agents: vec![],

@@ -3,7 +3,7 @@
 use anywire_load::ab::{AbOutcome, AbPlan, AbSide, SCHEMA};
 use anywire_load::contrast::{Contrast, Noise};
 use anywire_load::rounds::{Figures, FixedRate, Round};
-use anywire_load::{ErrorKind, Schedule, Tool};
+use anywire_load::{ErrorKind, Gaps, Schedule, Tool};
 
 use super::sample;
 
@@ -51,6 +51,7 @@ fn side(name: &str, factor: f64) -> AbSide {
         spread: Figures::spreads(&rounds),
         rate: Some(FixedRate {
             target: 10_000.0,
+            gaps: Gaps::Even,
             intended: 200_000,
             rate_ratio: Some(0.912),
             own_lag_p99_us: Some(31.2),
