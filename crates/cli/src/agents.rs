@@ -58,6 +58,7 @@ pub(crate) enum Role {
 }
 
 /// The others, as the command line names them.
+#[derive(Debug, Clone)]
 pub(crate) enum Followers {
     Listed(Vec<Address>),
     Joining { listen: Address, of: usize },
@@ -113,7 +114,7 @@ impl Agents {
         &self,
         control: &Loops,
         plan: &Plan,
-        followers: Followers,
+        followers: &Followers,
         own: AgentOptions,
     ) -> Result<Leading, Failure> {
         let (members, options) = team(followers, own);
@@ -126,7 +127,7 @@ impl Agents {
         &self,
         control: &Loops,
         plan: &UdpPlan,
-        followers: Followers,
+        followers: &Followers,
         own: AgentOptions,
     ) -> Result<Leading<UdpOutcome>, Failure> {
         let (members, options) = team(followers, own);
@@ -134,9 +135,9 @@ impl Agents {
     }
 }
 
-fn team(followers: Followers, own: AgentOptions) -> (Members, TeamOptions) {
+fn team(followers: &Followers, own: AgentOptions) -> (Members, TeamOptions) {
     let (token, limits, stop) = (own.token.clone(), own.limits.clone(), own.handles.stop.clone());
-    let members = match followers {
+    let members = match followers.clone() {
         Followers::Listed(addresses) => Members::Listed(addresses),
         Followers::Joining { listen, of } => Members::Joining { listen, of, own: Box::new(own) },
     };

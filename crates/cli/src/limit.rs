@@ -17,9 +17,10 @@ pub(crate) struct Limit {
     /// Search for the highest rate that keeps to --require [default: p99<5ms and errors<0.1%], such as --search or --search=100:20k
     ///
     /// Rates double from --rate [default: 1k] until one does not hold, and the distance is halved until it is small enough. The rate that
-    /// was found then has to hold for longer (--confirm), or gives way to lower ones. Each rate is measured for --duration.
+    /// was found then has to hold for longer (--confirm), or gives way to lower ones. Each rate is measured for --duration. With --agents each
+    /// run is dealt over all of them; the search ends if one is lost.
     #[arg(long, value_name = "LOW:HIGH", num_args = 0..=1, require_equals = true, default_missing_value = EVERYWHERE, value_parser = range,
-        conflicts_with_all = ["ramp", "step", "requests", "rounds", "agent", "agents", "index"])]
+        conflicts_with_all = ["ramp", "step", "requests", "rounds", "agent", "index"])]
     search: Option<(f64, f64)>,
     /// How near the result has to be to a rate that does not hold
     #[arg(long, value_name = "SHARE", default_value = "5%", requires = "search", value_parser = precision)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anywire::advice::Message;
+use anywire::load::agents::AgentOptions;
 use anywire::load::script::Step;
 use anywire::load::search::Search;
 use anywire::load::{
@@ -13,7 +14,7 @@ use anywire::loops::Loops;
 use anywire::wire::Address;
 use clap::Args;
 
-use crate::agents::{self, Agents, Role};
+use crate::agents::{self, Agents, Followers, Role};
 use crate::explain;
 use crate::exports::{Exports, Lines};
 use crate::failure::{Code, Failure};
@@ -66,7 +67,7 @@ pub(crate) struct Load {
     #[command(flatten)]
     versions: Versions,
     /// Streams that are kept busy on each connection of HTTP/2 [default: 1]
-    #[arg(long, value_name = "N", requires = "http2", conflicts_with = "depth")]
+    #[arg(long, value_name = "N", requires = "http2", conflicts_with = "depth", value_parser = values::up_to(1, DEPTH_MAX))]
     streams: Option<usize>,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
@@ -82,6 +83,12 @@ pub(crate) struct Load {
     /// How long connecting may take, and as long again the handshake of TLS
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
+    /// Give a connection up after so many failures in a row, such as refused dials, without an answer between them; 0 never does
+    ///
+    /// In the open mode too: the requests that were due go to the other connections. Between two attempts it pauses, from 5 ms up to 1 s.
+    /// Agents take a number up to 8.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().failures_in_a_row)]
+    give_up_after: u32,
     /// The field of an answer that tells the server's own time, in ms or with its unit [default: Server-Timing]
     #[arg(long, value_name = "NAME")]
     server_time_header: Option<String>,
@@ -127,7 +134,8 @@ impl Load {
         let signals = Signals::stop(handles.stop.clone())?;
         let loops = self.loops.start()?;
         let mut lines = self.exports.intervals()?;
-        let (mut outcome, intervals) = match role {
+        let mut lost = None;
+        let mut outcome = match role {
             Role::Member(leader, place) => {
                 let options = self.agents.options(&loops, &handles)?;
                 // Judged are the figures of all, by the one who has them.
@@ -137,36 +145,61 @@ impl Load {
                 return signals.check();
             }
             Role::Leader(followers) => {
-                let (control, options) = (agents::control()?, self.agents.options(&loops, &handles)?);
-                let leading = self.agents.lead(&control, &plan, followers, options)?;
-                let (facts, view) = (Facts { part: "agent", ..self.facts(&plan) }, leading.view());
-                let look = move || view.snapshot();
-                let (led, intervals) =
-                    self.observed((&facts, &plan), is_verbose, &mut lines, look, || leading.wait());
-                let led = led.or_else(|error| {
-                    // Whoever ended it knows why there is nothing.
-                    signals.check()?;
-                    Err(agents::team_failure(&error))
-                })?;
-                (led, Some(intervals))
+                let control = agents::control()?;
+                let mut once = |plan: &Plan| {
+                    let options = self.agents.options(&loops, &handles)?;
+                    let led = self.led(&control, plan, (&followers, options), is_verbose, &mut lines);
+                    led.or_else(|failure| signals.check().and(Err(failure)))
+                };
+                match &search {
+                    Some(search) => limit::find(search, &plan, &handles.stop, |plan| {
+                        let outcome = once(plan)?;
+                        if let Some(found) = outcome.lost_agents() {
+                            // Rates of fewer machines cannot be compared with those before.
+                            handles.stop.stop();
+                            lost = Some(found);
+                        }
+                        Ok(outcome)
+                    })?,
+                    None => once(&plan)?,
+                }
             }
             Role::Alone | Role::Agent(_) => {
                 let mut once = |plan: &Plan| self.once(&loops, plan, &handles, is_verbose, &mut lines);
-                let outcome = match &search {
+                match &search {
                     Some(search) => limit::find(search, &plan, &handles.stop, once)?,
                     None => self.in_rounds(&plan, &handles, &mut once)?,
-                };
-                (outcome, None)
+                }
             }
         };
-        outcome.intervals = intervals.unwrap_or(outcome.intervals);
         outcome.command = Some(repeat::command());
         if search.is_none() {
             outcome.thresholds = anywire::load::judge(&self.require, &outcome);
         }
         self.exports.write(&outcome).and(lines.end())?;
         signals.check()?;
+        if let Some(found) = lost {
+            let message = format_args!("searching the limit of {}: {found}", outcome.target.url);
+            return Err(Failure::of_message(Code::Partial, Message::read(message))
+                .or_help("see what the agents say, and search again; the result so far is printed"));
+        }
         judge(&outcome)
+    }
+
+    /// Leads a plan on several machines.
+    fn led(
+        &self,
+        control: &Loops,
+        plan: &Plan,
+        (followers, options): (&Followers, AgentOptions),
+        is_verbose: bool,
+        lines: &mut Lines,
+    ) -> Result<Outcome, Failure> {
+        let leading = self.agents.lead(control, plan, followers, options)?;
+        let (facts, view) = (Facts { part: "agent", ..self.facts(plan) }, leading.view());
+        let look = move || view.snapshot();
+        let (led, intervals) = self.observed((&facts, plan), is_verbose, lines, look, || leading.wait());
+        Ok(Outcome { intervals, ..led.map_err(|error| agents::team_failure(&error))? })
     }
 
     /// Runs the plan so often as there are rounds.
@@ -262,7 +295,12 @@ impl Load {
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
             handshake_timeout: self.connect_timeout,
-            limits: Limits { head: self.heads.limits(), ..Limits::default() },
+            limits: Limits {
+                head: self.heads.limits(),
+                // No run lasts for so many.
+                failures_in_a_row: if self.give_up_after == 0 { u32::MAX } else { self.give_up_after },
+                ..Limits::default()
+            },
             ..Plan::new("")
         };
         self.sent.add_to(plan, self.url.as_deref(), self.via.as_ref())
@@ -399,6 +437,8 @@ pub(crate) fn measured(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The deepest that a plan allows.
+pub(crate) const DEPTH_MAX: u64 = 4096;
 /// Names of requests in a message.
 const REQUESTS_SHOWN_MAX: usize = 12;
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -418,7 +458,7 @@ Examples:
   anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
   anywire load 'localhost:8080/items/{{int 1 500}}' --expect-body price
   anywire load --script shop.toml -c 100 -d 30s localhost:8080
-  anywire load --har visit.har --har-think -n 1000
+  anywire load --har visit.har --har-think --cookies -n 1000
   anywire load --openapi openapi.json localhost:8080/api --openapi-value 'id={{int 1 500}}'
   anywire load localhost:8080 --json result.json --html result.html
   anywire load localhost:8080 --require 'p99<5ms' 'errors<0.1%' 'rate>=10k'

@@ -18,6 +18,7 @@ impl Outcome {
         remarks.extend(self.lost_agents());
         remarks.extend(self.missing_connections().map(|message| message.to_string()));
         remarks.extend(self.missing_streams());
+        remarks.extend(self.missing_cookies());
         remarks.extend(self.no_good_answer().map(|message| message.to_string()));
         remarks.extend(self.lost_in_warm_up());
         remarks
@@ -63,9 +64,9 @@ impl Outcome {
         Some(format!("ended early, {part}: every connection that had work left was given up"))
     }
 
-    /// That agents were lost, with the first reason.
-    fn lost_agents(&self) -> Option<String> {
-        let lost = || self.agents.iter().filter_map(|agent| Some((agent, agent.lost.as_ref()?)));
+    /// That agents were lost, with the first reason; `None` if none was.
+    pub fn lost_agents(&self) -> Option<String> {
+        let lost = || self.agents.iter().filter_map(|share| Some((&share.agent, share.agent.lost.as_ref()?)));
         let (first, why) = lost().next()?;
         let (count, of) = (lost().count(), self.agents.len());
         let were = if count == 1 { "was" } else { "were" };
@@ -167,6 +168,22 @@ impl Outcome {
             self.plan.depth,
         ))
     }
+}
+
+impl Outcome {
+    /// That users had more cookies than they may keep, so that later requests lacked some.
+    fn missing_cookies(&self) -> Option<String> {
+        let over_limit = self.cookies.map(|cookies| cookies.over_limit).filter(|count| *count > 0)?;
+        Some(format!(
+            "{} not kept, because their user had as many as a user may keep: later requests went without them",
+            were(over_limit, "cookie"),
+        ))
+    }
+}
+
+/// `1 cookie was`, `2 cookies were`
+fn were(count: u64, what: &str) -> String {
+    format!("{} {}", counted(count, what), if count == 1 { "was" } else { "were" })
 }
 
 /// What helps if this end was too slow for its own schedule.

@@ -58,7 +58,7 @@ impl fmt::Display for Outcome {
         if let Some(limit) = self.limit() {
             columns.row(["limit", limit].map(str::to_owned).to_vec());
         }
-        self.event_rows().into_iter().for_each(|row| columns.row(row));
+        self.event_rows().into_iter().chain(self.cookie_rows()).for_each(|row| columns.row(row));
         formatter.write_str(&columns.render())?;
         formatter.write_str(&self.request_table())?;
         if self.thresholds.is_empty() {
@@ -122,8 +122,8 @@ impl Outcome {
                 calls.iter().map(|(name, count)| format!("{} {name}", digits(*count))).collect();
             row("system calls", format!("{} a response", each.join(", ")));
         }
-        for agent in &self.agents {
-            row(&format!("agent {}", agent.index), agent.line());
+        for share in &self.agents {
+            row(&format!("agent {}", share.agent.index), share.line());
         }
         rows.extend(self.pacing_rows());
         let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anywire::load::search::Stage;
 use anywire::load::udp::{Search, Trial, UdpLoadError, UdpOutcome, UdpPlan, run, search};
-use anywire::load::{Handles, Schedule, Shape, report, text};
+use anywire::load::{Counts, Handles, Schedule, Shape, Snapshot, report, text};
 use anywire::loops::Loops;
 use anywire::wire::udp::DatagramAddress;
 use clap::Args;
@@ -113,7 +113,9 @@ impl UdpLoad {
             }
             Role::Leader(followers) => {
                 let (control, options) = (agents::control()?, self.agents.options(&loops, &handles)?);
-                let leading = self.agents.lead_datagrams(&control, &plan, followers, options)?;
+                let leading = self.agents.lead_datagrams(&control, &plan, &followers, options)?;
+                let view = leading.view();
+                let show = || progress.show(begun.elapsed().as_millis() as u64, || so_far(&view.snapshot()));
                 let outcome = progress::during(show, || leading.wait()).or_else(|error| {
                     // Whoever ended it knows why there is nothing.
                     signals.check()?;
@@ -202,13 +204,20 @@ fn judge(outcome: &UdpOutcome) -> Result<(), Failure> {
 
 /// A load of which a part is missing is not what was asked for.
 fn whole(outcome: &UdpOutcome) -> Result<(), Failure> {
-    let mut lost = outcome.agents.iter().filter_map(|agent| Some((agent, agent.lost.as_ref()?)));
+    let mut lost = outcome.agents.iter().filter_map(|share| Some((&share.agent, share.agent.lost.as_ref()?)));
     let Some((agent, why)) = lost.next() else { return Ok(()) };
     let found = format_args!(
         "loading {}: agent {} at {} was lost: {why}",
         outcome.target, agent.index, agent.address
     );
     Err(Failure::new(Code::Partial, found).help("see what the agent says; the figures are of the others"))
+}
+
+/// What all agents have told.
+fn so_far(snapshot: &Snapshot) -> String {
+    let sum = |of: fn(&Counts) -> u64| snapshot.loops.iter().map(|agent| of(&agent.counts)).sum::<u64>();
+    let (sent, received) = (sum(|counts| counts.sent), sum(|counts| counts.answered));
+    format!("{} sent, {} came back", text::grouped(sent), text::grouped(received))
 }
 
 fn failure(error: &UdpLoadError) -> Failure {

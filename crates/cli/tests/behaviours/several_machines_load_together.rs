@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+#[cfg(feature = "udp")]
+use anywire::load::udp::UdpOutcome;
 use anywire::load::{Latency, LatencySummary, Outcome};
 
 use crate::common::{Served, anywire, assert_refused, command, has, stderr, stdout, text};
@@ -18,8 +20,12 @@ struct Agent {
 
 impl Agent {
     fn start(options: &[&str]) -> Self {
+        Self::of(&["load"], options)
+    }
+
+    fn of(load: &[&str], options: &[&str]) -> Self {
         let mut command = command();
-        command.args(["load", "--agent", "127.0.0.1:0", "--loops", "1"]).args(options);
+        command.args(load).args(["--agent", "127.0.0.1:0", "--loops", "1"]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
         let mut line = String::new();
@@ -35,6 +41,60 @@ impl Drop for Agent {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Datagrams over the same agents, whichever command has started them.
+#[cfg(feature = "udp")]
+#[test]
+fn datagrams_are_dealt_over_listed_agents() {
+    let service = crate::udp_accounts_on_both_ends::Service::on("udp:127.0.0.1:0", &[]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let agents = [Agent::of(&["lab", "udp-load"], &[]), Agent::start(&[])];
+    let list = list(dir.path(), &agents.each_ref().map(|agent| &*agent.address));
+    let load =
+        ["lab", "udp-load", &service.address, "--agents", &list, "--rate", "500", "--duration", "400ms"];
+    let output = anywire(&[&load[..], &["--flows", "4", "--wait", "10s", "--json", "-"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let outcome: UdpOutcome = serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    assert_eq!((outcome.intended, outcome.sent, outcome.received), (200, 200, 200), "{outcome}");
+    let sent: Vec<_> = outcome.agents.iter().map(|share| share.sent).collect();
+    assert_eq!(sent, [Some(100), Some(100)], "one schedule is dealt to both in turn");
+    assert!(outcome.agents.iter().all(|share| share.agent.lost.is_none() && share.agent.host.is_some()));
+    let table = anywire(&load);
+    assert!(table.status.success() && stdout(&table).contains("agent 1"), "{}", stdout(&table));
+}
+
+#[test]
+fn a_search_is_dealt_over_listed_agents() {
+    let (served, dir) = (Served::demo(), tempfile::tempdir().expect("a directory"));
+    let agents = [Agent::start(&[]), Agent::start(&[])];
+    let list = list(dir.path(), &agents.each_ref().map(|agent| &*agent.address));
+    let url = served.url("/");
+    let search =
+        ["--search=1:100", "--rate", "50", "--precision", "50%", "-d", "200ms", "--confirm", "300ms"];
+    let load = [&["load", &url, "--agents", &list, "-c", "4", "--json", "-", "--warm-up", "0"], &search[..]];
+    // A server that answers nothing in time would break it, however busy this machine is.
+    let output = anywire(&[&load.concat()[..], &["--require", "p99<60s"]].concat());
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
+    let outcome = outcome(&output);
+    let found = outcome.search.as_ref().expect("it was a search");
+    // Each run was one plan over both machines.
+    assert!(found.trials.len() >= 2, "{found:?}");
+    assert_eq!((outcome.agents.len(), outcome.totals.connections.opened), (2, 4));
+    let target = outcome.rate.target.expect("there is a rate");
+    assert!(found.trials.iter().any(|trial| trial.target == target), "{target} {found:?}");
+
+    let lost = "127.0.0.1:1".to_owned();
+    std::fs::write(dir.path().join("lost"), format!("{}\n{lost}", agents[0].address)).expect("it is written");
+    let lost = text(&dir.path().join("lost")).to_owned();
+    let output = anywire(&[&["load", &url, "--agents", &lost, "-c", "4"], &search[..]].concat());
+    assert_refused(&output, 1, "127.0.0.1:1");
+}
+
+#[test]
+fn members_by_index_do_not_search() {
+    let args = ["load", "h", "--search", "--index", "1", "--of", "2", "--coordinator", "127.0.0.1:1"];
+    assert_eq!(anywire(&args).status.code(), Some(2));
 }
 
 /// A list of these agents.
@@ -73,7 +133,7 @@ fn listed_agents_share_the_plan_and_give_one_result() {
         assert_eq!(outcome.latency.send.as_ref().map(|latency| latency.count), Some(answered));
         assert_eq!((outcome.agents.len(), outcome.loops.len()), (3, 3));
         assert_eq!(outcome.agents.iter().filter_map(|agent| agent.answered).sum::<u64>(), answered);
-        assert!(outcome.agents.iter().all(|agent| agent.lost.is_none() && agent.host.is_some()));
+        assert!(outcome.agents.iter().all(|share| share.agent.lost.is_none() && share.agent.host.is_some()));
     }
     let table = anywire(&["load", &served.url("/"), "--agents", &list, "-c", "3", "-n", "30"]);
     assert!(stdout(&table).contains("agent 2"), "{}", stdout(&table));
@@ -154,7 +214,8 @@ fn a_lost_agent_is_named_and_the_others_stay_valid() {
     assert_refused(&output, 18, "1 of 2 agents was lost");
     let outcome = outcome(&output);
     let [one, other] = &outcome.agents[..] else { panic!("{:?}", outcome.agents) };
-    assert!(one.lost.is_none() && other.lost.is_some() && other.answered.is_none(), "{:?}", outcome.agents);
+    assert!(one.agent.lost.is_none() && other.agent.lost.is_some(), "{:?}", outcome.agents);
+    assert!(other.answered.is_none(), "{:?}", outcome.agents);
     assert_eq!(Some(outcome.totals.measured.answered), one.answered);
     assert!(one.answered > Some(0));
 }

@@ -93,8 +93,13 @@ pub fn serve(
             if let Err(source) = greeted(&mut link, &options, None).await {
                 return told(AgentEvent::Lost(AgentError::Leader { leader: link.peer(), source }));
             }
-            if is_busy.swap(true, Ordering::AcqRel) {
-                return refuse(link, &options, "it serves another leader").await;
+            // A leader that comes again at once, as for the next rate of a search, may find its last run ending.
+            let until = Instant::now() + ENDING;
+            while is_busy.swap(true, Ordering::AcqRel) {
+                if Instant::now() >= until {
+                    return refuse(link, &options, "it serves another leader").await;
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
             }
             let served = work(link, &options, &*told).await;
             is_busy.store(false, Ordering::Release);
@@ -257,8 +262,8 @@ async fn work(
         #[cfg(feature = "udp")]
         Job::Datagrams(plan) => {
             let run = udp::start(&options.loops, *plan, handles)?;
-            let begun = Instant::now();
-            let tell = || Progress::of_time(begun.elapsed());
+            let (begun, view) = (Instant::now(), run.view());
+            let tell = || Progress::of_datagrams(begun.elapsed(), view.counts());
             let outcome = follow(&mut link, options, &stop, run.outcome(), tell).await?;
             ToLeader::DatagramsDone { outcome: Box::new(outcome) }
         }
@@ -404,3 +409,5 @@ fn progress(monitor: &Monitor, said: &mut Snapshot) -> Progress {
 const TELL_EVERY: Duration = Duration::from_millis(500);
 const DIAL_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long a run may take to end after its leader has the result.
+const ENDING: Duration = Duration::from_secs(1);

@@ -60,6 +60,7 @@ fn part(index: usize, outcome: Outcome) -> Part<Outcome> {
     let agent = Agent {
         index,
         address: "tcp:10.0.0.1:7117".to_owned(),
+        host: None,
         lost: None,
         clock_ahead_seconds: 0.0,
         round_trip_us: 50.0,

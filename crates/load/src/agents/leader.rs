@@ -280,6 +280,7 @@ impl<W: Work> Common<W> {
         let agent = Agent {
             index,
             address: member.peer(),
+            host: None,
             lost,
             clock_ahead_seconds: member.clock_ahead_seconds,
             round_trip_us: member.offset.round_trip as f64 / 1000.0,

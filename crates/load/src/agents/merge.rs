@@ -9,12 +9,12 @@ use crate::histogram::{Latency, LatencySummary};
 use crate::host::Host;
 use crate::outcome::{Generator, Latencies, Outcome, PacingFacts, Rate, Step, Totals, WireFigures};
 use crate::plan::{Amount, Plan, portion};
-use crate::requests::{EventFigures, RequestFigures};
+use crate::requests::{EventFigures, RequestFigures, cookies};
 use crate::text::{counted, grouped, known, whole};
 
-/// One agent of a run on several machines.
+/// One agent of a run on several machines, whatever it loads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AgentShare {
+pub struct Agent {
     /// Its index, from 0.
     pub index: usize,
     /// Where it is, as the leader sees it.
@@ -23,6 +23,25 @@ pub struct AgentShare {
     pub host: Option<Host>,
     /// How it was lost; `null` if it was not. Nothing of a lost agent is in the figures.
     pub lost: Option<String>,
+    /// How far the clock on its wall is ahead of the leader's, in seconds. It changes no figure: the start is told by other clocks.
+    pub clock_ahead_seconds: f64,
+    /// The fastest way there and back between leader and agent, in microseconds: the agents began within half of it of each other.
+    pub round_trip_us: f64,
+}
+
+impl Agent {
+    /// The same on the machine of its outcome.
+    pub(crate) fn on(&self, host: Option<&Host>) -> Self {
+        Self { host: host.cloned(), ..self.clone() }
+    }
+}
+
+/// What one agent of a run on several machines did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentShare {
+    /// The agent; its fields stand beside the others in JSON.
+    #[serde(flatten)]
+    pub agent: Agent,
     /// Connections of its part of the plan.
     pub connections: usize,
     /// Answers; `null` if it was lost, as all that follow.
@@ -33,10 +52,6 @@ pub struct AgentShare {
     pub rate: Option<Rate>,
     /// What it used: whether this agent, and not the server, was at its limit.
     pub generator: Option<Generator>,
-    /// How far the clock on its wall is ahead of the leader's, in seconds. It changes no figure: the start is told by other clocks.
-    pub clock_ahead_seconds: f64,
-    /// The fastest way there and back between leader and agent, in microseconds: the agents began within half of it of each other.
-    pub round_trip_us: f64,
 }
 
 impl AgentShare {
@@ -44,26 +59,21 @@ impl AgentShare {
     fn of(part: &Part<Outcome>, plan: &Plan, of: usize) -> Self {
         let (agent, outcome) = (&part.agent, part.outcome.as_ref());
         Self {
-            index: agent.index,
-            address: agent.address.clone(),
-            host: outcome.map(|outcome| outcome.host.clone()),
-            lost: agent.lost.clone(),
+            agent: agent.on(outcome.map(|outcome| &outcome.host)),
             // Never more than the whole, which is a usize.
             connections: portion(plan.connections as u64, agent.index as u64, of as u64) as usize,
             answered: outcome.map(|outcome| outcome.totals.measured.answered),
             errors: outcome.map(|outcome| outcome.totals.measured.errors.total()),
             rate: outcome.map(|outcome| outcome.rate),
             generator: outcome.map(|outcome| outcome.generator.clone()),
-            clock_ahead_seconds: agent.clock_ahead_seconds,
-            round_trip_us: agent.round_trip_us,
         }
     }
 
     /// What it did, in a line.
     pub(crate) fn line(&self) -> String {
         let connections = counted(self.connections as u64, "connection");
-        let Self { address, answered, .. } = self;
-        match (&self.lost, answered) {
+        let Self { agent: Agent { address, lost, .. }, answered, .. } = self;
+        match (lost, answered) {
             (None, Some(answered)) => {
                 let rate = known(self.rate.and_then(|rate| rate.achieved), whole);
                 let limit = self.generator.as_ref().and_then(|generator| generator.limited_by.as_ref());
@@ -79,16 +89,6 @@ impl AgentShare {
 pub(crate) struct Part<O> {
     pub(crate) agent: Agent,
     pub(crate) outcome: Option<O>,
-}
-
-/// An agent, whatever it loads.
-pub(crate) struct Agent {
-    pub(crate) index: usize,
-    pub(crate) address: String,
-    /// How it was lost.
-    pub(crate) lost: Option<String>,
-    pub(crate) clock_ahead_seconds: f64,
-    pub(crate) round_trip_us: f64,
 }
 
 /// All parts as one outcome; `None` if no agent has given one.
@@ -141,6 +141,7 @@ pub(crate) fn merged(plan: &Plan, parts: &[Part<Outcome>]) -> Result<Option<Outc
         latency: latencies(parts)?,
         requests: requests(parts, &first.requests)?,
         events: events(parts)?,
+        cookies: cookies(outcomes().filter_map(|outcome| outcome.cookies)),
         generator: Generator {
             lag: merged_summaries(parts, |outcome| outcome.generator.lag.as_ref())?,
             ..generator(&outcomes().collect::<Vec<_>>(), answered)

@@ -113,10 +113,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// That of a load which tells no figures before its end: it goes on.
+    /// That of a load of datagrams, of which so many were sent and came back.
     #[cfg(feature = "udp")]
-    pub(crate) fn of_time(up: Duration) -> Self {
-        let counts = Counts::default();
+    pub(crate) fn of_datagrams(up: Duration, (sent, answered): (u64, u64)) -> Self {
+        let counts = Counts { sent, answered, ..Counts::default() };
         Self { phase: RunPhase::Measuring, up, measured: Some(up), counts, hdr: None }
     }
 }

@@ -35,7 +35,7 @@ pub use error::{AgentError, LinkError, TeamError};
 #[cfg(feature = "udp")]
 pub use leader::lead_datagrams;
 pub use leader::{Leading, Members, TeamOptions, TeamView, lead};
-pub use merge::AgentShare;
+pub use merge::{Agent, AgentShare};
 #[cfg(feature = "udp")]
 pub(crate) use merge::{Part, merged_summaries};
 

@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anywire_loops::clock;
@@ -29,6 +31,22 @@ pub(crate) struct LoopPart {
     pub(crate) loops: usize,
     /// When all loops begin to send.
     pub(crate) begin: Instant,
+    /// Where others see how it goes.
+    pub(crate) live: Arc<Live>,
+}
+
+/// What a loop has counted so far, for those who look from other threads. Each count is written by the loop alone.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Live {
+    /// Datagrams that were sent, and those that came back in time.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.sent.load(Relaxed), self.received.load(Relaxed))
+    }
 }
 
 /// What one loop has seen.
@@ -122,6 +140,7 @@ impl LoopPart {
             stop: self.stop.clone(),
             run: self.run,
             begin: self.begin,
+            live: Arc::clone(&self.live),
             mark_every: self.plan.patience() / MARKS,
             flows: RefCell::new(flows),
             tally: RefCell::new(tally),
@@ -258,6 +277,7 @@ struct Book {
     stop: Stop,
     run: u64,
     begin: Instant,
+    live: Arc<Live>,
     mark_every: Duration,
     /// All flows of the plan, of which this loop uses its own.
     flows: RefCell<Vec<Flow>>,
@@ -282,6 +302,7 @@ impl Book {
     fn sent(&self, sent: &Sent) {
         let tally = &mut *self.tally.borrow_mut();
         tally.sent += sent.datagrams;
+        self.live.sent.store(tally.sent, Relaxed);
         tally.send_calls += sent.calls;
         tally.refused += sent.failed;
         if let (None, Some(error)) = (&tally.first_error, &sent.error) {
@@ -358,6 +379,7 @@ impl Book {
                 tally.extent_max = tally.extent_max.max(extent);
             }
         }
+        self.live.received.store(tally.received, Relaxed);
         self.to_come.set(self.to_come.get().saturating_sub(settled));
     }
 

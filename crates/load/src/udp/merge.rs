@@ -6,54 +6,39 @@ use super::layers::LossByLayer;
 use super::outcome::{UdpBalance, UdpBuffer, UdpCalls, UdpLatencies, UdpOutcome, UdpRate};
 use super::plan::UdpPlan;
 use super::run::{max_to_mean, ratio};
-use crate::agents::{Part, merged_summaries};
+use crate::agents::{Agent, Part, merged_summaries};
 use crate::hdr::HdrError;
-use crate::host::Host;
 use crate::text::{grouped, known, whole};
 
-/// One agent of a load of datagrams from several machines.
+/// What one agent of a load of datagrams from several machines did; `null` if it was lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpAgentShare {
-    /// Its index, from 0.
-    pub index: usize,
-    /// Where it is, as the leader sees it.
-    pub address: String,
-    /// Its machine; `null` if it was lost, as all that follow but for the clock and the round trip.
-    pub host: Option<Host>,
-    /// How it was lost; `null` if it was not. Nothing of a lost agent is in the figures.
-    pub lost: Option<String>,
+    /// The agent; its fields stand beside the others in JSON.
+    #[serde(flatten)]
+    pub agent: Agent,
     /// Datagrams that it sent.
     pub sent: Option<u64>,
     /// Datagrams that came back to it in time.
     pub received: Option<u64>,
     /// How fast it went.
     pub rate: Option<UdpRate>,
-    /// How far the clock on its wall is ahead of the leader's, in seconds. It changes no figure.
-    pub clock_ahead_seconds: f64,
-    /// The fastest way there and back between leader and agent, in microseconds.
-    pub round_trip_us: f64,
 }
 
 impl UdpAgentShare {
     fn of(part: &Part<UdpOutcome>) -> Self {
         let (agent, outcome) = (&part.agent, part.outcome.as_ref());
         Self {
-            index: agent.index,
-            address: agent.address.clone(),
-            host: outcome.map(|outcome| outcome.host.clone()),
-            lost: agent.lost.clone(),
+            agent: agent.on(outcome.map(|outcome| &outcome.host)),
             sent: outcome.map(|outcome| outcome.sent),
             received: outcome.map(|outcome| outcome.received),
             rate: outcome.map(|outcome| outcome.rate.clone()),
-            clock_ahead_seconds: agent.clock_ahead_seconds,
-            round_trip_us: agent.round_trip_us,
         }
     }
 
     /// What it did, in a line.
     pub(crate) fn line(&self) -> String {
-        let Self { address, sent, received, .. } = self;
-        match (&self.lost, sent, received) {
+        let Self { agent: Agent { address, lost, .. }, sent, received, .. } = self;
+        match (lost, sent, received) {
             (None, Some(sent), Some(received)) => {
                 let rate = known(self.rate.as_ref().and_then(|rate| rate.sent), whole);
                 format!("{} sent, {} received, {rate}/s, {address}", grouped(*sent), grouped(*received))

@@ -183,7 +183,7 @@ impl UdpOutcome {
             let (ran, planned) = (digits(self.rate.seconds), digits(self.plan.duration_seconds));
             remarks.push(format!("The run was ended early: the figures are of {ran} of {planned} s."));
         }
-        let lost = self.agents.iter().filter(|agent| agent.lost.is_some()).count();
+        let lost = self.agents.iter().filter(|share| share.agent.lost.is_some()).count();
         if lost > 0 {
             remarks.push(format!(
                 "{lost} of {} agents were lost: the figures are of the others.",

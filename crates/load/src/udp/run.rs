@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anywire_loops::{Loops, Task, block_on};
 use anywire_wire::udp::UdpError;
 
-use super::engine::{LoopPart, Tally};
+use super::engine::{Live, LoopPart, Tally};
 use super::layers::Counters;
 use super::outcome::{
     SCHEMA, UdpBalance, UdpBuffer, UdpCalls, UdpLatencies, UdpLoopShare, UdpOutcome, UdpPlanFacts, UdpRate,
@@ -38,17 +38,18 @@ pub(crate) fn start(loops: &Loops, plan: UdpPlan, handles: Handles) -> Result<Ud
     let count = loops.len().min(plan.sockets());
     let begin = Instant::now() + START_AFTER + SOCKET_TAKES * plan.sockets() as u32;
     let before = Counters::read(&plan.target);
+    let live: Vec<Arc<Live>> = (0..count).map(|_| Arc::default()).collect();
     let tasks: Vec<_> = loops
         .iter()
-        .take(count)
+        .zip(&live)
         .enumerate()
-        .map(|(number, home)| {
-            let (plan, stop) = (Arc::clone(&plan), stop.clone());
-            let part = LoopPart { plan, stop, run, number, loops: count, begin };
+        .map(|(number, (home, live))| {
+            let (plan, stop, live) = (Arc::clone(&plan), stop.clone(), Arc::clone(live));
+            let part = LoopPart { plan, stop, run, number, loops: count, begin, live };
             home.spawn(move || part.run())
         })
         .collect();
-    Ok(UdpRun { loops: loops.clone(), plan, before, tasks })
+    Ok(UdpRun { loops: loops.clone(), plan, before, tasks, live: live.into() })
 }
 
 /// A run under way.
@@ -57,12 +58,30 @@ pub(crate) struct UdpRun {
     plan: Arc<UdpPlan>,
     before: Counters,
     tasks: Vec<Task<Result<Tally, UdpError>>>,
+    live: Arc<[Arc<Live>]>,
+}
+
+/// Looks at a run from any thread.
+#[derive(Debug, Clone)]
+pub(crate) struct UdpView(Arc<[Arc<Live>]>);
+
+impl UdpView {
+    /// Datagrams that were sent so far, and those that came back in time.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let counts = self.0.iter().map(|one| one.counts());
+        counts.fold((0, 0), |(sent, received), one| (sent + one.0, received + one.1))
+    }
 }
 
 impl UdpRun {
+    /// How it goes.
+    pub(crate) fn view(&self) -> UdpView {
+        UdpView(Arc::clone(&self.live))
+    }
+
     /// The outcome, when the run has ended.
     pub(crate) async fn outcome(self) -> Result<UdpOutcome, UdpLoadError> {
-        let Self { loops, plan, before, tasks } = self;
+        let Self { loops, plan, before, tasks, .. } = self;
         // All of them have ended before an error is returned.
         let mut parts = Vec::with_capacity(tasks.len());
         for task in tasks {

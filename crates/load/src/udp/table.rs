@@ -81,8 +81,8 @@ impl UdpOutcome {
                 known(calls.datagrams_per_message, digits)
             ),
         );
-        for agent in &self.agents {
-            row(&format!("agent {}", agent.index), agent.line());
+        for share in &self.agents {
+            row(&format!("agent {}", share.agent.index), share.line());
         }
         for share in &self.loops {
             let cpu = known(share.cpu_seconds, |seconds| format!("{} s", digits(seconds)));

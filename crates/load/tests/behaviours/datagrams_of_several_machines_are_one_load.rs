@@ -66,7 +66,14 @@ fn the_schedule_and_the_histograms_are_those_of_all() {
         let leader = leader.clone();
         thread::spawn(move || join_datagrams(&self::control(), &leader, (index, 3), &options(), |_| {}))
     });
+    let view = leading.view();
     let outcome = leading.wait().expect("all are there");
+    // What was told last is all of it.
+    let told_so_far =
+        view.snapshot().loops.iter().fold((0, 0), |(sent, received), agent| {
+            (sent + agent.counts.sent, received + agent.counts.answered)
+        });
+    assert_eq!(told_so_far, (outcome.sent, outcome.received));
     let parts = joined.map(|one| one.join().expect("it ends").expect("it has a part"));
     let whole = Pacer::new(&schedule, plan.duration, Part::whole());
     let mut due: Vec<_> = told.try_iter().map(Duration::from_nanos).collect();
@@ -77,7 +84,7 @@ fn the_schedule_and_the_histograms_are_those_of_all() {
     let sent: Vec<_> = outcome.agents.iter().map(|agent| agent.sent).collect();
     assert_eq!(sent[1..], parts.each_ref().map(|part| Some(part.sent)));
     assert_eq!(sent.iter().flatten().sum::<u64>(), 200);
-    assert!(outcome.agents.iter().all(|agent| agent.lost.is_none() && agent.host.is_some()));
+    assert!(outcome.agents.iter().all(|share| share.agent.lost.is_none() && share.agent.host.is_some()));
     let all = outcome.latency.sent.as_ref().expect("they came back");
     assert_eq!(all.count, 200);
     // What is left without the parts that joined is that of the leader's own part: it is there to the bucket.

@@ -235,7 +235,7 @@ fn an_agent_that_goes_falls_silent_or_talks_nonsense_is_lost_alone() {
         let outcome = led(&Plan { connections: 2, ..server.plan(100) }, members, options).unwrap();
         lost.join().unwrap();
         assert!(
-            outcome.agents[0].lost.as_ref().is_some_and(|said| said.contains(why)),
+            outcome.agents[0].agent.lost.as_ref().is_some_and(|said| said.contains(why)),
             "{:?}",
             outcome.agents
         );
@@ -273,7 +273,7 @@ fn those_who_join_are_known_by_their_index_and_strangers_are_turned_away() {
     let outcome = leading.wait().unwrap();
     assert_eq!(outcome.totals.measured.answered, 90);
     assert!(parts.iter().all(|part| part.totals.measured.answered == 30), "{parts:?}");
-    assert!(outcome.agents.iter().all(|agent| agent.lost.is_none() && agent.answered == Some(30)));
+    assert!(outcome.agents.iter().all(|share| share.agent.lost.is_none() && share.answered == Some(30)));
 }
 
 #[test]
