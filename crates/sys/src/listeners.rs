@@ -209,7 +209,7 @@ mod tests {
         ) {
             let address = SocketAddr::new(ip, port);
             let read = socket_in(&row(address, &state, waiting, inode));
-            let expected = ListeningSocket { address, inode, accept_queue: waiting, is_own: None };
+            let expected = ListeningSocket { address, inode, accept_queue: waiting, backlog: None, is_own: None };
             prop_assert_eq!(read, (state == LISTEN).then_some(expected));
         }
 
