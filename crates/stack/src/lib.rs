@@ -12,6 +12,7 @@
 //! | [`switch`] | an in-process network of one thread |
 //! | [`mesh`] | an in-process network of all threads, with services and backlogs |
 //! | [`tap`] | a network interface of the kernel, by TAP |
+//! | [`xdp`] | queues of a real interface, past the kernel's stack, by AF_XDP |
 //! | [`impair`], [`capture`] | wrappers of a device: a bad network by a seed; a file for Wireshark |
 //!
 //! Start with [`Swarm`](swarm::Swarm) or [`Interface`](stream::Interface): their examples run. The guide "A push gateway"
@@ -29,6 +30,7 @@ pub mod swarm;
 pub mod switch;
 pub mod tap;
 mod wait;
+pub mod xdp;
 
 /// What threads share by. The model tests of `mesh` and `swarm` replace it by loom's.
 mod sync {

@@ -70,6 +70,12 @@ impl Layout {
         ones_complement_sum(addresses, around)
     }
 
+    /// Whether the checksum is a partial one: the sum of the pseudo header alone.
+    pub(crate) fn is_partial(&self, frame: &[u8]) -> bool {
+        let sum = fold(self.pseudo_sum(frame, self.end - self.transport_at));
+        frame[self.checksum_at()..].starts_with(&sum.to_le_bytes())
+    }
+
     /// Makes the checksum a partial one: the sum of the pseudo header alone. `headers` reach up to the payload.
     pub(crate) fn leave_partial(&self, headers: &mut [u8], transport_bytes: usize) {
         let sum = fold(self.pseudo_sum(headers, transport_bytes));

@@ -1,0 +1,58 @@
+//! An interface that goes down, comes up or goes away while it is used is told as an event, and frames flow again when it is back.
+
+use std::net::UdpSocket;
+use std::task::Waker;
+
+use anywire_stack::device::{Device, LinkEvent};
+use anywire_stack::xdp::{Options, WantedMode, Xdp};
+use anywire_tcp::Instant;
+
+use crate::networks::frames::{STACK, await_frame, datagram, datagram_to, open, send_all};
+use crate::networks::{Pair, eventually};
+
+/// As a loop does that has nothing else to do.
+fn await_event(device: &mut Xdp) -> LinkEvent {
+    let mut frames = device.batch();
+    eventually("an event", || {
+        frames.clear();
+        device.receive(Instant::default(), &mut frames);
+        let event = device.link_event();
+        device.before_sleep(Waker::noop());
+        event
+    })
+}
+
+#[test]
+fn an_interface_goes_down_up_and_away() {
+    let Some(pair) = Pair::new() else { return };
+    let (mut device, claim) = open(&pair, WantedMode::Any, Options::default());
+    assert_eq!(device.link_event(), None);
+    pair.ours.ip("link set near down");
+    assert_eq!(await_event(&mut device), LinkEvent::Down);
+    // What is sent meanwhile does not keep the loop awake.
+    let mut batch = device.batch();
+    assert!(batch.push(&datagram(9, b"lost")));
+    device.transmit(Instant::default(), &mut batch);
+    assert!(!device.before_sleep(Waker::noop()));
+    pair.ours.ip("link set near up");
+    assert_eq!(await_event(&mut device), LinkEvent::Up);
+
+    let socket = pair.theirs.run(|| UdpSocket::bind("10.77.0.1:0").expect("a free port"));
+    socket.send_to(b"back", (STACK, 9)).expect("it leaves");
+    await_frame(&mut device, |frame| (datagram_to(frame, 9)? == b"back").then_some(()));
+    let port = socket.local_addr().expect("it is bound").port();
+    send_all(&mut device, [datagram(port, b"too")]);
+    let mut bytes = [0; 10];
+    let came = socket.recv(&mut bytes).expect("a datagram");
+    assert_eq!(&bytes[..came], b"too");
+
+    assert!(device.attachment().is_attached());
+    pair.ours.ip("link del near");
+    assert_eq!(await_event(&mut device), LinkEvent::Gone);
+    assert!(!device.attachment().is_attached());
+    assert!(batch.push(&datagram(9, b"lost")));
+    device.transmit(Instant::default(), &mut batch);
+    assert!(!device.before_sleep(Waker::noop()), "nothing keeps the loop awake");
+    // A claim of what has gone is dropped as any other.
+    drop((claim, device));
+}
