@@ -5,6 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
 
 use anywire_sys::bpf::{AttachMode, Program, XdpLink};
 use anywire_sys::network_interface::NetworkInterface;
@@ -45,7 +47,14 @@ impl Attachment {
         let maps = Maps::new(interface.receive_queues).map_err(OpenError::system("making BPF maps"))?;
         let program = load(&maps, Verdict::Pass).map_err(OpenError::of_load)?;
         let attach = |mode| {
-            program.attach_xdp(interface.index, mode).map_err(|source| OpenError::of_attach(name, source))
+            patiently(
+                || {
+                    program
+                        .attach_xdp(interface.index, mode)
+                        .map_err(|source| OpenError::of_attach(name, source))
+                },
+                |error| matches!(error, OpenError::AnotherProgram { .. }),
+            )
         };
         let (link, mode, native_refusal) = match wanted {
             WantedMode::Native => (attach(AttachMode::Native)?, AttachMode::Native, None),
@@ -243,6 +252,25 @@ impl Drop for Claim {
         }
     }
 }
+
+/// Tries again for 100 ms what somebody else has. The kernel takes a queue or a program from a closed descriptor a moment after the
+/// close, and a process that is being started has all descriptors until it executes. So a program that is started anew waits for the
+/// end of the one before.
+pub(super) fn patiently<T>(
+    attempt: impl Fn() -> Result<T, OpenError>,
+    is_taken: impl Fn(&OpenError) -> bool,
+) -> Result<T, OpenError> {
+    for _ in 0..TRIES {
+        match attempt() {
+            Err(error) if is_taken(&error) => sleep(PAUSE),
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The solicited-node group of an address (RFC 4291 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {

@@ -4,14 +4,13 @@ use std::ops::{ControlFlow, Range};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::sleep;
 use std::time::Duration;
 
 use anywire_sys::network_interface::{InterfaceChange, InterfaceWatch};
 use anywire_sys::xsk::{CopyMode, Counters, FRAME_BYTES_MAX, Settings, Sockets, Statistics};
 use anywire_tcp::{Checksum, Frames, Instant, Mac, Meta};
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, patiently};
 use super::error::OpenError;
 use crate::device::{self, Capabilities, Device, DeviceCounters, ETHERNET_BYTES, LinkEvent, Readiness};
 use crate::offload::{self, Layout};
@@ -88,7 +87,13 @@ impl Xdp {
         let (name, index) = (&interface.name, interface.index);
         let settings = Self::settings(name, interface.mtu, options)?;
         let queues: Vec<_> = queues.collect();
-        let sockets = Self::open_sockets(attachment, &queues, settings)?;
+        let sockets = patiently(
+            || {
+                Sockets::open(index, &queues, settings)
+                    .map_err(|error| OpenError::of_sockets(name, interface.receive_queues, error))
+            },
+            |error| matches!(error, OpenError::QueueTaken { .. }),
+        )?;
         let watching = || {
             let watch = InterfaceWatch::new(index)?;
             sockets.watch(&watch)?;
@@ -165,28 +170,6 @@ impl Xdp {
             mtu,
             mtu_max: of(4096).frame_bytes() - ETHERNET_BYTES as u32,
         })
-    }
-
-    /// The kernel takes a queue from a closed socket a moment after the close. So a program that is started anew waits for it.
-    fn open_sockets(
-        attachment: &Attachment,
-        queues: &[u32],
-        settings: Settings,
-    ) -> Result<Sockets, OpenError> {
-        let interface = attachment.interface();
-        let mut tries = TRIES;
-        loop {
-            let opened = Sockets::open(interface.index, queues, settings);
-            let error = match opened {
-                Ok(sockets) => return Ok(sockets),
-                Err(error) => OpenError::of_sockets(&interface.name, interface.receive_queues, error),
-            };
-            tries -= 1;
-            if !matches!(error, OpenError::QueueTaken { .. }) || tries == 0 {
-                return Err(error);
-            }
-            sleep(PAUSE);
-        }
     }
 
     /// Hears of the interface, and asks once a second whether the program is still attached.
@@ -334,10 +317,6 @@ impl Device for Xdp {
 
 /// Bytes of a batch if frames may be long: four of them, or 64 frames of the usual length.
 const JOINED_BATCH_BYTES: usize = 5 * (64 << 10);
-
-/// How often a queue that is taken is tried, and the pause in between.
-const TRIES: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// How often the kernel is asked whether the program is attached: one system call.
 const ASK_EVERY: Duration = Duration::from_secs(1);
