@@ -67,15 +67,38 @@ pub(crate) fn set_addresses(tap: &Tap) {
 }
 
 pub(crate) fn set_addresses_for(mac: Mac) {
-    for (kernel, (ours, prefix)) in KERNEL.into_iter().zip(OURS.into_iter().zip([24, 64])) {
-        let nodad = if prefix == 64 { "nodad" } else { "" };
-        shell(&format!("ip addr replace {kernel}/{prefix} dev tap0 {nodad}"));
+    set_kernel_addresses();
+    for ours in OURS {
         shell(&format!("ip neigh replace {ours} lladdr {mac} dev tap0 nud permanent"));
+    }
+}
+
+/// Gives the kernel its addresses alone: the neighbours have to be found.
+pub(crate) fn set_kernel_addresses() {
+    for (kernel, options) in KERNEL.into_iter().zip(["/24", "/64 nodad"]) {
+        let (prefix, nodad) = options.split_once(' ').unwrap_or((options, ""));
+        shell(&format!("ip addr replace {kernel}{prefix} dev tap0 {nodad}"));
     }
 }
 
 /// An engine with the test's addresses, and the kernel as its neighbour.
 pub(crate) fn engine(tap: &Tap, change: impl FnOnce(&mut Settings)) -> Engine {
+    let mut engine = routed_engine(tap, change);
+    for (ours, kernel) in OURS.into_iter().zip(KERNEL) {
+        let ours = ours.parse().expect("an address");
+        tap.check_address(ours).expect("the kernel does not have it");
+        engine.add_address(ours).expect("room");
+        engine.add_neighbour(kernel.parse().expect("an address"), tap.kernel_mac()).expect("room");
+    }
+    engine
+}
+
+/// An engine without addresses and neighbours.
+pub(crate) fn lonely_engine(tap: &Tap) -> Engine {
+    routed_engine(tap, |_| ())
+}
+
+fn routed_engine(tap: &Tap, change: impl FnOnce(&mut Settings)) -> Engine {
     let capabilities = tap.capabilities();
     let mut settings = Settings::new([5, 6, 7, 8]);
     settings.checksum_offload = capabilities.transmit_checksum;
@@ -84,15 +107,10 @@ pub(crate) fn engine(tap: &Tap, change: impl FnOnce(&mut Settings)) -> Engine {
     (limits.connections, limits.half_open, limits.time_wait) = (10_000, 1000, 1000);
     let mut engine = Engine::new(settings, limits).expect("address space");
     engine.set_mac(capabilities.mac.expect("a TAP has one"));
-    let networks = ["10.0.0.0/24", "fd00::/64"];
-    for ((ours, kernel), network) in OURS.into_iter().zip(KERNEL).zip(networks) {
-        let ours = ours.parse().expect("an address");
-        tap.check_address(ours).expect("the kernel does not have it");
-        engine.add_address(ours).expect("room");
+    for network in ["10.0.0.0/24", "fd00::/64"] {
         let network = network.parse().expect("a network");
         let mtu = capabilities.mtu as u16;
         engine.add_route(Route { network, via: Via::OnLink, mtu, source: None }).expect("a good route");
-        engine.add_neighbour(kernel.parse().expect("an address"), tap.kernel_mac()).expect("room");
     }
     engine
 }
