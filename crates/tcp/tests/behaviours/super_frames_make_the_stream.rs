@@ -265,7 +265,10 @@ fn streams_survive_a_link_that_joins() {
             settings.receive_window = random.pick(&[70_000, 256 << 10, 1 << 20]);
             engine(settings, small_limits(), last, 1500)
         };
-        let engines = [end(1, &mut random), end(2, &mut random)];
+        let mut engines = [end(1, &mut random), end(2, &mut random)];
+        // Where the frames that are made by hand are sent.
+        let mac = engines[0].mac();
+        engines[1].set_mac(mac);
         let impairment = Impairment {
             loss: random.pick(&[0.0, 0.001, 0.02]),
             duplicate: random.pick(&[0.0, 0.01]),
