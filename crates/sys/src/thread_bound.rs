@@ -47,6 +47,17 @@ impl<T> ThreadBound<T> {
         self.is_owner().then(|| &*self.value)
     }
 
+    /// The value, out of its holder; `None` on another thread than its own, where it is leaked.
+    #[allow(unsafe_code)]
+    pub fn into_inner(self) -> Option<T> {
+        let mut held = ManuallyDrop::new(self);
+        if !held.is_owner() {
+            return None;
+        }
+        // SAFETY: the value is taken once, here: the holder, whose destructor would drop it, is never used again.
+        Some(unsafe { ManuallyDrop::take(&mut held.value) })
+    }
+
     fn is_owner(&self) -> bool {
         thread::current().id() == self.owner
     }
@@ -82,5 +93,16 @@ mod tests {
         let held = ThreadBound::new(Rc::clone(&value));
         thread::spawn(move || drop(held)).join().expect("no panic");
         assert_eq!(Rc::strong_count(&value), 2, "the count of an `Rc` is not for other threads");
+    }
+
+    #[test]
+    fn it_is_taken_out_on_its_own_thread_alone() {
+        let value = Rc::new(());
+        let taken = ThreadBound::new(Rc::clone(&value)).into_inner();
+        assert_eq!((taken.is_some(), Rc::strong_count(&value)), (true, 2));
+        drop(taken);
+        let held = ThreadBound::new(Rc::clone(&value));
+        assert!(thread::spawn(move || held.into_inner().is_none()).join().expect("no panic"));
+        assert_eq!(Rc::strong_count(&value), 2);
     }
 }
