@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use anywire_http::StatusCode;
-use anywire_server::{Json, Next, Path, Query, Request, Router, Server as AnywireServer};
+use anywire_server::{Json, Limits, Next, Path, Query, Request, Router, Server as AnywireServer};
 use anywire_wire::ListenOptions;
 use bytes::Bytes;
 
@@ -16,7 +17,7 @@ use crate::versions;
 pub(super) const SERVER: Server = Server {
     name: "anywire",
     version: || versions::locked("anywire-server"),
-    settings: "1 loop, default limits, all deadlines on",
+    settings: "1 loop, all deadlines on; connections may be idle for 1 h, as those of the others",
     protocols: &[Http::Http1, Http::Http2],
     serve,
 };
@@ -36,6 +37,7 @@ pub(crate) fn run(announce: &Announce, given: impl FnOnce(AnywireServer) -> Anyw
     let router = router.post("/", async |_: Bytes| Bursts::ANSWER).merge(api());
     let running = given(AnywireServer::new(router))
         .listen_options(ListenOptions { backlog: BACKLOG as u32, ..ListenOptions::default() })
+        .limits(Limits { idle_timeout: IDLE, ..Limits::default() })
         .loops(1)
         .start()?;
     let address = running.addresses().next().context("it listens nowhere")?;
@@ -44,6 +46,9 @@ pub(crate) fn run(announce: &Announce, given: impl FnOnce(AnywireServer) -> Anyw
     drop(running);
     Ok(())
 }
+
+/// Thousands of connections are opened one after the other before those that are idle are counted.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// See [`api`].
 fn api() -> Router {
