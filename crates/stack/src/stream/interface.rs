@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::task::Waker;
@@ -104,6 +104,22 @@ impl Interface {
     /// their streams' and must be left alone.
     pub fn with_engine<R>(&self, with: impl FnOnce(&mut Engine) -> R) -> R {
         self.shared.with(|core| with(&mut core.engine))
+    }
+
+    /// Gives the host an address. With a [layer](Self::with_layer) it is used once nobody else has answered to it, which
+    /// [`next_event`](Self::next_event) tells; without one at once.
+    ///
+    /// # Errors
+    /// Inside is a [`LayerError`](ip::LayerError), or without a layer a [`RouteError`](anywire_tcp::RouteError).
+    pub fn add_address(&self, address: IpAddr) -> io::Result<()> {
+        let now = self.shared.now();
+        let added = self.shared.with(|core| match &mut core.layer {
+            Some(layer) => layer.add_address(now, address).map_err(io::Error::other),
+            None => core.engine.add_address(address).map_err(io::Error::other),
+        });
+        // The layer is due earlier than the driver knows.
+        self.shared.wake_driver();
+        added
     }
 
     /// What has happened below TCP: an address is ready or somebody else's, a neighbour has moved. None if the interface has no
