@@ -38,6 +38,10 @@ use crate::wires::{DEFAULT, Wire, wires};
 /// | `unix`, `shm` | `mode=660` | mode of the socket file, in octal; set before anybody can connect (without it: by the umask) |
 /// | `shm` | `ring=64k` | dialling: the size of each ring (64k); listening: the largest that is accepted (1m) |
 /// | `shm` | `spin=20us` | how long a loop looks at its rings before it sleeps, up to 1ms (not at all) |
+/// | `stack` on a device | `prefix=24` | listening: how many bits of the address name its network (24; with IPv6 64) |
+/// | `stack` on a device | `from=10.0.0.2/24` | dialling: the address of this end, and its network (one that the loop listens at) |
+/// | `stack` on a device | `gateway=10.0.0.1` | who takes packets for other networks (nobody) |
+/// | `stack` on a device | `mac=02:00:00:00:00:01` | the address of this end's interface (the interface's; on TAP one made from the kernel's) |
 ///
 /// Options that concern one end are ignored by the other one, so that both can be configured with the same text. A literal `?`
 /// of a location is written `%3F`, and a `%` in front of `3F` or `25` is written `%25`.
@@ -176,7 +180,7 @@ impl Address {
 
     /// Whether another process can reach what listens there.
     pub fn reaches_other_processes(&self) -> bool {
-        self.wire.reaches_other_processes()
+        !self.wire.is_within_process(&self.location)
     }
 }
 

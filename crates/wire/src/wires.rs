@@ -72,9 +72,15 @@ pub trait Wire: Any + Sync {
     /// one it is. `None` if the wire cannot make one up.
     fn scratch(&'static self) -> Option<Address>;
 
-    /// Whether another process can reach a listener of this wire. The command `anywire` takes only such wires.
+    /// Whether another process can reach a listener of this wire, at some locations at least. The command `anywire` takes only such
+    /// wires.
     fn reaches_other_processes(&self) -> bool {
         true
+    }
+
+    /// Whether a location is of this process alone.
+    fn is_within_process(&self, _location: &str) -> bool {
+        !self.reaches_other_processes()
     }
 }
 

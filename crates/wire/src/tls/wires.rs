@@ -48,8 +48,7 @@ pub(crate) static TCP: Tls = Tls::around(&crate::tcp::Tcp, "tls", "TLS over TCP"
 pub(crate) static UNIX: Tls = Tls::around(&Unix, "tls+unix", "TLS over Unix sockets");
 pub(crate) static MEMORY: Tls = Tls::around(&crate::memory::Memory, "tls+memory", "TLS within this process");
 #[cfg(feature = "stack")]
-pub(crate) static STACK: Tls =
-    Tls::around(&crate::stack::Stack, "tls+stack", "TLS over TCP in user space, within this process");
+pub(crate) static STACK: Tls = Tls::around(&crate::stack::Stack, "tls+stack", "TLS over TCP in user space");
 
 #[cfg(feature = "shm")]
 pub(crate) static SHM: Tls = Tls::around(&crate::shm::Shm, "tls+shm", "TLS over shared memory");
@@ -162,6 +161,10 @@ impl Wire for Tls {
 
     fn reaches_other_processes(&self) -> bool {
         self.inner.reaches_other_processes()
+    }
+
+    fn is_within_process(&self, location: &str) -> bool {
+        self.inner.is_within_process(location)
     }
 }
 

@@ -1,0 +1,147 @@
+//! `stack:` on a device: the kernel's TCP is at the other end, with programs of others above it.
+//!
+//! Each test has a network namespace of its own, where 10.0.0.1 and fd00::1 of the kernel are joined with 10.0.0.2 and fd00::2 of
+//! `anywire`.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{has, stderr, stdout};
+
+/// Runs a script with the device, in which `$0` is the command and `$1` a folder. `None` if the system has no such namespaces.
+fn with_tap(script: &str) -> Option<Output> {
+    if !has("unshare") || !has("ip") || !has("curl") {
+        return None;
+    }
+    let of_its_own = ["--user", "--map-root-user", "--net"];
+    let can = Command::new("unshare").args(of_its_own).args(["sh", "-c", DEVICE]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "a TAP device in a namespace is needed: {can:?}");
+        crate::skipped::say("this user can make no TAP device in a namespace");
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let script = format!("{DEVICE}\n{script}");
+    let mut command = Command::new("unshare");
+    command.args(of_its_own).args(["sh", "-c", &script, env!("CARGO_BIN_EXE_anywire")]).arg(dir.path());
+    Some(command.stdin(Stdio::null()).output().expect("it was found before"))
+}
+
+const DEVICE: &str = "
+    set -e
+    ip tuntap add dev tap0 mode tap
+    ip addr add 10.0.0.1/24 dev tap0
+    ip -6 addr add fd00::1/64 dev tap0 nodad
+    ip link set lo up
+    ip link set tap0 up
+    set +e";
+
+#[test]
+fn curl_calls_a_service_on_the_stack() {
+    let script = r#"
+        mkfifo "$1/listening"
+        "$0" serve --tls-self-signed --listen stack:tap0/10.0.0.2:8080 --listen 'stack:tap0/[fd00::2]:8080' \
+            --listen tls+stack:tap0/10.0.0.2:8443 > "$1/listening" &
+        exec 3< "$1/listening"
+        read -r first <&3; read -r second <&3; read -r third <&3
+        echo "$first; $second; $third"
+        for url in http://10.0.0.2:8080/ 'http://[fd00::2]:8080/' https://10.0.0.2:8443/; do
+            for version in --http1.1 --http2-prior-knowledge; do
+                curl --silent --show-error --insecure --max-time 20 $version --retry 20 --retry-connrefused --retry-delay 1 "$url"
+                echo
+            done
+        done
+        head -c 3000000 /dev/zero | curl --silent --show-error --max-time 20 --data-binary @- http://10.0.0.2:8080/echo | wc -c
+        ping -c 1 -W 5 10.0.0.2 > /dev/null && echo "it answers"
+        kill $!
+        wait
+    "#;
+    let Some(output) = with_tap(script) else { return };
+    let said = stdout(&output);
+    assert!(said.starts_with("listening on stack:tap0/10.0.0.2:8080; "), "{said}{}", stderr(&output));
+    assert_eq!(said.matches("Hello, World!\n").count(), 6, "{said}{}", stderr(&output));
+    assert!(said.contains("3000000\n"), "{said}{}", stderr(&output));
+}
+
+#[test]
+fn servers_of_the_kernel_are_called() {
+    if !has("nginx") {
+        return;
+    }
+    let script = r#"
+        mkdir "$1/www" "$1/logs" && head -c 5000000 /dev/zero > "$1/www/large" && echo -n hello > "$1/www/small"
+        cat > "$1/nginx.conf" <<END
+            user root root; daemon off; master_process off; pid $1/pid; error_log stderr;
+            events { worker_connections 512; }
+            http { access_log off; client_body_temp_path $1/logs; proxy_temp_path $1/logs; fastcgi_temp_path $1/logs;
+                   uwsgi_temp_path $1/logs; scgi_temp_path $1/logs;
+                   server { listen 10.0.0.1:8000; listen [fd00::1]:8000; root $1/www; } }
+END
+        nginx -p "$1" -c "$1/nginx.conf" & server=$!
+        curl --silent --output /dev/null --retry 100 --retry-connrefused --retry-delay 1 http://10.0.0.1:8000/small
+        via='stack:tap0/10.0.0.1:8000?from=10.0.0.2'
+        "$0" get http://10.0.0.1:8000/small --via "$via"; echo
+        "$0" get http://10.0.0.1:8000/large --via "$via" | wc -c
+        "$0" get 'http://[fd00::1]:8000/small' --via 'stack:tap0/[fd00::1]:8000?from=fd00::2'; echo
+        "$0" load http://10.0.0.1:8000/small --via "$via" -c 20 -n 500 --require 'errors<1' > /dev/null && echo loaded
+        "$0" get http://10.0.0.1:8000/small --via stack:tap0/10.0.0.1:8000
+        "$0" get http://10.0.0.1:8000/small --via 'stack:tap1/10.0.0.1:8000?from=10.0.0.2'
+        # The kernel has this one.
+        "$0" get http://10.0.0.1:8000/small --via 'stack:tap0/10.0.0.1:8000?from=10.0.0.1'
+        kill $server
+        wait
+    "#;
+    let Some(output) = with_tap(script) else { return };
+    let (said, wrong) = (stdout(&output), stderr(&output));
+    assert_eq!(said, "hello\n5000000\nhello\nloaded\n", "{wrong}");
+    for part in [
+        "name one, such as ?from=10.0.0.2/24",
+        "there is no interface of this name",
+        "the kernel has it on tap0",
+    ] {
+        assert!(wrong.contains(part), "{part}: {wrong}");
+    }
+}
+
+/// By AF_XDP, which a namespace of users is not given.
+#[test]
+fn curl_calls_a_service_on_an_interface() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("CI").is_none(), "AF_XDP needs root");
+        return crate::skipped::say("AF_XDP needs root");
+    }
+    let script = r#"
+        unshare --net sleep 60 & peer=$!
+        until [ "$(readlink /proc/$peer/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
+        set -e
+        ip link add ours type veth peer name theirs
+        ip link set theirs netns "$peer"
+        ip link set ours up
+        there() { nsenter --net="/proc/$peer/ns/net" "$@"; }
+        there ip addr add 10.0.0.1/24 dev theirs
+        there ip -6 addr add fd00::1/64 dev theirs nodad
+        there ip link set theirs up
+        set +e
+        mkfifo "$1/listening"
+        "$0" serve --listen stack:xdp:ours/10.0.0.2:8080 --listen 'stack:xdp:ours/[fd00::2]:8080' > "$1/listening" & server=$!
+        exec 3< "$1/listening"
+        read -r first <&3; read -r second <&3
+        echo "$first; $second"
+        for url in http://10.0.0.2:8080/ 'http://[fd00::2]:8080/'; do
+            there curl --silent --show-error --max-time 20 --retry 20 --retry-connrefused --retry-delay 1 "$url"; echo
+        done
+        kill $server && wait $server
+        kill $peer
+        wait
+    "#;
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", script, env!("CARGO_BIN_EXE_anywire")]).arg(dir.path());
+    let output = command.stdin(Stdio::null()).output().expect("util-linux has unshare");
+    let listening = "listening on stack:xdp:ours/10.0.0.2:8080; listening on stack:xdp:ours/[fd00::2]:8080";
+    assert_eq!(
+        stdout(&output),
+        format!("{listening}\nHello, World!\nHello, World!\n"),
+        "{}",
+        stderr(&output)
+    );
+}
