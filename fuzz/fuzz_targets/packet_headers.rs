@@ -24,7 +24,10 @@ fuzz_target!(|frame: &[u8]| {
                 let mut reply = vec![0; frame.len()];
                 let len = emit_echo_reply(&mut reply, frame);
                 assert!(len > 0 && len <= frame.len());
-                assert!(matches!(general(&reply[..len], Checks::ALL, &mut place), Ok(Packet::Icmp(Icmp::Other))));
+                assert!(matches!(
+                    general(&reply[..len], Checks::ALL, &mut place),
+                    Ok(Packet::Icmp(Icmp::Other))
+                ));
             }
             _ => {}
         }

@@ -123,7 +123,12 @@ impl End {
         let mut engine = Engine::new(Settings::new([1, 2, 3, number.into()]), Limits::default())?;
         engine.set_mac(mac(number));
         engine.add_address([10, 0, 0, number].into())?;
-        engine.add_route(Route { network: "10.0.0.0/8".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
+        engine.add_route(Route {
+            network: "10.0.0.0/8".parse()?,
+            via: Via::OnLink,
+            mtu: 1500,
+            source: None,
+        })?;
         engine.add_neighbour([10, 0, 0, 3 - number].into(), mac(3 - number))?;
         Ok(Self { engine, port, frames: Frames::new(), ready: Vec::new() })
     }
