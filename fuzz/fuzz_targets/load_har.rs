@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let limits = HarLimits { file_bytes: 1 << 20, held_bytes: 4096, requests: 16 };
     for think in [false, true] {
-        let options = HarOptions { think, host: None, limits: limits.clone() };
+        let options = HarOptions { think, host: None, cookies: false, limits: limits.clone() };
         let Ok(har) = read_har(data, &options) else { continue };
         let steps: Vec<_> = har.script.sequences.iter().flat_map(|sequence| &sequence.steps).collect();
         assert!((1..=16).contains(&steps.len()));

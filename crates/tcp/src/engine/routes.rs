@@ -15,7 +15,7 @@ use anywire_packet::cidr::common_prefix;
 /// let link = Route { network: "10.0.0.0/24".parse()?, via: Via::OnLink, mtu, source: None };
 /// let others = Route { network: "0.0.0.0/0".parse()?, via: Via::Gateway([10, 0, 0, 1].into()), ..link };
 /// assert_eq!(others.next_hop([192, 0, 2, 1].into()), others.next_hop([192, 0, 2, 2].into()));
-/// assert_eq!(link.next_hop([10, 0, 0, 7].into()), [10, 0, 0, 7].into());
+/// assert_eq!(link.next_hop([10, 0, 0, 7].into()), std::net::IpAddr::from([10, 0, 0, 7]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
