@@ -75,6 +75,20 @@ pub fn doing_of(pid: i32) -> Vec<(i32, Doing)> {
     tids.filter_map(doing).collect()
 }
 
+/// CPU time of a thread since it started: to the nanosecond, or in steps of 10 ms if the kernel has no `schedstat`. `None` if the thread
+/// has ended.
+pub fn run_time_of(pid: i32, tid: i32) -> Option<Duration> {
+    run_time(pid, tid).or_else(|| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+        times_in(&stat).map(|(_, user, system)| user + system)
+    })
+}
+
+fn run_time(pid: i32, tid: i32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
 /// The threads of a process and of its child processes, at this moment. A thread that ends meanwhile is left out.
 ///
 /// ```
@@ -136,12 +150,11 @@ fn children_of(pid: i32, tid: i32) -> Vec<i32> {
 fn thread(pid: i32, tid: i32) -> Option<ThreadUse> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
     let (name, user, system) = times_in(&read("stat")?)?;
-    let run_time = read("schedstat").and_then(|text| text.split(' ').next()?.parse().ok());
     Some(ThreadUse {
         pid,
         tid,
         name,
-        run_time: run_time.map(Duration::from_nanos),
+        run_time: run_time(pid, tid),
         user,
         system,
         switches: read("status").and_then(|text| switches_in(&text)),

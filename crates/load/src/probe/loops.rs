@@ -4,8 +4,9 @@
 //! and tokio's do, any may wait. While none does, no event of that loop is taken, so that each of its connections waits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
-use anywire_sys::process::{Doing, Wait, doing_of};
+use anywire_sys::process::{Doing, Wait, doing_of, run_time_of};
 use serde::{Deserialize, Serialize};
 
 use super::watch::Watch;
@@ -25,7 +26,7 @@ pub struct LoopFacts {
     pub waited: u64,
     /// In how many no thread did, and the last one that had slept in another call: in a read, for a time, for a child process.
     pub slept: u64,
-    /// In how many no thread did, and the last one that had was running.
+    /// In how many no thread did, and the last one that had was running, or had been for most of the time since the look before.
     pub ran: u64,
 }
 
@@ -34,9 +35,22 @@ pub(super) type LoopWatch = Watch<Seen>;
 
 /// Watches the loops of these processes. `None` if the system has no thread for it.
 pub(super) fn watch(pids: BTreeSet<i32>) -> Option<LoopWatch> {
+    let (mut run_times, mut looked_at) = (BTreeMap::new(), None::<Instant>);
     let look = move || {
-        let of = |pid: i32| doing_of(pid).into_iter().map(move |(tid, doing)| (pid, tid, doing));
-        Some(pids.iter().copied().flat_map(of).collect::<Vec<_>>())
+        let now = Instant::now();
+        let since = looked_at.replace(now).map(|before| now - before);
+        let mut threads = Vec::new();
+        for &pid in &pids {
+            for (tid, doing) in doing_of(pid) {
+                let run_time = run_time_of(pid, tid);
+                let before = run_times.insert((pid, tid), run_time).flatten();
+                let ran = run_time.zip(before).map(|(now, before)| now.saturating_sub(before));
+                // A look may have to wait for the very core that a thread computes on, and then finds the thread at rest.
+                let has_run = ran.zip(since).is_some_and(|(ran, since)| ran * 2 > since);
+                threads.push((pid, tid, if has_run { Doing::Runs } else { doing }));
+            }
+        }
+        Some(threads)
     };
     Watch::start("event-loops", look, |seen: &mut Seen, threads| seen.note(&threads))
 }

@@ -17,7 +17,8 @@ pub(super) struct Watch<T> {
 }
 
 impl<T: Clone + Default + Send + 'static> Watch<T> {
-    /// Calls `look` again and again, and notes what it gives. `None` if the system has no thread for it.
+    /// Calls `look` here and now, while nothing is under way yet, then again and again, and notes what it gives. `None` if the system
+    /// has no thread for it.
     pub(super) fn start<L: 'static>(
         name: &str,
         mut look: impl FnMut() -> Option<L> + Send + 'static,
@@ -34,8 +35,11 @@ impl<T: Clone + Default + Send + 'static> Watch<T> {
             // A twentieth of a core at most, however much there is to read.
             begun.elapsed() * 20
         };
+        let mut pause = once();
         let run = move || {
-            while stopped.recv_timeout(once().max(BETWEEN)) == Err(RecvTimeoutError::Timeout) {}
+            while stopped.recv_timeout(pause.max(BETWEEN)) == Err(RecvTimeoutError::Timeout) {
+                pause = once();
+            }
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
         Some(Self { seen, stop: Some(stop), thread: Some(thread.ok()?) })
