@@ -72,7 +72,7 @@ impl Addresses {
         matches!(self, Self::V4 { .. })
     }
 
-    /// Bytes of a header that [`write`] writes.
+    /// Bytes of a header that [`write`](fn@write) writes.
     #[inline(always)]
     pub const fn header_len(&self) -> usize {
         if self.is_v4() { V4 } else { V6 }

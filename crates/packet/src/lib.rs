@@ -11,7 +11,7 @@
 //! | [`cidr`] | networks |
 //! | [`checksum`] | the Internet checksum, made and brought up to date |
 //! | [`parse`], [`plain`] | a frame that arrived |
-//! | [`emit`] | a segment that leaves |
+//! | [`emit`](mod@emit) | a segment that leaves |
 //!
 //! Limits: [`general`] reads no frames with a VLAN tag. A fragment is refused, never reassembled. The contents of a frame end within its first
 //! 65,535 bytes. No bytes lead to a panic.

@@ -38,7 +38,7 @@ pub struct Parsed {
     pub seq: Seq,
     /// The number that the peer expects next, if the flag ACK is set.
     pub ack: Seq,
-    /// TSval and TSecr; they mean something if [`Self::has_timestamps`].
+    /// TSval and TSecr; they mean something only if the segment has the option.
     pub timestamp: u32,
     /// TSecr, likewise.
     pub timestamp_echo: u32,

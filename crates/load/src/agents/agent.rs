@@ -249,7 +249,8 @@ async fn work(
     told(job.event(leader.clone()));
     tokio::time::sleep(begin_after).await;
     let stop = Stop::new();
-    let handles = Handles { stop: stop.clone(), ..options.handles.clone() };
+    let mut handles = options.handles.clone();
+    handles.stop = stop.clone();
     let done = match job {
         Job::Requests(plan) => {
             let run = start(&options.loops, *plan, handles)?;
