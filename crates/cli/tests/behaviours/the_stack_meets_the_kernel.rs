@@ -3,37 +3,8 @@
 //! Each test has a network namespace of its own, where 10.0.0.1 and fd00::1 of the kernel are joined with 10.0.0.2 and fd00::2 of
 //! `anywire`.
 
-use std::process::{Command, Output, Stdio};
-
 use crate::common::{has, stderr, stdout};
-
-/// Runs a script with the device, in which `$0` is the command and `$1` a folder. `None` if the system has no such namespaces.
-fn with_tap(script: &str) -> Option<Output> {
-    if !has("unshare") || !has("ip") || !has("curl") {
-        return None;
-    }
-    let of_its_own = ["--user", "--map-root-user", "--net"];
-    let can = Command::new("unshare").args(of_its_own).args(["sh", "-c", DEVICE]).output();
-    if !can.as_ref().is_ok_and(|output| output.status.success()) {
-        assert!(std::env::var_os("CI").is_none(), "a TAP device in a namespace is needed: {can:?}");
-        crate::skipped::say("this user can make no TAP device in a namespace");
-        return None;
-    }
-    let dir = tempfile::tempdir().expect("a folder");
-    let script = format!("{DEVICE}\n{script}");
-    let mut command = Command::new("unshare");
-    command.args(of_its_own).args(["sh", "-c", &script, env!("CARGO_BIN_EXE_anywire")]).arg(dir.path());
-    Some(command.stdin(Stdio::null()).output().expect("it was found before"))
-}
-
-const DEVICE: &str = "
-    set -e
-    ip tuntap add dev tap0 mode tap
-    ip addr add 10.0.0.1/24 dev tap0
-    ip -6 addr add fd00::1/64 dev tap0 nodad
-    ip link set lo up
-    ip link set tap0 up
-    set +e";
+use crate::namespaces::{with_tap, with_veth};
 
 #[test]
 fn curl_calls_a_service_on_the_stack() {
@@ -105,22 +76,7 @@ END
 /// By AF_XDP, which a namespace of users is not given.
 #[test]
 fn curl_calls_a_service_on_an_interface() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none(), "AF_XDP needs root");
-        return crate::skipped::say("AF_XDP needs root");
-    }
     let script = r#"
-        unshare --net sleep 60 & peer=$!
-        until [ "$(readlink /proc/$peer/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do :; done
-        set -e
-        ip link add ours type veth peer name theirs
-        ip link set theirs netns "$peer"
-        ip link set ours up
-        there() { nsenter --net="/proc/$peer/ns/net" "$@"; }
-        there ip addr add 10.0.0.1/24 dev theirs
-        there ip -6 addr add fd00::1/64 dev theirs nodad
-        there ip link set theirs up
-        set +e
         mkfifo "$1/listening"
         "$0" serve --listen stack:xdp:ours/10.0.0.2:8080 --listen 'stack:xdp:ours/[fd00::2]:8080' > "$1/listening" & server=$!
         exec 3< "$1/listening"
@@ -130,13 +86,8 @@ fn curl_calls_a_service_on_an_interface() {
             there curl --silent --show-error --max-time 20 --retry 20 --retry-connrefused --retry-delay 1 "$url"; echo
         done
         kill $server && wait $server
-        kill $peer
-        wait
     "#;
-    let dir = tempfile::tempdir().expect("a folder");
-    let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", script, env!("CARGO_BIN_EXE_anywire")]).arg(dir.path());
-    let output = command.stdin(Stdio::null()).output().expect("util-linux has unshare");
+    let Some(output) = with_veth(script) else { return };
     let listening = "listening on stack:xdp:ours/10.0.0.2:8080; listening on stack:xdp:ours/[fd00::2]:8080";
     assert_eq!(
         stdout(&output),

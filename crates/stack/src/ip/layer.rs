@@ -16,7 +16,7 @@ use super::address::{Address, Conflict, Due};
 use super::answer::{Permits, echo_reply};
 use super::cache::{Cache, Todo};
 use super::event::Event;
-use super::settings::{Counters, Limits, Settings};
+use super::settings::{Counters, Limits, Probing, Settings};
 use crate::offload::finish;
 
 /// The layer below TCP, for one engine on one link.
@@ -111,6 +111,19 @@ impl Layer {
     /// # Errors
     /// See [`LayerError`].
     pub fn add_address(&mut self, now: Instant, address: IpAddr) -> Result<(), LayerError> {
+        self.add(now, address, self.settings.probing)
+    }
+
+    /// Gives the host an address that nobody has, as [`who_has`](super::who_has) has found a moment ago: it is the engine's at the next
+    /// [`advance`](Self::advance), and announced.
+    ///
+    /// # Errors
+    /// See [`LayerError`].
+    pub fn add_free_address(&mut self, now: Instant, address: IpAddr) -> Result<(), LayerError> {
+        self.add(now, address, Probing::OFF)
+    }
+
+    fn add(&mut self, now: Instant, address: IpAddr, probing: Probing) -> Result<(), LayerError> {
         if is_martian(address) {
             return Err(LayerError::NotAHost(address));
         }
@@ -120,7 +133,7 @@ impl Layer {
         if self.addresses.len() >= self.limits.addresses {
             return Err(LayerError::TooManyAddresses(self.limits.addresses));
         }
-        self.addresses.push(Address::new(now, address, &self.settings.probing, &mut self.random));
+        self.addresses.push(Address::new(now, address, &probing, &mut self.random));
         Ok(())
     }
 

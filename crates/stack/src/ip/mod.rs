@@ -16,6 +16,7 @@
 //! | `answer` | how much ICMP is answered: echo, unreachable ports |
 //! | `settings` | times, limits, and what the layer has counted |
 //! | `event` | what the user is told |
+//! | `who_has` | whether an address is free, asked before anything runs |
 //!
 //! What is not here: routers are not discovered, so a gateway is a [`Route`](anywire_tcp::Route) of the engine. Fragments are
 //! refused. Groups are not reported to switches that watch for that (RFC 3810).
@@ -32,7 +33,9 @@ mod settings;
 mod speak;
 #[cfg(test)]
 mod tests;
+mod who_has;
 
 pub use self::event::Event;
 pub use self::layer::{Layer, LayerError};
 pub use self::settings::{Counters, Limits, Probing, Settings};
+pub use self::who_has::who_has;

@@ -112,9 +112,26 @@ impl Interface {
     /// # Errors
     /// Inside is a [`LayerError`](ip::LayerError), or without a layer a [`RouteError`](anywire_tcp::RouteError).
     pub fn add_address(&self, address: IpAddr) -> io::Result<()> {
+        self.add(address, Layer::add_address)
+    }
+
+    /// Gives the host an address that nobody has, as [`who_has`](ip::who_has) has found a moment ago. It is used at once, which
+    /// [`next_event`](Self::next_event) tells too.
+    ///
+    /// # Errors
+    /// Those of [`add_address`](Self::add_address).
+    pub fn add_free_address(&self, address: IpAddr) -> io::Result<()> {
+        self.add(address, Layer::add_free_address)
+    }
+
+    fn add(
+        &self,
+        address: IpAddr,
+        add: impl FnOnce(&mut Layer, Instant, IpAddr) -> Result<(), ip::LayerError>,
+    ) -> io::Result<()> {
         let now = self.shared.now();
         let added = self.shared.with(|core| match &mut core.layer {
-            Some(layer) => layer.add_address(now, address).map_err(io::Error::other),
+            Some(layer) => add(layer, now, address).map_err(io::Error::other),
             None => core.engine.add_address(address).map_err(io::Error::other),
         });
         // The layer is due earlier than the driver knows.

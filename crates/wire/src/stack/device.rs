@@ -14,6 +14,7 @@ use anywire_stack::stream::Listener;
 use anywire_sys::thread_bound::ThreadBound;
 use anywire_tcp::{Cidr, Mac};
 
+use super::checks;
 use super::devices::{self, Claim};
 use super::host::Host;
 use super::location::{DeviceName, Location, default_prefix, own_address};
@@ -25,7 +26,8 @@ use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::wires::{Acceptor, Arrival, Bound, Wire};
 
-/// Opens the device, and claims the address on it. The address is asked for when the first loop accepts.
+/// Opens the device, and claims the address on it. Asks on the link whether somebody has the address, which blocks for 0.3 s at most;
+/// if the device runs already, its loop asks when it first accepts.
 pub(super) fn bind(
     wire: &'static dyn Wire,
     address: &Address,
@@ -35,7 +37,7 @@ pub(super) fn bind(
 ) -> Result<Bound, ListenError> {
     let claim = Claim::of(location).ok_or_else(|| ListenError::InUse { address: address.clone() })?;
     devices::reserve(&location.device)
-        .and_then(|()| devices::check_address(&location.device.to_string(), location.address.ip()))
+        .and_then(|()| checks::before_start(&location.device, location.address.ip(), mac_of(address)))
         .map_err(|cause| ListenError::System { address: address.clone(), cause })?;
     let bound = Location { address: claim.address, ..*location };
     let local = Address::from_wire(wire, bound.to_string());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use anywire_stack::device::Device;
@@ -19,12 +19,16 @@ pub(super) struct Opened {
     pub(super) device: Box<dyn Device + Send>,
     /// What sends it packets to addresses of ours, on an interface that the kernel uses too.
     pub(super) attachment: Option<Arc<Attachment>>,
+    /// Addresses that nobody on the link had when it was asked: they need not be asked for again.
+    pub(super) free: Vec<IpAddr>,
 }
 
 /// Where a device is.
 enum State {
     /// Open, so that a fault in it is told before anything starts. The first loop that uses it will have it.
     Parked(Opened),
+    /// It was parked, and somebody asks on its link for the moment.
+    Asked,
     /// On this loop.
     OnLoop(ThreadId),
 }
@@ -55,9 +59,33 @@ pub(super) fn reserve(device: &DeviceName<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets a device be used that no loop has yet, without holding up others; not at all if a loop has it.
+pub(super) fn with_parked(
+    device: &DeviceName<'_>,
+    using: impl FnOnce(&mut Opened) -> io::Result<()>,
+) -> io::Result<()> {
+    let name = device.to_string();
+    let mut opened = {
+        let mut devices = settled(&name);
+        let Some(state) = devices.states.get_mut(&name) else { return Ok(()) };
+        match std::mem::replace(state, State::Asked) {
+            State::Parked(opened) => opened,
+            other => {
+                *state = other;
+                return Ok(());
+            }
+        }
+    };
+    let used = using(&mut opened);
+    devices().states.insert(name, State::Parked(opened));
+    HAS_SETTLED.notify_all();
+    used
+}
+
 /// The device for the present loop, which has none of this name yet.
 pub(super) fn take(device: &DeviceName<'_>) -> io::Result<Taken> {
-    let (mut devices, name) = (devices(), device.to_string());
+    let name = device.to_string();
+    let mut devices = settled(&name);
     if let Some(State::OnLoop(_)) = devices.states.get(&name) {
         return Ok(Taken::Elsewhere);
     }
@@ -119,12 +147,18 @@ pub(super) fn check_address(device: &str, address: IpAddr) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, AddressError::KernelHasIt { address, device, interface }))
 }
 
+/// All devices, once nobody asks on the link of this one any more.
+fn settled(name: &str) -> MutexGuard<'static, Devices> {
+    let is_asked = |devices: &mut Devices| matches!(devices.states.get(name), Some(State::Asked));
+    HAS_SETTLED.wait_while(devices(), is_asked).unwrap_or_else(PoisonError::into_inner)
+}
+
 fn open(device: &DeviceName<'_>) -> io::Result<Opened> {
     match device {
         DeviceName::Switch => Err(io::ErrorKind::Unsupported.into()),
         DeviceName::Tap(name) => {
             let tap = Tap::open(name, tap::Options::default()).map_err(io::Error::other)?;
-            Ok(Opened { device: Box::new(tap), attachment: None })
+            Ok(Opened { device: Box::new(tap), attachment: None, free: Vec::new() })
         }
         DeviceName::Xdp(name) => {
             let opened = || {
@@ -135,7 +169,7 @@ fn open(device: &DeviceName<'_>) -> io::Result<Opened> {
             };
             let (xdp, attachment) = opened().map_err(|error: xdp::OpenError| io::Error::other(error))?;
             tracing::debug!(device = name, mode = %attachment.mode(), zero_copy = xdp.is_zero_copy(), "attached");
-            Ok(Opened { device: Box::new(xdp), attachment: Some(attachment) })
+            Ok(Opened { device: Box::new(xdp), attachment: Some(attachment), free: Vec::new() })
         }
     }
 }
@@ -145,6 +179,9 @@ fn devices() -> MutexGuard<'static, Devices> {
     // Nothing panics while the lock is held.
     DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Nobody asks any more on the link of a device.
+static HAS_SETTLED: Condvar = Condvar::new();
 
 /// The first of the ports that nobody has by name (RFC 6335 section 6).
 const PORT_FIRST: u16 = 49_152;

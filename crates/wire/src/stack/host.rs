@@ -8,7 +8,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anywire_advice::Message;
 use anywire_stack::device::Capabilities;
 use anywire_stack::ip::{self, Event, Layer, Probing};
 use anywire_stack::stream::{Interface, ListenOptions, Listener, Stream};
@@ -16,6 +15,7 @@ use anywire_stack::xdp::{Attachment, Claim, Wanted};
 use anywire_tcp::{Cidr, ConnectOptions, Engine, Mac, Route, Settings, Via};
 use tokio::sync::Notify;
 
+use super::checks;
 use super::devices::{self, Opened, Taken};
 use super::location::DeviceName;
 use super::{LAST_WORDS, on_a_loop};
@@ -27,6 +27,8 @@ pub(super) struct Host {
     addresses: RefCell<HashMap<IpAddr, State>>,
     /// An address is in another state.
     has_changed: Notify,
+    /// Addresses that nobody had when the device was opened.
+    free: RefCell<Vec<IpAddr>>,
     attachment: Option<Arc<Attachment>>,
     /// What sends packets for our addresses here.
     claims: RefCell<Vec<Claim>>,
@@ -64,7 +66,7 @@ impl Host {
     }
 
     fn start(name: &str, mac: Option<Mac>, opened: Opened) -> io::Result<Rc<Self>> {
-        let Opened { device, attachment } = opened;
+        let Opened { device, attachment, free } = opened;
         let capabilities = device.capabilities();
         // Each hasher that the library makes has keys of its own, which begin with random ones of the system.
         let random = RandomState::new();
@@ -73,7 +75,7 @@ impl Host {
         let mut limits = anywire_tcp::Limits::default();
         limits.connections = CONNECTIONS;
         let mut engine = Engine::new(settings, limits)?;
-        let mac = mac.or(capabilities.mac).unwrap_or_else(|| mac_of(name));
+        let mac = mac_of_engine(name, mac, &capabilities);
         engine.set_mac(mac);
         let mut settings = ip::Settings::new(random.hash_one("ip"));
         settings.probing = Probing::LOCAL;
@@ -86,6 +88,7 @@ impl Host {
             interface,
             addresses: RefCell::default(),
             has_changed: Notify::new(),
+            free: RefCell::new(free),
             attachment,
             claims: RefCell::default(),
         });
@@ -130,11 +133,7 @@ impl Host {
             let state = self.addresses.borrow().get(&ip).copied();
             match state {
                 Some(State::Ready) => return Ok(()),
-                Some(State::InUse(by)) => {
-                    let message = Message::new(format!("{by} has the address {ip} on {}", self.name));
-                    let message = message.with_help("choose one that is free");
-                    return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
-                }
+                Some(State::InUse(by)) => return Err(checks::taken(&self.name, ip, by)),
                 Some(State::Refused(reason)) => return Err(io::Error::other(reason)),
                 Some(State::Probed) | None => changed.await,
             }
@@ -143,6 +142,7 @@ impl Host {
 
     fn add(&self, own: Cidr, gateway: Option<IpAddr>) -> io::Result<()> {
         let Capabilities { mtu, .. } = self.interface.capabilities();
+        checks::fits(&self.name, mtu, own.address())?;
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         let on_link = Route { network: own.network(), via: Via::OnLink, mtu, source: None };
         let all = if own.address().is_ipv4() { Cidr::ALL_V4 } else { Cidr::ALL_V6 };
@@ -157,7 +157,12 @@ impl Host {
             let claim = attachment.claim(Wanted::Address(own.address())).map_err(io::Error::other)?;
             self.claims.borrow_mut().push(claim);
         }
-        self.interface.add_address(own.address())
+        let mut free = self.free.borrow_mut();
+        match free.iter().position(|known| *known == own.address()) {
+            // Once: the next time it may have been given to somebody else meanwhile.
+            Some(place) => self.interface.add_free_address(free.swap_remove(place)),
+            None => self.interface.add_address(own.address()),
+        }
     }
 
     /// Whether an address of this family is ready.
@@ -185,6 +190,11 @@ impl Drop for Hosts {
             devices::release(&name);
         }
     }
+}
+
+/// The address of the interface that an engine on a device is: the one that is asked for, or else the device's, or else one of its own.
+pub(super) fn mac_of_engine(device: &str, asked: Option<Mac>, capabilities: &Capabilities) -> Mac {
+    asked.or(capabilities.mac).unwrap_or_else(|| mac_of(device))
 }
 
 /// An address for an interface that has none: the same each time, so that neighbours need not learn another one.

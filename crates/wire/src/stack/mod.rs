@@ -7,7 +7,9 @@
 //! | `devices` | which devices this process has open, and the loops that have them |
 //! | `host` | a host on a device: an engine with its addresses, for one loop |
 //! | `device` | listening and dialling there |
+//! | `checks` | what must hold before anything runs: the MTU, and that nobody else has the address |
 
+mod checks;
 mod device;
 mod devices;
 mod host;
