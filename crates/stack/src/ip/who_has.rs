@@ -42,9 +42,7 @@ pub fn who_has<D: Device + ?Sized>(
     settings.probing = probing;
     let mut layer = Layer::new(mac, settings, Limits::default());
     let now = || anywire_tcp::Instant::from_micros(start.elapsed().as_micros() as u64);
-    layer
-        .add_address(now(), address)
-        .map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
+    layer.add_address(now(), address).map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
     loop {
         layer.advance(now(), &mut engine);
         match layer.next_event() {

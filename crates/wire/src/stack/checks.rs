@@ -31,12 +31,7 @@ pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr, mac: Option
     })
 }
 
-fn ask(
-    name: &str,
-    opened: &mut Opened,
-    address: IpAddr,
-    mac: Option<Mac>,
-) -> io::Result<Option<Mac>> {
+fn ask(name: &str, opened: &mut Opened, address: IpAddr, mac: Option<Mac>) -> io::Result<Option<Mac>> {
     // Answers come to us for as long as this is held.
     let claim = opened.attachment.as_ref().map(|attachment| attachment.claim(Wanted::Address(address)));
     let _claim = claim.transpose().map_err(io::Error::other)?;
