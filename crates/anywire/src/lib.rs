@@ -123,82 +123,13 @@ pub struct FromRestClient;
 #[doc = include_str!("../../../docs/from-spring.md")]
 pub struct FromSpring;
 
-/// The programs of the guide compile and run.
+/// The parts of programs in the guide compile. Whole programs are built and run with what their pages list.
 #[cfg(all(doctest, feature = "full"))]
 mod guide {
-    #[doc = include_str!("../../../docs/guide/first-service.md")]
-    mod first_service {}
-    #[doc = include_str!("../../../docs/guide/extractors.md")]
-    mod extractors {}
-    #[doc = include_str!("../../../docs/guide/responses.md")]
-    mod responses {}
-    #[doc = include_str!("../../../docs/guide/routing.md")]
-    mod routing {}
-    #[doc = include_str!("../../../docs/guide/openapi.md")]
-    mod openapi {}
-    #[doc = include_str!("../../../docs/guide/errors.md")]
-    mod errors {}
-    #[doc = include_str!("../../../docs/guide/state.md")]
-    mod state {}
-    #[doc = include_str!("../../../docs/guide/layers.md")]
-    mod layers {}
-    #[doc = include_str!("../../../docs/guide/pools.md")]
-    mod pools {}
-    #[cfg(feature = "test")]
-    #[doc = include_str!("../../../docs/guide/tests.md")]
-    mod tests {}
-    #[doc = include_str!("../../../docs/guide/operating.md")]
-    mod operating {}
-    #[doc = include_str!("../../../docs/guide/embedding.md")]
-    mod embedding {}
-    #[doc = include_str!("../../../docs/guide/calls.md")]
-    mod calls {}
-    #[doc = include_str!("../../../docs/guide/slow-calls.md")]
-    mod slow_calls {}
-    #[doc = include_str!("../../../docs/guide/many-calls.md")]
-    mod many_calls {}
-    #[doc = include_str!("../../../docs/guide/proxies.md")]
-    mod proxies {}
     #[doc = include_str!("../../../docs/guide/balancing.md")]
     mod balancing {}
-    #[doc = include_str!("../../../docs/guide/traffic-rules.md")]
-    mod traffic_rules {}
-    #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
-    mod reverse_proxy {}
-    #[doc = include_str!("../../../docs/guide/gateway.md")]
-    mod gateway {}
-    #[doc = include_str!("../../../docs/guide/events.md")]
-    mod events {}
-    #[doc = include_str!("../../../docs/guide/upgrades.md")]
-    mod upgrades {}
+    #[doc = include_str!("../../../docs/guide/openapi.md")]
+    mod openapi {}
     #[doc = include_str!("../../../docs/guide/tls.md")]
     mod tls {}
-    #[doc = include_str!("../../../docs/guide/http2.md")]
-    mod http2 {}
-    #[doc = include_str!("../../../docs/guide/local.md")]
-    mod local {}
-    #[doc = include_str!("../../../docs/guide/udp.md")]
-    mod udp {}
-    #[doc = include_str!("../../../docs/guide/many-machines.md")]
-    mod many_machines {}
-    #[doc = include_str!("../../../docs/guide/swarm.md")]
-    mod swarm {}
-    #[doc = include_str!("../../../docs/guide/first-load.md")]
-    mod first_load {}
-    #[doc = include_str!("../../../docs/guide/open-and-closed.md")]
-    mod open_and_closed {}
-    #[doc = include_str!("../../../docs/guide/reading-a-load.md")]
-    mod reading_a_load {}
-    #[doc = include_str!("../../../docs/guide/load-requests.md")]
-    mod load_requests {}
-    #[doc = include_str!("../../../docs/guide/load-in-ci.md")]
-    mod load_in_ci {}
-    #[doc = include_str!("../../../docs/guide/compare-runs.md")]
-    mod compare_runs {}
-    #[doc = include_str!("../../../docs/guide/why-is-it-slow.md")]
-    mod why_is_it_slow {}
-    #[doc = include_str!("../../../docs/guide/own-protocol.md")]
-    mod own_protocol {}
-    #[doc = include_str!("../../../docs/guide/own-wire.md")]
-    mod own_wire {}
 }

@@ -19,6 +19,9 @@ use crate::{expect_none, tree};
 /// The page whose list holds for the pages beside it that have none.
 const COMMON: &str = "docs/guide/README.md";
 
+/// What has the documents as doc tests.
+const DOC_TESTS: &str = include_str!("../../../anywire/src/lib.rs");
+
 #[test]
 #[ignore = "builds anywire once for each list of dependencies"]
 fn programs_need_what_their_pages_list() {
@@ -39,6 +42,25 @@ fn each_page_of_the_guide_has_a_program() {
     let without = |(path, text): &&(String, String)| path != COMMON && programs(text).next().is_none();
     let complaints: Vec<_> = pages().iter().filter(without).map(|(path, _)| path.clone()).collect();
     expect_none("a page has a program that can be copied into src/main.rs", &complaints);
+}
+
+/// What is no whole program of a page with dependencies is a doc test of the library.
+#[test]
+fn each_block_of_rust_is_tried() {
+    let is_tried_here = |path: &str, code: &str| {
+        let is_page = path == "README.md" || path.starts_with("docs/guide/");
+        is_page && programs(&format!("\n```rust\n{code}\n```")).next().is_some()
+    };
+    let files = tree::files_ending_in("md").into_iter();
+    let documents = files.filter(|file| file.path == "README.md" || file.path.starts_with("docs/"));
+    let untried = documents.filter(|file| {
+        let mut rust =
+            blocks(&file.text).filter(|(info, _)| info.starts_with("rust") && !info.contains("ignore"));
+        let is_doc_test = DOC_TESTS.contains(&format!("/{}\"", file.path));
+        !is_doc_test && rust.any(|(_, code)| !is_tried_here(&file.path, code))
+    });
+    let complaints: Vec<_> = untried.map(|file| file.path).collect();
+    expect_none("crates/anywire/src/lib.rs includes a page with parts of programs", &complaints);
 }
 
 /// Without its heading a list would be taken for no list, and the page for one that needs no more than the common ones.
