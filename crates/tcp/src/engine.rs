@@ -21,7 +21,7 @@
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
 //! | `aging` | times of 32 bits, however long nothing happens |
-//! | `memory` | the memory that it has taken |
+//! | `memory`, `info` | the memory that it has taken; what is known of each connection |
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 //! | `source` | its address and port at our end, if its user has named none |
@@ -35,6 +35,7 @@ mod check;
 mod deliver;
 mod ending;
 mod id;
+mod info;
 mod link;
 mod listen;
 mod local;
@@ -91,6 +92,7 @@ pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
 pub(crate) use self::pace::Pace;
 
 pub use self::id::{ConnId, ListenerId};
+pub use self::info::{Info, TcpState};
 pub use self::link::NextHop;
 pub use self::memory::Memory;
 pub use self::ready::{Events, Ready};
@@ -100,6 +102,7 @@ pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 use self::aging::Aging;
 use self::answered::Answered;
 use self::deliver::InFrame;
+use self::info::Retransmissions;
 use self::local::Local;
 use self::place::{PLACE, Place};
 use self::receive::Arrived;
@@ -149,6 +152,7 @@ pub struct Engine {
     probes_put_off: (Tick, u32),
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<u32, u32>,
+    retransmissions: Retransmissions,
 
     /// The batch that came in last: payload is read from it as long as it is here.
     held: Frames,
@@ -214,6 +218,7 @@ impl Engine {
             expired: 0,
             probes_put_off: (Tick(0), 0),
             user_timeouts: HashMap::new(),
+            retransmissions: Retransmissions::default(),
             held: Frames::with_room(0, 0),
             in_frames: Vec::new(),
             owing: Vec::new(),

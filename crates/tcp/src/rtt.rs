@@ -72,7 +72,6 @@ impl Rtt {
     }
 
     /// Its mean deviation in microseconds, rounded.
-    #[cfg(test)]
     pub(crate) const fn rttvar_micros(self) -> u32 {
         self.rttvar.micros()
     }

@@ -83,6 +83,7 @@ impl Engine {
         if !self.user_timeouts.is_empty() {
             self.user_timeouts.remove(&index);
         }
+        self.retransmissions.forget(index);
         self.unwatch(index);
     }
 

@@ -303,7 +303,7 @@ impl Engine {
         self.set_deadline(index, at);
     }
 
-    fn rto(&self, index: u32) -> u32 {
+    pub(super) fn rto(&self, index: u32) -> u32 {
         let block = &self.blocks[index];
         if matches!(block.state, State::SynSent | State::SynReceived) {
             return (super::listen::INITIAL_RTO_MILLIS << block.backoff().min(6))
@@ -369,6 +369,7 @@ impl Engine {
         if is_opening {
             block.flags.set(Flags::ACK_NOW);
             self.counters.retransmits += 1;
+            self.retransmissions.count(index);
             self.take_turn(index);
         } else {
             self.on_retransmission_timeout(index);

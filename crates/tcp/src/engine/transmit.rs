@@ -327,6 +327,7 @@ impl Engine {
         let block = &mut self.blocks[index];
         if !is_new {
             self.counters.retransmits += 1;
+            self.retransmissions.count(index);
         }
         let is_marked = block.has(Flags::ECN) && is_new;
         if is_marked && block.has(Flags::REDUCED) {

@@ -20,6 +20,7 @@ mod blind_attackers_change_nothing;
 mod bursts_and_turns;
 mod closed_windows_are_probed;
 mod congestion_marks_are_echoed;
+mod connections_tell_how_they_are;
 mod forged_segments_change_nothing;
 mod half_close_keeps_the_other_direction;
 mod handshake_agrees_on_options;
