@@ -1,8 +1,15 @@
-//! Writes the frames that pass through a device to a file that Wireshark, tshark and tcpdump open (pcap).
+//! Writes the frames that pass through a device to a file that Wireshark, tshark and tcpdump open.
 //!
-//! The format is the classic one: a header, then each frame behind the time of its passing, in microseconds. Frames
+//! [`Capture`] is a wrapper around a device, for its whole life. [`Interface::capture`](crate::stream::Interface::capture) begins one
+//! while an interface runs, with a [`Filter`], and ends it when nobody reads any more; its format is [`pcapng`].
+//!
+//! The format of the wrapper is the classic one (pcap): a header, then each frame behind the time of its passing, in microseconds. Frames
 //! of the owner are written before the device takes them, so the file has them even if the device drops them. Traffic
 //! comes first: a writer that fails, or a file that has reached its limit, ends the capture and nothing else.
+
+mod filter;
+pub mod pcapng;
+mod recorder;
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,6 +18,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anywire_tcp::{Frames, Instant};
 
+pub use self::filter::{Filter, FilterError};
+pub(crate) use self::recorder::Recorder;
+pub use self::recorder::{Recording, Sink, SinkError};
 use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 
 /// How much of the traffic to keep.

@@ -16,6 +16,7 @@
 //! | `answer` | how much ICMP is answered: echo, unreachable ports |
 //! | `settings` | times, limits, and what the layer has counted |
 //! | `event` | what the user is told |
+//! | `inspect` | what the layer knows, told to an operator |
 //! | `who_has` | whether an address is free, asked before anything runs |
 //!
 //! What is not here: routers are not discovered, so a gateway is a [`Route`](anywire_tcp::Route) of the engine. Fragments are
@@ -26,6 +27,7 @@ mod answer;
 mod cache;
 mod event;
 mod expire;
+mod inspect;
 mod layer;
 mod learn;
 mod neighbours;
@@ -36,6 +38,7 @@ mod tests;
 mod who_has;
 
 pub use self::event::Event;
+pub use self::inspect::{NeighbourInfo, NeighbourState};
 pub use self::layer::{Layer, LayerError};
 pub use self::settings::{Counters, Limits, Probing, Settings};
 pub use self::who_has::who_has;

@@ -9,7 +9,9 @@ use std::task::{Context, Poll, Waker};
 use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, Ready, Status};
 use tokio::io::ReadBuf;
 
+use super::inspect::record;
 use super::listener::ListenOptions;
+use crate::capture::Recorder;
 use crate::device::{Device, LinkEvent};
 use crate::ip::{Event, Layer};
 
@@ -41,6 +43,8 @@ pub(super) struct Core {
     incoming: Frames,
     /// What the device had no room for is left here, and is sent before anything else.
     outgoing: Frames,
+    /// Captures that run.
+    pub(super) recorders: Vec<Recorder>,
     /// Who waits for an event of the layer.
     listener_of_events: Option<Waker>,
     /// Tasks to wake once no borrow is held.
@@ -67,6 +71,9 @@ pub(super) struct Slot {
     pub(super) passes_for_open: bool,
     /// Its user has let go of it meanwhile: it closes once it is open.
     closes_when_open: bool,
+    /// Bytes that its user has read and written.
+    bytes_read: u64,
+    bytes_written: u64,
 }
 
 /// What arrives at a listener.
@@ -87,6 +94,7 @@ impl Core {
             queues: HashMap::new(),
             incoming: device.batch(),
             outgoing: device.batch(),
+            recorders: Vec::new(),
             listener_of_events: None,
             woken: VecDeque::new(),
             stopped: None,
@@ -114,6 +122,9 @@ impl Core {
                 break;
             }
             is_busy = true;
+            if !self.recorders.is_empty() {
+                record(&mut self.recorders, now, &self.incoming, true);
+            }
             self.engine.receive(now, &mut self.incoming);
             if let Some(layer) = &mut self.layer {
                 layer.input(now, &mut self.engine);
@@ -174,6 +185,9 @@ impl Core {
                         continue;
                     }
                     return false;
+                }
+                if !self.recorders.is_empty() {
+                    record(&mut self.recorders, now, &self.outgoing, false);
                 }
             }
             self.device.transmit(now, &mut self.outgoing);
@@ -345,7 +359,9 @@ impl Core {
             });
             is_more = taken > 0;
         }
-        if buffer.filled().len() > filled_before {
+        let read = buffer.filled().len() - filled_before;
+        if read > 0 {
+            self.slot(id).bytes_read += read as u64;
             return Poll::Ready(Ok(()));
         }
         if self.engine.has_peer_closed(id) || self.engine.status(id) == Status::Ended(End::Closed) {
@@ -385,7 +401,13 @@ impl Core {
                 break;
             }
         }
+        self.slot(id).bytes_written += sent as u64;
         Poll::Ready(Ok(sent))
+    }
+
+    /// Bytes that the user of a connection has read and written.
+    pub(super) fn bytes_of(&self, id: ConnId) -> (u64, u64) {
+        self.slots.get(id.index() as usize).map_or((0, 0), |slot| (slot.bytes_read, slot.bytes_written))
     }
 
     pub(super) fn end_writing(&mut self, id: ConnId) -> io::Result<()> {

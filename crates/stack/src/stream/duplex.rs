@@ -11,6 +11,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnId, Engine, KeepAlive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::inspect::ConnectionInfo;
 use super::interface::Shared;
 
 /// A TCP connection. Dropping it closes it; written bytes still leave. If something that the peer sent was not read,
@@ -114,6 +115,11 @@ impl Stream {
     fn set(&self, change: impl FnOnce(&mut Engine, ConnId)) {
         self.shared.with(|core| change(&mut core.engine, self.id));
         self.shared.wake_driver();
+    }
+
+    /// What is known of it: its state, its queues, its round trip. None once the engine has given it up.
+    pub fn info(&self) -> Option<ConnectionInfo> {
+        self.shared.with(|core| core.engine.info(self.id).map(|tcp| core.describe(tcp)))
     }
 
     /// The address and port at this end.

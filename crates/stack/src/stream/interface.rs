@@ -25,7 +25,7 @@ use crate::wait::Waiter;
 /// have.
 #[derive(Clone)]
 pub struct Interface {
-    shared: Rc<Shared>,
+    pub(super) shared: Rc<Shared>,
 }
 
 impl Interface {
@@ -298,7 +298,7 @@ impl Shared {
         }
     }
 
-    fn now(&self) -> Instant {
+    pub(super) fn now(&self) -> Instant {
         self.clock.now()
     }
 }

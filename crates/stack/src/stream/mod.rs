@@ -12,6 +12,7 @@
 //! | `core` | the engine, who waits for which of its connections, and the queues of listeners; no runtime |
 //! | `driver` | when frames move, and when the driver sleeps |
 //! | `duplex`, `listener` | a stream; a port that is listened on |
+//! | `inspect` | what is known of connections and neighbours, and captures |
 //!
 //! ```
 //! use anywire_stack::mesh::{Host, Limits, Mesh};
@@ -42,11 +43,13 @@
 mod core;
 mod driver;
 mod duplex;
+mod inspect;
 mod interface;
 mod listener;
 
 pub use self::core::InterfaceCounters;
 pub use self::driver::Driver;
 pub use self::duplex::Stream;
+pub use self::inspect::ConnectionInfo;
 pub use self::interface::Interface;
 pub use self::listener::{ListenOptions, Listener};

@@ -60,6 +60,8 @@ impl fmt::Display for TcpState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
+    /// Its id; none of one that nobody holds.
+    pub id: Option<ConnId>,
     /// Its state.
     pub state: TcpState,
     /// Address and port at our end.
@@ -115,6 +117,7 @@ pub struct Info {
 impl Info {
     const fn new(state: TcpState, local: SocketAddr, peer: SocketAddr) -> Self {
         Self {
+            id: None,
             state,
             local,
             peer,
@@ -185,6 +188,7 @@ impl Engine {
         let peer = (self.local.peer(block.local, block.remote), block.remote_port).into();
         let mut info = Info::new(state_of(block.state), self.end_of(block.local, block.local_port), peer);
         info.is_orphan = block.has(Flags::DETACHED);
+        info.id = (!info.is_orphan).then(|| ConnId(index, block.tag()));
         info.recv_q = block.readable();
         if block.state == State::Closed {
             return info;
