@@ -162,7 +162,8 @@ impl Engine {
             out.extend(self.local.listeners().map(|listener| {
                 let ip = listener.address.map(|address| self.local.address(address));
                 let any = SocketAddr::from(([0; 4], 0));
-                let local = ip.map_or(SocketAddr::from(([0; 4], listener.port)), |ip| (ip, listener.port).into());
+                let local =
+                    ip.map_or(SocketAddr::from(([0; 4], listener.port)), |ip| (ip, listener.port).into());
                 Info::new(TcpState::Listen, local, any)
             }));
         }

@@ -80,7 +80,10 @@ fn each_state_has_the_name_that_ss_gives_it() {
     let fin = peer.fin();
     host.give(&[fin]);
     host.sent();
-    assert_eq!(host.engine.info(id).map(|info| (info.state, info.peer)), Some((TcpState::CloseWait, peer.here)));
+    assert_eq!(
+        host.engine.info(id).map(|info| (info.state, info.peer)),
+        Some((TcpState::CloseWait, peer.here))
+    );
     host.engine.close(id);
     host.sent();
     let last = all(&host, 3).into_iter().find(|info| info.peer == peer.here);

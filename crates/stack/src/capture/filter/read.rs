@@ -112,9 +112,8 @@ impl<'t> Reader<'t> {
         let expected = "a network such as 10.0.0.0/8";
         self.next += 1;
         let parts = self.word().and_then(|word| word.split_once('/'));
-        let net = parts.and_then(|(address, bits)| {
-            Cidr::new(address.parse::<IpAddr>().ok()?, bits.parse().ok()?).ok()
-        });
+        let net = parts
+            .and_then(|(address, bits)| Cidr::new(address.parse::<IpAddr>().ok()?, bits.parse().ok()?).ok());
         let net = net.ok_or_else(|| self.unexpected(expected))?;
         if net.network() != net {
             return Err(self.wrong("the network has bits behind its prefix", "name it by its first address"));
@@ -213,7 +212,8 @@ fn protocol_of(word: &str) -> Option<Protocol> {
     })
 }
 
-const PRIMITIVES: &str = "ip, ip6, arp, tcp, udp, icmp, icmp6, src, dst, host, net, port, portrange, ether host, less or greater";
+const PRIMITIVES: &str =
+    "ip, ip6, arp, tcp, udp, icmp, icmp6, src, dst, host, net, port, portrange, ether host, less or greater";
 
 const LANGUAGE: &str =
     "write it as for tcpdump, such as 'tcp port 80 and host 10.0.0.1', with its word before each value";

@@ -63,7 +63,10 @@ fn each_test_looks_at_its_part_of_the_frame() {
             ("greater 60", false),
         ],
     );
-    check(&tcp(false), &[("ip6 host fd00::2", true), ("tcp", true), ("net fd00::/64", true), ("port 80", true)]);
+    check(
+        &tcp(false),
+        &[("ip6 host fd00::2", true), ("tcp", true), ("net fd00::/64", true), ("port 80", true)],
+    );
     check(&arp(), &[("arp", true), ("arp host 10.0.0.2", true), ("host 10.0.0.2", true), ("ip", false)]);
 }
 
@@ -126,7 +129,16 @@ fn what_is_not_understood_is_refused_at_its_place() {
 /// Filters that are right, of all kinds.
 fn right() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
-        "tcp", "udp", "arp", "ip", "ip6", "port 80", "src port 49152", "host 10.0.0.1", "net 10.0.0.0/8", "greater 20",
+        "tcp",
+        "udp",
+        "arp",
+        "ip",
+        "ip6",
+        "port 80",
+        "src port 49152",
+        "host 10.0.0.1",
+        "net 10.0.0.0/8",
+        "greater 20",
     ]);
     leaf.prop_map(str::to_owned).prop_recursive(6, 40, 2, |inner| {
         prop_oneof![
