@@ -1,10 +1,10 @@
-//! Parts of the stack alone: the switch, and one connection with much to send.
+//! Parts of the stack alone: the pair of devices, and one connection with much to send.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use anywire_stack::device::Device;
-use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
+use anywire_stack::pair::{Endpoint, Settings as PairSettings};
 use anywire_tcp::{
     ConnectOptions, Engine, Events, Frames, Instant as Moment, Limits, Mac, Route, Settings, Via,
 };
@@ -25,13 +25,13 @@ pub fn on_core<R: Send>(core: usize, what: impl FnOnce() -> Result<R> + Send) ->
     })
 }
 
-/// Batches of frames of 64 bytes from one port to the other, for this long.
+/// Batches of frames of 64 bytes from one end of a pair to the other, for this long.
 ///
 /// # Errors
 /// A frame was lost.
-pub fn switch(core: usize, time: Duration) -> Result<Value> {
+pub fn pair(core: usize, time: Duration) -> Result<Value> {
     on_core(core, || {
-        let (mut one, mut two) = ports()?;
+        let [mut one, mut two] = ends();
         let (mut out, mut into) = (Frames::new(), Frames::new());
         let mut frame = [0; 64];
         frame[..6].copy_from_slice(&mac(2).bytes());
@@ -48,19 +48,19 @@ pub fn switch(core: usize, time: Duration) -> Result<Value> {
         }
         let seconds = start.elapsed().as_secs_f64();
         let received = two.counters().frames_in;
-        ensure!(received == sent, "{sent} frames of 64 bytes went into the switch, and {received} came out");
+        ensure!(received == sent, "{sent} frames of 64 bytes went into the pair, and {received} came out");
         Ok(json!({ "frames_per_second": received as f64 / seconds, "frames": received, "seconds": seconds }))
     })
 }
 
-/// One connection, one direction: both engines, checksums and the switch on one core. The reader compares
+/// One connection, one direction: both engines, checksums and the pair on one core. The reader compares
 /// every byte.
 ///
 /// # Errors
 /// The connection did not open, or other bytes came than were sent.
 pub fn bulk(core: usize, time: Duration) -> Result<Value> {
     on_core(core, || {
-        let (one, two) = ports()?;
+        let [one, two] = ends();
         let (mut client, mut server) = (End::new(one, 1)?, End::new(two, 2)?);
         server.engine.listen("10.0.0.2:7".parse()?, ConnectOptions::default())?;
         let sender = client.engine.connect("10.0.0.2:7".parse()?, ConnectOptions::default())?;
@@ -110,16 +110,16 @@ pub fn bulk(core: usize, time: Duration) -> Result<Value> {
     })
 }
 
-/// An engine on its port.
+/// An engine on its device.
 struct End {
     engine: Engine,
-    port: Port,
+    device: Endpoint,
     frames: Frames,
     ready: Vec<anywire_tcp::Ready>,
 }
 
 impl End {
-    fn new(port: Port, number: u8) -> Result<Self> {
+    fn new(device: Endpoint, number: u8) -> Result<Self> {
         let mut engine = Engine::new(Settings::new([1, 2, 3, number.into()]), Limits::default())?;
         engine.set_mac(mac(number));
         engine.add_address([10, 0, 0, number].into())?;
@@ -130,13 +130,13 @@ impl End {
             source: None,
         })?;
         engine.add_neighbour([10, 0, 0, 3 - number].into(), mac(3 - number))?;
-        Ok(Self { engine, port, frames: Frames::new(), ready: Vec::new() })
+        Ok(Self { engine, device, frames: Frames::new(), ready: Vec::new() })
     }
 
     /// Takes a batch in, and sends what there is room for.
     fn round(&mut self, now: Moment) {
         self.engine.advance(now);
-        if self.port.receive(now, &mut self.frames) > 0 {
+        if self.device.receive(now, &mut self.frames) > 0 {
             self.engine.receive(now, &mut self.frames);
         }
         self.ready.clear();
@@ -145,19 +145,18 @@ impl End {
     }
 
     fn send(&mut self, now: Moment) {
-        while self.engine.wants_to_transmit() && self.port.room() >= Frames::BATCH {
+        while self.engine.wants_to_transmit() && self.device.room() >= Frames::BATCH {
             self.engine.transmit(now, &mut self.frames);
             if self.frames.is_empty() {
                 return;
             }
-            self.port.transmit(now, &mut self.frames);
+            self.device.transmit(now, &mut self.frames);
         }
     }
 }
 
-fn ports() -> Result<(Port, Port)> {
-    let switch = Switch::new(SwitchSettings::default());
-    Ok((switch.port(mac(1))?, switch.port(mac(2))?))
+fn ends() -> [Endpoint; 2] {
+    Endpoint::pair(PairSettings::default())
 }
 
 const fn mac(last: u8) -> Mac {

@@ -116,7 +116,7 @@ impl Case {
         let (rounds, arguments) = match self.run {
             What::Swarm(arguments) => (1, arguments),
             What::Rounds(rounds, arguments) => (rounds, arguments),
-            What::Switch => return alone::switch(core, time).map(here),
+            What::Pair => return alone::pair(core, time).map(here),
             What::Bulk => return alone::bulk(core, time).map(here),
         };
         let arguments = divided(arguments, options.divide_by)?;

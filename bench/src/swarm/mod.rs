@@ -1,8 +1,8 @@
 //! `bench swarm`: what an echo costs over millions of connections in one process, beside the limit that memory sets.
 //!
 //! The limit is [`model`]: the memory accesses of a user-space TCP, and nothing else of it. What must be reached is in
-//! [`cases`]: each is run by the command `anywire lab swarm`, with the model of the same connections beside it. The switch,
-//! one bulk connection ([`alone`]) and the executor (`anywire lab swarm tasks`) are measured here.
+//! [`cases`]: each is run by the command `anywire lab swarm`, with the model of the same connections beside it. The pair of
+//! devices, one bulk connection ([`alone`]) and the executor (`anywire lab swarm tasks`) are measured here.
 
 pub mod alone;
 pub mod cases;

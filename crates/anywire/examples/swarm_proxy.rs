@@ -1,13 +1,13 @@
 //! A proxy on user-space TCP. The task of each connection that comes in opens one of its own to the server, and passes on what
 //! comes either way. What passes are messages with their length in front; they come in pieces here, and are read whole.
 //!
-//! Client, proxy and server are three hosts on one switch, and one thread runs them all.
+//! Two hosts are joined back to back, and one thread runs both. The proxy is one of them, client and server are on the other.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant as Clock};
 
+use anywire::stack::pair::{self, Endpoint};
 use anywire::stack::swarm::{Conn, FrameError, Incoming, LengthPrefix, Swarm, connect, sleep, splice};
-use anywire::stack::switch::{Settings as SwitchSettings, Switch};
 use anywire::tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings, Via};
 
 type Error = Box<dyn std::error::Error>;
@@ -51,14 +51,14 @@ async fn ask(mut conn: Conn, answers: &RefCell<Vec<String>>) -> Result<(), Frame
     Ok(())
 }
 
-/// The engine of host 10.0.0.`own`, which reaches the others by their addresses on the switch.
+/// The engine of host 10.0.0.`own`, which reaches the other one by its address on the pair.
 fn engine(own: u8) -> Result<Engine, Error> {
     // A real service takes numbers here that nobody can guess.
     let mut engine = Engine::new(Settings::new([1, 2, 3, own.into()]), Limits::default())?;
     engine.add_address([10, 0, 0, own].into())?;
     engine.set_mac(mac(own));
     engine.add_route(Route { network: "10.0.0.0/24".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
-    for other in [1, 2, 3] {
+    for other in [1, 2] {
         engine.add_neighbour([10, 0, 0, other].into(), mac(other))?;
     }
     Ok(engine)
@@ -75,23 +75,23 @@ fn told(ended: Result<(), FrameError>) {
 }
 
 fn main() -> Result<(), Error> {
-    let switch = Switch::new(SwitchSettings::default());
-    let mut server = Swarm::new(engine(1)?, switch.port(mac(1))?, 100, |incoming| async {
-        told(serve(incoming.conn).await)
+    let [one, two] = Endpoint::pair(pair::Settings::default());
+    let answers = &RefCell::default();
+    let mut ends = Swarm::new(engine(1)?, one, 100, |incoming| async move {
+        told(match incoming.listener {
+            Some(_) => serve(incoming.conn).await,
+            None => ask(incoming.conn, answers).await,
+        });
     })?;
-    server.engine().listen(SERVER.into(), OPTIONS)?;
-    let mut proxy = Swarm::new(engine(2)?, switch.port(mac(2))?, 100, pass_on)?;
+    ends.engine().listen(SERVER.into(), OPTIONS)?;
+    ends.open(([10, 0, 0, 1], 1000).into(), PROXY.into(), OPTIONS)?;
+    let mut proxy = Swarm::new(engine(2)?, two, 100, pass_on)?;
     proxy.engine().listen(PROXY.into(), OPTIONS)?;
-    let answers = RefCell::default();
-    let mut client = Swarm::new(engine(3)?, switch.port(mac(3))?, 100, |incoming| async {
-        told(ask(incoming.conn, &answers).await);
-    })?;
-    client.open(([10, 0, 0, 3], 1000).into(), PROXY.into(), OPTIONS)?;
 
     let begun = Clock::now();
-    while client.counters().tasks.finished == 0 {
+    while ends.counters().tasks.finished < 2 {
         let now = Instant::from_micros(begun.elapsed().as_micros() as u64);
-        if server.round(now) + proxy.round(now) + client.round(now) == 0 {
+        if ends.round(now) + proxy.round(now) == 0 {
             // Nothing is on its way; timers have a millisecond's time.
             std::thread::sleep(Duration::from_millis(1));
         }

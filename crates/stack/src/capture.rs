@@ -43,10 +43,10 @@ impl Default for Limits {
 /// ```
 /// use anywire_stack::capture::{Capture, Limits};
 /// use anywire_stack::device::Device;
-/// use anywire_stack::switch::{Settings, Switch};
-/// use anywire_tcp::{Frames, Instant, Mac};
+/// use anywire_stack::pair::{Endpoint, Settings};
+/// use anywire_tcp::{Frames, Instant};
 ///
-/// let port = Switch::new(Settings::default()).port(Mac::new([2, 0, 0, 0, 1, 1]))?;
+/// let [port, _other] = Endpoint::pair(Settings::default());
 /// let mut port = Capture::new(port, Vec::new(), Limits::default());
 /// let mut frames = Frames::new();
 /// assert!(frames.push(&[0; 60]));
@@ -54,7 +54,6 @@ impl Default for Limits {
 ///
 /// let (_port, file) = port.into_parts();
 /// assert_eq!(file.len(), 24 + 16 + 60);
-/// # Ok::<(), anywire_stack::switch::SwitchError>(())
 /// ```
 #[derive(Debug)]
 pub struct Capture<D, W> {

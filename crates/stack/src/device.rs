@@ -1,7 +1,7 @@
 //! Devices: what carries the frames of an engine, a batch at a time.
 //!
 //! One loop owns a [`Device`] and polls it. The device never blocks and reads no clock. It says how many frames it
-//! takes, so frames without room wait at the sender and not in a queue. A port of the [switch](crate::switch) or of a
+//! takes, so frames without room wait at the sender and not in a queue. An end of a [pair](crate::pair), a port of a
 //! [mesh](crate::mesh) and the wrappers [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture)
 //! are devices. Frames are Ethernet II without the check sequence.
 
@@ -78,7 +78,7 @@ pub trait Device {
     /// Sends the first frames of the batch, as far as there is room, and takes them out of it. Says how many it sent.
     ///
     /// Frames without room stay in the batch, in their order. The owner sends these before it fills the batch again. A device that
-    /// cannot wait for room, like a switch with a full port, takes a frame out, drops it and counts it.
+    /// cannot carry a frame at all, like one without a link, takes it out, drops it and counts it.
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize;
 
     /// An empty batch for this device: room for [`Frames::BATCH`] frames of its MTU.

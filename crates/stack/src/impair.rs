@@ -104,10 +104,10 @@ pub struct ImpairCounters {
 /// ```
 /// use anywire_stack::device::Device;
 /// use anywire_stack::impair::{Impair, Impairment};
-/// use anywire_stack::switch::{Settings, Switch};
-/// use anywire_tcp::{Frames, Instant, Mac};
+/// use anywire_stack::pair::{Endpoint, Settings};
+/// use anywire_tcp::{Frames, Instant};
 ///
-/// let port = Switch::new(Settings::default()).port(Mac::new([2, 0, 0, 0, 1, 1]))?;
+/// let [port, _other] = Endpoint::pair(Settings::default());
 /// let mut port = Impair::new(port, Impairment { loss: 0.5, seed: 7, ..Impairment::default() });
 /// let mut frames = Frames::new();
 /// for _ in 0..64 {
@@ -115,7 +115,6 @@ pub struct ImpairCounters {
 /// }
 /// port.transmit(Instant::default(), &mut frames);
 /// assert!((20..44).contains(&port.outgoing_counters().lost));
-/// # Ok::<(), anywire_stack::switch::SwitchError>(())
 /// ```
 #[derive(Debug)]
 pub struct Impair<D> {

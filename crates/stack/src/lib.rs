@@ -9,7 +9,7 @@
 //! | [`stream`] | connections as tokio's `AsyncRead` and `AsyncWrite` |
 //! | [`device`] | the trait of network devices, for a device of your own |
 //! | [`ip`] | what is below TCP on a real link: neighbours, addresses, ICMP |
-//! | [`switch`] | an in-process network of one thread |
+//! | [`pair`] | two devices of one thread, joined back to back |
 //! | [`mesh`] | an in-process network of all threads, with services and backlogs |
 //! | [`tap`] | a network interface of the kernel, by TAP |
 //! | [`xdp`] | queues of a real interface, past the kernel's stack, by AF_XDP |
@@ -25,9 +25,9 @@ pub mod impair;
 pub mod ip;
 pub mod mesh;
 mod offload;
+pub mod pair;
 pub mod stream;
 pub mod swarm;
-pub mod switch;
 pub mod tap;
 mod wait;
 pub mod xdp;

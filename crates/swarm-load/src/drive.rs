@@ -35,7 +35,7 @@ pub(crate) trait Side {
     ) -> Result<u32, ConnectError>;
     /// Bytes of the tasks and their rings.
     fn bytes(&self) -> usize;
-    /// What passed through its port of the switch.
+    /// What passed through its end of the pair.
     fn traffic(&self) -> DeviceCounters;
 }
 

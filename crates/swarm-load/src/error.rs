@@ -100,7 +100,7 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
-    /// The engines, the switch or the executors cannot be set up.
+    /// The engines or the executors cannot be set up.
     #[error("setting up the network failed")]
     Setup(#[source] Box<dyn error::Error + Send + Sync>),
     /// The clients' engine refuses a connection.

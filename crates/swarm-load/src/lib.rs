@@ -1,6 +1,6 @@
 //! Load over user-space TCP: very many connections in one process, both ends on one core, every byte verified.
 //!
-//! [`run`] measures a [`Plan`]: two engines with the switch between them, a task at each end of each connection. It
+//! [`run`] measures a [`Plan`]: two engines, joined back to back, a task at each end of each connection. It
 //! returns an [`Outcome`]: a value, a table (`Display`), and JSON (`Serialize`).
 //!
 //! [`measure_tasks`] measures the executor alone.

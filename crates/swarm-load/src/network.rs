@@ -1,4 +1,4 @@
-//! The network of a run: two engines, joined by the switch, with impairments and the capture in between.
+//! The network of a run: two engines, joined back to back, with impairments and the capture in between.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,30 +7,27 @@ use std::time::{Duration, SystemTime};
 use anywire_stack::capture::{self, Capture};
 use anywire_stack::device::Device;
 use anywire_stack::impair::{Impair, Impairment};
-use anywire_stack::switch::{self, Switch};
+use anywire_stack::pair::{self, Endpoint};
 use anywire_tcp::{Cidr, ConnectOptions, Engine, Limits, Mac, Route, Settings, Via};
 
 use crate::error::Error;
 use crate::plan::{Mode, Plan, SHORT_TUPLES};
 
-/// An end of all connections, not yet opened: its engine, and its port of the switch.
+/// An end of all connections, not yet opened: its engine, and its device.
 pub(crate) type End = (Engine, Box<dyn Device>);
 
 /// Clients and servers, joined as the plan says.
 pub(crate) fn join(plan: &Plan) -> Result<[End; 2], Error> {
-    // One thread runs both ends alternately, so it always empties a full queue itself.
-    let patience = Duration::from_secs(3600);
-    let queues = switch::Limits { queue_frames: QUEUE_FRAMES, patience, ..switch::Limits::default() };
-    let switch = Switch::new(switch::Settings { limits: queues, ..switch::Settings::default() });
-    let port = |mac, seed| {
-        let port = switch.port(mac).map_err(Error::setup)?;
+    let pair = pair::Settings { queue_frames: QUEUE_FRAMES, ..pair::Settings::default() };
+    let impaired = |end: Endpoint, seed| -> Box<dyn Device> {
         let impairment = Impairment { loss: plan.loss, seed: plan.seed ^ seed, ..Impairment::default() };
-        Ok::<Box<dyn Device>, Error>(match plan.loss {
-            0.0 => Box::new(port),
-            _ => Box::new(Impair::new(port, impairment)),
-        })
+        match plan.loss {
+            0.0 => Box::new(end),
+            _ => Box::new(Impair::new(end, impairment)),
+        }
     };
-    let mut client_device = port(CLIENT, 1)?;
+    let [one, two] = Endpoint::pair(pair);
+    let mut client_device = impaired(one, 1);
     if let Some(path) = &plan.capture {
         let limits = capture::Limits { file_bytes: CAPTURE_BYTES, ..capture::Limits::default() };
         let file = File::create(path).map_err(|cause| Error::Capture { path: path.clone(), cause })?;
@@ -43,7 +40,7 @@ pub(crate) fn join(plan: &Plan) -> Result<[End; 2], Error> {
     // over so many pages that each lookup would miss the translation of its address.
     let mut server = engine(plan, [SERVER, CLIENT], [SERVER_ADDRESS.into()], 0)?;
     server.listen(server_address(plan), options(plan)).map_err(Error::setup)?;
-    Ok([(client, client_device), (server, port(SERVER, 2)?)])
+    Ok([(client, client_device), (server, impaired(two, 2))])
 }
 
 /// The options of all connections, at both ends.

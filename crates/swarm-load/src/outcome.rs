@@ -45,7 +45,7 @@ pub struct Outcome {
     pub core_share: f64,
     /// Bytes of both ends.
     pub memory: Memory,
-    /// Resident, from the kernel's count (smaps): engines, tasks, segments, the switch; including this test's numbers in
+    /// Resident, from the kernel's count (smaps): engines, tasks, segments, frames; including this test's numbers in
     /// the clients' tasks.
     pub bytes_per_endpoint: f64,
     /// Half of all messages took this long at most, in microseconds.

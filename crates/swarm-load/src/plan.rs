@@ -203,7 +203,7 @@ pub(crate) const SHORT_TUPLES: u32 = 64 * 60_000;
 const SEGMENT_BYTES_MAX: usize = 1460;
 const TIMESTAMPS_BYTES: usize = 12;
 
-/// Batches of the switch, the program itself, histograms, and arenas' last steps.
+/// Batches between the engines, the program itself, histograms, and arenas' last steps.
 const FIXED_BYTES: u64 = 96 << 20;
 
 #[cfg(test)]

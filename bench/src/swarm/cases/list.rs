@@ -29,8 +29,8 @@ pub(super) enum What {
     Swarm(&'static [&'static str]),
     /// The same in so many rounds, each beside the model; that with the median part of it counts.
     Rounds(usize, &'static [&'static str]),
-    /// The switch alone, here.
-    Switch,
+    /// The pair of devices alone, here.
+    Pair,
     /// One connection with much to send, here.
     Bulk,
 }
@@ -193,7 +193,7 @@ pub(super) const CASES: &[Case] = &[
         name: "switch",
         what: "switch alone, 64 B frames",
         anchor: "26-28 M/s",
-        run: What::Switch,
+        run: What::Pair,
         figures: &[at_least("M frames/s", Of::Key("frames_per_second", MILLION), 30.0, Goal::AtLeast(60.0))],
     },
     Case {

@@ -331,8 +331,8 @@ fn kind_of_listen(error: ListenError) -> io::ErrorKind {
     }
 }
 
-/// How long a device without room is left alone if it does not say that it has some again: as long as a
-/// switch waits for a port.
+/// How long a device without room is left alone if it does not say that it has some again: far
+/// longer than a step of a loop, far shorter than a retransmission timeout.
 const ROOM_PATIENCE: Duration = Duration::from_millis(10);
 
 /// How long [`Interface::finish`] sleeps while nothing comes: not much more than a thread takes to be woken.

@@ -25,10 +25,10 @@ use crate::wait::Waiter;
 ///
 /// ```
 /// use anywire_stack::swarm::Swarm;
-/// use anywire_stack::switch::{Settings as SwitchSettings, Switch};
+/// use anywire_stack::pair::{self, Endpoint};
 /// use anywire_tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings, Via};
 ///
-/// let switch = Switch::new(SwitchSettings::default());
+/// let [one, two] = Endpoint::pair(pair::Settings::default());
 /// let mac = |last| Mac::new([2, 0, 0, 0, 1, last]);
 /// let engine = |own: u8, other: u8| {
 ///     let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default())?;
@@ -38,7 +38,7 @@ use crate::wait::Waiter;
 ///     engine.add_neighbour([10, 0, 0, other].into(), mac(other))?;
 ///     Ok::<_, Box<dyn std::error::Error>>(engine)
 /// };
-/// let mut server = Swarm::new(engine(1, 2)?, switch.port(mac(1))?, 1000, |incoming| async move {
+/// let mut server = Swarm::new(engine(1, 2)?, one, 1000, |incoming| async move {
 ///     let mut conn = incoming.conn;
 ///     while let Some(received) = conn.recv().await {
 ///         conn.send(received).await;
@@ -46,7 +46,7 @@ use crate::wait::Waiter;
 /// })?;
 /// server.engine().listen("10.0.0.1:7".parse()?, ConnectOptions::default())?;
 ///
-/// let mut client = Swarm::new(engine(2, 1)?, switch.port(mac(2))?, 1000, |incoming| async move {
+/// let mut client = Swarm::new(engine(2, 1)?, two, 1000, |incoming| async move {
 ///     let mut conn = incoming.conn;
 ///     conn.send(&b"hello"[..]).await;
 ///     assert!(conn.readable().await);

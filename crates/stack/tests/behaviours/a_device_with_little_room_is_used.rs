@@ -7,12 +7,12 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::hosts::{Notifiers, bytes, echo, exchange, run};
+use crate::hub::Hub;
 use crate::swarms::{Net, QUICK, address, engine, mac, settings};
 use anywire_stack::device::{Capabilities, Device, DeviceCounters, Readiness};
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::stream::Interface;
 use anywire_stack::swarm::{Incoming, Swarm};
-use anywire_stack::switch::{Settings, Switch};
 use anywire_tcp::{Frames, Instant};
 
 const ROOMS: [usize; 5] = [1, 2, 8, 63, 64];
@@ -75,10 +75,11 @@ fn by_streams() {
     for places in ROOMS {
         let too_many = Rc::new(Cell::new(0));
         run(async || {
-            let (switch, notifiers) = (Switch::new(Settings::default()), Notifiers::default());
+            let (hub, notifiers) = (Hub::default(), Notifiers::default());
             let host = |last| {
-                let port = switch.port(mac(last)).expect("nobody else has this address");
-                let device = Ring { device: notifiers.attach(port), places, too_many: Rc::clone(&too_many) };
+                let adapter = hub.adapter(mac(last));
+                let device =
+                    Ring { device: notifiers.attach(adapter), places, too_many: Rc::clone(&too_many) };
                 let (host, driver) = Interface::new(engine(settings(last), last), device);
                 tokio::task::spawn_local(driver);
                 host
@@ -98,11 +99,11 @@ fn by_streams() {
 #[test]
 fn behind_a_bad_network() {
     run(async || {
-        let (switch, notifiers) = (Switch::new(Settings::default()), Notifiers::default());
+        let (hub, notifiers) = (Hub::default(), Notifiers::default());
         let too_many = Rc::new(Cell::new(0));
         let host = |last: u8| {
-            let port = switch.port(mac(last)).expect("nobody else has this address");
-            let ring = Ring { device: port, places: 8, too_many: Rc::clone(&too_many) };
+            let adapter = hub.adapter(mac(last));
+            let ring = Ring { device: adapter, places: 8, too_many: Rc::clone(&too_many) };
             let device =
                 Impair::new(ring, Impairment { loss: 0.01, seed: last.into(), ..Impairment::default() });
             let (host, driver) = Interface::new(engine(settings(last), last), notifiers.attach(device));
@@ -123,9 +124,9 @@ fn behind_a_bad_network() {
 fn by_swarms() {
     for places in ROOMS {
         let (too_many, done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-        let (switch, mut net) = (Switch::new(Settings::default()), Net::new());
+        let (hub, mut net) = (Hub::default(), Net::new());
         let device = |host| {
-            let device = switch.port(mac(host)).expect("a free port");
+            let device = hub.adapter(mac(host));
             Ring { device, places, too_many: Rc::clone(&too_many) }
         };
         let mut server =

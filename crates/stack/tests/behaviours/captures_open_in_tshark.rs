@@ -6,16 +6,15 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anywire_stack::capture::{Capture, Limits, Stopped};
 use anywire_stack::device::Device;
-use anywire_stack::switch::{Port, Settings, Switch};
+use anywire_stack::pair::{Endpoint, Settings as PairSettings};
 use anywire_tcp::{Frames, Instant};
 
 use crate::support::{batch, ipv4, mac, received_at};
 
 const LATER: Instant = Instant::from_micros(7_250_000);
 
-fn two_ports() -> (Port, Port) {
-    let switch = Switch::new(Settings::default());
-    (switch.port(mac(1)).unwrap(), switch.port(mac(2)).unwrap())
+fn pair() -> [Endpoint; 2] {
+    Endpoint::pair(PairSettings::default())
 }
 
 /// A datagram from port 9 to port 9. No checksum, as UDP over IPv4 allows.
@@ -25,7 +24,7 @@ fn datagram(number: u8) -> Vec<u8> {
 }
 
 fn sample() -> Vec<u8> {
-    let (one, mut two) = two_ports();
+    let [one, mut two] = pair();
     let start = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let mut one = Capture::new(one, Vec::new(), Limits::default()).starting_at(start);
     one.transmit(LATER, &mut batch((0..10).map(datagram)));
@@ -104,7 +103,7 @@ fn tshark_sees_nothing_malformed() {
 
 #[test]
 fn both_limits_hold() {
-    let (one, mut two) = two_ports();
+    let [one, mut two] = pair();
     let limits = Limits { frame_bytes: 20, file_bytes: 24 + 3 * 36 + 35 };
     let mut one = Capture::new(one, Vec::new(), limits);
     one.transmit(LATER, &mut batch((0..5).map(datagram)));
@@ -128,7 +127,7 @@ fn a_writer_that_fails_ends_the_capture_alone() {
             Err(io::ErrorKind::StorageFull.into())
         }
     }
-    let (one, mut two) = two_ports();
+    let [one, mut two] = pair();
     let mut one = Capture::new(one, Full(100), Limits::default());
     let mut frames = Frames::new();
     for _ in 0..3 {

@@ -8,12 +8,13 @@ use std::time::Duration;
 use anywire_stack::capture::{Capture, Limits};
 use anywire_stack::device::{Capabilities, Device, DeviceCounters, Readiness};
 use anywire_stack::impair::{Impair, Impairment};
+use anywire_stack::pair::{Endpoint, Settings};
 use anywire_stack::stream::Interface;
 use anywire_stack::swarm::{Incoming, Swarm};
-use anywire_stack::switch::{Port, Settings, Switch};
 use anywire_tcp::{Frames, Instant};
 
 use crate::hosts::{Notifiers, bytes, echo, exchange, run};
+use crate::hub::Hub;
 use crate::support::{NOW, batch, frame, mark};
 use crate::swarms::{Net, QUICK, address, engine, mac, settings};
 
@@ -78,11 +79,11 @@ impl<D: Device> Device for Moody<D> {
 #[test]
 fn by_streams() {
     run(async || {
-        let (switch, notifiers) = (Switch::new(Settings::default()), Notifiers::default());
+        let (hub, notifiers) = (Hub::default(), Notifiers::default());
         let host = |last| {
-            let port = switch.port(mac(last)).expect("nobody else has this address");
+            let adapter = hub.adapter(mac(last));
             let (host, driver) =
-                Interface::new(engine(settings(last), last), Moody::new(notifiers.attach(port)));
+                Interface::new(engine(settings(last), last), Moody::new(notifiers.attach(adapter)));
             tokio::task::spawn_local(driver);
             host
         };
@@ -105,8 +106,8 @@ fn by_streams() {
 
 #[test]
 fn by_swarms() {
-    let (switch, mut net) = (Switch::new(Settings::default()), Net::new());
-    let device = |host| Moody::new(switch.port(mac(host)).expect("a free port"));
+    let (hub, mut net) = (Hub::default(), Net::new());
+    let device = |host| Moody::new(hub.adapter(mac(host)));
     let done = Rc::new(RefCell::new(0));
     let mut server =
         Swarm::new(engine(settings(1), 1), device(1), 100, |mut incoming: Incoming| async move {
@@ -136,7 +137,7 @@ fn by_swarms() {
 }
 
 /// Sends 30 frames through a device, as its owner has to, and gives what arrives.
-fn sent_through<D: Device>(device: &mut D, other: &mut Port) -> Vec<u32> {
+fn sent_through<D: Device>(device: &mut D, other: &mut Endpoint) -> Vec<u32> {
     let (mut seen, mut arrived) = (Vec::new(), other.batch());
     let mut frames = batch((0..30).map(|number| frame(mac(1), mac(2), number)));
     for step in 0..100 {
@@ -151,15 +152,14 @@ fn sent_through<D: Device>(device: &mut D, other: &mut Port) -> Vec<u32> {
     seen
 }
 
-fn ports() -> (Moody<Port>, Port) {
-    let switch = Switch::new(Settings::default());
-    let port = |last| switch.port(mac(last)).expect("nobody else has this address");
-    (Moody::new(port(1)), port(2))
+fn ends() -> (Moody<Endpoint>, Endpoint) {
+    let [one, two] = Endpoint::pair(Settings::default());
+    (Moody::new(one), two)
 }
 
 #[test]
 fn a_capture_has_each_once() {
-    let (one, mut other) = ports();
+    let (one, mut other) = ends();
     let mut one = Capture::new(one, Vec::new(), Limits::default());
     assert!(sent_through(&mut one, &mut other).into_iter().eq(0..30));
     assert_eq!(one.capture_counters().frames_written, 30);
@@ -168,7 +168,7 @@ fn a_capture_has_each_once() {
 #[test]
 fn a_bad_network_is_passed_once() {
     for reorder in [0.0, 0.3] {
-        let (one, mut other) = ports();
+        let (one, mut other) = ends();
         let mut one = Impair::new(one, Impairment { loss: 0.5, reorder, seed: 3, ..Impairment::default() });
         let seen = sent_through(&mut one, &mut other);
         let counters = one.outgoing_counters();

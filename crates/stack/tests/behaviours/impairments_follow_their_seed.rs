@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anywire_stack::device::{Capabilities, Device, DeviceCounters};
 use anywire_stack::impair::{Impair, Impairment};
-use anywire_stack::switch::{Settings, Switch};
+use anywire_stack::pair::{Endpoint, Settings};
 use anywire_tcp::{Frames, Instant};
 
 use crate::support::{NOW, batch, frame, mac, mark, received_at};
@@ -127,8 +127,7 @@ fn the_same_seed_gives_the_same_frames() {
 
 #[test]
 fn without_impairments_batches_pass_as_they_are() {
-    let switch = Switch::new(Settings::default());
-    let [one, mut other] = [1, 2].map(|number| switch.port(mac(number)).unwrap());
+    let [one, mut other] = Endpoint::pair(Settings::default());
     let mut device = Impair::new(one, PERFECT());
     let mut sent = batch((0..64).map(|number| frame(mac(1), mac(2), number)));
     let places: Vec<_> = sent.iter().map(<[u8]>::as_ptr).collect();

@@ -3,6 +3,7 @@
 #[path = "../../../wire/tests/behaviours/again/mod.rs"]
 mod again;
 mod hosts;
+mod hub;
 mod kernel;
 mod links;
 mod networks;
@@ -12,15 +13,13 @@ mod support;
 mod swarms;
 
 mod a_device_with_little_room_is_used;
-mod a_full_queue_drops_and_counts;
 mod a_mesh_joins_cores;
-mod a_storm_of_addresses_is_bounded;
+mod a_pair_holds_back_its_senders;
 mod addresses_are_probed_and_defended;
 mod captures_begin_and_end_at_run_time;
 mod captures_open_in_tshark;
 mod connections_are_described;
 mod floods_of_neighbours_cost_bounded_memory;
-mod frames_reach_only_their_port;
 mod frames_without_room_leave_first;
 mod icmp_is_answered_within_a_limit;
 mod impairments_follow_their_seed;

@@ -4,9 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::hub::Hub;
 use crate::swarms::{Net, QUICK, address};
 use anywire_stack::swarm::{Either, Incoming, Swarm, connect, draining, park, select, sleep, spread};
-use anywire_stack::switch::{Settings as SwitchSettings, Switch};
 
 const CONNECTIONS: u16 = 200;
 
@@ -206,9 +206,8 @@ fn very_many_are_told_and_cut_in_parts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_of_tokio_ends_with_the_last_connection() {
-    let switch = Switch::new(SwitchSettings::default());
-    let notifiers = crate::hosts::Notifiers::default();
-    let live = |host: u8| notifiers.attach(switch.port(crate::swarms::mac(host)).expect("a free port"));
+    let (hub, notifiers) = (Hub::default(), crate::hosts::Notifiers::default());
+    let live = |host: u8| notifiers.attach(hub.adapter(crate::swarms::mac(host)));
     let engine = |host: u8| crate::swarms::engine(crate::swarms::settings(host), host);
     let mut server = Swarm::new(engine(1), live(1), 10, |mut incoming: Incoming| async move {
         select(draining(), incoming.conn.readable()).await;

@@ -1,8 +1,8 @@
 //! On a device whose packets are larger than Ethernet's, a swarm has room for a whole batch of the longest segments.
 
 use anywire_stack::device::Device;
+use anywire_stack::pair::{Endpoint, Settings as PairSettings};
 use anywire_stack::swarm::{Conn, Instant, Swarm};
-use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
 use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Status, Via};
 
 const MTU: u16 = 9000;
@@ -41,12 +41,11 @@ async fn reader(mut conn: Conn) {
 
 #[test]
 fn a_batch_of_the_longest_segments_leaves_whole() {
-    let switch = Switch::new(SwitchSettings { mtu: MTU.into(), ..SwitchSettings::default() });
-    let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
+    let [one, two] = Endpoint::pair(PairSettings { mtu: MTU.into(), ..PairSettings::default() });
     let places = usize::from(CONNECTIONS);
-    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), port(1), places, |one| pusher(one.conn))
+    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), one, places, |one| pusher(one.conn))
         .expect("addresses are free");
-    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), places, |one| reader(one.conn))
+    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), two, places, |one| reader(one.conn))
         .expect("addresses are free");
     let listening = "10.0.0.1:7".parse().expect("an address");
     let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use anywire_stack::pair::{Endpoint, Settings as PairSettings};
 use anywire_stack::swarm::{Conn, Instant, Swarm, sleep, yield_now};
-use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
 use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Status, Via};
 
 const MESSAGE_BYTES: usize = 200;
@@ -35,14 +35,13 @@ async fn reader(mut conn: Conn) {
 
 /// A server whose tasks are made by `start`, and clients that read: so many connections, for so many rounds.
 fn run<F: Future<Output = ()>>(connections: u16, rounds: u64, mut start: impl FnMut(Conn) -> F) {
-    let switch = Switch::new(SwitchSettings::default());
-    let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
-    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), port(1), 1000, move |one| start(one.conn))
+    let [one, two] = Endpoint::pair(PairSettings::default());
+    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), one, 1000, move |incoming| start(incoming.conn))
         .expect("addresses are free");
     let listening = "10.0.0.1:7".parse().expect("an address");
     let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
     server.engine().listen(listening, options).expect("a free port");
-    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), 1000, |one| reader(one.conn))
+    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), two, 1000, |incoming| reader(incoming.conn))
         .expect("addresses are free");
     for number in 0..connections {
         let from = ([10, 0, 0, 2], 1000 + number).into();
@@ -74,12 +73,11 @@ async fn pusher(mut conn: Conn, sent: Sent) {
 #[test]
 fn whoever_finds_the_queue_full_sleeps_until_there_is_room() {
     let (sent, reads) = (Sent::new(RefCell::new(vec![0])), Rc::new(Cell::new(false)));
-    let switch = Switch::new(SwitchSettings::default());
-    let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
+    let [one, two] = Endpoint::pair(PairSettings::default());
     let mut server =
-        Swarm::new(engine("10.0.0.1", 1, 2), port(1), 10, |one| pusher(one.conn, Rc::clone(&sent)))
+        Swarm::new(engine("10.0.0.1", 1, 2), one, 10, |incoming| pusher(incoming.conn, Rc::clone(&sent)))
             .expect("addresses are free");
-    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), 10, |one| {
+    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), two, 10, |one| {
         let reads = Rc::clone(&reads);
         async move {
             while !reads.get() {

@@ -5,18 +5,17 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::hub::{Adapter, Hub};
 use crate::swarms::{Net, QUICK, address};
 use anywire_stack::device::{Capabilities, Device, DeviceCounters, Readiness};
 use anywire_stack::swarm::{Either, GroupId, Incoming, Instant, Mail, MailLimits, Swarm, select, sleep};
-use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
 use anywire_tcp::Frames;
 
 #[tokio::test(start_paused = true)]
 async fn a_task_of_tokio_waits_for_the_device_and_for_mail() {
-    let switch = Switch::new(SwitchSettings::default());
-    let notifiers = crate::hosts::Notifiers::default();
+    let (hub, notifiers) = (Hub::default(), crate::hosts::Notifiers::default());
     let mail = Mail::<u32>::new(MailLimits::default());
-    let live = |host: u8| notifiers.attach(switch.port(crate::swarms::mac(host)).expect("a free port"));
+    let live = |host: u8| notifiers.attach(hub.adapter(crate::swarms::mac(host)));
     let sent = Rc::new(RefCell::new(Vec::new()));
     let mut server = Swarm::new(
         crate::swarms::engine(crate::swarms::settings(1), 1),
@@ -147,7 +146,7 @@ fn a_rest_ends_with_a_deadline_and_does_not_begin_while_mail_waits() {
 
 /// A device that has no room for a time, and tells its owner of nothing.
 struct Deaf {
-    port: Port,
+    adapter: Adapter,
     has_room_at: Instant,
     now: Instant,
     looks: Rc<Cell<u32>>,
@@ -155,21 +154,21 @@ struct Deaf {
 
 impl Device for Deaf {
     fn capabilities(&self) -> Capabilities {
-        self.port.capabilities()
+        self.adapter.capabilities()
     }
 
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.now = now;
         self.looks.set(self.looks.get() + 1);
-        self.port.receive(now, frames)
+        self.adapter.receive(now, frames)
     }
 
     fn room(&self) -> usize {
-        if self.now < self.has_room_at { 0 } else { self.port.room() }
+        if self.now < self.has_room_at { 0 } else { self.adapter.room() }
     }
 
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        self.port.transmit(now, frames)
+        self.adapter.transmit(now, frames)
     }
 
     fn readiness(&self) -> Readiness<'_> {
@@ -177,16 +176,15 @@ impl Device for Deaf {
     }
 
     fn counters(&self) -> DeviceCounters {
-        self.port.counters()
+        self.adapter.counters()
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_device_without_room_is_looked_at_from_time_to_time() {
-    let switch = Switch::new(SwitchSettings::default());
     let looks = Rc::new(Cell::new(0));
     let device = Deaf {
-        port: switch.port(crate::swarms::mac(1)).expect("a free port"),
+        adapter: Hub::default().adapter(crate::swarms::mac(1)),
         has_room_at: Instant::from_micros(1_500_000),
         now: Instant::default(),
         looks: Rc::clone(&looks),

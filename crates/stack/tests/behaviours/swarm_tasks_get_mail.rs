@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::hub::Adapter;
 use crate::swarms::{Net, QUICK, address};
 use anywire_stack::swarm::{
     Either, GroupId, Incoming, Mail, MailCounters, MailError, MailLimits, Mailbox, Post, SlowReader, Swarm,
     select, sleep,
 };
-use anywire_stack::switch::Port;
 
 /// What each task has got, by the port of its peer.
 type Got = Rc<RefCell<BTreeMap<u16, Vec<u32>>>>;
 
 /// So many connections from ports 1000 up, to a swarm whose tasks are made by `start`.
-fn with_tasks<F, S>(connections: u16, mail: &Mail<u32>, start: S) -> (Net, Swarm<F, S, Port>)
+fn with_tasks<F, S>(connections: u16, mail: &Mail<u32>, start: S) -> (Net, Swarm<F, S, Adapter>)
 where
     F: Future<Output = ()>,
     S: FnMut(Incoming) -> F,

@@ -4,9 +4,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use crate::hub::Adapter;
 use crate::swarms::{Net, QUICK, address};
 use anywire_stack::swarm::{Conn, Either, Incoming, Swarm, select, sleep, yield_now};
-use anywire_stack::switch::Port;
 
 /// Takes what comes.
 async fn sink(mut conn: Conn) {
@@ -24,7 +24,7 @@ async fn pusher(mut conn: Conn, sent: &Cell<u64>) {
 }
 
 /// So many connections from ports 1000 up, for rounds of 100 us.
-fn run<F, S>(connections: u16, rounds: u64, start: S) -> Swarm<F, S, Port>
+fn run<F, S>(connections: u16, rounds: u64, start: S) -> Swarm<F, S, Adapter>
 where
     F: Future<Output = ()>,
     S: FnMut(Incoming) -> F,

@@ -1,4 +1,4 @@
-//! Hosts on one switch, for tests of streams: on a clock that moves only while everybody waits.
+//! Hosts on one network, for tests of streams: on a clock that moves only while everybody waits.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 mod notifiers;
@@ -12,24 +12,25 @@ use anywire_stack::capture::Capture;
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::ip::{self, Layer};
 use anywire_stack::stream::{Interface, Stream};
-use anywire_stack::switch::{Port, Settings, Switch};
 use anywire_tcp::{Cidr, Engine, Instant, Limits, Mac, Route, Via};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::hub::{Adapter, Hub};
 
 pub(crate) use notifiers::Notifiers;
 
 pub(crate) const SERVER: u8 = 2;
 pub(crate) const CLIENT: u8 = 1;
 
-/// A network of one switch, whose hosts are named by the last byte of their addresses.
+/// A network, whose hosts are named by the last byte of their addresses.
 pub(crate) struct Network {
-    switch: Switch,
+    hub: Hub,
     notifiers: Notifiers,
 }
 
 impl Network {
     pub(crate) fn new() -> Self {
-        Self { switch: Switch::new(Settings::default()), notifiers: Notifiers::default() }
+        Self { hub: Hub::default(), notifiers: Notifiers::default() }
     }
 
     pub(crate) fn host(&self, last: u8) -> Interface {
@@ -48,7 +49,7 @@ impl Network {
         last: u8,
         impairment: Impairment,
     ) -> (Interface, anywire_stack::stream::Driver) {
-        Interface::new(engine(last), self.notifiers.attach(Impair::new(self.port(last), impairment)))
+        Interface::new(engine(last), self.notifiers.attach(Impair::new(self.adapter(last), impairment)))
     }
 
     /// A host that is told nothing of the others, with interface `last`, which wants this address.
@@ -58,7 +59,7 @@ impl Network {
         engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).expect("a good route");
         let mut layer = Layer::new(mac(last), ip::Settings::new(last.into()), ip::Limits::default());
         layer.add_address(Instant::default(), address.ip()).expect("room");
-        let (net, driver) = Interface::with_layer(engine, layer, self.notifiers.attach(self.port(last)));
+        let (net, driver) = Interface::with_layer(engine, layer, self.notifiers.attach(self.adapter(last)));
         tokio::task::spawn_local(driver);
         net
     }
@@ -66,14 +67,14 @@ impl Network {
     /// A host whose frames are written down, as pcap.
     pub(crate) fn host_written_down(&self, last: u8) -> (Interface, Written) {
         let written = Written::default();
-        let device = Capture::new(self.port(last), written.clone(), Default::default());
+        let device = Capture::new(self.adapter(last), written.clone(), Default::default());
         let (net, driver) = Interface::new(engine(last), self.notifiers.attach(device));
         tokio::task::spawn_local(driver);
         (net, written)
     }
 
-    fn port(&self, last: u8) -> Port {
-        self.switch.port(mac(last)).expect("nobody else has this address")
+    fn adapter(&self, last: u8) -> Adapter {
+        self.hub.adapter(mac(last))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Devices of one switch that wake each other's owners: a device that sends notifies the owners of all others.
+//! Devices of one network that wake each other's owners: a device that sends notifies the owners of all others.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -7,14 +7,14 @@ use std::task::Waker;
 use anywire_stack::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 use anywire_tcp::{Frames, Instant};
 
-/// The notifiers of one switch; clones share them.
+/// The notifiers of one network; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notifiers {
     all: Rc<RefCell<Vec<Weak<Notifier>>>>,
 }
 
 impl Notifiers {
-    /// Attaches a notifier to a port of the switch, or to a device around one.
+    /// Attaches a notifier to a device.
     pub(crate) fn attach<D: Device>(&self, device: D) -> Notifying<D> {
         let own = Rc::new(Notifier::default());
         let mut all = self.all.borrow_mut();

@@ -1,16 +1,17 @@
-//! Swarms on one switch, on one thread and a clock that only tests move.
+//! Swarms on one network, on one thread and a clock that only tests move.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::net::SocketAddr;
 
 use anywire_stack::device::Device;
 use anywire_stack::swarm::{Incoming, Instant, Swarm};
-use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
 use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Via};
+
+use crate::hub::{Adapter, Hub};
 
 /// Hosts are numbered: 10.0.0.NUMBER. All reach each other.
 pub struct Net {
-    switch: Switch,
+    hub: Hub,
     pub now: Instant,
 }
 
@@ -40,7 +41,7 @@ pub fn settings(host: u8) -> Settings {
     Settings::new([1, 2, 3, host.into()])
 }
 
-/// The address of a host's port.
+/// The address of a host's interface.
 pub const fn mac(host: u8) -> Mac {
     Mac::new([2, 0, 0, 0, 1, host])
 }
@@ -60,7 +61,7 @@ pub fn engine(settings: Settings, host: u8) -> Engine {
 
 impl Net {
     pub fn new() -> Self {
-        Self { switch: Switch::new(SwitchSettings::default()), now: Instant::from_micros(1_000_000) }
+        Self { hub: Hub::default(), now: Instant::from_micros(1_000_000) }
     }
 
     pub fn host<F: Future<Output = ()>, S: FnMut(Incoming) -> F>(
@@ -68,7 +69,7 @@ impl Net {
         host: u8,
         connections_max: usize,
         start: S,
-    ) -> Swarm<F, S, Port> {
+    ) -> Swarm<F, S, Adapter> {
         self.host_with(settings(host), host, connections_max, start)
     }
 
@@ -78,9 +79,9 @@ impl Net {
         host: u8,
         connections_max: usize,
         start: S,
-    ) -> Swarm<F, S, Port> {
-        let port = self.switch.port(mac(host)).expect("a free port");
-        Swarm::new(engine(settings, host), port, connections_max, start).expect("address space")
+    ) -> Swarm<F, S, Adapter> {
+        Swarm::new(engine(settings, host), self.hub.adapter(mac(host)), connections_max, start)
+            .expect("address space")
     }
 
     /// Lets so many milliseconds pass.
