@@ -14,14 +14,14 @@ use crate::sync::{Arc, AtomicBool, AtomicU16, Mutex, OnceLock, Ordering, PoisonE
 
 /// Wakes the task that drives a port, if it sleeps.
 #[derive(Debug, Default)]
-pub(super) struct Notifier {
+pub(crate) struct Notifier {
     sleeps: AtomicBool,
     owner: Mutex<Option<Waker>>,
 }
 
 impl Notifier {
     /// The owner is about to sleep, and looks once more after this.
-    pub(super) fn announce_sleep(&self, owner: &Waker) {
+    pub(crate) fn announce_sleep(&self, owner: &Waker) {
         let mut place = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         place.get_or_insert_with(|| owner.clone()).clone_from(owner);
         drop(place);
@@ -31,12 +31,12 @@ impl Notifier {
         fence(Ordering::SeqCst);
     }
 
-    pub(super) fn cancel_sleep(&self) {
+    pub(crate) fn cancel_sleep(&self) {
         self.sleeps.swap(false, Ordering::Relaxed);
     }
 
     /// Wakes the owner if it sleeps. Call this after the frames were published.
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed) {
             let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -60,13 +60,13 @@ struct Side {
 
 /// One end of a cable.
 #[derive(Debug)]
-pub(super) struct End {
-    pub(super) writer: Writer,
+pub(crate) struct End {
+    pub(crate) writer: Writer,
     reader: Reader,
     /// Since when there has been no room for a batch.
-    pub(super) full_since: Option<Instant>,
+    pub(crate) full_since: Option<Instant>,
     /// Something was written that the other side has not been told of.
-    pub(super) has_unpublished: bool,
+    pub(crate) has_unpublished: bool,
     side: Which,
 }
 
@@ -78,7 +78,7 @@ struct Which {
 }
 
 /// Both ends of a new cable.
-pub(super) fn cable(ring_bytes: usize) -> (End, End) {
+pub(crate) fn cable(ring_bytes: usize) -> (End, End) {
     let (one_writer, other_reader) = ring::pair(ring_bytes);
     let (other_writer, one_reader) = ring::pair(ring_bytes);
     let sides: Arc<[Side; 2]> = Arc::default();
@@ -94,7 +94,7 @@ pub(super) fn cable(ring_bytes: usize) -> (End, End) {
 
 impl End {
     /// It belongs to this port from now on.
-    pub(super) fn attach(&self, port: u16, notifier: &Arc<Notifier>) {
+    pub(crate) fn attach(&self, port: u16, notifier: &Arc<Notifier>) {
         let side = &self.side.sides[self.side.own];
         side.port.store(port, Ordering::Relaxed);
         // An end is attached once.
@@ -102,14 +102,14 @@ impl End {
     }
 
     /// The port at the other end, if there is one yet.
-    pub(super) fn far_port(&self) -> Option<u16> {
+    pub(crate) fn far_port(&self) -> Option<u16> {
         let port = self.side.far().port.load(Ordering::Relaxed);
         (port != 0).then_some(port)
     }
 
     /// Takes up to `frames_max` frames out.
     #[inline]
-    pub(super) fn read(&mut self, frames_max: usize, take: impl FnMut(&[u8])) -> usize {
+    pub(crate) fn read(&mut self, frames_max: usize, take: impl FnMut(&[u8])) -> usize {
         let count = self.reader.read(frames_max, take);
         if count > 0 {
             fence(Ordering::SeqCst);
@@ -125,21 +125,21 @@ impl End {
 
     /// Shows the written frames to the other side.
     #[inline]
-    pub(super) fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         self.has_unpublished = false;
         self.writer.publish();
         self.side.notify();
     }
 
     /// Whether nothing will ever come again: the other end was dropped, and all it has sent was taken.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         // The order matters: frames that were sent before the drop are seen then.
         self.reader.is_closed() && self.reader.is_empty()
     }
 
     /// Its owner is about to sleep: whether it had better not. `room_min` is how much room it waits for, in
     /// frames of `frame_bytes`, if there is less.
-    pub(super) fn has_event(&self, room_min: usize, frame_bytes: usize) -> bool {
+    pub(crate) fn has_event(&self, room_min: usize, frame_bytes: usize) -> bool {
         let mut has_room = false;
         if self.full_since.is_some() {
             let side = &self.side.sides[self.side.own];

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use anywire_advice::Advice;
 use anywire_sys::martian::is_martian;
 
-use super::cable::{End, Notifier};
 use super::listen_queue::{ListenQueue, Queue, Queued, Refused};
 use super::port::Port;
+use super::station::Station;
 use super::{Limits, is_of_ports};
 
 /// The hosts of one process that reach each other. Clones are the same mesh; usable from any thread.
@@ -71,16 +71,6 @@ struct Listed {
     services: HashMap<SocketAddr, Arc<Queues>>,
 }
 
-/// A port as others see it.
-#[derive(Debug)]
-pub(super) struct Station {
-    pub(super) number: u16,
-    pub(super) notifier: Arc<Notifier>,
-    /// Ends of cables that others have made; none once the port has gone.
-    inbox: Mutex<Option<Vec<End>>>,
-    has_mail: AtomicBool,
-}
-
 #[derive(Debug)]
 struct Queues {
     all: Vec<Arc<Queue>>,
@@ -111,8 +101,7 @@ impl Mesh {
                 break;
             }
         }
-        let (inbox, has_mail) = (Mutex::new(Some(Vec::new())), AtomicBool::new(false));
-        let station = Arc::new(Station { number, notifier: Arc::default(), inbox, has_mail });
+        let station = Arc::new(Station::new(number));
         listed.last_number = number;
         listed.ports.insert(number, Arc::clone(&station));
         drop(listed);
@@ -221,35 +210,7 @@ impl Directory {
 
     pub(super) fn leave(&self, station: &Station) {
         self.lock().ports.remove(&station.number);
-        let mail = station.inbox().take();
-        drop(mail);
-    }
-}
-
-impl Station {
-    /// Gives the port an end of a cable; false if it has gone.
-    pub(super) fn send(&self, end: End) -> bool {
-        let mut inbox = self.inbox();
-        let Some(mail) = &mut *inbox else { return false };
-        mail.push(end);
-        self.has_mail.store(true, Ordering::Release);
-        drop(inbox);
-        self.notifier.notify();
-        true
-    }
-
-    pub(super) fn has_mail(&self) -> bool {
-        self.has_mail.load(Ordering::Acquire)
-    }
-
-    pub(super) fn take_mail(&self) -> Vec<End> {
-        let mut inbox = self.inbox();
-        self.has_mail.store(false, Ordering::Release);
-        inbox.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    fn inbox(&self) -> MutexGuard<'_, Option<Vec<End>>> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+        station.close();
     }
 }
 

@@ -16,14 +16,16 @@
 //! | `directory` | who is there: ports by number, services by address |
 //! | `listen_queue` | one host's part of a service: its backlog, and where frames for it wait until the host is there |
 //! | `cable` | two rings between two ports, and what wakes their owners |
+//! | `station` | what others see of the loop that has a port |
 //! | `port` | the device |
 //! | `host` | an engine on a port, and what it takes to dial and to serve |
 
-mod cable;
+pub(crate) mod cable;
 mod directory;
 mod host;
 mod listen_queue;
 mod port;
+pub(crate) mod station;
 
 use std::net::IpAddr;
 

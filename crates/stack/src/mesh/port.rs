@@ -11,8 +11,9 @@ use std::time::Duration;
 use anywire_tcp::{Frames, Instant, Mac};
 
 use super::cable::{End, cable};
-use super::directory::{Mesh, Station};
+use super::directory::Mesh;
 use super::listen_queue::{Queue, Queued, Refused};
+use super::station::Station;
 use super::{NETWORK_V4, NETWORK_V6, addresses_of, number_of};
 use crate::device::{Capabilities, Device, DeviceCounters, ETHERNET_BYTES, LinkEvent, Readiness};
 
