@@ -97,6 +97,7 @@ pub use self::link::NextHop;
 pub use self::memory::Memory;
 pub use self::ready::{Events, Ready};
 pub use self::routes::{Route, RouteError, Via};
+pub use self::source::PortBlock;
 pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 
 use self::aging::Aging;

@@ -73,7 +73,7 @@ pub use crate::congestion::Algorithm;
 pub use crate::counters::Counters;
 pub use crate::engine::{
     ConnId, ConnectError, ConnectOptions, End, Engine, Events, Info, ListenError, ListenerId, Memory,
-    NextHop, Ready, Route, RouteError, Status, TcpState, Via,
+    NextHop, PortBlock, Ready, Route, RouteError, Status, TcpState, Via,
 };
 pub use crate::frames::{Checksum, Frames, Meta};
 pub use crate::settings::{Ecn, Limits, Settings};

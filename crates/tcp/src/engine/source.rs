@@ -3,8 +3,12 @@
 //! Ports follow each other from a start that only we know, anew for each remote (RFC 6056, algorithm 3), until one is free. If an
 //! address of ours has none towards a remote, the next address is asked; and that one first by the next connection, since a look at
 //! all ports takes some milliseconds.
+//!
+//! Engines that share an address share its ports, too: each has [blocks](PortBlock) of its own, so an answer leads to the engine that
+//! has asked, whatever address it was asked from.
 
 use core::net::SocketAddr;
+use core::ops::RangeInclusive;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -14,9 +18,55 @@ use super::{ConnId, ConnectError, ConnectOptions, Engine, bytes_of_map};
 use crate::hash::secret_hash_of_tuple;
 use crate::time::Instant;
 
+/// 64 ports that one engine gives out, of those that share an address.
+///
+/// ```
+/// use anywire_tcp::PortBlock;
+///
+/// let block = PortBlock::of(50_000).expect("it is given out");
+/// assert_eq!(block.ports(), 49_984..=50_047);
+/// assert_eq!(PortBlock::of(443), None);
+/// assert_eq!(PortBlock::all().count(), 768);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortBlock(u16);
+
+impl PortBlock {
+    /// How many ports a block has.
+    pub const PORTS: u16 = 64;
+
+    /// The one with this port; none for ports that engines do not give out, those below 16,384.
+    #[inline]
+    pub const fn of(port: u16) -> Option<Self> {
+        if port < PORT_FIRST { None } else { Some(Self((port - PORT_FIRST) / Self::PORTS)) }
+    }
+
+    /// All of them, in their order.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        (0..(PORTS / Self::PORTS as u64) as u16).map(Self)
+    }
+
+    /// Its number, from 0 on.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Its ports.
+    pub const fn ports(self) -> RangeInclusive<u16> {
+        self.first()..=self.first() + (Self::PORTS - 1)
+    }
+
+    const fn first(self) -> u16 {
+        PORT_FIRST + self.0 * Self::PORTS
+    }
+}
+
 /// How addresses and ports are given out.
 #[derive(Default)]
 pub(super) struct Sources {
+    /// The ports that are given out; all of them if there is none.
+    blocks: Vec<PortBlock>,
     /// Ports that were given out or found taken.
     tried: u32,
     /// Of the few remotes towards which an address of ours has run out of ports.
@@ -33,7 +83,21 @@ struct Short {
 
 impl Sources {
     pub(super) fn bytes(&self) -> usize {
-        bytes_of_map(&self.short)
+        bytes_of_map(&self.short) + self.blocks.capacity() * size_of::<PortBlock>()
+    }
+
+    /// How many ports are given out.
+    fn ports(&self) -> u64 {
+        if self.blocks.is_empty() { PORTS } else { self.blocks.len() as u64 * u64::from(PortBlock::PORTS) }
+    }
+
+    /// One of them, by its number.
+    fn port(&self, number: u64) -> u16 {
+        let each = u64::from(PortBlock::PORTS);
+        match self.blocks.get((number / each) as usize) {
+            Some(block) => block.first() + (number % each) as u16,
+            None => PORT_FIRST + number as u16,
+        }
     }
 }
 
@@ -74,6 +138,17 @@ impl Engine {
         }
     }
 
+    /// From now on, only the ports of these blocks are given out, and those of earlier calls. Before the first call, all ports from
+    /// 16,384 on are. [`connect_from`](Self::connect_from) takes any port.
+    ///
+    /// Loops that share a device and its addresses have blocks of their own: then a segment that arrives for a port leads to its
+    /// engine.
+    pub fn give_ports(&mut self, blocks: impl IntoIterator<Item = PortBlock>) {
+        self.sources.blocks.extend(blocks);
+        // There are ports again.
+        self.sources.short.clear();
+    }
+
     fn connect_from_any_port(
         &mut self,
         local: u16,
@@ -82,11 +157,12 @@ impl Engine {
     ) -> Result<ConnId, ConnectError> {
         let address = self.local.address(local);
         let addresses = pair(address, remote.ip()).ok_or(ConnectError::NoAddress)?;
-        let start = secret_hash_of_tuple(self.keys.ports, &addresses, remote.port().into()) % PORTS;
-        for _ in 0..PORTS {
-            let port = PORT_FIRST + ((start + u64::from(self.sources.tried)) % PORTS) as u16;
+        let count = self.sources.ports();
+        let start = secret_hash_of_tuple(self.keys.ports, &addresses, remote.port().into()) % count;
+        for _ in 0..count {
+            let port = self.sources.port((start + u64::from(self.sources.tried)) % count);
             // One after the other, also where the count begins anew.
-            self.sources.tried = (self.sources.tried + 1) % PORTS as u32;
+            self.sources.tried = (self.sources.tried + 1) % count as u32;
             let both = ports(remote.port(), port);
             if self.former(self.hash_of(&addresses, both), &addresses, both).is_ok() {
                 return self.connect_from(SocketAddr::new(address, port), remote, options);
@@ -119,6 +195,17 @@ const SHORT_MAX: usize = 1024;
 mod tests {
     use super::*;
     use crate::{Limits, Settings};
+
+    #[test]
+    fn blocks_have_all_ports_once() {
+        let all: Vec<u16> = PortBlock::all().flat_map(PortBlock::ports).collect();
+        assert_eq!(all, (PORT_FIRST..=u16::MAX).collect::<Vec<_>>());
+        for port in [PORT_FIRST, 20_000, u16::MAX] {
+            let block = PortBlock::of(port).expect("it is given out");
+            assert!(block.ports().contains(&port) && PortBlock::all().nth(block.index()) == Some(block));
+        }
+        assert_eq!(PortBlock::of(PORT_FIRST - 1), None);
+    }
 
     #[test]
     fn few_remotes_are_remembered() {

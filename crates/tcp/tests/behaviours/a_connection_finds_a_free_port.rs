@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use anywire_tcp::{ConnId, ConnectError, ConnectOptions};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, PortBlock};
 
 use crate::common::host::{Host, settings, small_limits};
 
@@ -79,4 +79,29 @@ fn every_port_of_every_address_is_used_and_the_first_address_first() {
             assert_eq!(connect(&mut host, to), Err(ConnectError::NoPort));
         }
     }
+}
+
+#[test]
+fn engines_that_share_an_address_have_ports_of_their_own() {
+    let blocks: Vec<_> = PortBlock::all().collect();
+    let mut host = host(8192, &["10.0.0.9"]);
+    host.engine.give_ports([blocks[700], blocks[3]]);
+    let fill = |host: &mut Host| {
+        let mut names = HashSet::new();
+        while let Ok(id) = connect(host, remote(5)) {
+            let (from, _) = host.engine.addresses(id);
+            assert!(names.insert(from), "{from} is given out once");
+        }
+        names
+    };
+    let names = fill(&mut host);
+    assert_eq!(names.len(), 2 * 2 * usize::from(PortBlock::PORTS), "of both addresses");
+    let of = |names: &HashSet<SocketAddr>| -> HashSet<_> {
+        names.iter().filter_map(|name| PortBlock::of(name.port())).collect()
+    };
+    assert_eq!(of(&names), HashSet::from([blocks[3], blocks[700]]));
+    // More are of use at once.
+    host.engine.give_ports([blocks[12]]);
+    let more = fill(&mut host);
+    assert_eq!((more.len(), of(&more)), (128, HashSet::from([blocks[12]])));
 }
