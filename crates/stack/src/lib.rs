@@ -11,6 +11,7 @@
 //! | [`ip`] | what is below TCP on a real link: neighbours, addresses, ICMP |
 //! | [`pair`] | two devices of one thread, joined back to back |
 //! | [`mesh`] | an in-process network of all threads, with services and backlogs |
+//! | [`shards`] | a device that several loops share: which of them has which connection, and a host for each |
 //! | [`tap`] | a network interface of the kernel, by TAP |
 //! | [`xdp`] | queues of a real interface, past the kernel's stack, by AF_XDP |
 //! | [`impair`], [`capture`] | wrappers of a device: a bad network by a seed; a file for Wireshark |
@@ -26,6 +27,7 @@ pub mod ip;
 pub mod mesh;
 mod offload;
 pub mod pair;
+pub mod shards;
 pub mod stream;
 pub mod swarm;
 pub mod tap;

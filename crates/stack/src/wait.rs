@@ -1,7 +1,7 @@
 //! How the owner of a device waits for it: a task of tokio that sleeps while nothing happens, and looks again at once while much does.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -28,7 +28,8 @@ pub(crate) struct Waiter {
 enum Watched {
     #[default]
     NotYet,
-    By(AsyncFd<OwnedFd>),
+    /// And its number: the device may have another one later.
+    By(AsyncFd<OwnedFd>, RawFd),
     /// The system has no descriptor left to watch it by: it is looked at from time to time.
     Failed,
 }
@@ -54,16 +55,23 @@ impl Waiter {
                 return false;
             }
             Readiness::Descriptor(descriptor) => {
-                if let Watched::NotYet = self.descriptor {
+                let number = descriptor.as_raw_fd();
+                let is_other = match self.descriptor {
+                    Watched::NotYet => true,
+                    Watched::By(_, watched) => watched != number,
+                    Watched::Failed => false,
+                };
+                if is_other {
                     let own = descriptor.try_clone_to_owned();
-                    self.descriptor = own.and_then(watch).map_or(Watched::Failed, Watched::By);
+                    let watched = own.and_then(watch);
+                    self.descriptor = watched.map_or(Watched::Failed, |own| Watched::By(own, number));
                 }
             }
         }
         if self.looks.again() || device.before_sleep(cx.waker()) {
             return true;
         }
-        let Watched::By(descriptor) = &self.descriptor else {
+        let Watched::By(descriptor, _) = &self.descriptor else {
             self.is_polled = true;
             return false;
         };

@@ -25,7 +25,7 @@ const HOUSE: &[Room] = &[
     Room { name: "packet", below: &["advice", "sys"], for_tests: &[] },
     Room { name: "tcp", below: &["advice", "sys", "packet"], for_tests: &[] },
     Room { name: "stack", below: &["advice", "sys", "packet", "tcp"], for_tests: &[] },
-    Room { name: "wire", below: &["advice", "sys", "tcp", "loops", "stack"], for_tests: &[] },
+    Room { name: "wire", below: &["advice", "sys", "loops", "stack"], for_tests: &[] },
     // Beside the wire, not on it: HTTP is bytes in, bytes out.
     Room { name: "http", below: &["advice"], for_tests: &[] },
     // What drives the streams of a connection in all three above it.

@@ -28,6 +28,8 @@ enum Stage {
     Waiting,
     /// It is ours, and so many announcements are left.
     Ours(u8),
+    /// It is ours, and another layer, on another loop, answers for it. False until it is used.
+    Followed(bool),
 }
 
 /// What is due for an address.
@@ -39,6 +41,8 @@ pub(super) enum Due {
     Use,
     /// Tell everybody once more.
     Announce,
+    /// It is ours: use it, and leave it to another layer to say so.
+    Follow,
 }
 
 /// What it means that somebody else has an address.
@@ -60,8 +64,26 @@ impl Address {
         Self { ip, stage, due: Some(now + wait), defended: None }
     }
 
+    /// An address that another layer has probed, and answers for.
+    pub(super) const fn followed(now: Instant, ip: IpAddr) -> Self {
+        Self { ip, stage: Stage::Followed(false), due: Some(now), defended: None }
+    }
+
+    /// The layer that has answered for it is gone: this one does from now on, and says so.
+    pub(super) fn lead(&mut self, now: Instant) {
+        if let Stage::Followed(true) = self.stage {
+            self.stage = Stage::Ours(ANNOUNCEMENTS);
+            self.due = Some(now);
+        }
+    }
+
     /// Whether it is ours.
     pub(super) const fn is_ours(&self) -> bool {
+        matches!(self.stage, Stage::Ours(_) | Stage::Followed(true))
+    }
+
+    /// Whether neighbours who ask for it get their answer from here.
+    pub(super) const fn answers(&self) -> bool {
         matches!(self.stage, Stage::Ours(_))
     }
 
@@ -81,6 +103,7 @@ impl Address {
                 let wait = (left > 1).then_some(ANNOUNCE_INTERVAL);
                 (Stage::Ours(left - 1), wait, Due::Announce)
             }
+            Stage::Followed(_) => (Stage::Followed(true), None, Due::Follow),
         };
         self.stage = stage;
         self.due = wait.map(|wait| now + wait);
@@ -89,8 +112,11 @@ impl Address {
 
     /// Somebody else has it.
     pub(super) fn conflict(&mut self, now: Instant) -> Conflict {
-        if !self.is_ours() {
-            return Conflict::Lost;
+        match self.stage {
+            Stage::Ours(_) => {}
+            // The other layer defends it.
+            Stage::Followed(_) => return Conflict::Known,
+            Stage::Probing(_) | Stage::Waiting => return Conflict::Lost,
         }
         if self.defended.is_some_and(|at| now.since(at) < DEFEND_INTERVAL) {
             return Conflict::Known;
@@ -132,6 +158,26 @@ mod tests {
             assert!((1000..=2000).contains(&(at[2] - at[1])) && at[3] - at[2] == 2000, "seed {seed}: {at:?}");
         }
         assert_eq!(run(&Probing::OFF, 1), [(0, Due::Use), (2000, Due::Announce)]);
+    }
+
+    #[test]
+    fn one_that_is_followed_is_used_in_silence_until_it_is_led() {
+        let mut random = Rng::with_seed(1);
+        let at = |seconds: u64| Instant::from_micros(seconds * 1_000_000);
+        let mut address = Address::followed(at(1), [10, 0, 0, 1].into());
+        address.lead(at(1));
+        assert!(!address.is_ours(), "it is not used yet");
+        assert_eq!(address.take_due(at(1), &Probing::RFC_5227, &mut random), Some(Due::Follow));
+        assert_eq!((address.is_ours(), address.answers(), address.due), (true, false, None));
+        assert_eq!(address.conflict(at(2)), Conflict::Known);
+        address.lead(at(3));
+        assert!(address.answers());
+        let mut announced = 0;
+        while let Some(due) = address.due {
+            assert_eq!(address.take_due(due, &Probing::RFC_5227, &mut random), Some(Due::Announce));
+            announced += 1;
+        }
+        assert_eq!((announced, address.conflict(at(9))), (2, Conflict::Defend));
     }
 
     #[test]

@@ -123,7 +123,30 @@ impl Layer {
         self.add(now, address, Probing::OFF)
     }
 
+    /// Gives the host an address that another layer has, on another loop of the same device: it is the engine's at the next
+    /// [`advance`](Self::advance), and the other layer goes on to answer neighbours who ask for it.
+    ///
+    /// # Errors
+    /// See [`LayerError`].
+    pub fn follow_address(&mut self, now: Instant, address: IpAddr) -> Result<(), LayerError> {
+        self.may_add(address)?;
+        self.addresses.push(Address::followed(now, address));
+        Ok(())
+    }
+
+    /// Answers for an address from now on that was [followed](Self::follow_address), and announces it. Does nothing with others.
+    pub fn lead_address(&mut self, now: Instant, address: IpAddr) {
+        let known = self.addresses.iter_mut().find(|known| known.ip == address);
+        known.into_iter().for_each(|known| known.lead(now));
+    }
+
     fn add(&mut self, now: Instant, address: IpAddr, probing: Probing) -> Result<(), LayerError> {
+        self.may_add(address)?;
+        self.addresses.push(Address::new(now, address, &probing, &mut self.random));
+        Ok(())
+    }
+
+    fn may_add(&self, address: IpAddr) -> Result<(), LayerError> {
         if is_martian(address) {
             return Err(LayerError::NotAHost(address));
         }
@@ -133,7 +156,6 @@ impl Layer {
         if self.addresses.len() >= self.limits.addresses {
             return Err(LayerError::TooManyAddresses(self.limits.addresses));
         }
-        self.addresses.push(Address::new(now, address, &probing, &mut self.random));
         Ok(())
     }
 
@@ -202,13 +224,15 @@ impl Layer {
             let ip = address.ip;
             match address.take_due(now, &self.settings.probing, &mut self.random) {
                 Some(Due::Probe) => self.probe(ip),
-                Some(Due::Use) => {
+                Some(due @ (Due::Use | Due::Follow)) => {
                     if let Err(reason) = engine.add_address(ip) {
                         self.tell(Event::AddressRefused { address: ip, reason });
                         continue;
                     }
                     self.tell(Event::AddressReady(ip));
-                    self.announce(ip);
+                    if due == Due::Use {
+                        self.announce(ip);
+                    }
                 }
                 Some(Due::Announce) => self.announce(ip),
                 None => {}
@@ -302,6 +326,11 @@ impl Layer {
     /// Whether an address is ours, and not only probed for.
     pub(super) fn owns(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|address| address.ip == ip && address.is_ours())
+    }
+
+    /// Whether neighbours who ask for an address get their answer from here.
+    pub(super) fn answers_for(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|address| address.ip == ip && address.answers())
     }
 
     /// Somebody else uses an address of ours, if it is one.

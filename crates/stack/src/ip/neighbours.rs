@@ -32,7 +32,7 @@ impl Layer {
             let said = self.said(engine, &arp, link);
             self.cache.learn(now, sender, Some(arp.sender_mac), said, engine);
         }
-        if arp.operation == Operation::Request && self.owns(target) {
+        if arp.operation == Operation::Request && self.answers_for(target) {
             self.cache.counters.answered += 1;
             self.push(arp.reply(self.mac).frame(arp.sender_mac, self.mac).to_vec());
         }
@@ -115,12 +115,15 @@ impl Layer {
             }
             return;
         }
+        if source_mac.is_some() && !asking.is_unspecified() && is_on_link(engine, source) {
+            self.cache.learn(now, source, source_mac, Said::Asked, engine);
+        }
+        if !self.answers_for(address) {
+            return;
+        }
         self.cache.counters.answered += 1;
         if asking.is_unspecified() {
             return self.advertise(target, ALL_NODES, group_mac(ALL_NODES), false);
-        }
-        if source_mac.is_some() && is_on_link(engine, source) {
-            self.cache.learn(now, source, source_mac, Said::Asked, engine);
         }
         // Without an option it is answered where it came from: it has asked over this link.
         self.advertise(target, asking, from, true);

@@ -139,6 +139,22 @@ impl Interface {
         added
     }
 
+    /// Gives the host an address that another loop of the same device has, which goes on to answer for it. It is ready at once,
+    /// which [`next_event`](Self::next_event) tells.
+    ///
+    /// # Errors
+    /// Those of [`add_address`](Self::add_address).
+    pub fn follow_address(&self, address: IpAddr) -> io::Result<()> {
+        self.add(address, Layer::follow_address)
+    }
+
+    /// Answers for an address from now on that was [followed](Self::follow_address): the other loop has ended.
+    pub fn lead_address(&self, address: IpAddr) {
+        let now = self.shared.now();
+        self.shared.with(|core| core.layer.iter_mut().for_each(|layer| layer.lead_address(now, address)));
+        self.shared.wake_driver();
+    }
+
     /// What has happened below TCP: an address is ready or somebody else's, a neighbour has moved. None if the interface has no
     /// [layer](Self::with_layer), or its driver has gone.
     pub async fn next_event(&self) -> Option<Event> {

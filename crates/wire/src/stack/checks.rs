@@ -5,39 +5,45 @@ use std::io;
 use std::net::IpAddr;
 
 use anywire_advice::Message;
+use anywire_stack::device::Device;
 use anywire_stack::ip::{Probing, who_has};
+use anywire_stack::shards::{Mac, Shards};
 use anywire_stack::xdp::Wanted;
-use anywire_tcp::Mac;
 
-use super::devices::{self, Opened};
+use super::devices;
 use super::host::mac_of_engine;
 use super::location::DeviceName;
 
 /// Checks an address on a device that no loop has yet: packets fit, the kernel does not have it, and nobody on the link answers to it.
 /// The last takes 0.2 to 0.3 s, and happens once for an address. On a device that runs already, the loop that has it asks.
-pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr, mac: Option<Mac>) -> io::Result<()> {
+pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr) -> io::Result<()> {
     let name = device.to_string();
     devices::check_address(&name, address)?;
-    devices::with_parked(device, |opened| {
-        fits(&name, opened.device.capabilities().mtu, address)?;
-        if opened.free.contains(&address) {
+    devices::with_parked(device, |shards, queues| {
+        fits(&name, shards.capabilities().mtu, address)?;
+        if shards.is_free(address) {
             return Ok(());
         }
-        if let Some(by) = ask(&name, opened, address, mac)? {
+        if let Some(by) = ask(&name, shards, queues, address)? {
             return Err(taken(&name, address, by));
         }
-        opened.free.push(address);
+        shards.note_free(address);
         Ok(())
     })
 }
 
-fn ask(name: &str, opened: &mut Opened, address: IpAddr, mac: Option<Mac>) -> io::Result<Option<Mac>> {
+fn ask(
+    name: &str,
+    shards: &Shards,
+    queues: &mut [Box<dyn Device + Send>],
+    address: IpAddr,
+) -> io::Result<Option<Mac>> {
     // Answers come to us for as long as this is held.
-    let claim = opened.attachment.as_ref().map(|attachment| attachment.claim(Wanted::Address(address)));
+    let claim = shards.attachment().map(|attachment| attachment.claim(Wanted::Address(address)));
     let _claim = claim.transpose().map_err(io::Error::other)?;
-    let mac = mac_of_engine(name, mac, &opened.device.capabilities());
+    let mac = mac_of_engine(name, None, shards.capabilities());
     let seed = RandomState::new().hash_one(name);
-    who_has(std::slice::from_mut(&mut opened.device), mac, address, Probing::LOCAL, seed)
+    who_has(queues, mac, address, Probing::LOCAL, seed)
 }
 
 /// Checks that the least packet that every host must be able to send fits through a device.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use anywire_advice::Message;
+use anywire_stack::shards::{Cidr, Mac, ServiceError};
 use anywire_stack::stream::Listener;
 use anywire_sys::thread_bound::ThreadBound;
-use anywire_tcp::{Cidr, Mac};
 
 use super::checks;
-use super::devices::{self, Claim};
+use super::devices::User;
 use super::host::Host;
 use super::location::{DeviceName, Location, default_prefix, own_address};
 use super::{StackArrival, StackTransport};
@@ -35,17 +35,20 @@ pub(super) fn bind(
     options: &ListenOptions,
     loops: usize,
 ) -> Result<Bound, ListenError> {
-    let claim = Claim::of(location).ok_or_else(|| ListenError::InUse { address: address.clone() })?;
-    devices::reserve(&location.device)
-        .and_then(|()| checks::before_start(&location.device, location.address.ip(), mac_of(address)))
-        .map_err(|cause| ListenError::System { address: address.clone(), cause })?;
-    let bound = Location { address: claim.address, ..*location };
+    let failed = |cause| ListenError::System { address: address.clone(), cause };
+    let user = User::of(&location.device, mac_of(address)).map_err(failed)?;
+    let claim = user.shards.reserve(location.address, loops).map_err(|error| match error {
+        ServiceError::InUse(_) => ListenError::InUse { address: address.clone() },
+        error => failed(io::Error::other(error)),
+    })?;
+    checks::before_start(&location.device, location.address.ip()).map_err(failed)?;
+    let bound = Location { address: claim.address(), ..*location };
     let local = Address::from_wire(wire, bound.to_string());
     let ip = location.address.ip();
     let prefix = address.option("prefix").and_then(|prefix| prefix.parse().ok());
     let service = Service {
         device: location.device.to_string(),
-        address: claim.address,
+        address: claim.address(),
         own: Cidr::new(ip, prefix.unwrap_or(default_prefix(ip))).unwrap_or(Cidr::host(ip)),
         gateway: gateway_of(address),
         mac: mac_of(address),
@@ -56,7 +59,7 @@ pub(super) fn bind(
         let service = Arc::clone(&service);
         Box::new(DeviceAcceptor { service, state: None }) as Box<dyn Acceptor>
     };
-    Ok(Bound { local, acceptors: (0..loops).map(acceptor).collect(), guard: Some(Box::new(claim)) })
+    Ok(Bound { local, acceptors: (0..loops).map(acceptor).collect(), guard: Some(Box::new((claim, user))) })
 }
 
 /// Connects from the address that the option `from` names, or else from one that this loop has on the device already.
@@ -67,7 +70,6 @@ pub(super) async fn dial(
 ) -> Result<Connection, DialError> {
     let failed = |cause| DialError::from_io(address, cause);
     let host = Host::here(&location.device, mac_of(address)).map_err(failed)?;
-    let host = host.ok_or_else(|| failed(elsewhere(&location.device)))?;
     let remote = location.address;
     let dialing = async {
         if let Some(own) = address.option("from").and_then(|own| own_address(own).ok()) {
@@ -89,11 +91,6 @@ fn mac_of(address: &Address) -> Option<Mac> {
     address.option("mac").and_then(|mac| mac.parse().ok())
 }
 
-fn elsewhere(device: &DeviceName<'_>) -> io::Error {
-    let message = Message::new(format!("another loop of this process has {device}, which serves one loop"));
-    io::Error::other(message.with_help("use one loop"))
-}
-
 fn nameless(device: &DeviceName<'_>, remote: IpAddr) -> io::Error {
     let message =
         Message::new(format!("this process has no address on {device} from which to reach {remote}"));
@@ -112,7 +109,7 @@ struct Service {
     backlog: usize,
 }
 
-/// Accepts on the loop that has the device; on other loops nothing arrives.
+/// Accepts on the loop that polls it, which has a part of the service's connections.
 struct DeviceAcceptor {
     service: Arc<Service>,
     state: Option<ThreadBound<RefCell<State>>>,
@@ -123,14 +120,12 @@ enum State {
     /// The address is asked for.
     Joining(Pin<Box<dyn Future<Output = io::Result<Listener>>>>, Rc<Host>),
     Listening(Listener, Rc<Host>),
-    /// Another loop has the device.
-    Elsewhere,
 }
 
 impl State {
     fn start(service: &Arc<Service>) -> io::Result<Self> {
         let name = DeviceName::parse(&service.device).map_err(io::Error::other)?;
-        let Some(host) = Host::here(&name, service.mac)? else { return Ok(Self::Elsewhere) };
+        let host = Host::here(&name, service.mac)?;
         let (joining, service) = (Rc::clone(&host), Arc::clone(service));
         let joining = async move {
             joining.join(service.own, service.gateway).await?;

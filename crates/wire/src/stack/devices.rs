@@ -1,143 +1,108 @@
-//! Which devices this process has open. Each belongs to the loop that used it first, for as long as that loop runs.
+//! Which devices this process has open: each is there for as long as a loop or a service uses it.
 
-use std::collections::HashSet;
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::mem;
+use std::net::IpAddr;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
-use anywire_stack::device::Device;
+use anywire_stack::device::{Capabilities, Device};
+use anywire_stack::shards::{Mac, Shard, Shards};
 use anywire_stack::tap::{self, AddressError, Tap};
 use anywire_stack::xdp::{self, Attachment, WantedMode, Xdp};
 use anywire_sys::interfaces::interface_with;
 
-use super::location::{DeviceName, Location};
+use super::host::mac_of_engine;
+use super::location::DeviceName;
 
-/// A device that may still go to any loop.
-pub(super) struct Opened {
-    pub(super) device: Box<dyn Device + Send>,
-    /// What sends it packets to addresses of ours, on an interface that the kernel uses too.
-    pub(super) attachment: Option<Arc<Attachment>>,
-    /// Addresses that nobody on the link had when it was asked: they need not be asked for again.
-    pub(super) free: Vec<IpAddr>,
+/// A queue of a device, which may go to any loop.
+type Queue = Box<dyn Device + Send>;
+
+/// A device that is open.
+struct Opened {
+    shards: Arc<Shards>,
+    /// Its queues, as long as no loop uses it: a fault in it is told before anything starts. The first loop gets them.
+    parked: Vec<Queue>,
+    /// Somebody asks on its link for the moment, with the queues.
+    is_asked: bool,
+    /// Loops and services that use it.
+    users: usize,
 }
 
-/// Where a device is.
-enum State {
-    /// Open, so that a fault in it is told before anything starts. The first loop that uses it will have it.
-    Parked(Opened),
-    /// It was parked, and somebody asks on its link for the moment.
-    Asked,
-    /// On this loop.
-    OnLoop(ThreadId),
+/// Keeps a device open.
+pub(super) struct User {
+    name: String,
+    pub(super) shards: Arc<Shards>,
 }
 
-#[derive(Default)]
-struct Devices {
-    states: BTreeMap<String, State>,
-    /// What is listened on.
-    claimed: HashSet<(String, SocketAddr)>,
-}
-
-/// What a loop gets that asks for a device.
-pub(super) enum Taken {
-    /// It has the device from now on. To be [released](release) when the loop ends.
-    Ours(Opened),
-    /// Another loop of this process has it.
-    Elsewhere,
-}
-
-/// Opens a device for the loop that will use it, unless it is open.
-pub(super) fn reserve(device: &DeviceName<'_>) -> io::Result<()> {
-    match devices().states.entry(device.to_string()) {
-        Entry::Occupied(_) => {}
-        Entry::Vacant(place) => {
-            place.insert(State::Parked(open(device)?));
-        }
+impl User {
+    /// Opens a device, unless it is open. `mac` is the address of its engines, if it is the first user that asks for one.
+    pub(super) fn of(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Self> {
+        Self::among(&mut devices(), device, mac)
     }
-    Ok(())
-}
 
-/// Lets a device be used that no loop has yet, without holding up others; not at all if a loop has it.
-pub(super) fn with_parked(
-    device: &DeviceName<'_>,
-    using: impl FnOnce(&mut Opened) -> io::Result<()>,
-) -> io::Result<()> {
-    let name = device.to_string();
-    let mut opened = {
-        let mut devices = settled(&name);
-        let Some(state) = devices.states.get_mut(&name) else { return Ok(()) };
-        match std::mem::replace(state, State::Asked) {
-            State::Parked(opened) => opened,
-            other => {
-                *state = other;
-                return Ok(());
-            }
-        }
-    };
-    let used = using(&mut opened);
-    devices().states.insert(name, State::Parked(opened));
-    HAS_SETTLED.notify_all();
-    used
-}
-
-/// The device for the present loop, which has none of this name yet.
-pub(super) fn take(device: &DeviceName<'_>) -> io::Result<Taken> {
-    let name = device.to_string();
-    let mut devices = settled(&name);
-    if let Some(State::OnLoop(_)) = devices.states.get(&name) {
-        return Ok(Taken::Elsewhere);
-    }
-    let ours = match devices.states.remove(&name) {
-        Some(State::Parked(parked)) => parked,
-        _ => open(device)?,
-    };
-    devices.states.insert(name, State::OnLoop(thread::current().id()));
-    Ok(Taken::Ours(ours))
-}
-
-/// The present loop has closed the device.
-pub(super) fn release(name: &str) {
-    let mut devices = devices();
-    if let Some(State::OnLoop(owner)) = devices.states.get(name)
-        && *owner == thread::current().id()
-    {
-        devices.states.remove(name);
+    fn among(devices: &mut Devices, device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Self> {
+        let name = device.to_string();
+        let opened = match devices.entry(name.clone()) {
+            Entry::Occupied(opened) => opened.into_mut(),
+            Entry::Vacant(place) => place.insert(open(device, mac)?),
+        };
+        opened.users += 1;
+        let shards = Arc::clone(&opened.shards);
+        Ok(Self { name, shards })
     }
 }
 
-/// A place that this process listens on.
-pub(super) struct Claim {
-    device: String,
-    pub(super) address: SocketAddr,
-}
-
-impl Claim {
-    /// Claims a place, with any free port if its port is 0. `None` if somebody in this process listens there already.
-    pub(super) fn of(location: &Location<'_>) -> Option<Self> {
-        let (mut devices, device) = (devices(), location.device.to_string());
-        let mut address = location.address;
-        if address.port() == 0 {
-            let is_free = |port: &u16| {
-                let place = (device.clone(), SocketAddr::new(address.ip(), *port));
-                !devices.claimed.contains(&place)
-            };
-            address.set_port((PORT_FIRST..=u16::MAX).find(is_free)?);
-        }
-        devices.claimed.insert((device.clone(), address)).then_some(Self { device, address })
-    }
-}
-
-impl Drop for Claim {
+impl Drop for User {
     fn drop(&mut self) {
         let mut devices = devices();
-        devices.claimed.remove(&(self.device.clone(), self.address));
-        // No loop has come to use it. Another listener opens it anew.
-        if let Some(State::Parked(_)) = devices.states.get(&self.device) {
-            devices.states.remove(&self.device);
+        let Some(opened) = devices.get_mut(&self.name) else { return };
+        opened.users -= 1;
+        if opened.users == 0 {
+            devices.remove(&self.name);
         }
     }
+}
+
+/// The device for the present loop, which has none of this name yet. The shard is to be dropped before the user.
+pub(super) fn join(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<(Shard, User)> {
+    let name = device.to_string();
+    let mut devices = settled(&name);
+    let user = User::among(&mut devices, device, mac);
+    let joined = user.and_then(|user| {
+        let parked = devices.get_mut(&name).map(|opened| mem::take(&mut opened.parked)).unwrap_or_default();
+        let queues = if parked.is_empty() { more_queues(device, &user.shards) } else { Ok(parked) };
+        let shard = queues.and_then(|queues| user.shards.join(queues).map_err(io::Error::other));
+        Ok((shard, user))
+    });
+    // What is dropped in vain asks for them.
+    drop(devices);
+    let (shard, user) = joined?;
+    Ok((shard?, user))
+}
+
+/// Lets the queues of a device be used that no loop has yet, without holding up others; not at all if a loop has them.
+pub(super) fn with_parked(
+    device: &DeviceName<'_>,
+    using: impl FnOnce(&Shards, &mut [Queue]) -> io::Result<()>,
+) -> io::Result<()> {
+    let name = device.to_string();
+    let (mut queues, shards) = {
+        let mut devices = settled(&name);
+        let Some(opened) = devices.get_mut(&name).filter(|opened| !opened.parked.is_empty()) else {
+            return Ok(());
+        };
+        opened.is_asked = true;
+        (mem::take(&mut opened.parked), Arc::clone(&opened.shards))
+    };
+    let used = using(&shards, &mut queues);
+    if let Some(opened) = devices().get_mut(&name) {
+        (opened.parked, opened.is_asked) = (queues, false);
+    }
+    HAS_SETTLED.notify_all();
+    used
 }
 
 /// Checks that the kernel itself does not have an address that is to be ours on this device: it would answer, too.
@@ -147,31 +112,60 @@ pub(super) fn check_address(device: &str, address: IpAddr) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, AddressError::KernelHasIt { address, device, interface }))
 }
 
-/// All devices, once nobody asks on the link of this one any more.
-fn settled(name: &str) -> MutexGuard<'static, Devices> {
-    let is_asked = |devices: &mut Devices| matches!(devices.states.get(name), Some(State::Asked));
-    HAS_SETTLED.wait_while(devices(), is_asked).unwrap_or_else(PoisonError::into_inner)
+fn open(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Opened> {
+    let attachment = match device {
+        DeviceName::Xdp(name) => {
+            let attachment = Attachment::attach(name, WantedMode::Any).map_err(io::Error::other)?;
+            tracing::debug!(device = name, mode = %attachment.mode(), "attached");
+            Some(attachment)
+        }
+        DeviceName::Tap(_) | DeviceName::Switch => None,
+    };
+    let parked = queues(device, attachment.as_ref())?;
+    let first = parked.first().ok_or(io::ErrorKind::NotFound)?;
+    let mut capabilities: Capabilities = first.capabilities();
+    capabilities.mac = Some(mac_of_engine(&device.to_string(), mac, &capabilities));
+    // Each hasher that the library makes has keys of its own, which begin with random ones of the system.
+    let shards = Shards::new(capabilities, attachment, RandomState::new().hash_one(0));
+    Ok(Opened { shards, parked, is_asked: false, users: 0 })
 }
 
-fn open(device: &DeviceName<'_>) -> io::Result<Opened> {
-    match device {
-        DeviceName::Switch => Err(io::ErrorKind::Unsupported.into()),
-        DeviceName::Tap(name) => {
-            let tap = Tap::open(name, tap::Options::default()).map_err(io::Error::other)?;
-            Ok(Opened { device: Box::new(tap), attachment: None, free: Vec::new() })
-        }
-        DeviceName::Xdp(name) => {
-            let opened = || {
-                let attachment = Attachment::attach(name, WantedMode::Any)?;
-                // All queues of the interface lead to the one loop.
-                let xdp = Xdp::open(&attachment, attachment.share(0, 1)?, xdp::Options::default())?;
-                Ok((xdp, attachment))
-            };
-            let (xdp, attachment) = opened().map_err(|error: xdp::OpenError| io::Error::other(error))?;
-            tracing::debug!(device = name, mode = %attachment.mode(), zero_copy = xdp.is_zero_copy(), "attached");
-            Ok(Opened { device: Box::new(xdp), attachment: Some(attachment), free: Vec::new() })
-        }
+/// What another loop gets of a device that is open: nothing if it has no more, since the first loop has all that there is.
+fn more_queues(device: &DeviceName<'_>, shards: &Shards) -> io::Result<Vec<Queue>> {
+    if shards.loops() == 0 {
+        // The loops that had them have ended.
+        return queues(device, shards.attachment());
     }
+    let has_more = shards.attachment().is_none() && shards.capabilities().queues > 1;
+    // One that somebody else has taken is none: this loop sends by the queue of another then.
+    Ok(if has_more { queues(device, None).unwrap_or_default() } else { Vec::new() })
+}
+
+/// A queue of a TAP device, or all queues of an interface.
+fn queues(device: &DeviceName<'_>, attachment: Option<&Arc<Attachment>>) -> io::Result<Vec<Queue>> {
+    match (device, attachment) {
+        (DeviceName::Tap(name), _) => {
+            let tap = Tap::open(name, tap::Options::default()).map_err(io::Error::other)?;
+            Ok(vec![Box::new(tap)])
+        }
+        (DeviceName::Xdp(_), Some(attachment)) => {
+            let count = attachment.interface().receive_queues;
+            let one = |place| -> Result<Queue, xdp::OpenError> {
+                let queues = attachment.share(place, count)?;
+                Ok(Box::new(Xdp::open(attachment, queues, xdp::Options::default())?))
+            };
+            (0..count).map(one).collect::<Result<_, _>>().map_err(io::Error::other)
+        }
+        (DeviceName::Xdp(_) | DeviceName::Switch, _) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+type Devices = BTreeMap<String, Opened>;
+
+/// All devices, once nobody asks on the link of this one any more.
+fn settled(name: &str) -> MutexGuard<'static, Devices> {
+    let is_asked = |devices: &mut Devices| devices.get(name).is_some_and(|opened| opened.is_asked);
+    HAS_SETTLED.wait_while(devices(), is_asked).unwrap_or_else(PoisonError::into_inner)
 }
 
 fn devices() -> MutexGuard<'static, Devices> {
@@ -182,6 +176,3 @@ fn devices() -> MutexGuard<'static, Devices> {
 
 /// Nobody asks any more on the link of a device.
 static HAS_SETTLED: Condvar = Condvar::new();
-
-/// The first of the ports that nobody has by name (RFC 6335 section 6).
-const PORT_FIRST: u16 = 49_152;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU8;
 
 use anywire_stack::mesh;
+use anywire_stack::shards::{Cidr, Mac};
 use anywire_sys::martian::is_martian;
-use anywire_tcp::{Cidr, Mac};
 
 /// What carries the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | `location` | which device, where on it, and the options |
 //! | `switch` | `stack:switch/…`: between the loops of this process, over no kernel at all |
-//! | `devices` | which devices this process has open, and the loops that have them |
-//! | `host` | a host on a device: an engine with its addresses, for one loop |
+//! | `devices` | which devices this process has open |
+//! | `host` | the hosts of a loop: one for each device |
 //! | `device` | listening and dialling there |
 //! | `checks` | what must hold before anything runs: the MTU, and that nobody else has the address |
 

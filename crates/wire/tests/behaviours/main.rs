@@ -45,6 +45,8 @@ mod half_close_leaves_the_other_direction_open;
 mod handshakes_are_limited;
 mod idle_connections_wait_without_a_buffer;
 mod local_ports_that_run_out_are_said;
+#[cfg(feature = "stack")]
+mod loops_share_a_device;
 mod low_ports_are_the_systems;
 mod messages_arrive_whole;
 #[cfg(feature = "dns")]

@@ -1,0 +1,172 @@
+//! The addresses that the loops of a device share. One loop probes for each and answers neighbours who ask for it; the others use it
+//! once it is ready.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anywire_tcp::Mac;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::steering::Number;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    /// Addresses that nobody on the link had when it was asked.
+    free: Mutex<HashSet<IpAddr>>,
+    addresses: Mutex<HashMap<IpAddr, Shared>>,
+    has_changed: Notify,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stage: Stage,
+    /// The loops that use it. The first one answers for it.
+    users: Vec<Number>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Probed,
+    Ready,
+    /// Somebody else has it.
+    InUse(Mac),
+}
+
+/// What a loop that wants an address has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Probe for it, and say how that went.
+    Probe,
+    /// Use it: another loop answers for it.
+    Follow,
+    /// Wait for the loop that probes for it.
+    Wait,
+    /// The loop that was waited for has found that somebody else has it.
+    InUse(Mac),
+}
+
+impl Board {
+    /// Nobody on the link has this address, which need not be asked for again.
+    pub(super) fn note_free(&self, ip: IpAddr) {
+        self.free().insert(ip);
+    }
+
+    pub(super) fn is_free(&self, ip: IpAddr) -> bool {
+        self.free().contains(&ip)
+    }
+
+    /// The same, once: the next time it may have been given to somebody else meanwhile.
+    pub(super) fn take_free(&self, ip: IpAddr) -> bool {
+        self.free().remove(&ip)
+    }
+
+    /// A loop wants an address. `has_waited` says that it has been told to wait before.
+    pub(super) fn want(&self, ip: IpAddr, number: Number, has_waited: bool) -> Step {
+        let mut addresses = self.addresses();
+        let shared = addresses.entry(ip).or_insert(Shared { stage: Stage::Probed, users: Vec::new() });
+        match shared.stage {
+            Stage::InUse(by) if has_waited => return Step::InUse(by),
+            Stage::Probed if !shared.users.is_empty() => return Step::Wait,
+            Stage::Ready if !shared.users.is_empty() => {
+                shared.users.push(number);
+                return Step::Follow;
+            }
+            _ => {}
+        }
+        *shared = Shared { stage: Stage::Probed, users: vec![number] };
+        Step::Probe
+    }
+
+    /// The loop has found that nobody else has it.
+    pub(super) fn is_ready(&self, ip: IpAddr, number: Number) {
+        self.settle(ip, number, |shared| shared.stage = Stage::Ready);
+    }
+
+    /// Somebody else has it.
+    pub(super) fn is_in_use(&self, ip: IpAddr, number: Number, by: Mac) {
+        self.settle(ip, number, |shared| *shared = Shared { stage: Stage::InUse(by), users: Vec::new() });
+    }
+
+    /// It cannot be used for another reason. Others may try.
+    pub(super) fn give_up(&self, ip: IpAddr, number: Number) {
+        self.settle(ip, number, |shared| shared.users.retain(|user| *user != number));
+    }
+
+    /// Whether this loop answers for an address, since those before it have ended.
+    pub(super) fn leads(&self, ip: IpAddr, number: Number) -> bool {
+        self.addresses().get(&ip).is_some_and(|shared| shared.users.first() == Some(&number))
+    }
+
+    /// The loop has ended.
+    pub(super) fn leave(&self, number: Number) {
+        let mut addresses = self.addresses();
+        addresses.values_mut().for_each(|shared| shared.users.retain(|user| *user != number));
+        addresses.retain(|_, shared| !shared.users.is_empty());
+        drop(addresses);
+        self.has_changed.notify_waiters();
+    }
+
+    /// Resolves when something has changed since this was called.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.has_changed.notified()
+    }
+
+    /// Changes an address for which this loop is the first.
+    fn settle(&self, ip: IpAddr, number: Number, change: impl FnOnce(&mut Shared)) {
+        let mut addresses = self.addresses();
+        if let Some(own) = addresses.get_mut(&ip).filter(|shared| shared.users.contains(&number)) {
+            change(own);
+        }
+        drop(addresses);
+        self.has_changed.notify_waiters();
+    }
+
+    fn free(&self) -> MutexGuard<'_, HashSet<IpAddr>> {
+        // Nothing panics while the lock is held.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Shared>> {
+        // Nothing panics while the lock is held.
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    #[test]
+    fn one_loop_probes_and_the_others_follow() {
+        let board = Board::default();
+        assert_eq!(board.want(IP, 1, false), Step::Probe);
+        assert_eq!((board.want(IP, 2, false), board.leads(IP, 1)), (Step::Wait, true));
+        board.is_ready(IP, 1);
+        assert_eq!((board.want(IP, 2, true), board.want(IP, 3, false)), (Step::Follow, Step::Follow));
+        assert!(board.leads(IP, 1) && !board.leads(IP, 2));
+        board.leave(1);
+        assert!(board.leads(IP, 2) && !board.leads(IP, 3));
+        board.leave(2);
+        board.leave(3);
+        assert_eq!(board.want(IP, 4, false), Step::Probe, "all that used it have ended");
+    }
+
+    #[test]
+    fn who_waited_hears_how_it_went_and_the_next_one_probes_anew() {
+        let (board, mac) = (Board::default(), Mac::new([2, 0, 0, 0, 0, 9]));
+        assert_eq!((board.want(IP, 1, false), board.want(IP, 2, false)), (Step::Probe, Step::Wait));
+        board.is_in_use(IP, 1, mac);
+        assert_eq!(board.want(IP, 2, true), Step::InUse(mac));
+        assert_eq!(board.want(IP, 3, false), Step::Probe);
+        // One that ends while it probes, or fails otherwise.
+        board.leave(3);
+        assert_eq!(board.want(IP, 2, true), Step::Probe);
+        board.give_up(IP, 2);
+        assert_eq!(board.want(IP, 1, true), Step::Probe);
+    }
+}

@@ -1,0 +1,314 @@
+//! Who uses a device: the loops, and what they have told each other.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anywire_advice::Advice;
+use anywire_tcp::PortBlock;
+
+use super::board::Board;
+use super::queues::Queue;
+use super::shard::Shard;
+use super::steering::{Number, Steering};
+use crate::device::{Capabilities, Device};
+use crate::mesh::station::Station;
+use crate::xdp::Attachment;
+
+/// A device of which several loops have a [`Shard`] each. See the [module's documentation](super).
+///
+/// What is changed here is changed by a lock that no frame waits for: each loop has a copy of the table, and looks before each batch
+/// whether there is a newer one.
+pub struct Shards {
+    capabilities: Capabilities,
+    attachment: Option<Arc<Attachment>>,
+    state: Mutex<State>,
+    /// Of the table.
+    version: AtomicU64,
+    /// How often queues began to wait for a new owner, or a loop to want one.
+    orders: AtomicU64,
+    is_gone: AtomicBool,
+    pub(super) board: Board,
+}
+
+struct State {
+    steering: Arc<Steering>,
+    stations: Vec<Arc<Station>>,
+    /// The number that was given out last. None is used again before all others were.
+    last: Number,
+    /// Queues on their way to a loop.
+    queues: Vec<(Number, Queue)>,
+    /// Loops that have no queue.
+    wanting: Vec<Number>,
+    random: fastrand::Rng,
+}
+
+/// Why a service cannot be on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// Another service listens there, or the port is one from which this process dials.
+    #[error(
+        "cannot listen at {0}: this process uses the port already{help}",
+        help = Advice("choose another port, or listen before this process dials")
+    )]
+    InUse(SocketAddr),
+    /// All ports that may be chosen are in use.
+    #[error("no port is left to listen at{help}", help = Advice("name one below 49,152"))]
+    NoPort,
+}
+
+/// A device has as many loops as it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{LOOPS_MAX} loops of this process use the device already{help}", help = Advice("use fewer loops"))]
+pub struct TooManyLoops;
+
+impl Shards {
+    /// A device that nobody uses yet, and what sends it packets, if it is an interface that the kernel uses as well. `secret` decides which loop has which connection; keep it to yourself.
+    pub fn new(capabilities: Capabilities, attachment: Option<Arc<Attachment>>, secret: u64) -> Arc<Self> {
+        let state = State {
+            steering: Arc::new(Steering::new(secret)),
+            stations: Vec::new(),
+            last: 0,
+            queues: Vec::new(),
+            wanting: Vec::new(),
+            random: fastrand::Rng::with_seed(secret.rotate_left(32)),
+        };
+        Arc::new(Self {
+            capabilities,
+            attachment,
+            state: Mutex::new(state),
+            version: AtomicU64::new(0),
+            orders: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+            board: Board::default(),
+        })
+    }
+
+    /// Another loop uses the device, with queues of it. Without any, it gets one of a loop that has several, or else sends by the queue
+    /// of another. To be called on the loop.
+    ///
+    /// # Errors
+    /// [`TooManyLoops`] above 64.
+    pub fn join(
+        self: &Arc<Self>,
+        queues: impl IntoIterator<Item = Box<dyn Device + Send>>,
+    ) -> Result<Shard, TooManyLoops> {
+        let queues: Vec<_> = queues.into_iter().collect();
+        let mut state = self.state();
+        if state.stations.len() >= LOOPS_MAX {
+            return Err(TooManyLoops);
+        }
+        let is_taken = |number| number == 0 || state.stations.iter().any(|other| other.number == number);
+        let mut number = state.last.wrapping_add(1);
+        while is_taken(number) {
+            number = number.wrapping_add(1);
+        }
+        let station = Arc::new(Station::new(number));
+        state.last = number;
+        state.stations.push(Arc::clone(&station));
+        self.change(&mut state, |steering| steering.join(number, !queues.is_empty()));
+        if queues.is_empty() && state.stations.len() > 1 {
+            state.wanting.push(number);
+            self.order(&state);
+        }
+        drop(state);
+        Ok(Shard::new(Arc::clone(self), station, queues))
+    }
+
+    /// So many loops will listen at an address, each by [`Host::listen`](super::Host::listen). Port 0 stands for a free one.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    pub fn reserve(self: &Arc<Self>, mut address: SocketAddr, loops: usize) -> Result<Service, ServiceError> {
+        let mut state = self.state();
+        if address.port() == 0 {
+            address.set_port(state.steering.free_port(address.ip()).ok_or(ServiceError::NoPort)?);
+        }
+        if state.steering.is_open(address) || state.steering.is_dialled_from(address.port()) {
+            return Err(ServiceError::InUse(address));
+        }
+        self.change(&mut state, |steering| steering.open(address, loops));
+        drop(state);
+        Ok(Service { shards: Arc::clone(self), address })
+    }
+
+    /// What the device is able to do.
+    pub const fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// What sends us packets, if the device is an interface that the kernel uses as well.
+    pub const fn attachment(&self) -> Option<&Arc<Attachment>> {
+        self.attachment.as_ref()
+    }
+
+    /// Nobody on the link has this address, as [`who_has`](crate::ip::who_has) has found a moment ago: the first loop that
+    /// [joins](super::Host::join) it does not ask again.
+    pub fn note_free(&self, address: IpAddr) {
+        self.board.note_free(address);
+    }
+
+    /// Whether an address [is free](Self::note_free), and no loop has it yet.
+    pub fn is_free(&self, address: IpAddr) -> bool {
+        self.board.is_free(address)
+    }
+
+    /// How many loops use the device.
+    pub fn loops(&self) -> usize {
+        self.state().stations.len()
+    }
+
+    /// A loop listens there from now on.
+    pub(super) fn attend(&self, address: SocketAddr, number: Number) {
+        let mut state = self.state();
+        self.change(&mut state, |steering| steering.attend(address, number));
+        // SYNs may wait for it.
+        self.order(&state);
+    }
+
+    /// More ports for a loop to dial from; none if none is left.
+    pub(super) fn give_blocks(&self, number: Number) -> Vec<PortBlock> {
+        let (mut state, mut blocks) = (self.state(), Vec::new());
+        let start = state.random.usize(..);
+        self.change(&mut state, |steering| blocks = steering.give_blocks(number, start));
+        blocks
+    }
+
+    /// The loop has ended, which had these queues: others read them from now on. Without others they are closed.
+    pub(super) fn leave(&self, number: Number, queues: impl Iterator<Item = Queue>) {
+        let mut state = self.state();
+        let own = state.stations.iter().position(|station| station.number == number);
+        let station = own.map(|own| state.stations.swap_remove(own));
+        state.wanting.retain(|other| *other != number);
+        self.change(&mut state, |steering| steering.leave(number));
+        let (to_us, others) =
+            std::mem::take(&mut state.queues).into_iter().partition(|(to, _)| *to == number);
+        state.queues = others;
+        let to_us: Vec<(Number, Queue)> = to_us;
+        let mut closed = Vec::new();
+        for queue in queues.chain(to_us.into_iter().map(|(_, queue)| queue)) {
+            // One that has none is the first to get it.
+            let heir = state.wanting.pop().or_else(|| state.stations.first().map(|station| station.number));
+            match heir {
+                Some(heir) => {
+                    state.queues.push((heir, queue));
+                    self.change(&mut state, |steering| steering.set_queue(heir, true));
+                }
+                None => closed.push(queue),
+            }
+        }
+        if state.stations.is_empty() {
+            // The next loop finds out for itself.
+            self.is_gone.store(false, Ordering::Release);
+        }
+        self.order(&state);
+        drop(state);
+        station.iter().for_each(|station| station.close());
+    }
+
+    /// Another loop gets one of the queues of a loop that has several.
+    pub(super) fn hand_on(&self, take: impl FnOnce() -> Option<Queue>) {
+        let mut state = self.state();
+        let Some(heir) = state.wanting.pop() else { return };
+        match take() {
+            Some(queue) => {
+                state.queues.push((heir, queue));
+                self.change(&mut state, |steering| steering.set_queue(heir, true));
+                self.order(&state);
+            }
+            None => state.wanting.push(heir),
+        }
+    }
+
+    /// Whether queues are on their way or wanted since the last look.
+    #[inline]
+    pub(super) fn has_orders(&self, seen: u64) -> bool {
+        self.orders.load(Ordering::Acquire) != seen
+    }
+
+    /// The queues that are on their way to this loop, and whether another one wants some.
+    pub(super) fn orders(&self, number: Number, seen: &mut u64) -> (Vec<Queue>, bool) {
+        *seen = self.orders.load(Ordering::Acquire);
+        let mut state = self.state();
+        let (ours, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.queues).into_iter().partition(|(to, _)| *to == number);
+        state.queues = others;
+        (ours.into_iter().map(|(_, queue)| queue).collect(), !state.wanting.is_empty())
+    }
+
+    /// The table, if it is not the one of this version.
+    #[inline]
+    pub(super) fn newer(&self, version: &mut u64) -> Option<Arc<Steering>> {
+        let newest = self.version.load(Ordering::Acquire);
+        if newest == *version {
+            return None;
+        }
+        *version = newest;
+        Some(Arc::clone(&self.state().steering))
+    }
+
+    pub(super) fn station(&self, number: Number) -> Option<Arc<Station>> {
+        self.state().stations.iter().find(|station| station.number == number).cloned()
+    }
+
+    /// The device is gone for good: those without a queue would not hear of it.
+    pub(super) fn tell_gone(&self) {
+        if !self.is_gone.swap(true, Ordering::AcqRel) {
+            self.state().stations.iter().for_each(|station| station.notifier.notify());
+        }
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Has all loops look.
+    fn order(&self, state: &State) {
+        self.orders.fetch_add(1, Ordering::Release);
+        state.stations.iter().for_each(|station| station.notifier.notify());
+    }
+
+    fn change(&self, state: &mut State, change: impl FnOnce(&mut Steering)) {
+        let mut steering = Steering::clone(&state.steering);
+        change(&mut steering);
+        state.steering = Arc::new(steering);
+        // A loop that sees the new version waits for the lock, and so for the new table.
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Shards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shards").field("loops", &self.loops()).finish_non_exhaustive()
+    }
+}
+
+/// An address that is listened on; free again when this is dropped. Connections go on.
+#[derive(Debug)]
+pub struct Service {
+    shards: Arc<Shards>,
+    address: SocketAddr,
+}
+
+impl Service {
+    /// Where it is, with the port that was chosen.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let address = self.address;
+        self.shards.change(&mut self.shards.state(), |steering| steering.close(address));
+    }
+}
+
+/// Loops of a device. Each pair that shares connections has a megabyte of rings.
+const LOOPS_MAX: usize = 64;

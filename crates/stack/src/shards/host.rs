@@ -1,0 +1,340 @@
+//! A host on a device, for one loop: an engine, and the addresses that it has there together with other loops.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anywire_tcp::{Cidr, ConnectError, ConnectOptions, Engine, Mac, Route, RouteError, Settings, Via};
+use tokio::sync::Notify;
+
+use super::board::Step;
+use super::directory::Shards;
+use super::shard::Shard;
+use super::steering::Number;
+use crate::device::{Capabilities, Device};
+use crate::ip::{self, Event, Layer, Probing};
+use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
+use crate::xdp::{Claim, OpenError, Wanted};
+
+/// A host on a device that it may share with other loops. Clones are the same one. It belongs to one thread.
+#[derive(Clone)]
+pub struct Host {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    interface: Interface,
+    shards: Arc<Shards>,
+    number: Number,
+    addresses: RefCell<HashMap<IpAddr, State>>,
+    /// An address is in another state.
+    has_changed: Notify,
+    /// What sends packets for our addresses here.
+    claims: RefCell<Vec<Claim>>,
+    /// It has ports to dial from. One that never dials leaves them to others.
+    has_ports: Cell<bool>,
+    /// Told of what happens below TCP that concerns no single call.
+    tell: Box<dyn Fn(&Event)>,
+}
+
+/// Whether an address can be used.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Others are asked whether they have it, or it is about to be used.
+    Awaited,
+    Ready,
+    InUse(Mac),
+    Refused(RouteError),
+}
+
+/// How a [`Host`] is made.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct HostOptions {
+    /// Random numbers that nobody else knows: see [`Settings::secret`].
+    pub secret: [u64; 4],
+    /// Another one, from which random times follow.
+    pub seed: u64,
+    /// The address of its interface. Default: that of the device, if it has one.
+    pub mac: Mac,
+    /// Connections. Each takes 8 bytes of a table from the start. Default 262,144.
+    pub connections: usize,
+    /// How an address is checked before it is used. Default [`Probing::LOCAL`].
+    pub probing: Probing,
+}
+
+impl HostOptions {
+    /// The defaults.
+    pub const fn new(secret: [u64; 4], seed: u64, mac: Mac) -> Self {
+        Self { secret, seed, mac, connections: 1 << 18, probing: Probing::LOCAL }
+    }
+}
+
+/// Why a host does not have an address.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// Somebody else on the link has it.
+    #[error("{by} has the address {address}")]
+    InUse {
+        /// The address.
+        address: IpAddr,
+        /// Who has it.
+        by: Mac,
+    },
+    /// The engine does not take the address, or a route to its network.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    /// The kernel does not send us packets for it.
+    #[error(transparent)]
+    Claim(#[from] OpenError),
+    /// The layer below TCP does not take it: see [`LayerError`](ip::LayerError).
+    #[error(transparent)]
+    Layer(io::Error),
+}
+
+impl Host {
+    /// A host on a shard, and the two tasks that drive it: to be spawned on the present thread. `tell` hears of what happens below TCP.
+    ///
+    /// # Errors
+    /// The system's, if it has no memory left.
+    pub fn start(
+        shard: Shard,
+        options: HostOptions,
+        tell: impl Fn(&Event) + 'static,
+    ) -> io::Result<(Self, Driver, Watch)> {
+        let Capabilities { transmit_checksum, .. } = shard.capabilities();
+        let mut settings = Settings::new(options.secret);
+        settings.checksum_offload = transmit_checksum;
+        let mut limits = anywire_tcp::Limits::default();
+        limits.connections = options.connections;
+        let mut engine = Engine::new(settings, limits)?;
+        engine.set_mac(options.mac);
+        let (shards, number) = (Arc::clone(shard.shards()), shard.number());
+        let mut settings = ip::Settings::new(options.seed);
+        settings.probing = options.probing;
+        let layer = Layer::new(options.mac, settings, ip::Limits::default());
+        let (interface, driver) = Interface::with_layer(engine, layer, shard);
+        let inner = Rc::new(Inner {
+            interface,
+            shards,
+            number,
+            addresses: RefCell::default(),
+            has_changed: Notify::new(),
+            claims: RefCell::default(),
+            has_ports: Cell::new(false),
+            tell: Box::new(tell),
+        });
+        let watch: Watch = Box::pin(Rc::clone(&inner).watch());
+        Ok((Self { inner }, driver, watch))
+    }
+
+    /// Its network interface: engine and device, with their counters.
+    pub fn interface(&self) -> &Interface {
+        &self.inner.interface
+    }
+
+    /// Gives the host an address, and ways to its network and, by the gateway, to all others. Waits until it is known that nobody else
+    /// has the address; if another loop has it on this device, it is ready at once.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    pub async fn join(&self, own: Cidr, gateway: Option<IpAddr>) -> Result<(), JoinError> {
+        let (inner, ip, mut has_waited) = (&*self.inner, own.address(), false);
+        loop {
+            // What somebody else had the last time is asked for anew.
+            if matches!(inner.state(ip), Some(State::Awaited | State::Ready)) {
+                return inner.settled(ip).await;
+            }
+            let changed = inner.shards.board.changed();
+            match inner.shards.board.want(ip, inner.number, has_waited) {
+                Step::Wait => {
+                    has_waited = true;
+                    changed.await;
+                }
+                Step::InUse(by) => return Err(JoinError::InUse { address: ip, by }),
+                step => {
+                    inner.set(ip, State::Awaited);
+                    if let Err(error) = inner.add(own, gateway, step) {
+                        inner.addresses.borrow_mut().remove(&ip);
+                        inner.shards.board.give_up(ip, inner.number);
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether an address of this family is ready.
+    pub fn has_address_for(&self, remote: IpAddr) -> bool {
+        let addresses = self.inner.addresses.borrow();
+        addresses.iter().any(|(ip, state)| ip.is_ipv4() == remote.is_ipv4() && matches!(state, State::Ready))
+    }
+
+    /// Whether this host has an address, or is about to.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        matches!(self.inner.state(ip), Some(State::Awaited | State::Ready))
+    }
+
+    /// Listens, as one of the loops that a [service](Shards::reserve) is for.
+    ///
+    /// # Errors
+    /// Those of [`Interface::listen`].
+    pub fn listen(&self, address: SocketAddr, options: ListenOptions) -> io::Result<Listener> {
+        let listener = self.inner.interface.listen(address, options)?;
+        self.inner.shards.attend(address, self.inner.number);
+        Ok(listener)
+    }
+
+    /// Connects from an address of the host's, and from a port whose answers lead here. Small writes leave at once: Nagle's algorithm is
+    /// off.
+    ///
+    /// # Errors
+    /// Those of [`Interface::connect`]; `AddrNotAvailable` if other loops have all ports.
+    pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
+        let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+        let inner = &*self.inner;
+        // Before it has any, its engine would give out all of them.
+        if !inner.has_ports.get() && !inner.take_ports() {
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, ConnectError::NoPort));
+        }
+        loop {
+            let error = match inner.interface.start(None, remote, options) {
+                Ok(mut stream) => {
+                    stream.opened().await?;
+                    return Ok(stream);
+                }
+                Err(error) => error,
+            };
+            let reason = error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectError>());
+            if reason != Some(&ConnectError::NoPort) || !inner.take_ports() {
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Takes more ports to dial from; false if other loops have them all.
+    fn take_ports(&self) -> bool {
+        let blocks = self.shards.give_blocks(self.number);
+        if blocks.is_empty() {
+            return false;
+        }
+        self.has_ports.set(true);
+        self.interface.with_engine(|engine| engine.give_ports(blocks));
+        true
+    }
+
+    fn state(&self, ip: IpAddr) -> Option<State> {
+        self.addresses.borrow().get(&ip).copied()
+    }
+
+    fn set(&self, ip: IpAddr, state: State) {
+        self.addresses.borrow_mut().insert(ip, state);
+        self.has_changed.notify_waiters();
+    }
+
+    async fn settled(&self, ip: IpAddr) -> Result<(), JoinError> {
+        loop {
+            let changed = self.has_changed.notified();
+            match self.state(ip) {
+                Some(State::Ready) => return Ok(()),
+                Some(State::InUse(by)) => return Err(JoinError::InUse { address: ip, by }),
+                Some(State::Refused(reason)) => return Err(reason.into()),
+                Some(State::Awaited) | None => changed.await,
+            }
+        }
+    }
+
+    fn add(&self, own: Cidr, gateway: Option<IpAddr>, step: Step) -> Result<(), JoinError> {
+        let Capabilities { mtu, .. } = self.interface.capabilities();
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let on_link = Route { network: own.network(), via: Via::OnLink, mtu, source: None };
+        let all = if own.address().is_ipv4() { Cidr::ALL_V4 } else { Cidr::ALL_V6 };
+        let others =
+            gateway.map(|gateway| Route { network: all, via: Via::Gateway(gateway), mtu, source: None });
+        self.interface.with_engine(|engine| {
+            [Some(on_link), others].into_iter().flatten().try_for_each(|route| engine.add_route(route))
+        })?;
+        if let Some(attachment) = self.shards.attachment() {
+            self.claims.borrow_mut().push(attachment.claim(Wanted::Address(own.address()))?);
+        }
+        let added = match step {
+            Step::Follow => self.interface.follow_address(own.address()),
+            _ if self.shards.board.take_free(own.address()) => self.interface.add_free_address(own.address()),
+            _ => self.interface.add_address(own.address()),
+        };
+        added.map_err(JoinError::Layer)
+    }
+
+    /// Follows what happens below TCP, and what other loops tell.
+    async fn watch(self: Rc<Self>) {
+        let (mut events, mut others) = (pin!(self.follow_events()), pin!(self.follow_others()));
+        poll_fn(|cx| {
+            let _ = others.as_mut().poll(cx);
+            events.as_mut().poll(cx)
+        })
+        .await;
+    }
+
+    async fn follow_events(&self) {
+        while let Some(event) = self.interface.next_event().await {
+            let board = &self.shards.board;
+            match event {
+                Event::AddressReady(ip) => {
+                    self.set(ip, State::Ready);
+                    board.is_ready(ip, self.number);
+                }
+                Event::AddressInUse { address, by } => {
+                    self.set(address, State::InUse(by));
+                    board.is_in_use(address, self.number, by);
+                }
+                Event::AddressRefused { address, reason } => {
+                    self.set(address, State::Refused(reason));
+                    board.give_up(address, self.number);
+                }
+                _ => {}
+            }
+            (self.tell)(&event);
+        }
+    }
+
+    /// Answers for addresses whose loop has ended.
+    async fn follow_others(&self) {
+        loop {
+            let changed = self.shards.board.changed();
+            let ready: Vec<_> = {
+                let addresses = self.addresses.borrow();
+                let ready = addresses.iter().filter(|(_, state)| matches!(state, State::Ready));
+                ready.map(|(ip, _)| *ip).collect()
+            };
+            for ip in ready {
+                if self.shards.board.leads(ip, self.number) {
+                    self.interface.lead_address(ip);
+                }
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shards.board.leave(self.number);
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("number", &self.inner.number).finish_non_exhaustive()
+    }
+}
+
+/// The task of a [`Host`] that follows what happens below TCP, and what other loops tell. It ends with the driver.
+pub type Watch = Pin<Box<dyn Future<Output = ()>>>;

@@ -1,0 +1,343 @@
+//! One loop's part of a device that several loops share.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use anywire_tcp::{Frames, Instant, Meta};
+
+use super::directory::Shards;
+use super::flow::Concerns;
+use super::lanes::{Direction, Lanes};
+use super::queues::{Queue, Queues};
+use super::steering::{Number, Owner, Steering};
+use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
+use crate::mesh::station::Station;
+
+/// One loop's part of a device. It belongs to the loop that [joined](Shards::join). If it is dropped, other loops get its
+/// queues, and the connections that would have come here.
+pub struct Shard {
+    shards: Arc<Shards>,
+    own: Arc<Station>,
+    queues: Queues,
+    lanes: Lanes,
+    steering: Arc<Steering>,
+    version: u64,
+    /// Whether frames have to be [sorted](Steering::sorts).
+    sorts: bool,
+    /// SYNs for a loop that has not begun to listen, and whether another table may say where they go.
+    early: Vec<(Vec<u8>, Meta)>,
+    may_be_early_no_more: bool,
+    orders: u64,
+    /// Frames of other loops that wait for room in our queue.
+    leaving: Frames,
+    /// The lanes have more than there was room for: they come first the next time.
+    lanes_first: bool,
+    now: Instant,
+    counters: ShardCounters,
+    has_told_gone: bool,
+}
+
+/// What a [`Shard`] has counted beside the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ShardCounters {
+    /// Frames that came to our queue and belong to another loop.
+    pub passed_on: u64,
+    /// Their bytes.
+    pub passed_on_bytes: u64,
+    /// Frames of ours that came to the queue of another loop.
+    pub taken_over: u64,
+    /// Their bytes.
+    pub taken_over_bytes: u64,
+    /// Frames that all loops got from us: ARP, neighbour discovery.
+    pub told_all: u64,
+    /// Frames of ours that another loop was given to send.
+    pub sent_by_others: u64,
+    /// Their bytes.
+    pub sent_by_others_bytes: u64,
+    /// Frames of other loops that left by our queue.
+    pub sent_for_others: u64,
+    /// Their bytes.
+    pub sent_for_others_bytes: u64,
+    /// Frames dropped since the other loop had fallen too far behind.
+    pub lanes_full: u64,
+    /// Frames dropped since their loop has not begun to listen. 32 SYNs wait for it.
+    pub too_early: u64,
+}
+
+impl Shard {
+    pub(super) fn new(shards: Arc<Shards>, own: Arc<Station>, own_queues: Vec<Queue>) -> Self {
+        let mut queues = Queues::default();
+        own_queues.into_iter().for_each(|queue| queues.add(queue));
+        let lanes = Lanes::new(Arc::clone(&own));
+        let mut shard = Self {
+            shards,
+            own,
+            queues,
+            lanes,
+            steering: Arc::new(Steering::new(0)),
+            version: u64::MAX,
+            sorts: false,
+            early: Vec::new(),
+            may_be_early_no_more: false,
+            orders: u64::MAX,
+            leaving: batch(),
+            lanes_first: false,
+            now: Instant::default(),
+            counters: ShardCounters::default(),
+            has_told_gone: false,
+        };
+        shard.look_after();
+        shard
+    }
+
+    /// Its number on the device.
+    pub(super) fn number(&self) -> Number {
+        self.own.number
+    }
+
+    pub(super) fn shards(&self) -> &Arc<Shards> {
+        &self.shards
+    }
+
+    /// The counters of what goes from loop to loop. The [device's](Device::counters) are of what this loop has received and sent.
+    pub const fn shard_counters(&self) -> ShardCounters {
+        self.counters
+    }
+
+    /// Follows what others have told.
+    fn look_after(&mut self) {
+        if let Some(steering) = self.shards.newer(&mut self.version) {
+            self.sorts = steering.sorts();
+            self.may_be_early_no_more = !self.early.is_empty();
+            self.steering = steering;
+        }
+        self.lanes.look_after();
+        if self.shards.has_orders(self.orders) {
+            let (queues, is_wanted) = self.shards.orders(self.own.number, &mut self.orders);
+            queues.into_iter().for_each(|queue| self.queues.add(queue));
+            if is_wanted && self.queues.len() > 1 {
+                self.shards.hand_on(|| self.queues.take());
+            }
+        }
+    }
+
+    /// Passes on what belongs to other loops.
+    fn sort(&mut self, frames: &mut Frames) {
+        let Self { shards, own, lanes, steering, counters, early, .. } = self;
+        frames.retain(|frame, meta| {
+            let flow = match Concerns::of(frame) {
+                Concerns::Any => return true,
+                Concerns::All => {
+                    counters.told_all += 1;
+                    for other in steering.members().filter(|other| *other != own.number) {
+                        if !lanes.is_half_empty(other)
+                            || !lanes.push(shards, other, Direction::In, frame, meta)
+                        {
+                            counters.lanes_full += 1;
+                        }
+                    }
+                    return true;
+                }
+                Concerns::Flow(flow) => flow,
+            };
+            match steering.owner(&flow) {
+                Owner::Nobody => true,
+                Owner::Loop(owner) if owner == own.number => true,
+                Owner::Loop(owner) => {
+                    if lanes.push(shards, owner, Direction::In, frame, meta) {
+                        counters.passed_on += 1;
+                        counters.passed_on_bytes += frame.len() as u64;
+                    } else {
+                        counters.lanes_full += 1;
+                    }
+                    false
+                }
+                Owner::NotYet => {
+                    if flow.is_syn && early.len() < EARLY_MAX {
+                        early.push((frame.to_vec(), meta));
+                    } else {
+                        counters.too_early += 1;
+                    }
+                    false
+                }
+            }
+        });
+        if frames.is_empty() {
+            frames.clear();
+        }
+    }
+
+    /// Sends what other loops have given us.
+    fn send_for_others(&mut self) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let now = self.now;
+        match self.queues.sender() {
+            Some(queue) => {
+                queue.transmit(now, &mut self.leaving);
+            }
+            // It went to another loop meanwhile. TCP sends them again.
+            None => self.leaving.clear(),
+        }
+    }
+
+    fn read_lanes(&mut self, frames: &mut Frames) {
+        let (arrived_before, leaving_before) = (frames.len(), self.leaving.len());
+        self.lanes_first = self.lanes.read(frames, &mut self.leaving);
+        let bytes =
+            |frames: &Frames, from| frames.iter().skip(from).map(|frame| frame.len() as u64).sum::<u64>();
+        self.counters.taken_over += (frames.len() - arrived_before) as u64;
+        self.counters.taken_over_bytes += bytes(frames, arrived_before);
+        self.counters.sent_for_others += (self.leaving.len() - leaving_before) as u64;
+        self.counters.sent_for_others_bytes += bytes(&self.leaving, leaving_before);
+        self.send_for_others();
+    }
+
+    /// By whom it leaves.
+    fn uplink(&self) -> Option<Number> {
+        self.steering.uplink(self.own.number).filter(|uplink| *uplink != self.own.number)
+    }
+}
+
+impl Device for Shard {
+    fn capabilities(&self) -> Capabilities {
+        *self.shards.capabilities()
+    }
+
+    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        self.now = self.now.max(now);
+        self.look_after();
+        self.send_for_others();
+        if std::mem::take(&mut self.may_be_early_no_more) {
+            for (frame, meta) in std::mem::take(&mut self.early) {
+                if frames.push(&frame) {
+                    frames.describe_last(meta);
+                }
+            }
+            self.sort(frames);
+        }
+        if frames.is_empty() && !std::mem::take(&mut self.lanes_first) {
+            for _ in 0..BATCHES_OF_OTHERS {
+                if self.queues.receive(now, frames) == 0 {
+                    break;
+                }
+                if self.sorts {
+                    self.sort(frames);
+                }
+                if !frames.is_empty() {
+                    break;
+                }
+            }
+        }
+        self.read_lanes(frames);
+        self.lanes.publish(self.now);
+        frames.len()
+    }
+
+    fn room(&self) -> usize {
+        if self.queues.is_empty() {
+            return self.uplink().map_or(0, |uplink| self.lanes.room(uplink));
+        }
+        self.queues.room()
+    }
+
+    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        self.now = self.now.max(now);
+        if let Some(queue) = self.queues.sender() {
+            return queue.transmit(now, frames);
+        }
+        let Some(uplink) = self.uplink() else { return 0 };
+        let mut sent = 0;
+        while let Some(frame) = frames.get(sent)
+            && self.lanes.push(&self.shards, uplink, Direction::Out, frame, frames.meta(sent))
+        {
+            self.counters.sent_by_others_bytes += frame.len() as u64;
+            sent += 1;
+        }
+        self.counters.sent_by_others += sent as u64;
+        frames.remove_first(sent);
+        self.lanes.publish(self.now);
+        sent
+    }
+
+    fn batch(&self) -> Frames {
+        self.queues.batch().unwrap_or_else(batch)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let waits = (!self.leaving.is_empty()).then(|| self.now + ROOM_PATIENCE);
+        waits.into_iter().chain(self.queues.next_deadline()).min()
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        self.queues.readiness()
+    }
+
+    fn before_sleep(&mut self, owner: &Waker) -> bool {
+        self.own.notifier.announce_sleep(owner);
+        let is_told = self.shards.has_orders(self.orders) || self.shards.is_gone() != self.has_told_gone;
+        let has_event =
+            self.queues.before_sleep(owner) || is_told || self.lanes_first || self.lanes.has_event();
+        if has_event {
+            self.own.notifier.cancel_sleep();
+        }
+        has_event
+    }
+
+    fn link_event(&mut self) -> Option<LinkEvent> {
+        let event = self.queues.link_event();
+        if event == Some(LinkEvent::Gone) {
+            self.shards.tell_gone();
+        }
+        if self.shards.is_gone() {
+            return (!std::mem::replace(&mut self.has_told_gone, true)).then_some(LinkEvent::Gone);
+        }
+        event
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        let (own, mut all) = (&self.counters, self.queues.counters());
+        let shift = |count: u64, more: u64, less| (count + more).saturating_sub(less);
+        all.frames_in = shift(all.frames_in, own.taken_over, own.passed_on);
+        all.bytes_in = shift(all.bytes_in, own.taken_over_bytes, own.passed_on_bytes);
+        all.frames_out = shift(all.frames_out, own.sent_by_others, own.sent_for_others);
+        all.bytes_out = shift(all.bytes_out, own.sent_by_others_bytes, own.sent_for_others_bytes);
+        all.dropped_in += own.lanes_full + own.too_early;
+        all
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        let queues = std::mem::take(&mut self.queues);
+        self.shards.leave(self.own.number, queues.into_all());
+    }
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shard")
+            .field("number", &self.own.number)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Room for super-frames, whatever queue they come by.
+fn batch() -> Frames {
+    Frames::with_bytes(Frames::BATCH, BATCH_BYTES)
+}
+
+/// As much as the batch of a TAP device has.
+const BATCH_BYTES: usize = 4 * (64 << 10);
+
+/// SYNs that wait for their loop: no more than a batch has room for.
+const EARLY_MAX: usize = 32;
+
+/// Batches that are all passed on before the owner has its turn.
+const BATCHES_OF_OTHERS: usize = 16;
+
+/// How long a queue without room is left alone.
+const ROOM_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);

@@ -1,0 +1,452 @@
+//! Which loop has a connection: by the port that it was dialled from, or by a hash among the loops that listen.
+//!
+//! All loops go by the same table, so a segment has one owner, on whatever queue it arrives. The table is never changed: a change
+//! makes another one. What is under way must not lose its owner, so a change keeps each connection where it is:
+//!
+//! - A loop that dials has blocks of ports of its own, from which it never parts.
+//! - A service has so many slots as it has loops, and a connection belongs to the loop of its slot, which takes the slot when it begins
+//!   to listen. Until then, a SYN for the slot waits.
+//! - When a loop ends, its connections have ended, and others get its slots and blocks.
+//! - A service that is gone keeps its slots: its connections may go on.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anywire_packet::Addresses;
+use anywire_tcp::PortBlock;
+
+use super::flow::Flow;
+
+/// The number of a loop on its device; 0 is nobody.
+pub(super) type Number = u16;
+
+/// Who has what. See the module's documentation.
+#[derive(Debug, Clone)]
+pub(super) struct Steering {
+    /// The loops that use the device, in the order in which they came.
+    members: Vec<Member>,
+    /// By the number of the block: the loop that dials from there, or 0.
+    blocks: Box<[Number]>,
+    /// Sorted by port and address.
+    services: Vec<Service>,
+    /// Nobody can choose ports and addresses that all lead to one loop.
+    key: u64,
+    /// Services that have ended so far.
+    ended: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Member {
+    number: Number,
+    has_queue: bool,
+}
+
+/// An address and port that is listened on, or was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Service {
+    address: SocketAddr,
+    /// The loop of each slot.
+    slots: Vec<Number>,
+    /// Which slots are taken by a loop that listens. The others are still those of an earlier service at this address.
+    is_taken: Vec<bool>,
+    /// When it has ended, counted in services; none while it is open.
+    ended: Option<u64>,
+}
+
+/// Who has a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Loop(Number),
+    /// A loop that has not begun to listen.
+    NotYet,
+    /// Nobody: any loop may say so to the peer.
+    Nobody,
+}
+
+impl Steering {
+    pub(super) fn new(key: u64) -> Self {
+        let blocks = vec![0; PortBlock::all().len()].into_boxed_slice();
+        Self { members: Vec::new(), blocks, services: Vec::new(), key, ended: 0 }
+    }
+
+    /// Whether frames may be for other loops than the one that gets them, or too early.
+    pub(super) fn sorts(&self) -> bool {
+        let is_early = |service: &Service| service.ended.is_none() && service.is_taken.contains(&false);
+        self.members.len() > 1 || self.services.iter().any(is_early)
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = Number> {
+        self.members.iter().map(|member| member.number)
+    }
+
+    /// The loop by which a loop sends that has no queue: those with one are shared out.
+    pub(super) fn uplink(&self, of: Number) -> Option<Number> {
+        let with_queue = || self.members.iter().filter(|member| member.has_queue);
+        let count = with_queue().count();
+        with_queue().nth(usize::from(of) % count.max(1)).map(|member| member.number)
+    }
+
+    /// Who has the connection between these ends.
+    pub(super) fn owner(&self, flow: &Flow) -> Owner {
+        if let Some(block) = PortBlock::of(flow.local_port)
+            && self.blocks[block.index()] != 0
+        {
+            return Owner::Loop(self.blocks[block.index()]);
+        }
+        let (local, _) = flow.addresses.ips();
+        let Ok(place) = self.find(SocketAddr::new(local, flow.local_port)) else { return Owner::Nobody };
+        let Service { slots, is_taken, ended, .. } = &self.services[place];
+        // Of 32 bits, so many times the number of slots has no more than 64.
+        let slot = ((self.hash(flow) >> 32) * slots.len() as u64 >> 32) as usize;
+        match slots[slot] {
+            // What is not there is not there: any loop may say so.
+            0 if ended.is_some() => Owner::Nobody,
+            // A slot of an earlier service: its loop has connections, and does not listen any more, or not yet.
+            number if number != 0 && (is_taken[slot] || !flow.is_syn || ended.is_some()) => {
+                Owner::Loop(number)
+            }
+            _ => Owner::NotYet,
+        }
+    }
+
+    fn hash(&self, flow: &Flow) -> u64 {
+        let remote = match flow.addresses {
+            Addresses::V4 { remote, .. } => u64::from(remote),
+            Addresses::V6 { remote, .. } => remote as u64 ^ ((remote >> 64) as u64).wrapping_mul(MULTIPLIER),
+        };
+        let ports = u64::from(flow.remote_port) << 16 | u64::from(flow.local_port);
+        let first = (remote ^ self.key).wrapping_mul(MULTIPLIER);
+        let second = (first ^ first >> 32 ^ ports).wrapping_mul(MULTIPLIER);
+        (second ^ second >> 29).wrapping_mul(MULTIPLIER)
+    }
+
+    fn find(&self, address: SocketAddr) -> Result<usize, usize> {
+        let key = |address: &SocketAddr| (address.port(), address.ip());
+        self.services.binary_search_by_key(&key(&address), |service| key(&service.address))
+    }
+
+    /// Whether somebody listens there.
+    pub(super) fn is_open(&self, address: SocketAddr) -> bool {
+        self.find(address).is_ok_and(|place| self.services[place].ended.is_none())
+    }
+
+    /// Whether a loop dials from the ports around this one.
+    pub(super) fn is_dialled_from(&self, port: u16) -> bool {
+        PortBlock::of(port).is_some_and(|block| self.blocks[block.index()] != 0)
+    }
+
+    /// Whether a service at this port is open, or has connections that may go on.
+    fn has_service(&self, block: PortBlock) -> bool {
+        let first = self.services.partition_point(|service| service.address.port() < *block.ports().start());
+        self.services.get(first).is_some_and(|service| block.ports().contains(&service.address.port()))
+    }
+
+    // Changes.
+
+    pub(super) fn join(&mut self, number: Number, has_queue: bool) {
+        self.members.push(Member { number, has_queue });
+    }
+
+    pub(super) fn set_queue(&mut self, number: Number, has_queue: bool) {
+        if let Some(member) = self.members.iter_mut().find(|member| member.number == number) {
+            member.has_queue = has_queue;
+        }
+    }
+
+    /// Takes a loop out that has ended.
+    pub(super) fn leave(&mut self, number: Number) {
+        self.members.retain(|member| member.number != number);
+        self.blocks.iter_mut().filter(|owner| **owner == number).for_each(|owner| *owner = 0);
+        for service in &mut self.services {
+            service.lose(number);
+        }
+        self.services
+            .retain(|service| service.ended.is_none() || service.slots.iter().any(|slot| *slot != 0));
+    }
+
+    /// So many loops will listen there. The slots of an earlier service stay until they are taken.
+    pub(super) fn open(&mut self, address: SocketAddr, loops: usize) {
+        let loops = loops.max(1);
+        match self.find(address) {
+            Ok(place) => {
+                let service = &mut self.services[place];
+                service.ended = None;
+                if service.slots.len() != loops {
+                    service.slots = vec![0; loops];
+                }
+                service.is_taken = vec![false; loops];
+            }
+            Err(place) => {
+                let (slots, is_taken) = (vec![0; loops], vec![false; loops]);
+                self.services.insert(place, Service { address, slots, is_taken, ended: None });
+            }
+        }
+    }
+
+    /// A loop begins to listen: it takes the slot that it had, or else one that nobody has, or that belongs to a loop with several.
+    pub(super) fn attend(&mut self, address: SocketAddr, number: Number) {
+        let Ok(place) = self.find(address) else { return };
+        let Service { slots, is_taken, .. } = &mut self.services[place];
+        let free = || (0..slots.len()).filter(|slot| !is_taken[*slot]);
+        let is_double = |slot: &usize| slots.iter().filter(|owner| **owner == slots[*slot]).count() > 1;
+        let slot = free().find(|slot| slots[*slot] == number);
+        let slot = slot.or_else(|| free().find(|slot| slots[*slot] == 0));
+        if let Some(slot) = slot.or_else(|| free().find(is_double)).or_else(|| free().next()) {
+            (slots[slot], is_taken[slot]) = (number, true);
+        }
+    }
+
+    /// Nobody listens there any more; connections go on.
+    pub(super) fn close(&mut self, address: SocketAddr) {
+        let Ok(place) = self.find(address) else { return };
+        self.ended += 1;
+        self.services[place].ended = Some(self.ended);
+        let ended = || self.services.iter().filter_map(|service| service.ended);
+        if ended().count() > ENDED_MAX
+            && let Some(first) = ended().min()
+        {
+            self.services.retain(|service| service.ended != Some(first));
+        }
+    }
+
+    /// Blocks for a loop that dials: as many as it has already, but no more than half of those that are free. `start` is anywhere.
+    pub(super) fn give_blocks(&mut self, number: Number, start: usize) -> Vec<PortBlock> {
+        let free = |block: &PortBlock| self.blocks[block.index()] == 0 && !self.has_service(*block);
+        let mut all: Vec<_> = PortBlock::all().filter(free).collect();
+        let had = self.blocks.iter().filter(|owner| **owner == number).count();
+        let count = had.clamp(1, (all.len() / 2).max(1)).min(all.len());
+        let start = start % all.len().max(1);
+        all.rotate_left(start);
+        all.truncate(count);
+        for block in &all {
+            self.blocks[block.index()] = number;
+        }
+        all
+    }
+
+    /// A port to listen at that nobody uses.
+    pub(super) fn free_port(&self, ip: IpAddr) -> Option<u16> {
+        (LISTENED_FIRST..=u16::MAX)
+            .find(|port| !self.is_dialled_from(*port) && self.find(SocketAddr::new(ip, *port)).is_err())
+    }
+}
+
+impl Service {
+    /// Another loop that listens gets the slots of one that has ended.
+    fn lose(&mut self, number: Number) {
+        let others = |slots: &[Number]| -> Vec<_> {
+            slots.iter().copied().filter(|slot| *slot != 0 && *slot != number).collect()
+        };
+        let heirs = others(&self.slots);
+        for slot in 0..self.slots.len() {
+            if self.slots[slot] == number {
+                let heir = heirs.get(slot % heirs.len().max(1)).copied();
+                (self.slots[slot], self.is_taken[slot]) = (heir.unwrap_or(0), heir.is_some());
+            }
+        }
+    }
+}
+
+/// Odd, with as many ones as zeros (2^64 divided by the golden ratio).
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The first of the ports that nobody has by name (RFC 6335 section 6).
+const LISTENED_FIRST: u16 = 49_152;
+
+/// Services that have ended and whose slots are kept; above that the one that ended first is forgotten.
+const ENDED_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn flow(local: SocketAddr, remote: SocketAddr) -> Flow {
+        let addresses = match (local.ip(), remote.ip()) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                Addresses::V4 { local: local.to_bits(), remote: remote.to_bits() }
+            }
+            (IpAddr::V6(local), IpAddr::V6(remote)) => {
+                Addresses::V6 { local: local.to_bits(), remote: remote.to_bits() }
+            }
+            _ => panic!("of one family"),
+        };
+        Flow { addresses, local_port: local.port(), remote_port: remote.port(), is_syn: true }
+    }
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    fn of(members: std::ops::RangeInclusive<Number>) -> Steering {
+        let mut steering = Steering::new(0x1234_5678_9abc_def1);
+        members.for_each(|number| steering.join(number, true));
+        steering
+    }
+
+    /// The owners of connections from many ports of a few peers.
+    fn owners(steering: &Steering, local: SocketAddr) -> Vec<Owner> {
+        let remotes = (1..=4_u8).flat_map(|host| {
+            (30_000..30_500_u16).map(move |port| match local {
+                SocketAddr::V4(_) => SocketAddr::from(([10, 0, 0, host], port)),
+                SocketAddr::V6(_) => SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, host.into()], port)),
+            })
+        });
+        remotes.map(|remote| steering.owner(&flow(local, remote))).collect()
+    }
+
+    #[test]
+    fn connections_of_a_service_are_spread_over_its_loops() {
+        for service in ["10.0.0.2:80", "[fd00::2]:80"].map(address) {
+            let mut steering = of(1..=3);
+            steering.open(service, 3);
+            (1..=3).for_each(|number| steering.attend(service, number));
+            let owners = owners(&steering, service);
+            for number in 1..=3 {
+                let count = owners.iter().filter(|owner| **owner == Owner::Loop(number)).count();
+                // 667 of 2000 on average, and less by chance once in a million times.
+                assert!(count > 540, "loop {number} has {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn frames_for_a_loop_that_has_not_begun_are_nobody_elses() {
+        let (mut steering, service) = (of(1..=2), address("10.0.0.2:80"));
+        steering.open(service, 2);
+        assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::NotYet));
+        steering.attend(service, 1);
+        let before = owners(&steering, service);
+        assert!(before.contains(&Owner::NotYet) && before.contains(&Owner::Loop(1)));
+        steering.attend(service, 2);
+        for (before, after) in before.into_iter().zip(owners(&steering, service)) {
+            assert_eq!(after, if before == Owner::NotYet { Owner::Loop(2) } else { before });
+        }
+    }
+
+    /// Connections of the others stay where they are, and so do those of a service that has gone or that began anew.
+    #[test]
+    fn what_is_under_way_keeps_its_owner() {
+        let (mut steering, service) = (of(1..=3), address("10.0.0.2:80"));
+        steering.open(service, 3);
+        (1..=3).for_each(|number| steering.attend(service, number));
+        let before = owners(&steering, service);
+        steering.leave(2);
+        for (before, after) in before.iter().zip(owners(&steering, service)) {
+            assert_ne!(after, Owner::Loop(2));
+            assert!(*before == Owner::Loop(2) || after == *before);
+        }
+        steering.close(service);
+        assert!(!steering.is_open(service));
+        let before = owners(&steering, service);
+        // The same loops in another order, and one more.
+        steering.join(4, true);
+        steering.open(service, 3);
+        assert!(steering.sorts() && owners(&steering, service).iter().all(|owner| *owner == Owner::NotYet));
+        for number in [3, 4, 1] {
+            steering.attend(service, number);
+        }
+        let kept = before.iter().zip(owners(&steering, service)).filter(|(a, b)| **a == *b).count();
+        assert!(kept > 1200, "{kept} of 2000: one slot of three has a new loop");
+        assert!(owners(&steering, service).contains(&Owner::Loop(4)));
+    }
+
+    #[test]
+    fn services_are_told_apart_by_address_and_port() {
+        let mut steering = of(1..=2);
+        let services = ["10.0.0.2:80", "10.0.0.3:80", "10.0.0.2:81"].map(address);
+        for (service, number) in services.into_iter().zip([1, 2, 2]) {
+            steering.open(service, 1);
+            steering.attend(service, number);
+        }
+        for (service, number) in services.into_iter().zip([1, 2, 2]) {
+            assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::Loop(number)));
+        }
+        assert_eq!(owners(&steering, address("10.0.0.4:80"))[0], Owner::Nobody);
+    }
+
+    #[test]
+    fn each_port_to_dial_from_has_one_loop() {
+        let mut steering = of(1..=2);
+        let listened = address("10.0.0.2:50000");
+        steering.open(listened, 1);
+        let mut given = [Vec::new(), Vec::new()];
+        while let [one, two] = [1, 2].map(|number| steering.give_blocks(number, 777))
+            && !(one.is_empty() && two.is_empty())
+        {
+            assert!(one.iter().chain(&two).all(|block| !block.ports().contains(&50_000)));
+            given[0].extend(one);
+            given[1].extend(two);
+        }
+        assert_eq!(given[0].len() + given[1].len(), PortBlock::all().len() - 1);
+        assert!(given.iter().all(|blocks| blocks.len() > 100), "both have a good part");
+        for (number, blocks) in given.iter().enumerate() {
+            for block in blocks {
+                let local = SocketAddr::new(listened.ip(), *block.ports().start() + 5);
+                assert!(
+                    owners(&steering, local).iter().all(|owner| *owner == Owner::Loop(number as u16 + 1))
+                );
+            }
+        }
+        steering.leave(1);
+        assert_eq!(
+            steering.free_port(listened.ip()),
+            Some(
+                *given[0]
+                    .iter()
+                    .filter(|block| *block.ports().start() >= 49_152)
+                    .min()
+                    .expect("some")
+                    .ports()
+                    .start()
+            )
+        );
+    }
+
+    #[test]
+    fn services_that_ended_are_forgotten_in_the_end() {
+        let mut steering = of(1..=1);
+        for port in 1..3000 {
+            let service = SocketAddr::from(([10, 0, 0, 2], port));
+            steering.open(service, 1);
+            steering.attend(service, 1);
+            steering.close(service);
+            assert!(steering.services.len() <= ENDED_MAX);
+        }
+        steering.leave(1);
+        assert!(steering.services.is_empty());
+    }
+
+    proptest! {
+        /// Whatever happens to others, and in whatever order: a segment has one owner, which is there.
+        #[test]
+        fn an_owner_is_there(steps in prop::collection::vec((0..6_u8, 0..6_u16, 0..4_usize), 0..60)) {
+            let (mut steering, mut last) = (of(1..=2), 2);
+            let services = ["10.0.0.2:80", "10.0.0.2:50000", "10.0.0.3:80", "[fd00::2]:80"].map(address);
+            for (what, which, at) in steps {
+                let members: Vec<_> = steering.members().collect();
+                let member = members.get(usize::from(which)).copied();
+                match (what, member) {
+                    (0, _) => {
+                        last += 1;
+                        steering.join(last, which % 2 == 0);
+                    }
+                    (1, Some(member)) => steering.leave(member),
+                    (2, _) if !steering.is_open(services[at]) && !steering.is_dialled_from(services[at].port()) => {
+                        steering.open(services[at], usize::from(which));
+                    }
+                    (3, Some(member)) => steering.attend(services[at], member),
+                    (4, _) if steering.is_open(services[at]) => steering.close(services[at]),
+                    (5, Some(member)) => drop(steering.give_blocks(member, 7 * at)),
+                    _ => {}
+                }
+                let members: Vec<_> = steering.members().collect();
+                for service in services {
+                    for owner in owners(&steering, service).into_iter().step_by(97) {
+                        prop_assert!(!matches!(owner, Owner::Loop(number) if !members.contains(&number)));
+                    }
+                }
+            }
+        }
+    }
+}

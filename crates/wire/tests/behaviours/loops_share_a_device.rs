@@ -1,0 +1,246 @@
+//! A device serves all loops of a process: each has connections of its own, in both roles, and another one steps in where a loop ends.
+//!
+//! Each test has a network namespace of its own, where the kernel has 10.0.0.1 and fd00::1 at the other end of a TAP device: one
+//! with a queue for each loop, and one with a single queue.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use anywire_loops::Loops;
+use anywire_wire::{Address, Connection, ListenerHandle};
+
+use crate::again;
+use crate::support::{HANG, bind, dialer, listening, loops};
+
+/// Runs a test twice, each time in a network of its own: with `multi_queue`, and without.
+fn on_a_tap(name: &str, test: impl FnOnce()) {
+    if !again::is_inner() {
+        let possible =
+            Command::new("unshare").args(again::OWN_NETWORK).args(["sh", "-c", &make("")]).output();
+        if !possible.as_ref().is_ok_and(|tried| tried.status.success()) {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "unshare, ip and /dev/net/tun are needed: {possible:?}"
+            );
+            return crate::skipped::say(format_args!("no TAP device in a network of its own: {possible:?}"));
+        }
+        return again::passes_within(again::OWN_NETWORK, name);
+    }
+    let queues = if name.ends_with("one_queue") { "" } else { "multi_queue" };
+    shell(&make(queues));
+    test();
+}
+
+fn make(queues: &str) -> String {
+    format!(
+        "ip tuntap add dev tap0 mode tap {queues}
+         ip link set lo up; ip link set tap0 up
+         ip addr add 10.0.0.1/24 dev tap0; ip -6 addr add fd00::1/64 dev tap0 nodad"
+    )
+}
+
+fn shell(commands: &str) {
+    let done = Command::new("sh").args(["-ec", commands]).output().expect("there is a shell");
+    assert!(done.status.success(), "{commands}: {done:?}");
+}
+
+/// Bytes that tell one connection from the next.
+fn bytes(number: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + number * 7 + at / 251) as u8).collect()
+}
+
+/// Serves at an address: each connection hears first which loop it is on, and then what it says.
+fn serve(on: &Loops, address: &str) -> ListenerHandle {
+    let address: Address = address.parse().expect("an address");
+    bind(on, &address, &listening()).serve(|mut connection| {
+        drop(anywire_loops::spawn(async move {
+            let index = anywire_loops::current().expect("it runs on a loop").id().index();
+            if connection.write_all(&[index as u8]).await.is_ok() {
+                crate::support::echo(connection).await;
+            }
+        }));
+    })
+}
+
+fn socket_address(listener: &ListenerHandle) -> SocketAddr {
+    let (_, address) = listener.local().location().split_once('/').expect("a device");
+    address.parse().expect("an address and port")
+}
+
+/// Calls so many times at once by the kernel, and says how many of the connections each loop has.
+fn call(address: SocketAddr, count: usize) -> BTreeMap<u8, usize> {
+    let mut sockets: Vec<_> =
+        (0..count).map(|_| TcpStream::connect_timeout(&address, HANG).expect("somebody listens")).collect();
+    for (number, socket) in sockets.iter_mut().enumerate() {
+        socket.set_read_timeout(Some(HANG)).expect("it can be set");
+        socket.write_all(&bytes(number, 3000 + number)).expect("it takes all");
+        socket.shutdown(Shutdown::Write).expect("it is open");
+    }
+    let mut loops = BTreeMap::new();
+    for (number, socket) in sockets.iter_mut().enumerate() {
+        let mut back = Vec::new();
+        socket.read_to_end(&mut back).expect("it ends well");
+        let (index, rest) = back.split_first().expect("it says which loop it is on");
+        assert!(rest == bytes(number, 3000 + number), "connection {number}");
+        *loops.entry(*index).or_default() += 1;
+    }
+    loops
+}
+
+fn a_service_runs_on_all_loops() {
+    let on = loops(3);
+    let listeners = ["stack:tap0/10.0.0.2:0", "stack:tap0/[fd00::2]:80", "stack:tap0/10.0.0.3:80"]
+        .map(|address| serve(&on, address));
+    for listener in &listeners {
+        let served = call(socket_address(listener), 200);
+        // 67 each on average, and one less than 30 by chance once in a hundred million times.
+        assert!(served.len() == 3 && served.values().all(|count| *count >= 30), "{served:?}");
+    }
+}
+
+#[test]
+fn a_service_runs_on_all_loops_of_many_queues() {
+    on_a_tap("loops_share_a_device::a_service_runs_on_all_loops_of_many_queues", a_service_runs_on_all_loops);
+}
+
+#[test]
+fn a_service_runs_on_all_loops_of_one_queue() {
+    on_a_tap("loops_share_a_device::a_service_runs_on_all_loops_of_one_queue", a_service_runs_on_all_loops);
+}
+
+/// The kernel echoes.
+fn kernel_echo(address: &str) -> SocketAddr {
+    let listener = TcpListener::bind(address).expect("a free port");
+    let local = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let Ok(mut socket) = socket else { return };
+            std::thread::spawn(move || {
+                let mut all = Vec::new();
+                // A peer that resets it is seen by the test.
+                if socket.read_to_end(&mut all).is_ok() {
+                    let _ = socket.write_all(&all);
+                }
+            });
+        }
+    });
+    local
+}
+
+async fn exchange(mut connection: Connection, number: usize) {
+    connection.write_all(&bytes(number, 2000 + number)).await.expect("it takes all");
+    connection.half_close().await.expect("it is open");
+    let back = crate::support::read_to_end(&mut connection).await.expect("it ends well");
+    assert!(back == bytes(number, 2000 + number), "connection {number}");
+}
+
+/// Dials from each loop, many at a time. Gives the ports that the connections had.
+fn dial_from_all(on: &Loops, address: &Address, each: usize) -> usize {
+    let ports: Arc<Mutex<HashSet<Address>>> = Arc::default();
+    let dialling: Vec<_> = on
+        .iter()
+        .map(|on| {
+            let (address, ports) = (address.clone(), Arc::clone(&ports));
+            on.spawn(move || async move {
+                let dialer = dialer();
+                let mut open = Vec::new();
+                for _ in 0..each {
+                    let connection = dialer.dial(&address).await.expect("the kernel listens");
+                    ports.lock().expect("nobody panics").insert(connection.local());
+                    open.push(connection);
+                }
+                let open = open.into_iter().enumerate();
+                let tasks: Vec<_> = open
+                    .map(|(number, connection)| anywire_loops::spawn(exchange(connection, number)))
+                    .collect();
+                for task in tasks {
+                    task.await.expect("it ends well");
+                }
+            })
+        })
+        .collect();
+    dialling.into_iter().for_each(|task| task.wait().expect("no panic"));
+    ports.lock().expect("nobody panics").len()
+}
+
+fn clients_of_all_loops_are_answered() {
+    let on = loops(3);
+    for (kernel, from) in [("10.0.0.1:0", "10.0.0.2"), ("[fd00::1]:0", "fd00::2")] {
+        let kernel = kernel_echo(kernel);
+        let address = format!("stack:tap0/{kernel}?from={from}").parse().expect("an address");
+        // More than the 64 ports that a loop begins with.
+        assert_eq!(dial_from_all(&on, &address, 100), 300);
+    }
+}
+
+#[test]
+fn clients_of_all_loops_are_answered_by_many_queues() {
+    on_a_tap(
+        "loops_share_a_device::clients_of_all_loops_are_answered_by_many_queues",
+        clients_of_all_loops_are_answered,
+    );
+}
+
+#[test]
+fn clients_of_all_loops_are_answered_by_one_queue() {
+    on_a_tap(
+        "loops_share_a_device::clients_of_all_loops_are_answered_by_one_queue",
+        clients_of_all_loops_are_answered,
+    );
+}
+
+/// The loop ends that has the first queue and answers for the address. Connections of others go on, and neighbours find the address.
+fn a_loop_may_end() {
+    let (first, second) = (loops(1), loops(2));
+    let ends = serve(&first, "stack:tap0/10.0.0.2:80");
+    assert_eq!(call(socket_address(&ends), 5).len(), 1);
+    let stays = serve(&second, "stack:tap0/10.0.0.2:81");
+    let at = socket_address(&stays);
+    let mut open: Vec<_> =
+        (0..20).map(|_| TcpStream::connect_timeout(&at, HANG).expect("it listens")).collect();
+    let kernel = kernel_echo("10.0.0.1:0");
+    let dialled: Address = format!("stack:tap0/{kernel}").parse().expect("an address");
+    assert_eq!(dial_from_all(&second, &dialled, 10), 20, "a client and services share the device");
+    ends.stop();
+    first.shutdown(HANG).expect("it is not one of its own loops");
+    drop(first);
+    // The neighbour is not known any more, and has to be found.
+    shell("ip neigh flush dev tap0");
+    for (number, socket) in open.iter_mut().enumerate() {
+        socket.set_read_timeout(Some(HANG)).expect("it can be set");
+        let mut index = [0];
+        socket.read_exact(&mut index).expect("it was said at the start");
+        socket.write_all(&bytes(number, 100)).expect("it takes all");
+        let mut back = [0; 100];
+        socket.read_exact(&mut back).expect("it goes on");
+        assert!(back[..] == bytes(number, 100)[..], "connection {number}");
+    }
+    drop(open);
+    assert_eq!(call(at, 60).len(), 2, "both loops go on");
+    assert_eq!(dial_from_all(&second, &dialled, 10), 20);
+    // Who comes later has the address as well.
+    let third = loops(1);
+    let again = serve(&third, "stack:tap0/10.0.0.2:80");
+    assert_eq!(call(socket_address(&again), 5).len(), 1);
+    // All of it ends, and the device is there for others.
+    for (listener, on) in [(stays, second), (again, third)] {
+        listener.stop();
+        on.shutdown(HANG).expect("it is not one of its own loops");
+    }
+    let fourth = loops(2);
+    let last = serve(&fourth, "stack:tap0/10.0.0.2:81");
+    assert_eq!(call(socket_address(&last), 60).len(), 2);
+}
+
+#[test]
+fn a_loop_may_end_of_many_queues() {
+    on_a_tap("loops_share_a_device::a_loop_may_end_of_many_queues", a_loop_may_end);
+}
+
+#[test]
+fn a_loop_may_end_of_one_queue() {
+    on_a_tap("loops_share_a_device::a_loop_may_end_of_one_queue", a_loop_may_end);
+}
