@@ -85,8 +85,12 @@ impl Queues {
     }
 
     pub(super) fn before_sleep(&mut self, owner: &Waker) -> bool {
-        // Each of them has to be told.
-        self.all.iter_mut().fold(false, |has_event, queue| queue.before_sleep(owner) || has_event)
+        let mut has_event = false;
+        for queue in &mut self.all {
+            // Each of them has to be told.
+            has_event |= queue.before_sleep(owner);
+        }
+        has_event
     }
 
     pub(super) fn link_event(&mut self) -> Option<LinkEvent> {

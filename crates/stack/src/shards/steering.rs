@@ -96,7 +96,7 @@ impl Steering {
         let Ok(place) = self.find(SocketAddr::new(local, flow.local_port)) else { return Owner::Nobody };
         let Service { slots, is_taken, ended, .. } = &self.services[place];
         // Of 32 bits, so many times the number of slots has no more than 64.
-        let slot = ((self.hash(flow) >> 32) * slots.len() as u64 >> 32) as usize;
+        let slot = (((self.hash(flow) >> 32) * slots.len() as u64) >> 32) as usize;
         match slots[slot] {
             // What is not there is not there: any loop may say so.
             0 if ended.is_some() => Owner::Nobody,
@@ -113,10 +113,10 @@ impl Steering {
             Addresses::V4 { remote, .. } => u64::from(remote),
             Addresses::V6 { remote, .. } => remote as u64 ^ ((remote >> 64) as u64).wrapping_mul(MULTIPLIER),
         };
-        let ports = u64::from(flow.remote_port) << 16 | u64::from(flow.local_port);
+        let ports = (u64::from(flow.remote_port) << 16) | u64::from(flow.local_port);
         let first = (remote ^ self.key).wrapping_mul(MULTIPLIER);
-        let second = (first ^ first >> 32 ^ ports).wrapping_mul(MULTIPLIER);
-        (second ^ second >> 29).wrapping_mul(MULTIPLIER)
+        let second = (first ^ (first >> 32) ^ ports).wrapping_mul(MULTIPLIER);
+        (second ^ (second >> 29)).wrapping_mul(MULTIPLIER)
     }
 
     fn find(&self, address: SocketAddr) -> Result<usize, usize> {

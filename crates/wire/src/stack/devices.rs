@@ -69,17 +69,16 @@ impl Drop for User {
 /// The device for the present loop, which has none of this name yet. The shard is to be dropped before the user.
 pub(super) fn join(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<(Shard, User)> {
     let name = device.to_string();
-    let mut devices = settled(&name);
-    let user = User::among(&mut devices, device, mac);
-    let joined = user.and_then(|user| {
+    let (user, shard);
+    {
+        // Held until the shard is there: another loop would open the device once more.
+        let mut devices = settled(&name);
+        user = User::among(&mut devices, device, mac)?;
         let parked = devices.get_mut(&name).map(|opened| mem::take(&mut opened.parked)).unwrap_or_default();
         let queues = if parked.is_empty() { more_queues(device, &user.shards) } else { Ok(parked) };
-        let shard = queues.and_then(|queues| user.shards.join(queues).map_err(io::Error::other));
-        Ok((shard, user))
-    });
-    // What is dropped in vain asks for them.
-    drop(devices);
-    let (shard, user) = joined?;
+        shard = queues.and_then(|queues| user.shards.join(queues).map_err(io::Error::other));
+    }
+    // A user that is dropped here asks for the devices.
     Ok((shard?, user))
 }
 
