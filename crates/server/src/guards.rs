@@ -115,7 +115,8 @@ pub fn param_matches(name: &str, expression: &str) -> Guard {
 #[cfg(feature = "regex")]
 const WHOLE: (&str, &str) = ("^(?:", ")$");
 
-/// A function of the program. It runs on the loop of the connection, so it must not block. A panic is a 500, as of a handler.
+/// A function of the program. It runs on the loop of the connection, so it must not block. A panic is a 500, as of a handler, within the layers
+/// of the innermost router around all handlers of the path.
 ///
 /// ```
 /// use anywire_server::{Handler, Parts, Router, guards};

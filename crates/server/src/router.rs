@@ -1,5 +1,6 @@
 //! The router: paths, a handler for each method of a path, nested routers.
 
+mod build;
 mod call;
 mod choice;
 mod describe;
@@ -9,6 +10,7 @@ mod fallbacks;
 mod guarded;
 mod layers;
 mod leaf;
+mod lookup;
 mod matrix;
 #[cfg(feature = "openapi")]
 mod openapi;
@@ -36,6 +38,7 @@ pub(crate) use self::call::run;
 pub(crate) use self::endpoints::{EndpointId, Generation, RouteName, Served, Serves};
 pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
+pub(crate) use self::path::below as path_below;
 pub(crate) use self::table::Table;
 
 /// Routes and their handlers.

@@ -9,7 +9,7 @@ use std::thread;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
-use crate::contained::Payload;
+use crate::contained::{Payload, dispose, text};
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::router::EndpointId;
@@ -73,13 +73,11 @@ impl Run for Routing {
             None => {
                 request.find_route(|head, params| dispatch.table.route(head, &dispatch.param_names, params))
             }
-            Some((choice, endpoint)) => match choose(&dispatch, choice, &mut request) {
-                Ok(endpoint) => endpoint,
-                Err(panic) => {
-                    *response = Some(answer(&dispatch, endpoint, panic));
-                    return Ok(());
-                }
-            },
+            Some((choice, endpoint)) => choose(&dispatch, choice, &mut request).unwrap_or_else(|panic| {
+                let text = format!("a guard of {}: {}", dispatch.table.name(endpoint), text(&*panic));
+                dispose(panic);
+                dispatch.table.fail(choice, &mut request, text)
+            }),
         };
         if let Some(id) = request.context_in(&dispatch.contexts) {
             dispatch.routed.set(Some((id, endpoint)));

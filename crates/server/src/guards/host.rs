@@ -18,7 +18,7 @@ impl Host {
     pub(super) fn parse(pattern: &str) -> Option<Self> {
         let (name, port) = split(pattern);
         let port = match port {
-            Some(port) => Some(port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))?),
+            Some(port) => Some(number(port)?),
             None => None,
         };
         let (name, is_wildcard) = name.strip_prefix("*.").map_or((name, false), |name| (name, true));
@@ -41,7 +41,7 @@ impl Host {
         }
         let Some(expected) = self.port else { return true };
         match port.filter(|port| !port.is_empty()) {
-            Some(port) => port.parse() == Ok(expected),
+            Some(port) => number(port) == Some(expected),
             None => {
                 let is_secure = parts.negotiated().is_some() || parts.head().scheme() == Some("https");
                 expected == if is_secure { 443 } else { 80 }
@@ -98,6 +98,11 @@ fn split(host: &str) -> (&str, Option<&str>) {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (host, None),
     }
+}
+
+/// A port: digits alone, without the sign that a number may have.
+fn number(port: &str) -> Option<u16> {
+    port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]

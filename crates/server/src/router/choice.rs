@@ -18,6 +18,8 @@ pub(super) struct Choice {
     candidates: Vec<Candidate>,
     /// What answers if each refuses.
     pub(super) otherwise: Otherwise,
+    /// What words a refusal of all of them.
+    pub(super) refused: EndpointId,
     /// The fields of a request on which the choice depends.
     vary: Box<[Box<str>]>,
 }
@@ -52,7 +54,7 @@ pub(super) enum Outcome {
 }
 
 impl Choice {
-    pub(super) fn new(candidates: Vec<Candidate>, otherwise: Otherwise) -> Self {
+    pub(super) fn new(candidates: Vec<Candidate>, otherwise: Otherwise, refused: EndpointId) -> Self {
         let mut fields: Vec<&str> = Vec::new();
         for Candidate { conditions, .. } in &candidates {
             fields.extend(conditions.guards.iter().filter_map(|given| given.guard.field()));
@@ -61,7 +63,7 @@ impl Choice {
         fields.sort_unstable();
         fields.dedup();
         let vary = fields.into_iter().map(Into::into).collect();
-        Self { candidates, otherwise, vary }
+        Self { candidates, otherwise, refused, vary }
     }
 
     /// Says to caches on which fields the response depends.

@@ -105,7 +105,8 @@ fn add(
         return Ok(*endpoint);
     }
     let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), nested.unwrap_or(0)));
-    Ok(add_choice(candidates, outer, name, endpoints))
+    let common = endpoints.layers.common(given.iter().map(|fallback| fallback.entry.scope));
+    Ok(add_choice(candidates, outer, nested.unwrap_or(common), name, endpoints))
 }
 
 /// Handlers without a path, of which guards choose one, within the layers of this nested router as well.
@@ -139,13 +140,16 @@ pub(super) fn candidates<'r>(
     Ok(candidates)
 }
 
+/// Adds what chooses among handlers without a path. A guard of them that panics is answered within the layers of this router.
 pub(super) fn add_choice(
     candidates: Vec<Candidate>,
     outer: EndpointId,
+    scope: usize,
     name: RouteName,
     endpoints: &mut Endpoints<'_>,
 ) -> EndpointId {
-    let choice = |fallback| Choice::new(candidates, Otherwise::Outer { fallback, outer });
+    let refused = endpoints.add_own(own::refused(), scope);
+    let choice = |fallback| Choice::new(candidates, Otherwise::Outer { fallback, outer }, refused);
     endpoints.add_choice(name, choice)
 }
 
@@ -182,7 +186,7 @@ fn add_layered(
     let candidates = vec![Candidate { method: None, conditions, endpoint, within: Box::default() }];
     let outer = outer.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
     let name = RouteName::fallback(&endpoints.scopes[scope].prefix);
-    let choice = add_choice(candidates, outer, name, endpoints);
+    let choice = add_choice(candidates, outer, scope, name, endpoints);
     prefixes.extend(around.last().map(|site| (site.normal.clone(), choice)));
     Ok(choice)
 }

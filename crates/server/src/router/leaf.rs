@@ -91,8 +91,9 @@ impl Leaf {
         if has_conditions {
             // Whose guards let a request in decides which routers are around its refusal.
             let scopes = || routes.iter().map(|route| route.entry.scope);
-            for scope in scopes().flat_map(|one| scopes().map(move |other| [one, other])) {
-                let scope = endpoints.layers.common(scope);
+            let of_two = scopes().flat_map(|one| scopes().map(move |other| [one, other]));
+            for two in std::iter::once([scope; 2]).chain(of_two) {
+                let scope = endpoints.layers.common(two);
                 if refused.iter().all(|(known, _)| *known != scope) {
                     refused.push((scope, endpoints.add_own(own::refused(), scope)));
                 }
@@ -101,7 +102,10 @@ impl Leaf {
         let all_refused = refused.iter().map(|(_, endpoint)| *endpoint).collect();
         let choice = has_conditions.then(|| {
             let name = RouteName { method: "*".into(), path: routes[0].path.as_str().into() };
-            let choice = Choice::new(candidates, Otherwise::Unknown { leaf: index, refused: refused.into() });
+            // That within the innermost router around all.
+            let by_all = refused[0].1;
+            let otherwise = Otherwise::Unknown { leaf: index, refused: refused.into() };
+            let choice = Choice::new(candidates, otherwise, by_all);
             endpoints.add_choice(name, |_| choice)
         });
         let any =

@@ -1,6 +1,7 @@
 //! What the router itself answers: 404, 405, the methods of a path, 501. Each is an endpoint, so that a response goes the same
 //! way whoever makes it.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use anywire_http::accept::MediaType;
@@ -79,9 +80,11 @@ pub(super) enum Refused {
     ContentType { takes: Vec<Arc<MediaType>> },
     /// It accepts none of the media types that are offered.
     Accept { offers: String },
+    /// A guard has panicked, so that nobody knows who takes it.
+    GuardPanicked { text: String },
 }
 
-/// To a request that the conditions of all handlers of its path have refused.
+/// To a request that the conditions of all handlers of its path have refused, or that they could not be asked about.
 pub(super) fn refused() -> Arc<dyn Endpoint> {
     endpoint(async |mut request: Request| {
         let Some(refused) = request.extensions_mut().remove::<Refused>() else {
@@ -105,6 +108,8 @@ pub(super) fn refused() -> Arc<dyn Endpoint> {
                 takes::refuse(&mut response.headers, request.method(), &takes);
                 response
             }
+            // Counted, logged and worded as that of any handler.
+            Refused::GuardPanicked { text } => resume_unwind(Box::new(text)),
             Refused::Accept { offers } => {
                 let message = format!("this path offers {offers}, of which none is acceptable");
                 listing(StatusCode::NOT_ACCEPTABLE, message, "available", &offers)

@@ -37,6 +37,17 @@ pub(super) fn of_request(path: &str) -> String {
     normal
 }
 
+/// What a path has behind a prefix of whole segments: nothing, or text that begins with a `/`. `None` if it is not below the prefix. Both are
+/// as they were given.
+pub(crate) fn below<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
+    let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+    // An encoded slash ends no segment, so that both have as many slashes as their normal forms.
+    let slashes = path.match_indices('/').map(|(at, _)| at);
+    let end = slashes.chain([path.len()]).nth(prefix.matches('/').count())?;
+    let (front, rest) = path.split_at(end);
+    (of_request(front) == of_request(prefix)).then_some(rest)
+}
+
 /// Whether nothing in this part of a path has another normal form. Says no to some that are normal, such as `%2F`.
 #[inline]
 pub(super) fn is_plain(part: &str) -> bool {
@@ -223,6 +234,31 @@ mod tests {
         assert!(!is_closer("/of/{tenant}", "/of/{id}/{*all}"));
         assert!(!is_closer("/of/{tenant}", "/of/all/{*all}"));
         assert!(!is_closer("/{tenant}", "/x{a}/{b}"));
+    }
+
+    #[test]
+    fn a_prefix_ends_where_a_segment_does() {
+        for (path, prefix, rest) in [
+            ("/api/orders", "/api", Some("/orders")),
+            ("/api/orders", "/api/", Some("/orders")),
+            ("/api", "/api", Some("")),
+            ("/api/", "/api", Some("/")),
+            ("/api//x", "/api", Some("//x")),
+            ("/%61pi/%2f", "/api", Some("/%2f")),
+            ("/\u{e4}/b", "/%c3%A4", Some("/b")),
+            ("/a%2fb/c", "/a%2Fb", Some("/c")),
+            ("/x", "", Some("/x")),
+            ("/x", "/", Some("/x")),
+            ("/a/b/c", "/a/b", Some("/c")),
+            ("/apis", "/api", None),
+            ("/a", "/a/b", None),
+            ("/a%2fb", "/a", None),
+            ("/API/x", "/api", None),
+            ("/api", "api", None),
+            ("*", "/api", None),
+        ] {
+            assert_eq!(below(path, prefix), rest, "{path} behind {prefix}");
+        }
     }
 
     #[test]

@@ -18,7 +18,10 @@ impl Router {
         Ok(match &candidates[..] {
             [] => none,
             [only] if only.conditions.are_none() => only.endpoint,
-            _ => add_choice(candidates, none, name, endpoints),
+            _ => {
+                let scope = endpoints.layers.common(self.tunnels.iter().map(|entry| entry.scope));
+                add_choice(candidates, none, scope, name, endpoints)
+            }
         })
     }
 }

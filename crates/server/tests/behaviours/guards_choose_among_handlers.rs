@@ -57,7 +57,15 @@ fn the_host_decides() {
     ] {
         assert_eq!(ask(&router, at(host, "/")), found(expected), "{host}");
     }
-    let others = ["example.com", "admin.test", "admin.test:84430", "plain.test:443", "xexample.com", "[::2]"];
+    let others = [
+        "example.com",
+        "admin.test",
+        "admin.test:84430",
+        "plain.test:443",
+        "xexample.com",
+        "[::2]",
+        "plain.test:+80",
+    ];
     for host in others.into_iter().chain([".example.com", "[::1].example.com", "secure.test"]) {
         assert_eq!(ask(&router, at(host, "/")), unknown(), "{host}");
     }
@@ -312,6 +320,61 @@ fn a_guard_that_panics_is_a_500_and_the_connection_stays() {
     assert_eq!(peer.answer(false).status, 500);
     assert_eq!(peer.answer(false).text(), "calm");
     assert_eq!(served.running.counters().panics, 1);
+}
+
+/// As a panic of the handler is: the layers of the router that has the path see a 500, and whoever is chosen among several routers with
+/// one path is not known then, so that those around all of them see it.
+#[test]
+fn a_guard_that_panics_is_answered_within_the_layers_around_it() {
+    let panics = || {
+        of(|parts: &Parts| -> bool {
+            assert!(parts.query().is_none(), "on purpose");
+            true
+        })
+    };
+    let named = |name: &'static str| {
+        async move |request: anywire_server::Request, next: Next| {
+            let response = next.run(request).await;
+            let status = response.status.as_u16().to_string();
+            response.header(name, status)
+        }
+    };
+    let one = Router::new().get("/shared", says("one").when(panics())).layer(named("x-one"));
+    let other = Router::new().get("/shared", says("other").when(header("x-other"))).layer(named("x-other"));
+    let nested = Router::new()
+        .get("/", says("nested"))
+        .fallback(says("nested fallback"))
+        .when(panics())
+        .layer(named("x-nested"));
+    let layered = Router::new().get("/", says("layered")).when(panics()).layer(named("x-layered"));
+    let router = Router::new()
+        .get("/alone", says("alone").when(panics()))
+        .merge(one)
+        .merge(other)
+        .nest("/nested", nested)
+        .nest("/layered", layered)
+        .connect(says("a tunnel").when(panics()))
+        .layer(named("x-all"));
+    let ask = |target: &str| {
+        let response = block_on(router.call(Request::get(target)));
+        let names = ["x-all", "x-one", "x-other", "x-nested", "x-layered"].into_iter();
+        let seen: Vec<_> = names.filter(|name| response.headers.get(name) == Some("500")).collect();
+        (response.status.as_u16(), seen)
+    };
+    assert_eq!(ask("/alone?x"), (500, vec!["x-all"]));
+    assert_eq!(ask("/shared?x"), (500, vec!["x-all"]));
+    assert_eq!(ask("/nested?x"), (500, vec!["x-all", "x-nested"]));
+    assert_eq!(ask("/nested/unknown?x"), (500, vec!["x-all", "x-nested"]));
+    assert_eq!(ask("/layered?x"), (500, vec!["x-all", "x-layered"]));
+    assert_eq!(ask("/layered/unknown?x"), (500, vec!["x-all", "x-layered"]));
+    assert_eq!(ask("/alone"), (200, Vec::new()));
+    let tunnel = Request::new(Method::CONNECT, "a.test:80");
+    assert_eq!(block_on(router.call(tunnel)).status, StatusCode::INTERNAL_SERVER_ERROR);
+    let served = crate::support::serve(router);
+    for path in ["/alone", "/nested/unknown"] {
+        assert_eq!(served.ask(&format!("GET {path}?x HTTP/1.1\r\nhost: x\r\n\r\n")).status, 500);
+    }
+    assert_eq!(served.running.counters().panics, 2, "each once");
 }
 
 #[test]
