@@ -15,7 +15,7 @@ use anywire_wire::{Address, Credentials, Negotiated};
 use crate::context::{ContextId, Contexts, FreeContext, Leaving, Peer, Place, RequestContext};
 use crate::extract::StatesId;
 use crate::interim::Interim;
-use crate::router::EndpointId;
+use crate::router::{EndpointId, path_below};
 
 pub(crate) use self::params::Params;
 pub(crate) use self::ticket::Ticket;
@@ -225,6 +225,38 @@ impl Parts {
             self.context.params.keep_path(before);
         }
         Ok(())
+    }
+
+    /// Takes a prefix off the path, such as before the request is sent on: with `/api` the path `/api/orders?page=2` becomes
+    /// `/orders?page=2`, and `/api` becomes `/`. The path parameters stay those of the path as it came.
+    ///
+    /// A prefix consists of whole segments, and is compared as routes are: `/%61pi` is below `/api`, and `/apis` is not. Returns false,
+    /// and changes nothing, if the path is not below the prefix.
+    ///
+    /// ```
+    /// use anywire_server::{Request, Router};
+    ///
+    /// async fn behind(mut request: Request) -> String {
+    ///     request.strip_prefix("/api");
+    ///     request.target().into_owned()
+    /// }
+    ///
+    /// let router = Router::new().get("/api/{*rest}", behind);
+    /// # anywire_loops::block_on(async {
+    /// let mut response = router.call(anywire_http::Request::get("/api/orders?page=2")).await;
+    /// assert_eq!(response.body.text(100).await?, "/orders?page=2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn strip_prefix(&mut self, prefix: &str) -> bool {
+        let Some(rest) = path_below(self.path(), prefix) else { return false };
+        let slash = if rest.is_empty() { "/" } else { "" };
+        let stripped = match self.query() {
+            Some(query) => format!("{slash}{rest}?{query}"),
+            None => format!("{slash}{rest}"),
+        };
+        self.set_path_and_query(&stripped).is_ok()
     }
 
     /// The head.

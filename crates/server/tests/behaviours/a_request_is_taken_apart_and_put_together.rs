@@ -147,3 +147,27 @@ fn one_that_the_other_types_cannot_hold_is_refused() {
     let refused = ask("/?<b>");
     assert_eq!((refused.status, served.running.counters().refused), (400, 1), "{}", refused.text());
 }
+
+/// What a gateway sends on; the parameters stay those of the path as it came.
+#[test]
+fn a_prefix_is_taken_off_its_path() {
+    let behind = async |mut request: Request| {
+        let is_below = request.strip_prefix("/api/v1");
+        let rest = request.param("rest").unwrap_or("-").to_owned();
+        format!("{is_below} {} {rest}", request.target())
+    };
+    let router = Router::new().any("/{*rest}", behind);
+    for (target, expected) in [
+        ("/api/v1/orders?page=2", "true /orders?page=2 api/v1/orders"),
+        ("/api/v1", "true / api/v1"),
+        ("/api/v1?", "true /? api/v1"),
+        ("/%61pi/v1/%2F;a", "true /%2F;a %61pi/v1/%2F;a"),
+        ("/api/v1//x", "true //x api/v1//x"),
+        ("/api/v10", "false /api/v10 api/v10"),
+        ("/api", "false /api api"),
+        ("/api%2fv1/x", "false /api%2fv1/x api%2fv1/x"),
+    ] {
+        let mut response = block_on(router.call(anywire_http::Request::get(target)));
+        assert_eq!(block_on(response.body.text(1000)).expect("text"), expected, "{target}");
+    }
+}
