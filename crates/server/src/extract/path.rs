@@ -11,7 +11,8 @@ use crate::request::Parts;
 /// The path parameters of the route, percent-decoded after the path was split: `%2F` never splits.
 ///
 /// A single value takes the only parameter. A tuple takes all of them in order, those of a nested router's prefix first. A
-/// struct or a map takes them by name. A value that does not parse is a 400. A handler that takes other parameters than
+/// struct or a map takes them by name. A value that does not parse is a 400: numbers, `bool` and `char` are read by Rust's `FromStr`, so that an
+/// `f64` may be `NaN` or `inf`, and is that if it is too large. A handler that takes other parameters than
 /// its route has is an error at start, as far as its type tells: another number, or another name than the first that a struct needs. The
 /// rest is a 500, which the log explains. On a route without any it is an error at start, unless the handler takes an `Option`.
 ///

@@ -9,7 +9,7 @@ use crate::request::Parts;
 ///
 /// A missing query reads as an empty one; as an `Option` it is `None`. What does not fit answers 400 and names its field: one
 /// that is missing or of another type, or is not UTF-8. Fields of one name are a list, such as a `Vec` or a set; for another
-/// type a second field is refused. An `Option` is `None` without its field and with an empty one. Defaults are those of serde.
+/// type a second field is refused. Numbers are those of a [`Path`](crate::Path). An `Option` is `None` without its field and with an empty one. Defaults are those of serde.
 /// A query of more than [`Limits::form_fields`](crate::Limits::form_fields) is a 414.
 ///
 /// ```

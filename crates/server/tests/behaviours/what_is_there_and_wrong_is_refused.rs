@@ -155,3 +155,54 @@ fn a_refusal_names_no_limit_that_the_peer_cannot_raise() {
     let text = answer.text();
     assert!(text.ends_with("; send fewer or shorter headers"), "{text}");
 }
+
+/// As everywhere in Rust, and in other frameworks: what the type's `FromStr` takes.
+#[test]
+fn numbers_of_a_path_and_a_query_are_read_as_rust_reads_them() {
+    #[derive(serde::Deserialize)]
+    struct Of<T> {
+        n: T,
+    }
+    let router = Router::new()
+        .get("/i8/{n}", async |Path(n): Path<i8>| n.to_string())
+        .get("/i8", async |Query(of): Query<Of<i8>>| of.n.to_string())
+        .get("/u64/{n}", async |Path(n): Path<u64>| n.to_string())
+        .get("/u64", async |Query(of): Query<Of<u64>>| of.n.to_string())
+        .get("/f64/{n}", async |Path(n): Path<f64>| n.to_string())
+        .get("/f64", async |Query(of): Query<Of<f64>>| of.n.to_string());
+    for (kind, text, expected) in [
+        ("i8", "-128", Some("-128")),
+        ("i8", "+7", Some("7")),
+        ("i8", "-0", Some("0")),
+        ("i8", "128", None),
+        ("i8", "-129", None),
+        ("i8", "1.0", None),
+        ("i8", "0x1", None),
+        ("i8", "\u{663}", None),
+        ("u64", "18446744073709551615", Some("18446744073709551615")),
+        ("u64", "18446744073709551616", None),
+        ("u64", "-0", None),
+        ("u64", "007", Some("7")),
+        ("u64", "1_0", None),
+        ("f64", "1e3", Some("1000")),
+        ("f64", ".5", Some("0.5")),
+        ("f64", "NaN", Some("NaN")),
+        ("f64", "-Infinity", Some("-inf")),
+        ("f64", "1e999", Some("inf")),
+        ("f64", "1,5", None),
+        ("f64", "e", None),
+    ] {
+        // A plus of a query stands for a space.
+        let in_query = text.replace('+', "%2B");
+        for target in [format!("/{kind}/{text}"), format!("/{kind}?n={in_query}")] {
+            let mut response = anywire_loops::block_on(router.call(anywire_http::Request::get(&target)));
+            let body = anywire_loops::block_on(response.body.text(1000)).expect("a whole body");
+            let read = Some(&*body).filter(|_| response.status == StatusCode::OK);
+            assert_eq!(
+                (read, response.status.as_u16()),
+                (expected, if read.is_some() { 200 } else { 400 }),
+                "{target}"
+            );
+        }
+    }
+}
