@@ -1,16 +1,21 @@
 //! Bodies are streams both ways: nothing is read that nobody asked for, and a slow reader stops the handler.
 
+use std::future::poll_fn;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::task::Poll;
 
-use anywire_http::Body;
+use anywire_http::{Body, BodyError};
 use anywire_loops::Loops;
 use anywire_server::{Ended, Limits, Router, Server, State};
 use anywire_wire::Dialer;
 use bytes::Bytes;
+use tokio::sync::Notify;
 
+use crate::support::h2::H2;
 use crate::support::{Scene, channel};
 
 #[test]
@@ -201,5 +206,58 @@ fn only_so_many_bytes_are_on_their_way_to_the_handler() {
         ));
         assert_eq!(peer.answer(false).text(), piece);
         assert_eq!(seen.next(), expected, "{limit}");
+    }
+}
+
+/// The same over HTTP/2: the handler asks for one piece, and when all have come it finds only so many bytes at hand. The others wait in the
+/// window of their stream.
+#[test]
+fn only_so_many_bytes_of_a_stream_are_on_their_way_to_the_handler() {
+    let counts = async |State(cues): State<Cues>, mut body: Body| {
+        let first = body.chunk().await.ok().flatten().map_or(0, |piece| piece.len());
+        cues.has_first.send(()).expect("the test goes on");
+        cues.all_came.notified().await;
+        let mut at_hand = Vec::new();
+        while let Some(piece) = poll_fn(|cx| Poll::Ready(at_once(body.poll_chunk(cx)))).await {
+            at_hand.push(piece.len());
+        }
+        let mut rest = 0;
+        while let Some(piece) = body.chunk().await.expect("whole") {
+            rest += piece.len();
+        }
+        format!("{first} {} {rest}", at_hand.iter().sum::<usize>())
+    };
+    for (limit, at_hand) in [(1, 2000), (5000, 6000), (64 * 1024, 18_000)] {
+        let ((has_first, told), all_came) = (channel(), Arc::new(Notify::new()));
+        let cues = Cues { has_first, all_came: Arc::clone(&all_came) };
+        let router = Router::new().post("/", counts).get("/", async || "").state(cues);
+        let limits = Limits { body_in_flight_bytes: limit, ..Limits::default() };
+        let served = Scene::tcp().serve_with(router, limits);
+        let mut peer = H2::connect(&served);
+        let id = peer.open("POST", "/", &[], None, false);
+        peer.body(id, &[b'x'; 2000], false);
+        told.next();
+        for _ in 0..9 {
+            peer.body(id, &[b'x'; 2000], false);
+        }
+        // Behind the pieces on the same connection.
+        assert_eq!(peer.ask("/").status(), 200);
+        all_came.notify_one();
+        peer.body(id, b"", true);
+        assert_eq!(peer.answer(id).text(), format!("2000 {at_hand} {}", 18_000 - at_hand), "{limit}");
+    }
+}
+
+#[derive(Clone)]
+struct Cues {
+    has_first: Sender<()>,
+    all_came: Arc<Notify>,
+}
+
+/// A piece, if there is one now.
+fn at_once(polled: Poll<Result<Option<Bytes>, BodyError>>) -> Option<Bytes> {
+    match polled {
+        Poll::Ready(piece) => piece.expect("whole"),
+        Poll::Pending => None,
     }
 }
