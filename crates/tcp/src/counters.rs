@@ -33,6 +33,9 @@ pub struct Counters {
     pub cookies_accepted: u64,
     /// SYNs that found no place and no cookie, and acceptances that found no block.
     pub refused_by_limit: u64,
+    /// SYNs, and ACKs that would have ended a handshake, that were dropped because too many connections waited to be accepted
+    /// ([`Engine::set_backlog`](crate::Engine::set_backlog)).
+    pub listen_overflows: u64,
     /// TIME-WAITs cut short, because there were too many.
     pub time_wait_evicted: u64,
     /// TIME-WAITs that gave way to a new connection (RFC 6191).

@@ -17,6 +17,7 @@
 //! | `reclaim`, `waiting` | who loses memory when others find none; who is told of some |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
+//! | `backlog` | how many connections wait to be accepted |
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
@@ -31,6 +32,7 @@
 mod acknowledge;
 mod aging;
 mod answered;
+mod backlog;
 mod check;
 mod deliver;
 mod ending;

@@ -19,8 +19,6 @@ use crate::ip::{Event, Layer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct InterfaceCounters {
-    /// Connections reset at once, since as many waited to be accepted as [`ListenOptions::backlog`] allows.
-    pub backlog_overflows: u64,
     /// Connections that ended because their other end is known to have gone for good.
     pub departed: u64,
     /// Times that the driver has run.
@@ -79,7 +77,6 @@ pub(super) struct Slot {
 /// What arrives at a listener.
 struct Queue {
     id: anywire_tcp::ListenerId,
-    backlog: usize,
     waiting: VecDeque<ConnId>,
     acceptor: Option<Waker>,
 }
@@ -262,7 +259,7 @@ impl Core {
         }
     }
 
-    /// Puts a connection that has come into the queue of its listener; false if there is no place.
+    /// Puts a connection that has come into the queue of its listener; false if there is none any more.
     fn queue_up(&mut self, id: ConnId) -> bool {
         let (local, _) = self.engine.addresses(id);
         let address = if self.queues.contains_key(&local) { local } else { any(local.port()) };
@@ -271,11 +268,6 @@ impl Core {
             self.engine.abort(id);
             return false;
         };
-        if queue.waiting.len() >= queue.backlog {
-            self.counters.backlog_overflows += 1;
-            self.engine.abort(id);
-            return false;
-        }
         queue.waiting.push_back(id);
         self.woken.extend(queue.acceptor.take());
         self.hold(id);
@@ -442,8 +434,8 @@ impl Core {
     ) -> Result<SocketAddr, ListenError> {
         let id = self.engine.listen(address, options.connections)?;
         let key = if address.ip().is_unspecified() { any(address.port()) } else { address };
-        let backlog = options.backlog.max(1);
-        self.queues.insert(key, Queue { id, backlog, waiting: VecDeque::new(), acceptor: None });
+        self.engine.set_backlog(id, options.backlog);
+        self.queues.insert(key, Queue { id, waiting: VecDeque::new(), acceptor: None });
         Ok(key)
     }
 
@@ -463,6 +455,7 @@ impl Core {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         if let Some(id) = queue.waiting.pop_front() {
+            self.engine.accept(id);
             return Poll::Ready(Ok(id));
         }
         if let Some(stopped) = self.stopped {

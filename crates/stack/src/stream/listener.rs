@@ -14,8 +14,8 @@ use super::interface::Shared;
 /// How to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenOptions {
-    /// Connections that wait to be accepted; further ones are reset and
-    /// [counted](super::InterfaceCounters::backlog_overflows). Default 1024, at least 1.
+    /// Connections that wait to be accepted, and one more, as with listen(2). While they do, others wait for their handshake: see
+    /// [`Engine::set_backlog`](anywire_tcp::Engine::set_backlog). Default 1024.
     pub backlog: usize,
     /// Options of accepted connections. Default: small writes leave at once, no keep-alive.
     pub connections: ConnectOptions,

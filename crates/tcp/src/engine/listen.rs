@@ -24,6 +24,9 @@ impl Engine {
         arrived: &Arrived,
         last: Option<Seq>,
     ) {
+        if self.is_accept_queue_full(listener) {
+            return;
+        }
         let segment = &arrived.segment;
         let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return };
         let offer = segment.offer(&self.held[arrived.frame as usize]);
@@ -216,6 +219,9 @@ impl Engine {
             self.refuse(addresses, segment);
             return;
         }
+        if self.is_accept_queue_full(half.listener) {
+            return;
+        }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
         // Its timer may have expired and not have run yet. After minutes it has, so the clock of microseconds has not wrapped.
         let passed = self.now.short().wrapping_sub(half.sent_at);
@@ -330,6 +336,9 @@ impl Engine {
             return false;
         }
         let Some(listener) = self.local.listener(id).copied() else { return false };
+        if self.is_accept_queue_full(id) {
+            return true;
+        }
         let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return true };
         self.local.neighbours.hold(neighbour);
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);

@@ -44,6 +44,9 @@ pub(super) struct Listener {
     pub(super) class: ServiceClass,
     pub(super) no_nagle: bool,
     pub(super) keep_alive: bool,
+    /// Connections that wait to be accepted, and how many may; more than this many are one too many.
+    pub(super) waiting: u32,
+    pub(super) backlog: u32,
     /// The next listener of the same port: its number plus one.
     pub(super) next: u16,
 }
@@ -264,6 +267,13 @@ impl Local {
         (listener.open && listener.generation == id.generation).then_some(listener)
     }
 
+    /// The same, to be changed.
+    #[inline]
+    pub(super) fn listener_mut(&mut self, id: ListenerId) -> Option<&mut Listener> {
+        let listener = self.listeners.get_mut(usize::from(id.number))?;
+        (listener.open && listener.generation == id.generation).then_some(listener)
+    }
+
     /// Adds a listener; none if no place is left. The caller has checked that there is no equal one.
     pub(super) fn add_listener(&mut self, mut listener: Listener) -> Option<ListenerId> {
         let is_free = |old: &Listener| !old.open && old.generation < u16::MAX;
@@ -335,6 +345,8 @@ impl Listener {
             class: ServiceClass::new(0, super::turns::NORMAL),
             no_nagle: false,
             keep_alive: false,
+            waiting: 0,
+            backlog: u32::MAX,
             next: 0,
         }
     }

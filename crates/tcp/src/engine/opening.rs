@@ -98,6 +98,7 @@ impl Engine {
         self.local.neighbours.note_progress(half.neighbour);
         self.counters.opened += 1;
         self.counters.accepted += 1;
+        self.note_waiting(half.listener);
         if listener.keep_alive {
             self.keep_alive_by_settings(index);
         }

@@ -8,6 +8,7 @@ mod a_connection_sets_its_own_options;
 mod a_delayed_ack_is_no_loss;
 mod a_few_do_not_starve_all;
 mod a_flood_of_syns_keeps_nobody_out;
+mod a_full_accept_queue_drops_and_resets_nobody;
 mod a_half_open_connection_ends_with_its_listener;
 mod a_million_dead_peers_are_noticed;
 mod a_rate_is_kept;
