@@ -56,6 +56,7 @@ mod xdp_drops_what_finds_no_chunk;
 mod xdp_frames_go_in_and_out;
 mod xdp_leaves_the_interface_as_it_was;
 mod xdp_other_traffic_reaches_the_kernel;
+mod xdp_queues_are_shared_out;
 mod xdp_says_what_is_in_the_way;
 mod xdp_serves_a_kernel;
 mod xdp_takes_partial_checksums;
