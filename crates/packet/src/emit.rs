@@ -11,7 +11,7 @@ use super::fields::put;
 use super::ip::{self, Addresses};
 use super::options::{OptionsOut, TIMESTAMPS_ALONE};
 use super::parse::{Checks, FRAME_MAX};
-use super::plain::{BARE, STAMPED};
+use super::plain::{self, V4, V4_TIMESTAMPS, V6, V6_TIMESTAMPS};
 use super::syn;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
@@ -92,7 +92,7 @@ impl Payload {
 #[inline]
 pub fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> usize {
     let options = match options.at_most_timestamps() {
-        Some(Some(_)) => STAMPED - BARE,
+        Some(Some(_)) => V4_TIMESTAMPS - V4,
         Some(None) => 0,
         None => options.len(),
     };
@@ -111,19 +111,19 @@ pub fn emit_headers(
     payload: Payload,
     checks: Checks,
 ) -> usize {
-    let &Addresses::V4 { local, remote } = addresses else {
-        return general(out, link, addresses, segment, options, payload, checks);
-    };
-    let addresses_v4 = (local, remote);
     if segment.fragment_id.is_some() {
         return general(out, link, addresses, segment, options, payload, checks);
     }
-    match options.at_most_timestamps() {
-        Some(Some(timestamps)) => {
-            at_fixed_places::<STAMPED>(out, link, addresses_v4, segment, timestamps, payload, checks)
+    match (addresses.is_v4(), options.at_most_timestamps()) {
+        (true, Some(Some(timestamps))) => {
+            at_fixed_places::<V4_TIMESTAMPS>(out, link, addresses, segment, timestamps, payload, checks)
         }
-        Some(None) => at_fixed_places::<BARE>(out, link, addresses_v4, segment, (0, 0), payload, checks),
-        None => general(out, link, addresses, segment, options, payload, checks),
+        (true, Some(None)) => at_fixed_places::<V4>(out, link, addresses, segment, (0, 0), payload, checks),
+        (false, Some(Some(timestamps))) => {
+            at_fixed_places::<V6_TIMESTAMPS>(out, link, addresses, segment, timestamps, payload, checks)
+        }
+        (false, Some(None)) => at_fixed_places::<V6>(out, link, addresses, segment, (0, 0), payload, checks),
+        (_, None) => general(out, link, addresses, segment, options, payload, checks),
     }
 }
 
@@ -131,7 +131,7 @@ pub fn emit_headers(
 fn at_fixed_places<const LEN: usize>(
     out: &mut [u8],
     link: &Link,
-    addresses: (u32, u32),
+    addresses: &Addresses,
     segment: &Outgoing,
     timestamps: (u32, u32),
     payload: Payload,
@@ -146,55 +146,98 @@ fn at_fixed_places<const LEN: usize>(
     end
 }
 
-/// The headers of IPv4 and TCP with timestamps alone ([`STAMPED`]) or without options ([`BARE`]). The payload must have a
-/// length that fits into a frame.
+/// The headers of a [plain segment](super::plain::Plain): `LEN` says of which version, which must be that of the addresses, and
+/// whether with timestamps. The payload must have a length that fits into a frame.
 #[inline(always)]
 pub fn plain<const LEN: usize>(
     head: &mut [u8; LEN],
     link: &Link,
-    (local, remote): (u32, u32),
+    addresses: &Addresses,
     segment: &Outgoing,
     (value, echo): (u32, u32),
     payload: Payload,
     checks: Checks,
 ) {
-    let header_len = LEN - ethernet::HEADER - ip::V4;
-    let segment_len = header_len + payload.len;
-    let total = (segment_len + ip::V4) as u32;
-    let version = 0x4500_0000 | u32::from(segment.traffic_class) << 16;
-    let hop = u16::from_be_bytes([ip::HOP_LIMIT, ip::TCP]);
+    debug_assert_eq!(
+        plain::is_v6(LEN),
+        !addresses.is_v4(),
+        "headers of one version with addresses of the other"
+    );
+    let tcp = plain::tcp_at(LEN);
+    let segment_len = LEN - tcp + payload.len;
     let ports = u32::from(segment.local_port) << 16 | u32::from(segment.remote_port);
-    let flags = (header_len as u32) << 26 | u32::from(segment.flags.0) << 16;
-
-    let addresses = eight(local, remote);
+    let flags = ((LEN - tcp) as u32) << 26 | u32::from(segment.flags.0) << 16;
     let ports_and_seq = eight(ports, segment.seq.0);
     let ack_and_window = eight(segment.ack.0, flags | u32::from(segment.window));
-    let (list, timestamps) = if LEN == STAMPED { (TIMESTAMPS_ALONE, eight(value, echo)) } else { (0, 0) };
-
+    let (list, timestamps) =
+        if plain::has_timestamps(LEN) { (TIMESTAMPS_ALONE, eight(value, echo)) } else { (0, 0) };
     // The small fields are added before the swap: their sum has no carry.
-    let around = (version >> 16) + total + u32::from(ip::DO_NOT_FRAGMENT) + u32::from(hop);
-    let ip_sum = checksum::sum_words_and([addresses], swapped(around));
-    let protocol = u32::from(ip::TCP);
-    let around = protocol + segment_len as u32 + (list >> 16) + (list & 0xffff);
-    let words = [payload.sum, addresses, ports_and_seq, ack_and_window, timestamps];
-    let tcp_sum = checksum::sum_words_and(words, swapped(around));
-    let ip_checksum = if checks.ip { !checksum::fold(ip_sum) } else { 0 };
+    let around = u32::from(ip::TCP) + segment_len as u32 + (list >> 16) + (list & 0xffff);
+    let tcp_sum = match *addresses {
+        Addresses::V4 { local, remote } => {
+            let between = eight(local, remote);
+            write_v4(head, link, between, segment.traffic_class, segment_len, checks);
+            let words = [payload.sum, between, ports_and_seq, ack_and_window, timestamps];
+            checksum::sum_words_and(words, swapped(around))
+        }
+        Addresses::V6 { local, remote } => {
+            write_v6(head, link, (local, remote), segment.traffic_class, segment_len);
+            let [a, b, c, d] =
+                [local >> 64, local, remote >> 64, remote].map(|half| (half as u64).swap_bytes());
+            let words = [payload.sum, a, b, c, d, ports_and_seq, ack_and_window, timestamps];
+            checksum::sum_words_and(words, swapped(around))
+        }
+    };
     let tcp_checksum = if checks.tcp { !checksum::fold(tcp_sum) } else { 0 };
+    put(head, tcp, ports_and_seq.to_le_bytes());
+    put(head, tcp + 8, ack_and_window.to_le_bytes());
+    // And no urgent data.
+    put(head, tcp + 16, u32::from(tcp_checksum).to_le_bytes());
+    if plain::has_timestamps(LEN) {
+        put(head, tcp + 20, list.to_be_bytes());
+        put(head, tcp + 24, timestamps.to_le_bytes());
+    }
+}
 
+/// The headers of Ethernet and IPv4 in front of a plain segment, whose addresses are one word.
+#[inline(always)]
+fn write_v4<const LEN: usize>(
+    head: &mut [u8; LEN],
+    link: &Link,
+    addresses: u64,
+    traffic_class: u8,
+    segment_len: usize,
+    checks: Checks,
+) {
+    let total = (segment_len + ip::V4) as u32;
+    let version = 0x4500_0000 | u32::from(traffic_class) << 16;
+    let hop = u16::from_be_bytes([ip::HOP_LIMIT, ip::TCP]);
+    let around = (version >> 16) + total + u32::from(ip::DO_NOT_FRAGMENT) + u32::from(hop);
+    let sum = checksum::sum_words_and([addresses], swapped(around));
+    let checksum = if checks.ip { !checksum::fold(sum) } else { 0 };
     link.write(EtherType::IPV4, head);
     put(head, 14, (version | total).to_be_bytes());
     put(head, 18, u32::from(ip::DO_NOT_FRAGMENT).to_be_bytes());
     put(head, 22, hop.to_be_bytes());
-    put(head, 24, ip_checksum.to_le_bytes());
+    put(head, 24, checksum.to_le_bytes());
     put(head, 26, addresses.to_le_bytes());
-    put(head, 34, ports_and_seq.to_le_bytes());
-    put(head, 42, ack_and_window.to_le_bytes());
-    // And no urgent data.
-    put(head, 50, u32::from(tcp_checksum).to_le_bytes());
-    if LEN == STAMPED {
-        put(head, 54, list.to_be_bytes());
-        put(head, 58, timestamps.to_le_bytes());
-    }
+}
+
+/// The same with IPv6, which has no checksum.
+#[inline(always)]
+fn write_v6<const LEN: usize>(
+    head: &mut [u8; LEN],
+    link: &Link,
+    (local, remote): (u128, u128),
+    traffic_class: u8,
+    segment_len: usize,
+) {
+    link.write(EtherType::IPV6, head);
+    put(head, 14, (0x6000_0000 | u32::from(traffic_class) << 20).to_be_bytes());
+    put(head, 18, (segment_len as u16).to_be_bytes());
+    put(head, 20, [ip::TCP, ip::HOP_LIMIT]);
+    put(head, 22, local.to_be_bytes());
+    put(head, 38, remote.to_be_bytes());
 }
 
 /// Two fields as the word that sums take their bytes for.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::arbitrary::{checks, segment};
 use super::icmp::IcmpError;
 use super::icmp::emit_echo_reply;
-use super::plain::STAMPED;
+use super::plain::V4_TIMESTAMPS;
 use super::*;
 use crate::seq::Seq;
 
@@ -54,7 +54,7 @@ impl Case {
 /// What a frame holds, and the segment in it.
 fn read(frame: &[u8], checks: Checks) -> Result<(Packet, Parsed), Refusal> {
     let mut place = Parsed::default();
-    let Some((plain, payload)) = Plain::<STAMPED>::of(frame) else {
+    let Some((plain, payload)) = Plain::<V4_TIMESTAMPS>::of(frame) else {
         return Ok((general(frame, checks, &mut place)?, place));
     };
     plain.verify(payload, checks)?;

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use anywire_packet::plain::{self, Plain};
 use anywire_packet::{Addresses, Link};
 use anywire_sys::martian::{is_directed_broadcast, is_martian};
 
@@ -215,7 +216,22 @@ impl Local {
         self.addresses_v4[usize::from(local)]
     }
 
-    #[cold]
+    /// Whether a plain segment is between the addresses that a block names by these numbers.
+    #[inline(always)]
+    pub(super) fn are_addresses_of<const LEN: usize>(
+        &self,
+        local: u16,
+        remote: u32,
+        segment: Plain<'_, LEN>,
+    ) -> bool {
+        let local_v4 = self.address_v4(local);
+        if plain::is_v6(LEN) {
+            return local_v4 == 0 && self.addresses_v6(local, remote) == segment.addresses();
+        }
+        // A local address of zero: the block is of IPv6, and the segment is to 0.0.0.0.
+        local_v4 != 0 && u64::from(remote) << 32 | u64::from(local_v4) == segment.addresses_v4()
+    }
+
     fn addresses_v6(&self, local: u16, remote: u32) -> Addresses {
         match self.addresses[usize::from(local)] {
             IpAddr::V4(address) => Addresses::V4 { local: address.to_bits(), remote },

@@ -22,8 +22,6 @@ impl Engine {
         let head = self.held.part(frame as usize, 0, LEN);
         let Some(segment) = Plain::<LEN>::again(head) else { return false };
         let block = &mut self.blocks[index];
-        let local = self.local.address_v4(block.local);
-        let addresses = u64::from(block.remote) << 32 | u64::from(local);
         let flags = segment.flags().without(Control::PSH);
         let has_fin = flags == Control::FIN.with(Control::ACK);
         let (seq, ack, timestamp) = (segment.seq(), segment.ack(), segment.timestamp());
@@ -32,8 +30,7 @@ impl Engine {
             State::LastAck => flags == Control::ACK,
             _ => false,
         } && ports(block.remote_port, block.local_port) == segment.ports()
-            && addresses == segment.addresses()
-            && local != 0
+            && self.local.are_addresses_of(block.local, block.remote, segment)
             && block.flags.0 & DECISIVE == flags_of(LEN)
             && block.extension == Block::NO_EXTENSION
             && segment.payload_len() == 0

@@ -3,9 +3,9 @@
 //! One segment that was never sent, with nothing or little in flight before it, or an ACK alone. Everything here does exactly
 //! what the general way through `transmit` would do.
 
-use anywire_packet::emit::{Payload, plain};
-use anywire_packet::plain::{BARE, STAMPED};
-use anywire_packet::{Flags as Control, Outgoing};
+use anywire_packet::emit::{self, Payload};
+use anywire_packet::plain::{self, V4, V4_TIMESTAMPS, V6, V6_TIMESTAMPS};
+use anywire_packet::{Addresses, Flags as Control, Outgoing};
 
 use super::Engine;
 use super::predict::flags_of;
@@ -20,23 +20,34 @@ impl Engine {
     /// alone. False if it is something else or finds no room, and then nothing was changed.
     #[inline(always)]
     pub(super) fn send_predicted(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
-        self.send_plain::<STAMPED>(index, out) || self.send_plain_bare(index, out)
+        let block = &self.blocks[index];
+        let has_timestamps = block.has(Flags::TIMESTAMPS);
+        if self.local.address_v4(block.local) == 0 {
+            return match has_timestamps {
+                true => self.send_apart::<V6_TIMESTAMPS>(index, out),
+                false => self.send_apart::<V6>(index, out),
+            };
+        }
+        if has_timestamps {
+            self.send_plain::<V4_TIMESTAMPS>(index, out)
+        } else {
+            self.send_apart::<V4>(index, out)
+        }
     }
 
+    // Apart, so that the loop over all connections keeps its registers.
     #[inline(never)]
-    fn send_plain_bare(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
-        self.send_plain::<BARE>(index, out)
+    fn send_apart<const LEN: usize>(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
+        self.send_plain::<LEN>(index, out)
     }
 
     #[inline(always)]
     fn send_plain<const LEN: usize>(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         let checks = self.leaving_checks;
         let block = &mut self.blocks[index];
-        let local = self.local.address_v4(block.local);
         if !matches!(block.state, State::Established | State::FinWait1 | State::LastAck)
             || block.flags.0 & DECISIVE_TO_SEND != flags_of(LEN) | Flags::IN_TURN.0
             || block.extension != Block::NO_EXTENSION
-            || local == 0
         {
             return false;
         }
@@ -117,13 +128,19 @@ impl Engine {
             ..Outgoing::default()
         };
         block.last_ack_sent = block.rcv_nxt;
-        let (link, addresses) = (self.local.link(block.neighbour), (local, block.remote));
-        let timestamps = if LEN == STAMPED {
+        let (local, remote) = (block.local, block.remote);
+        let addresses = if plain::is_v6(LEN) {
+            self.local.addresses(local, remote)
+        } else {
+            Addresses::V4 { local: self.local.address_v4(local), remote }
+        };
+        let link = self.local.link(block.neighbour);
+        let timestamps = if plain::has_timestamps(LEN) {
             (self.tick.0.wrapping_add(block.ts_offset), block.ts_recent)
         } else {
             (0, 0)
         };
-        plain::<LEN>(head, link, addresses, &segment, timestamps, summed, checks);
+        emit::plain::<LEN>(head, link, &addresses, &segment, timestamps, summed, checks);
         out.add(length);
         true
     }

@@ -5,7 +5,7 @@
 
 use core::net::IpAddr;
 
-use anywire_packet::plain::{BARE, STAMPED};
+use anywire_packet::plain::{V4, V4_TIMESTAMPS, V6, V6_TIMESTAMPS};
 use anywire_packet::{
     Addresses, Checks, Flags as Control, Icmp, Link, Mac, Packet, Parsed, Plain, Refusal, general,
 };
@@ -36,10 +36,14 @@ pub(super) struct Arrived {
 /// Where the fields of a segment are.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Form {
-    /// At fixed places, with timestamps.
-    Stamped,
-    /// At fixed places, without options.
-    Bare,
+    /// At fixed places behind IPv4, with timestamps.
+    V4Timestamps,
+    /// At fixed places behind IPv4, without options.
+    V4,
+    /// At fixed places behind IPv6, with timestamps.
+    V6Timestamps,
+    /// At fixed places behind IPv6, without options.
+    V6,
     /// Anywhere: it was read already.
     #[default]
     General,
@@ -140,20 +144,17 @@ impl Engine {
                 checks.tcp &= self.held.meta(number).checksum == Checksum::Unchecked;
             }
             let of_plain = |ports: u32, addresses| place_hash(key, addresses, ports.into());
-            let (form, read) = if let Some((plain, payload)) = Plain::<STAMPED>::of(frame) {
-                arrived.hash = of_plain(plain.ports(), plain.addresses());
-                (Form::Stamped, plain.verify(payload, checks).map(|()| Packet::Tcp))
-            } else if let Some((plain, payload)) = Plain::<BARE>::of(frame) {
-                arrived.hash = of_plain(plain.ports(), plain.addresses());
-                (Form::Bare, plain.verify(payload, checks).map(|()| Packet::Tcp))
+            let (form, read) = if let Some((plain, payload)) = Plain::<V4_TIMESTAMPS>::of(frame) {
+                arrived.hash = of_plain(plain.ports(), plain.addresses_v4());
+                (Form::V4Timestamps, plain.verify(payload, checks).map(|()| Packet::Tcp))
+            } else if let Some((plain, payload)) = Plain::<V4>::of(frame) {
+                arrived.hash = of_plain(plain.ports(), plain.addresses_v4());
+                (Form::V4, plain.verify(payload, checks).map(|()| Packet::Tcp))
             } else {
-                (Form::General, general(frame, checks, &mut arrived.segment))
+                parse_rest(frame, checks, key, arrived)
             };
             match read {
                 Ok(Packet::Tcp) => {
-                    if form == Form::General {
-                        arrived.hash = hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports);
-                    }
                     arrived.home = self.table.home(arrived.hash);
                     self.table.prefetch(arrived.home);
                     arrived.frame = number as u32;
@@ -179,26 +180,21 @@ impl Engine {
 
     /// A segment that was not as predicted.
     fn dispatch(&mut self, arrived: &mut Arrived) {
-        let (index, number) = (arrived.candidate, arrived.frame);
-        let may_end = index <= PLACE && self.settings.predicts;
+        let may_end = arrived.candidate <= PLACE && self.settings.predicts;
         let is_read = match arrived.form {
-            Form::Stamped => {
-                if may_end && self.predict_end::<STAMPED>(index, number) {
-                    return;
-                }
-                self.read_plain::<STAMPED>(arrived)
-            }
-            Form::Bare => {
-                if may_end && self.predict_end::<BARE>(index, number) {
-                    return;
-                }
-                self.read_plain::<BARE>(arrived)
-            }
-            Form::General => true,
+            Form::V4Timestamps => self.end_or_read::<V4_TIMESTAMPS>(arrived, may_end),
+            Form::V4 => self.end_or_read::<V4>(arrived, may_end),
+            Form::V6Timestamps => self.end_or_read::<V6_TIMESTAMPS>(arrived, may_end),
+            Form::V6 => self.end_or_read::<V6>(arrived, may_end),
+            Form::General => Taken::Read,
         };
-        if !is_read {
-            self.counters.frames_ignored += 1;
-            return;
+        match is_read {
+            Taken::Read => {}
+            Taken::Whole => return,
+            Taken::Ignored => {
+                self.counters.frames_ignored += 1;
+                return;
+            }
         }
         let mut found = Some(arrived.candidate);
         if arrived.candidate == Place::NOBODY || !self.is_for(arrived.candidate, arrived) {
@@ -213,11 +209,17 @@ impl Engine {
         }
     }
 
-    /// Reads a plain segment in the general form. False if no connection has its addresses.
-    fn read_plain<const LEN: usize>(&self, arrived: &mut Arrived) -> bool {
-        let Some(plain) = Plain::<LEN>::again(&self.held[arrived.frame as usize]) else { return false };
-        arrived.segment = plain.parsed();
-        plain.is_between_hosts()
+    /// Ends the connection of a plain segment, if that is what it does, or reads it in the general form.
+    fn end_or_read<const LEN: usize>(&mut self, arrived: &mut Arrived, may_end: bool) -> Taken {
+        if may_end && self.predict_end::<LEN>(arrived.candidate, arrived.frame) {
+            return Taken::Whole;
+        }
+        match Plain::<LEN>::again(&self.held[arrived.frame as usize]) {
+            Some(plain) if plain.is_between_hosts() => arrived.segment = plain.parsed(),
+            // No connection has its addresses.
+            _ => return Taken::Ignored,
+        }
+        Taken::Read
     }
 
     fn is_for(&self, value: u32, arrived: &Arrived) -> bool {
@@ -340,6 +342,40 @@ impl Engine {
     pub(super) fn hash_of(&self, addresses: &Addresses, ports: u32) -> u64 {
         hash_of(self.keys.table, addresses, ports)
     }
+}
+
+/// What became of a plain segment that was not as predicted.
+enum Taken {
+    /// It was read, and is in the general form.
+    Read,
+    /// All that it does was done.
+    Whole,
+    /// It is for nobody.
+    Ignored,
+}
+
+/// A frame that holds no plain segment of IPv4: its form, and what it holds.
+// Apart, so that the loop over all frames keeps its registers.
+#[inline(never)]
+fn parse_rest(
+    frame: &[u8],
+    checks: Checks,
+    key: Key,
+    arrived: &mut Arrived,
+) -> (Form, Result<Packet, Refusal>) {
+    if let Some((plain, payload)) = Plain::<V6_TIMESTAMPS>::of(frame) {
+        arrived.hash = hash_of(key, &plain.addresses(), plain.ports());
+        return (Form::V6Timestamps, plain.verify(payload, checks).map(|()| Packet::Tcp));
+    }
+    if let Some((plain, payload)) = Plain::<V6>::of(frame) {
+        arrived.hash = hash_of(key, &plain.addresses(), plain.ports());
+        return (Form::V6, plain.verify(payload, checks).map(|()| Packet::Tcp));
+    }
+    let read = general(frame, checks, &mut arrived.segment);
+    if read == Ok(Packet::Tcp) {
+        arrived.hash = hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports);
+    }
+    (Form::General, read)
 }
 
 fn hash_of(key: Key, addresses: &Addresses, ports: u32) -> u64 {
