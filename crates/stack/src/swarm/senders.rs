@@ -59,7 +59,10 @@ impl Senders {
     /// are not in the fast caches.
     #[inline(always)]
     pub(super) fn prefetch(&self, task: u32) {
-        if let Some(word) = self.waits.get(task as usize / 64) {
+        // While nobody waits and the device has room, nobody is asked to wait.
+        if !self.queue.is_empty()
+            && let Some(word) = self.waits.get(task as usize / 64)
+        {
             prefetch(word);
         }
     }

@@ -179,6 +179,10 @@ impl Engine {
                 return 0;
             }
             take_from_frame(block, unread, length);
+            if leaves_at_once(block, length) {
+                // The answer takes the ACK along, so the end of the batch need not look at this block again.
+                *unread = InFrame::NONE;
+            }
             self.turns.enter(index, block);
             widen_window(index, block, self.settings.receive_window, &mut self.turns);
             self.check(index);
@@ -453,6 +457,15 @@ fn take_from_frame(block: &mut Block, unread: &mut InFrame, taken: usize) {
         block.receive_tail = Cell::NONE;
     }
     *block.unread_mut() -= taken as u32;
+}
+
+/// Whether a message that was just queued, the only one, leaves in the turn of its connection, whatever happens: nothing is in flight,
+/// and the peer's window takes it.
+#[inline(always)]
+fn leaves_at_once(block: &Block, length: usize) -> bool {
+    block.flight() == 0
+        && block.extension == Block::NO_EXTENSION
+        && (block.snd_nxt + length as u32).le(block.snd_right)
 }
 
 /// After reading: a window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).

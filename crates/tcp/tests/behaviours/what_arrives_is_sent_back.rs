@@ -90,3 +90,17 @@ fn small_messages_leave_one_after_the_other_and_the_first_keeps_its_timer() {
         assert_eq!(host.wait(Duration::from_secs(2)), []);
     }
 }
+
+/// The answer would carry the ACK, but the peer's window is closed (RFC 9293 3.8.6.3: the ACK waits for less than 500 ms).
+#[test]
+fn what_cannot_leave_delays_no_ack() {
+    for peer in [Peer::new(), Peer::plain()] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept_with(peer, no_nagle());
+        peer.window = 0;
+        host.give(&[peer.data(&bytes(200, 1))]);
+        assert_eq!(host.engine.splice(id, 200), 200);
+        let sent = host.wait_millis(100);
+        assert!(sent.iter().any(|(_, segment)| segment.ack == peer.seq && segment.payload.is_empty()), "{sent:?}");
+    }
+}
