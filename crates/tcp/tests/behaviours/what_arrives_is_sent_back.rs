@@ -101,6 +101,9 @@ fn what_cannot_leave_delays_no_ack() {
         host.give(&[peer.data(&bytes(200, 1))]);
         assert_eq!(host.engine.splice(id, 200), 200);
         let sent = host.wait_millis(100);
-        assert!(sent.iter().any(|(_, segment)| segment.ack == peer.seq && segment.payload.is_empty()), "{sent:?}");
+        assert!(
+            sent.iter().any(|(_, segment)| segment.ack == peer.seq && segment.payload.is_empty()),
+            "{sent:?}"
+        );
     }
 }
