@@ -247,7 +247,7 @@ fn an_upload_that_has_nothing_to_send_is_not_slow() {
 /// Frames that come one by one are joined while they wait for their caller.
 #[test]
 fn single_bytes_wait_in_pieces() {
-    const BYTES: usize = 1000;
+    const BYTES: usize = 200;
     let (report, sent) = mpsc::channel();
     let peer = Peer::of_http2(wire("tcp"), move |mut frames, _| {
         let stream = begin(&mut frames, 0);

@@ -214,7 +214,7 @@ fn a_response_that_has_nothing_to_send_is_not_slow() {
 /// Frames that come one by one are joined while they wait for their reader.
 #[test]
 fn single_bytes_wait_in_pieces() {
-    const BYTES: usize = 1000;
+    const BYTES: usize = 200;
     let goes_on = Arc::new(Notify::new());
     let (report, told) = crate::support::channel();
     let router = Router::new().state(Arc::clone(&goes_on)).get("/ok", async || "ok").post(
