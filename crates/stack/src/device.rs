@@ -213,6 +213,11 @@ pub struct DeviceCounters {
     pub super_frames_in: u64,
     /// Super-frames that the sent frames left as.
     pub super_frames_out: u64,
+    /// Frames that came by this loop's queue and belong to another loop, of those that [share](crate::shards) the device. They are not
+    /// among those that the owner has received.
+    pub passed_on: u64,
+    /// Of the received frames, those that came by the queue of another loop, which may have kept a copy (ARP, neighbour discovery).
+    pub taken_over: u64,
 }
 
 impl DeviceCounters {

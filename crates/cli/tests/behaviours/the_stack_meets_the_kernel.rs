@@ -45,7 +45,7 @@ fn servers_of_the_kernel_are_called() {
             events { worker_connections 512; }
             http { access_log off; client_body_temp_path $1/logs; proxy_temp_path $1/logs; fastcgi_temp_path $1/logs;
                    uwsgi_temp_path $1/logs; scgi_temp_path $1/logs;
-                   server { listen 10.0.0.1:8000; listen [fd00::1]:8000; root $1/www; } }
+                   server { listen 8000; listen [::]:8000; root $1/www; } }
 END
         nginx -p "$1" -c "$1/nginx.conf" & server=$!
         curl --silent --output /dev/null --retry 100 --retry-connrefused --retry-delay 1 http://10.0.0.1:8000/small
@@ -54,6 +54,12 @@ END
         "$0" get http://10.0.0.1:8000/large --via "$via" | wc -c
         "$0" get 'http://[fd00::1]:8000/small' --via 'stack:tap0/[fd00::1]:8000?from=fd00::2'; echo
         "$0" load http://10.0.0.1:8000/small --via "$via" -c 20 -n 500 --require 'errors<1' > /dev/null && echo loaded
+        # From several loops, over a device with one queue and over one with a queue for each.
+        "$0" load http://10.0.0.1:8000/small --via "$via" --loops 2 -c 200 -n 2000 --require 'errors<1' > /dev/null && echo loaded
+        ip tuntap add dev tap2 mode tap multi_queue
+        ip addr add 10.2.0.1/24 dev tap2 && ip link set tap2 up
+        "$0" load http://10.2.0.1:8000/small --via 'stack:tap2/10.2.0.1:8000?from=10.2.0.2' --loops 3 -c 200 -n 2000 \
+            --require 'errors<1' > /dev/null && echo loaded
         "$0" get http://10.0.0.1:8000/small --via stack:tap0/10.0.0.1:8000
         "$0" get http://10.0.0.1:8000/small --via 'stack:tap1/10.0.0.1:8000?from=10.0.0.2'
         # The kernel has this one.
@@ -63,7 +69,7 @@ END
     "#;
     let Some(output) = with_tap(script) else { return };
     let (said, wrong) = (stdout(&output), stderr(&output));
-    assert_eq!(said, "hello\n5000000\nhello\nloaded\n", "{wrong}");
+    assert_eq!(said, "hello\n5000000\nhello\nloaded\nloaded\nloaded\n", "{wrong}");
     for part in [
         "name one, such as ?from=10.0.0.2/24",
         "there is no interface of this name",

@@ -1,9 +1,10 @@
 //! Who is there: the ports of a mesh by their numbers, and its services by their addresses.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -61,6 +62,17 @@ pub enum MeshError {
 pub(super) struct Directory {
     pub(super) limits: Limits,
     listed: Mutex<Listed>,
+    /// How often the services have changed.
+    version: AtomicU64,
+}
+
+type Services = HashMap<SocketAddr, Arc<Queues>>;
+
+/// The services, as a host knows them: it takes no lock to dial, unless they have changed since.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    version: Option<u64>,
+    services: Arc<Services>,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +80,8 @@ struct Listed {
     ports: HashMap<u16, Arc<Station>>,
     /// The number that was given out last: the one of a port that has gone is not used again soon.
     last_number: u16,
-    services: HashMap<SocketAddr, Arc<Queues>>,
+    /// Those who know them keep them, so a change makes another table.
+    services: Arc<Services>,
 }
 
 #[derive(Debug)]
@@ -80,7 +93,7 @@ struct Queues {
 impl Mesh {
     /// A mesh without ports.
     pub fn new(limits: Limits) -> Self {
-        let directory = Directory { limits, listed: Mutex::default() };
+        let directory = Directory { limits, listed: Mutex::default(), version: AtomicU64::new(0) };
         Self { directory: Arc::new(directory) }
     }
 
@@ -135,28 +148,39 @@ impl Mesh {
         let address = free.ok_or(MeshError::AddressTaken(address))?;
         let shared: Vec<_> = (0..hosts.max(1)).map(|_| Arc::new(Queue::new(backlog.max(1)))).collect();
         let queues = shared.iter().map(|queue| ListenQueue { queue: Arc::clone(queue) }).collect();
-        listed.services.insert(address, Arc::new(Queues { all: shared, next: AtomicUsize::new(0) }));
+        let queues_of_all = Arc::new(Queues { all: shared, next: AtomicUsize::new(0) });
+        self.directory.change(&mut listed, |services| services.insert(address, queues_of_all));
         drop(listed);
         Ok((Service { directory: Arc::clone(&self.directory), address }, queues))
     }
 
     /// Takes a place in the backlog of a service, for a connection from this address and port.
-    pub(super) const fn enqueue(&self, service: SocketAddr, from: SocketAddr) -> Enqueue<'_> {
-        Enqueue { mesh: self, service, from }
+    pub(super) const fn enqueue<'m>(
+        &'m self,
+        known: &'m RefCell<Known>,
+        service: SocketAddr,
+        from: SocketAddr,
+    ) -> Enqueue<'m> {
+        Enqueue { mesh: self, known, service, from }
     }
 
-    fn queues(&self, service: SocketAddr) -> Option<Arc<Queues>> {
-        self.directory.lock().services.get(&service).cloned()
+    fn queues(&self, known: &RefCell<Known>, service: SocketAddr) -> Option<Arc<Queues>> {
+        let (mut known, version) = (known.borrow_mut(), self.directory.version.load(Ordering::Acquire));
+        if known.version != Some(version) {
+            *known = Known { version: Some(version), services: Arc::clone(&self.directory.lock().services) };
+        }
+        known.services.get(&service).cloned()
     }
 
     /// Queues are asked round-robin; a full one is skipped. Pending while none has a place.
     fn poll_enqueue(
         &self,
+        known: &RefCell<Known>,
         service: SocketAddr,
         from: SocketAddr,
         cx: &Context<'_>,
     ) -> Poll<Result<Queued, Refused>> {
-        let Some(queues) = self.queues(service) else { return Poll::Ready(Err(Refused)) };
+        let Some(queues) = self.queues(known, service) else { return Poll::Ready(Err(Refused)) };
         let first = queues.next.fetch_add(1, Ordering::Relaxed);
         let mut is_open = false;
         for step in 0..queues.all.len() {
@@ -182,6 +206,7 @@ impl Mesh {
 /// A connection that waits for a place in a backlog. Dropped, it leaves nothing behind.
 pub(super) struct Enqueue<'m> {
     mesh: &'m Mesh,
+    known: &'m RefCell<Known>,
     service: SocketAddr,
     from: SocketAddr,
 }
@@ -190,14 +215,14 @@ impl Future for Enqueue<'_> {
     type Output = Result<Queued, Refused>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mesh.poll_enqueue(self.service, self.from, cx)
+        self.mesh.poll_enqueue(self.known, self.service, self.from, cx)
     }
 }
 
 impl Drop for Enqueue<'_> {
     fn drop(&mut self) {
         // A service that has gone has told everybody.
-        let queues = self.mesh.queues(self.service);
+        let queues = self.mesh.queues(self.known, self.service);
         queues.iter().flat_map(|queues| &queues.all).for_each(|queue| queue.give_up(self.from));
     }
 }
@@ -206,6 +231,12 @@ impl Directory {
     fn lock(&self) -> MutexGuard<'_, Listed> {
         // Nothing that can panic leaves the lists half changed.
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<R>(&self, listed: &mut Listed, change: impl FnOnce(&mut Services) -> R) {
+        change(Arc::make_mut(&mut listed.services));
+        // Who sees this waits for the lock, and so for the new table.
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn leave(&self, station: &Station) {
@@ -231,7 +262,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.directory.lock().services.remove(&self.address);
+        self.directory.change(&mut self.directory.lock(), |services| services.remove(&self.address));
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use anywire_tcp::{Cidr, ConnectOptions, Engine, Mac, Route, Settings, Via};
 
-use super::directory::Mesh;
+use super::directory::{Known, Mesh};
 use super::listen_queue::{ListenQueue, Queued};
 use super::port::Switchboard;
 use crate::device::Device;
@@ -57,6 +57,7 @@ pub struct Host {
     interface: Interface,
     board: Switchboard,
     ports: Rc<RefCell<LocalPorts>>,
+    known: Rc<RefCell<Known>>,
 }
 
 impl Host {
@@ -89,7 +90,7 @@ impl Host {
             engine.add_neighbour(gateway, MESH_MAC).map_err(io::Error::other)?;
         }
         let (interface, driver) = Interface::new(engine, port);
-        Ok((Self { interface, board, ports: Rc::default() }, driver))
+        Ok((Self { interface, board, ports: Rc::default(), known: Rc::default() }, driver))
     }
 
     /// Its network interface: the engine and the port, with their counters.
@@ -107,7 +108,7 @@ impl Host {
         let mut tries = 0;
         loop {
             let from = self.take_port(service)?;
-            let place = self.board.mesh.enqueue(service, from.address).await;
+            let place = self.board.mesh.enqueue(&self.known, service, from.address).await;
             let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
             let place = place.map_err(refused)?;
             let mut stream = match self.interface.start(Some(from.address), service, NO_NAGLE) {

@@ -36,4 +36,4 @@ pub use anywire_tcp::{Cidr, Mac};
 
 pub use self::directory::{Service, ServiceError, Shards, TooManyLoops};
 pub use self::host::{Host, HostOptions, JoinError, Watch};
-pub use self::shard::{Shard, ShardCounters};
+pub use self::shard::Shard;

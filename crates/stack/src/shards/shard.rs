@@ -37,32 +37,25 @@ pub struct Shard {
     has_told_gone: bool,
 }
 
-/// What a [`Shard`] has counted beside the device.
+/// What goes from loop to loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct ShardCounters {
-    /// Frames that came to our queue and belong to another loop.
-    pub passed_on: u64,
-    /// Their bytes.
-    pub passed_on_bytes: u64,
+struct ShardCounters {
+    /// Frames that came to our queue and belong to another loop, and their bytes.
+    passed_on: u64,
+    passed_on_bytes: u64,
     /// Frames of ours that came to the queue of another loop.
-    pub taken_over: u64,
-    /// Their bytes.
-    pub taken_over_bytes: u64,
-    /// Frames that all loops got from us: ARP, neighbour discovery.
-    pub told_all: u64,
+    taken_over: u64,
+    taken_over_bytes: u64,
     /// Frames of ours that another loop was given to send.
-    pub sent_by_others: u64,
-    /// Their bytes.
-    pub sent_by_others_bytes: u64,
+    sent_by_others: u64,
+    sent_by_others_bytes: u64,
     /// Frames of other loops that left by our queue.
-    pub sent_for_others: u64,
-    /// Their bytes.
-    pub sent_for_others_bytes: u64,
+    sent_for_others: u64,
+    sent_for_others_bytes: u64,
     /// Frames dropped since the other loop had fallen too far behind.
-    pub lanes_full: u64,
-    /// Frames dropped since their loop has not begun to listen. 32 SYNs wait for it.
-    pub too_early: u64,
+    lanes_full: u64,
+    /// Frames dropped since their loop has not begun to listen.
+    too_early: u64,
 }
 
 impl Shard {
@@ -100,11 +93,6 @@ impl Shard {
         &self.shards
     }
 
-    /// The counters of what goes from loop to loop. The [device's](Device::counters) are of what this loop has received and sent.
-    pub const fn shard_counters(&self) -> ShardCounters {
-        self.counters
-    }
-
     /// Follows what others have told.
     fn look_after(&mut self) {
         if let Some(steering) = self.shards.newer(&mut self.version) {
@@ -129,7 +117,6 @@ impl Shard {
             let flow = match Concerns::of(frame) {
                 Concerns::Any => return true,
                 Concerns::All => {
-                    counters.told_all += 1;
                     for other in steering.members().filter(|other| *other != own.number) {
                         if !lanes.is_half_empty(other)
                             || !lanes.push(shards, other, Direction::In, frame, meta)
@@ -263,7 +250,8 @@ impl Device for Shard {
     }
 
     fn batch(&self) -> Frames {
-        self.queues.batch().unwrap_or_else(batch)
+        // The longest frame of any queue has to find room behind others: what comes from another loop may be a super-frame.
+        self.queues.batch().filter(|of_queue| of_queue.has_room_for(BATCH_BYTES)).unwrap_or_else(batch)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -305,6 +293,7 @@ impl Device for Shard {
         all.frames_out = shift(all.frames_out, own.sent_by_others, own.sent_for_others);
         all.bytes_out = shift(all.bytes_out, own.sent_by_others_bytes, own.sent_for_others_bytes);
         all.dropped_in += own.lanes_full + own.too_early;
+        (all.passed_on, all.taken_over) = (own.passed_on, own.taken_over);
         all
     }
 }

@@ -49,6 +49,7 @@ mod swarm_tasks_have_one_place_to_send;
 mod tap_carries_every_byte;
 mod tap_ends_as_sockets_do;
 mod tap_finds_its_neighbours;
+mod tap_queues_are_shared_out;
 mod tap_says_why_it_cannot_be_opened;
 mod tap_tells_of_its_link;
 mod whole_batches_are_handed_over;

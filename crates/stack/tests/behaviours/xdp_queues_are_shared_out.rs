@@ -62,6 +62,8 @@ async fn run(host: Host, number: u8, orders: Receiver<SocketAddr>, started: Arc<
         }
     }
     accepting.abort();
+    let counters = host.interface().device_counters();
+    assert!(counters.frames_in > 0 && counters.frames_out > 0, "{counters:?}");
     host.interface().clone()
 }
 
