@@ -1,4 +1,5 @@
-//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `pipelined`, `tls`, `swarm`, `udp`, `ipc`, `pools`, `load`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `bursts`, `pipelined`, `tls`, `swarm`, `udp`, `ipc`, `pools`, `load`,
+//! `stack-throughput`, `stack-bulk`, `stack-http`, `stack-floods`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
@@ -25,6 +26,7 @@ mod report;
 mod rounds;
 mod scenario;
 mod servers;
+mod stack;
 mod swarm;
 mod table;
 mod tls;
@@ -73,6 +75,14 @@ enum Command {
     Load(load::Options),
     /// Functions on a pool of threads: what handing over costs, and what queue deadlines save under overload.
     Pools(pools::Options),
+    /// What gets through a line that delays and loses: the engine beside Linux.
+    StackThroughput(stack::ThroughputOptions),
+    /// Bulk over TAP, beside iperf3.
+    StackBulk(stack::BulkOptions),
+    /// HTTP over AF_XDP: how busy the server's core is, beside the kernel's TCP.
+    StackHttp(stack::HttpOptions),
+    /// What connections on the stack keep while packets flood it.
+    StackFloods(stack::FloodsOptions),
     /// Write the tables of figures in the documents from the results.
     Figures,
     /// The candidates, their versions and settings.
@@ -88,6 +98,15 @@ enum Command {
         /// Serve as anywire, which listens here, too.
         #[arg(long, value_name = "ADDRESS")]
         also: Option<anywire_wire::Address>,
+    },
+    /// Serve over AF_XDP or beside it (how the program starts itself).
+    #[command(hide = true)]
+    StackServe(stack::ServeOptions),
+    /// Flood a network (how the program starts itself).
+    #[command(hide = true)]
+    StackFlood {
+        /// What to do, as JSON.
+        plan: String,
     },
     /// Make bursts as this candidate and print their cost (the program starts itself so).
     #[command(hide = true)]
@@ -148,6 +167,9 @@ impl ChildOptions {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = anywire_interop::serve_role() {
+        return code;
+    }
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -171,6 +193,12 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Ipc(options) => ipc::run(options),
         Command::Pools(options) => pools::run(options),
         Command::Load(options) => load::run(options),
+        Command::StackThroughput(options) => stack::run(&stack::Bench::Throughput(options)),
+        Command::StackBulk(options) => stack::run(&stack::Bench::Bulk(options)),
+        Command::StackHttp(options) => stack::run(&stack::Bench::Http(options)),
+        Command::StackFloods(options) => stack::run(&stack::Bench::Floods(options)),
+        Command::StackServe(options) => stack::serve(options),
+        Command::StackFlood { plan } => stack::flood(plan),
         Command::Figures => write_figures(),
         Command::List => {
             list();

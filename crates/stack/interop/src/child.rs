@@ -23,6 +23,8 @@ pub(crate) enum Where {
     Here,
     /// In a new one.
     New,
+    /// In that of this process.
+    Beside(u32),
 }
 
 impl Role {
@@ -34,6 +36,11 @@ impl Role {
                 let mut unshare = Command::new("unshare");
                 unshare.arg("--net").arg(program);
                 unshare
+            }
+            Where::Beside(pid) => {
+                let mut enter = Command::new("nsenter");
+                enter.args(["--target", &pid.to_string(), "--net"]).arg(program);
+                enter
             }
         };
         command.args([ROLE, name]).arg(serde_json::to_string(plan)?);

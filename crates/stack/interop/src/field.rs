@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
@@ -31,6 +32,7 @@ pub struct Field {
     engine: End,
     left: End,
     right: End,
+    right_too: End,
     _line: Role,
     port: u16,
     congestion_control: String,
@@ -45,6 +47,8 @@ pub enum Host {
     Left,
     /// The kernel on the right.
     Right,
+    /// The same kernel, for a second transfer at the same time.
+    RightToo,
 }
 
 /// A version of IP.
@@ -66,6 +70,7 @@ impl Field {
         let [line_core, left_core, right_core] = plan.cores;
         let kernel = |core, place| End::start(&plan.program, &end::Plan { engine: None, core }, place);
         let right = kernel(right_core, Where::New)?;
+        let right_too = kernel(right_core, Where::Beside(right.id()))?;
         let line = line::Plan {
             left: "left".to_owned(),
             right: "right".to_owned(),
@@ -85,7 +90,15 @@ impl Field {
         let engine = End::start(&plan.program, &engine, Where::Here)?;
         let left = kernel(left_core, Where::Here)?;
         shell::run(LEFT)?;
-        Ok(Self { engine, left, right, _line: line, port: 1024, congestion_control: String::new() })
+        Ok(Self {
+            engine,
+            left,
+            right,
+            right_too,
+            _line: line,
+            port: 1024,
+            congestion_control: String::new(),
+        })
     }
 
     /// Has the kernels' connections send by this congestion control, from the next transfer on.
@@ -108,11 +121,11 @@ impl Field {
         Ok(all.remove(0))
     }
 
-    /// Several transfers at the same time, each with ends of its own but for the kernels, of which one is used by one transfer at a time.
+    /// Several transfers at the same time; no end is in two of them.
     ///
     /// # Errors
     /// As [`transfer`](Self::transfer).
-    fn transfer_at_once(
+    pub fn transfer_at_once(
         &mut self,
         pairs: &[(Host, Host)],
         version: Version,
@@ -145,21 +158,30 @@ impl Field {
         pairs.iter().map(|&(caller, listener)| hear(self, caller, listener)).collect()
     }
 
+    /// A command that runs on the right.
+    pub fn right_command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.right.id().to_string(), "--net", program]);
+        command
+    }
+
     fn end(&mut self, host: Host) -> &mut End {
         match host {
             Host::Engine => &mut self.engine,
             Host::Left => &mut self.left,
             Host::Right => &mut self.right,
+            Host::RightToo => &mut self.right_too,
         }
     }
 }
 
 impl Host {
-    fn ip(self, version: Version) -> IpAddr {
+    /// Its address.
+    pub fn ip(self, version: Version) -> IpAddr {
         let number = match self {
             Self::Left => 1,
             Self::Engine => 2,
-            Self::Right => 3,
+            Self::Right | Self::RightToo => 3,
         };
         match version {
             Version::V4 => IpAddr::from([10, 77, 0, number]),

@@ -33,6 +33,7 @@ mod hosts;
 mod impairment;
 mod line;
 pub mod matrix;
+mod namespace;
 mod pattern;
 mod shell;
 pub mod transfer;
@@ -43,8 +44,9 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 
 pub use self::impairment::Impairment;
+pub use self::namespace::{Namespace, Verdict};
 
-/// Does the work of a process that [`field::Field`] has started, to its end. None if this process was started by somebody else.
+/// Does the work of a process that a [`Field`](field::Field) or a [`Namespace`] has started, to its end. None if this process was started by somebody else.
 pub fn serve_role() -> Option<ExitCode> {
     let mut words = std::env::args().skip(1);
     if words.next().as_deref() != Some(child::ROLE) {
@@ -54,6 +56,7 @@ pub fn serve_role() -> Option<ExitCode> {
     let done = match name.as_str() {
         line::ROLE => line::serve(&plan),
         end::ROLE => end::serve(&plan),
+        namespace::ROLE => namespace::serve(),
         _ => Err(anyhow::anyhow!("there is no role {name:?}")),
     };
     Some(match done {
@@ -78,7 +81,7 @@ pub fn in_own_network() -> Result<Option<ExitCode>> {
     if !rustix::process::geteuid().is_root() {
         again.args(["--user", "--map-root-user"]);
     }
-    let status = again.args(["--net", "--mount"]).arg(this).args(std::env::args_os().skip(1)).env(INNER, "1");
+    let status = again.arg("--net").arg(this).args(std::env::args_os().skip(1)).env(INNER, "1");
     let status = status.status().context("`unshare` of util-linux is needed")?;
     Ok(Some(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
 }
