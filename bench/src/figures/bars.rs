@@ -6,7 +6,7 @@ use super::markdown::{figure, table};
 use super::{Results, items};
 
 /// The runs that set bars. Runs of earlier states set none for this one.
-const RUNS: [&str; 11] = [
+const RUNS: [&str; 15] = [
     "http-server",
     "http-client",
     "http-server-h2",
@@ -18,6 +18,10 @@ const RUNS: [&str; 11] = [
     "udp",
     "extractors",
     "pools",
+    "stack-throughput",
+    "stack-bulk",
+    "stack-http",
+    "stack-floods",
 ];
 
 struct Bar {

@@ -13,6 +13,7 @@ mod local;
 mod markdown;
 mod pools;
 mod runs;
+mod stack;
 mod swarm;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use std::{fs, io};
 use serde_json::Value;
 
 /// The pages that have such tables, relative to the root of the repository.
-pub(crate) const PAGES: [&str; 3] = ["README.md", "docs/FIGURES.md", "docs/ladder.md"];
+pub(crate) const PAGES: [&str; 4] = ["README.md", "docs/FIGURES.md", "docs/ladder.md", "docs/stack.md"];
 
 /// The results, by the names of their files without `.json`.
 pub(crate) struct Results(BTreeMap<String, Value>);
@@ -88,6 +89,10 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "ladder-memory" => ladder::memory(results),
         "hand-over" => ladder::hand_overs(results),
         "swarm" => swarm::cases(results),
+        "stack-throughput" => stack::throughput(results),
+        "stack-bulk" => stack::bulk(results),
+        "stack-http" => stack::http(results),
+        "stack-floods" => stack::floods(results),
         "bars" => bars::all(results),
         "runs" => runs::all(results),
         _ => return None,
