@@ -1,9 +1,7 @@
-//! How much ICMP is answered: echo, and datagrams for a port that nobody has (RFC 1122 3.2.2, RFC 4443 2.4 f).
+//! How much is answered: ICMP echo, datagrams for a port that nobody has (RFC 1122 3.2.2, RFC 4443 2.4 f), and questions of neighbours.
 
 use anywire_packet::icmp::emit_echo_reply;
 use anywire_tcp::Instant;
-
-use super::settings::Limits;
 
 /// A bucket of permits that fills by time.
 #[derive(Debug)]
@@ -16,8 +14,7 @@ pub(super) struct Permits {
 }
 
 impl Permits {
-    pub(super) const fn new(limits: &Limits) -> Self {
-        let (per_second, burst) = (limits.answers_per_second, limits.answers_burst);
+    pub(super) const fn new(per_second: u32, burst: u32) -> Self {
         Self { left: burst, per_second, burst, counted: Instant::from_micros(0) }
     }
 
@@ -58,8 +55,7 @@ mod tests {
 
     #[test]
     fn so_many_at_once_and_so_many_a_second() {
-        let limits = Limits { answers_per_second: 100, answers_burst: 10, ..Limits::default() };
-        let mut permits = Permits::new(&limits);
+        let mut permits = Permits::new(100, 10);
         let start = 5_000_000_u64;
         let mut at = |micros: u64| permits.take(Instant::from_micros(start + micros));
         assert_eq!((0..50).filter(|_| at(0)).count(), 10);
@@ -71,8 +67,7 @@ mod tests {
 
     #[test]
     fn none_at_all_if_that_is_the_limit() {
-        let limits = Limits { answers_per_second: 0, answers_burst: 0, ..Limits::default() };
-        let mut permits = Permits::new(&limits);
+        let mut permits = Permits::new(0, 0);
         assert!((0..10).all(|second| !permits.take(Instant::from_micros(second * MICROS))));
     }
 }

@@ -68,6 +68,7 @@ pub struct Layer {
     pub(super) cache: Cache,
     pub(super) addresses: Vec<Address>,
     permits: Permits,
+    neighbour_permits: Permits,
     /// Frames of its own that wait for room.
     outgoing: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
@@ -98,7 +99,11 @@ impl Layer {
             limits,
             cache: Cache::new(settings, limits),
             addresses: Vec::new(),
-            permits: Permits::new(&limits),
+            permits: Permits::new(limits.answers_per_second, limits.answers_burst),
+            neighbour_permits: Permits::new(
+                limits.neighbour_answers_per_second,
+                limits.neighbour_answers_burst,
+            ),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
             random: Rng::with_seed(settings.seed.rotate_left(32)),
@@ -331,6 +336,14 @@ impl Layer {
     /// Whether neighbours who ask for an address get their answer from here.
     pub(super) fn answers_for(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|address| address.ip == ip && address.answers())
+    }
+
+    /// Whether a neighbour who asks for an address gets an answer now, which is counted either way.
+    pub(super) fn may_answer(&mut self, now: Instant, engine: &Engine, asking: IpAddr) -> bool {
+        let may = engine.uses_neighbour(asking) || self.neighbour_permits.take(now);
+        self.cache.counters.answered += u64::from(may);
+        self.cache.counters.neighbours_unanswered += u64::from(!may);
+        may
     }
 
     /// Somebody else uses an address of ours, if it is one.

@@ -32,8 +32,10 @@ impl Layer {
             let said = self.said(engine, &arp, link);
             self.cache.learn(now, sender, Some(arp.sender_mac), said, engine);
         }
-        if arp.operation == Operation::Request && self.answers_for(target) {
-            self.cache.counters.answered += 1;
+        if arp.operation == Operation::Request
+            && self.answers_for(target)
+            && self.may_answer(now, engine, sender)
+        {
             self.push(arp.reply(self.mac).frame(arp.sender_mac, self.mac).to_vec());
         }
     }
@@ -118,10 +120,9 @@ impl Layer {
         if source_mac.is_some() && !asking.is_unspecified() && is_on_link(engine, source) {
             self.cache.learn(now, source, source_mac, Said::Asked, engine);
         }
-        if !self.answers_for(address) {
+        if !self.answers_for(address) || !self.may_answer(now, engine, source) {
             return;
         }
-        self.cache.counters.answered += 1;
         if asking.is_unspecified() {
             return self.advertise(target, ALL_NODES, group_mac(ALL_NODES), false);
         }

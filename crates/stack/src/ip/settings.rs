@@ -92,6 +92,11 @@ pub struct Limits {
     pub answers_per_second: u32,
     /// Of these, how many may follow each other at once. Default: 100.
     pub answers_burst: u32,
+    /// Answers a second to neighbours who ask for an address of ours, so that a flood of questions costs no more than to read it. A
+    /// neighbour with connections is answered in any case; others ask again. Default: 1000.
+    pub neighbour_answers_per_second: u32,
+    /// Of these, how many may follow each other at once. Default: 100.
+    pub neighbour_answers_burst: u32,
     /// Addresses of ours. Default: 64.
     pub addresses: usize,
     /// Events that wait to be taken; above that the oldest is lost. Default: 64.
@@ -108,6 +113,8 @@ impl Default for Limits {
             outgoing: 256,
             answers_per_second: 1000,
             answers_burst: 100,
+            neighbour_answers_per_second: 1000,
+            neighbour_answers_burst: 100,
             addresses: 64,
             events: 64,
         }
@@ -122,6 +129,8 @@ pub struct Counters {
     pub asked_and_told: u64,
     /// Of these, questions for an address of ours, which were answered.
     pub answered: u64,
+    /// Questions of neighbours that the [limit](Limits::neighbour_answers_per_second) left without an answer.
+    pub neighbours_unanswered: u64,
     /// Questions that were sent: for new neighbours, for known ones, and for addresses of ours.
     pub questions: u64,
     /// Neighbours that were found.

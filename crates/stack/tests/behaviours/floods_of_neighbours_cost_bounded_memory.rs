@@ -63,7 +63,9 @@ fn questions_from_forged_hosts() {
     }
     let counters = *link.hosts[0].layer.counters();
     assert_eq!(counters.evicted, 40_000 - (limits.neighbours as u64 - 1));
-    assert!(counters.outgoing_dropped >= 40_000 - limits.outgoing as u64, "the device has taken nothing");
+    let answers = u64::from(limits.neighbour_answers_burst);
+    assert!(counters.neighbours_unanswered >= 40_000 - answers, "no time has passed: {counters:?}");
+    assert!(counters.outgoing_dropped >= answers - limits.outgoing as u64, "the device has taken nothing");
     assert!(link.take(0).len() <= limits.outgoing);
     still_flows(&mut link);
 }
@@ -113,6 +115,25 @@ fn syns_from_forged_hosts() {
     let id = link.hosts[2].connect("10.0.0.1:80");
     link.run(Duration::from_secs(3));
     assert!(link.hosts[2].is_open(id));
+}
+
+/// Who has connections is heard in a flood of questions, and others are as soon as it is over.
+#[test]
+fn questions_are_answered_within_a_limit() {
+    let (mut link, limits) = link();
+    let ask = |link: &mut Link, sender: [u8; 4]| {
+        let before = link.hosts[0].layer.counters().answered;
+        let from = mac(sender[3]);
+        link.give(0, &Arp::request(from, sender.into(), [10, 0, 0, 1].into()).frame(Mac::BROADCAST, from));
+        link.take(0);
+        link.hosts[0].layer.counters().answered - before
+    };
+    let answered: u64 = (0..2 * limits.neighbour_answers_burst).map(|_| ask(&mut link, [10, 0, 0, 9])).sum();
+    assert_eq!(answered, u64::from(limits.neighbour_answers_burst));
+    assert_eq!(ask(&mut link, [10, 0, 0, 2]), 1, "it has a connection");
+    link.now = link.now + Duration::from_millis(2);
+    assert_eq!([ask(&mut link, [10, 0, 0, 9]), ask(&mut link, [10, 0, 0, 9])], [1, 1]);
+    assert_eq!(ask(&mut link, [10, 0, 0, 9]), 0);
 }
 
 fn host_3(now: anywire_tcp::Instant) -> crate::links::Host {
