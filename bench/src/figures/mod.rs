@@ -89,6 +89,7 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "ladder-memory" => ladder::memory(results),
         "hand-over" => ladder::hand_overs(results),
         "swarm" => swarm::cases(results),
+        "stack-worth" => stack::worth(results),
         "stack-throughput" => stack::throughput(results),
         "stack-bulk" => stack::bulk(results),
         "stack-http" => stack::http(results),

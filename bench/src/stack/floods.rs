@@ -1,5 +1,7 @@
-//! `bench stack-floods`: what established connections keep while packets come as fast as one core sends, beside the same flood that an
-//! XDP program drops on another interface.
+//! `bench stack-floods`: what established connections keep while packets come as fast as one core sends, beside the same flood through
+//! the same veth to an address of nobody, which never reaches the stack.
+//!
+//! The packets of the load share the queue of the veth with the flood in both, so what that drops is no part of the difference.
 //!
 //! The flood and the load share a core, and the server has the other one. A flood comes from a TAP device in the namespace of the load,
 //! whose bridge sends it through the veth.
@@ -10,14 +12,13 @@ use std::process::Stdio;
 use std::time::{Duration, Instant as Moment};
 
 use anyhow::{Context, Result, bail, ensure};
-use anywire_interop::{Namespace, Verdict};
 use anywire_stack::device::Device;
 use anywire_stack::tap::{Options as TapOptions, Tap};
 use anywire_tcp::Instant;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::http::{STACK, Veth};
+use super::http::Veth;
 use super::packets::{RST, SYN, Segment, write_ipv4};
 use super::program;
 use super::servers::Server;
@@ -54,8 +55,11 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let (mut rows, mut bars) = (Vec::new(), Vec::new());
     for name in &options.floods {
         let kind = Kind::named(name)?;
-        let all =
-            interleaved(&[Target::Dropped, Target::Stack], options.rounds as usize, seed, |target, round| {
+        let all = interleaved(
+            &[Target::Elsewhere, Target::Stack],
+            options.rounds as usize,
+            seed,
+            |target, round| {
                 let sample = place.measure(kind, *target, options.seconds)?;
                 eprintln!(
                     "{name}, round {} {target:<10?} {:.0} requests/s, flood {:.0}/s, {:.1} MiB more",
@@ -65,7 +69,8 @@ pub(super) fn run(options: &Options) -> Result<()> {
                     sample.grown_mib
                 );
                 Ok(sample)
-            });
+            },
+        );
         let kept = all[1].ratio_to(&all[0], |sample| sample.rate);
         bars.push(Bar::judge_ratio(format!("{name} flood: goodput kept"), Bound::AtLeast(0.8), kept));
         let grown = all[1].spread(|sample| Some(sample.grown_mib));
@@ -77,7 +82,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         rows.push(Row {
             flood: name.clone(),
             packets_per_second: all[1].spread(|sample| Some(sample.flood_rate)),
-            dropped: all[0].spread(|sample| Some(sample.rate)),
+            elsewhere: all[0].spread(|sample| Some(sample.rate)),
             flooded: all[1].spread(|sample| Some(sample.rate)),
             kept,
             grown_mib: grown,
@@ -85,14 +90,14 @@ pub(super) fn run(options: &Options) -> Result<()> {
         });
     }
     let mut table =
-        Table::new(&["flood", "packets/s", "requests/s, dropped", "requests/s", "kept", "MiB more"]);
+        Table::new(&["flood", "packets/s", "requests/s, elsewhere", "requests/s", "kept", "MiB more"]);
     for row in &rows {
         table.candidate(
             &row.flood,
             row.failure.as_deref(),
             [
                 table::spread(row.packets_per_second, 0),
-                table::spread(row.dropped, 0),
+                table::spread(row.elsewhere, 0),
                 table::spread(row.flooded, 0),
                 table::spread(row.kept, 2),
                 table::spread(row.grown_mib, 1),
@@ -110,16 +115,15 @@ pub(super) fn run(options: &Options) -> Result<()> {
 /// Where a flood goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
-    /// To an interface where an XDP program drops all.
-    Dropped,
+    /// Through the same veth, to an address of nobody: the XDP program leaves it to the kernel, which drops it.
+    Elsewhere,
     /// To the stack.
     Stack,
 }
 
-/// The veth of the server, and one that drops.
+/// The veth of the server, and a bridge at its other end.
 struct Place {
     veth: Veth,
-    _sink: Namespace,
 }
 
 struct Sample {
@@ -131,35 +135,28 @@ struct Sample {
 impl Place {
     fn set_up() -> Result<Self> {
         let veth = Veth::set_up()?;
-        let mut sink = Namespace::here(&program()?)?;
-        sink.run(&format!(
-            "ip link add sink type veth peer name drain netns {} && ip link set sink up",
-            veth.theirs.id()
-        ))?;
-        // A bridge with the address of that namespace: load and floods pass it alike, and the target's MAC says which way.
+        // A bridge with the address of that namespace: the load and the flood enter the veth alike.
         veth.theirs.run(&format!(
             "ip link add bridge address 02:00:00:00:00:02 type bridge mcast_snooping 0 forward_delay 0 stp_state 0
             ip addr flush dev far
             ip link set far address 02:00:00:00:00:04 master bridge
-            ip link set drain master bridge up
             ip link set bridge up
             ip addr add 10.78.0.3/24 dev bridge
             ip addr add fd78::3/64 dev bridge nodad
-            bridge fdb add {} dev drain master static
+            bridge fdb add {} dev far master static
             bridge fdb add {} dev far master static",
-            as_text(SINK_MAC),
+            as_text(ELSEWHERE_MAC),
             as_text(SERVER_MAC)
         ))?;
-        sink.attach("sink", Verdict::Drop)?;
-        Ok(Self { veth, _sink: sink })
+        Ok(Self { veth })
     }
 
     fn measure(&self, kind: Kind, target: Target, seconds: u64) -> Result<Sample> {
         let served = self.veth.serve(Server::AnywireXdp, false)?;
         let family = Family::of(served.process.id());
         let before = family.memory()?.resident_bytes;
-        let to = if target == Target::Stack { SERVER_MAC } else { SINK_MAC };
-        let plan = FloodPlan { kind: kind.name().to_owned(), to, seconds };
+        let to_stack = target == Target::Stack;
+        let plan = FloodPlan { kind: kind.name().to_owned(), to_stack, seconds };
         // Nothing is learned of its senders, of whom there is no end.
         self.veth.theirs.run(
             "ip link del flood 2>/dev/null || true
@@ -190,8 +187,7 @@ impl Place {
 #[derive(Serialize, Deserialize)]
 struct FloodPlan {
     kind: String,
-    /// The interface that gets it.
-    to: [u8; 6],
+    to_stack: bool,
     seconds: u64,
 }
 
@@ -207,11 +203,11 @@ pub fn flood(plan: &str) -> Result<()> {
     let end = Moment::now() + Duration::from_secs(plan.seconds);
     while Moment::now() < end {
         frame.clear();
-        kind.write(sent, plan.to, &mut frame);
+        kind.write(sent, plan.to_stack, &mut frame);
         while batch.push(&frame) {
             sent += 1;
             frame.clear();
-            kind.write(sent, plan.to, &mut frame);
+            kind.write(sent, plan.to_stack, &mut frame);
         }
         tap.transmit(Instant::default(), &mut batch);
     }
@@ -250,10 +246,12 @@ impl Kind {
     }
 
     /// Writes the frame of this number: from another sender each time, as a flood is.
-    fn write(self, number: u64, to: [u8; 6], frame: &mut Vec<u8>) {
+    fn write(self, number: u64, to_stack: bool, frame: &mut Vec<u8>) {
         // Spread by a multiplication (Knuth), so that neighbours in number are none in address.
         let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-        let stack: Ipv4Addr = STACK.parse().unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let to = if to_stack { SERVER_MAC } else { ELSEWHERE_MAC };
+        let host = if to_stack { STACK_LAST } else { 254 };
+        let stack = Ipv4Addr::new(10, 78, 0, host);
         let mut from = [2, 0xf1, 0, 0, 0, 0];
         from[2..].copy_from_slice(&(random as u32).to_be_bytes());
         // The neighbours that this network has.
@@ -281,7 +279,7 @@ impl Kind {
                 frame.extend([0; 6]);
                 frame.extend(stack.octets());
             }
-            Self::Ndp => write_solicitation(macs, random, frame),
+            Self::Ndp => write_solicitation(macs, host, random, frame),
             Self::Fragments => {
                 // The first of more, of another packet each time.
                 write_ipv4(macs, [neighbour, stack], 6, [0x20, 0], 64, frame);
@@ -298,8 +296,8 @@ impl Kind {
 }
 
 /// A question of neighbour discovery for the server's address (RFC 4861 4.3), from another neighbour each time.
-fn write_solicitation([from, to]: [[u8; 6]; 2], random: u64, frame: &mut Vec<u8>) {
-    let own = [0xfd, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+fn write_solicitation([from, to]: [[u8; 6]; 2], host: u8, random: u64, frame: &mut Vec<u8>) {
+    let own = [0xfd, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host];
     let mut source = [0xfd, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     source[8..].copy_from_slice(&random.to_be_bytes());
     frame.extend(to);
@@ -323,7 +321,10 @@ fn as_text(mac: [u8; 6]) -> String {
 }
 
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const SINK_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
+const ELSEWHERE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+/// The last byte of the stack's addresses.
+const STACK_LAST: u8 = 2;
 
 /// Connections of the load, as of the other benchmarks of HTTP.
 const CONNECTIONS: usize = 64;
@@ -335,8 +336,8 @@ const GROWTH_MIB_MAX: f64 = 64.0;
 struct Row {
     flood: String,
     packets_per_second: Option<Spread>,
-    /// Requests a second while the flood is dropped elsewhere.
-    dropped: Option<Spread>,
+    /// Requests a second while the flood goes elsewhere.
+    elsewhere: Option<Spread>,
     /// While it reaches the stack.
     flooded: Option<Spread>,
     kept: Option<Spread>,

@@ -235,7 +235,7 @@ impl Veth {
 }
 
 const KERNEL: &str = "10.78.0.1";
-pub(super) const STACK: &str = "10.78.0.2";
+const STACK: &str = "10.78.0.2";
 const PORT: u16 = 80;
 
 struct Scenario {
