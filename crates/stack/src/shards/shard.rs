@@ -26,7 +26,7 @@ pub struct Shard {
     sorts: bool,
     /// SYNs for a loop that has not begun to listen, and whether another table may say where they go.
     early: Vec<(Vec<u8>, Meta)>,
-    may_be_early_no_more: bool,
+    early_may_go: bool,
     orders: u64,
     /// Frames of other loops that wait for room in our queue.
     leaving: Frames,
@@ -72,7 +72,7 @@ impl Shard {
             version: u64::MAX,
             sorts: false,
             early: Vec::new(),
-            may_be_early_no_more: false,
+            early_may_go: false,
             orders: u64::MAX,
             leaving: batch(),
             lanes_first: false,
@@ -97,7 +97,7 @@ impl Shard {
     fn look_after(&mut self) {
         if let Some(steering) = self.shards.newer(&mut self.version) {
             self.sorts = steering.sorts();
-            self.may_be_early_no_more = !self.early.is_empty();
+            self.early_may_go = !self.early.is_empty();
             self.steering = steering;
         }
         self.lanes.look_after();
@@ -197,7 +197,7 @@ impl Device for Shard {
         self.now = self.now.max(now);
         self.look_after();
         self.send_for_others();
-        if std::mem::take(&mut self.may_be_early_no_more) {
+        if std::mem::take(&mut self.early_may_go) {
             for (frame, meta) in std::mem::take(&mut self.early) {
                 if frames.push(&frame) {
                     frames.describe_last(meta);
