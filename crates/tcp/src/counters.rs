@@ -68,6 +68,12 @@ pub struct Counters {
     /// ACKs with SACK blocks that were skipped, because sixteen others of the same connection had told nothing new in that
     /// millisecond.
     pub sacks_ignored: u64,
+    /// Times that a connection began to send shorter segments, because long ones were lost again and again.
+    pub black_holes_suspected: u64,
+    /// Segments longer than the others, sent to see whether the path takes them (RFC 4821).
+    pub path_probes: u64,
+    /// Of these, the ones that it did not take.
+    pub path_probes_lost: u64,
     /// Paths that were forgotten early, because too many narrow ones are known.
     pub path_mtus_evicted: u64,
     /// Resets sent.

@@ -18,6 +18,7 @@
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
 //! | `backlog` | how many connections wait to be accepted |
+//! | `path_probe` | what a path takes that swallows long packets |
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
@@ -47,6 +48,7 @@ mod opening;
 mod options;
 mod out_of_order;
 mod pace;
+mod path_probe;
 mod place;
 mod predict;
 mod predict_end;

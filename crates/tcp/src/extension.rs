@@ -7,6 +7,7 @@ use anywire_packet::{SACK_MAX, Seq};
 
 use crate::congestion::{Prior, Prr};
 use crate::engine::Pace;
+use crate::mtu_search::MtuSearch;
 use crate::pool::Cell;
 use crate::recovery::{Rack, Tlp};
 use crate::slab::{Linked, Slab};
@@ -53,6 +54,8 @@ pub(crate) struct Extension {
     pub(crate) pace: Pace,
     /// The path's MTU is below the minimum for IPv4, so routers may fragment its packets.
     pub(crate) may_be_fragmented: bool,
+    /// Long segments were lost again and again: how long the next ones may be.
+    pub(crate) mtu_search: Option<MtuSearch>,
     /// In a free place: which place is free next.
     pub(crate) next_free: u32,
 }
@@ -137,6 +140,7 @@ impl Default for Extension {
             tlp: Tlp::NONE,
             pace: Pace::NONE,
             may_be_fragmented: false,
+            mtu_search: None,
             next_free: 0,
         }
     }

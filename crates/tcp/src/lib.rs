@@ -53,6 +53,7 @@ mod fragment_ids;
 mod frames;
 mod half_open;
 mod hash;
+mod mtu_search;
 mod path_mtu;
 mod peer_acks;
 mod pool;

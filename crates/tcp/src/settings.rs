@@ -49,6 +49,9 @@ pub struct Settings {
     pub timestamps: bool,
     /// SACK (RFC 2018). Default: on.
     pub sack: bool,
+    /// Whether a connection whose long segments are lost three times in a row sends shorter ones, and then tries longer ones (RFC 4821,
+    /// RFC 8899): some paths swallow what is too long, and no ICMP tells of it. Default: on.
+    pub probes_path_mtu: bool,
     /// ECN (RFC 3168). Default: on for peers that ask for it; we do not ask.
     pub ecn: Ecn,
     /// The window that a connection announces at most, in bytes: what it keeps for a user who does not read. More than 1 GiB less
@@ -88,6 +91,7 @@ impl Settings {
             fin_wait_2: Duration::from_secs(60),
             timestamps: true,
             sack: true,
+            probes_path_mtu: true,
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,
@@ -122,7 +126,8 @@ pub struct Limits {
     /// TIME-WAITs; above that the oldest gives way. Default: 262,144.
     pub time_wait: usize,
     /// Connections that recover from a loss, or hold data out of order, at the same time, up to 16,777,215. Those on a path of
-    /// less than 552 bytes count for as long as they are open, and take at most half. Default: 65,536.
+    /// less than 552 bytes count for as long as they are open, those that [look for its MTU](Settings::probes_path_mtu) for as long as
+    /// they do, and both take at most half. Default: 65,536.
     pub extensions: usize,
     /// Bytes of segments in memory, sent and received, of all connections. The last eighth is for connections with an empty
     /// send queue. Data out of order may use a quarter. Data in order may use a quarter more. If the reader of its

@@ -414,6 +414,10 @@ impl Engine {
         }
         if is_narrower {
             self.blocks[index].eff_mss = mss;
+            if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+                // A router knows.
+                extension.mtu_search = None;
+            }
             let remote = self.local.peer(self.blocks[index].local, self.blocks[index].remote);
             let known = mss + options + headers;
             let is_evicted = self.path_mtus.learn(remote, known, self.now, self.limits.path_mtus);

@@ -46,7 +46,8 @@ impl Engine {
             && extension.tlp.may_probe()
             && extension.duplicate.0 == extension.duplicate.1
             && extension.pace.is_none()
-            && !extension.may_be_fragmented;
+            && !extension.may_be_fragmented
+            && extension.mtu_search.is_none();
         // Data in flight is no reason to keep it: a connection that always sends would never give it back.
         if is_calm {
             let place = block.extension;
@@ -94,6 +95,7 @@ impl Engine {
         let was_lone = is_mistaken && self.has_one_in_flight(index);
         if is_progress {
             let covered = self.cover(index, segment);
+            self.note_passed_probe(index, place);
             let block = &mut self.blocks[index];
             if !block.has(Flags::SACK) {
                 let mss = u32::from(block.eff_mss);
@@ -287,6 +289,9 @@ impl Engine {
 
     /// A loss was found, by an ACK that moved SND.UNA by `acked` and delivered so many bytes, or by the timer.
     pub(super) fn begin_recovery(&mut self, index: u32, place: ExtensionId, acked: u32, delivered: u32) {
+        if self.has_lost_probe_alone(index, place) {
+            return self.resend_unreduced(index);
+        }
         self.counters.fast_recoveries += 1;
         let block = &mut self.blocks[index];
         let extension = &mut self.extensions[place];
@@ -402,13 +407,18 @@ impl Engine {
         if lost == 0 {
             return;
         }
-        let is_in = self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
             extension.lost_bytes += lost;
-            if !is_in {
-                // Nothing is reduced, so nothing can be taken back.
-                extension.begin_repair(None);
-            }
+        }
+        self.resend_unreduced(index);
+    }
+
+    /// Sends again what is marked as lost. The path did not take it because of its length, which is no sign of congestion.
+    fn resend_unreduced(&mut self, index: u32) {
+        let is_in = self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        if !is_in && let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+            // Nothing is reduced, so nothing can be taken back.
+            extension.begin_repair(None);
         }
         let block = &mut self.blocks[index];
         block.flags.set(if is_in { Flags::NONE } else { Flags::TIMED_OUT });

@@ -372,6 +372,7 @@ impl Engine {
             self.retransmissions.count(index);
             self.take_turn(index);
         } else {
+            self.suspect_black_hole(index);
             self.on_retransmission_timeout(index);
         }
         // Not beyond the moment at which it is given up.
@@ -389,7 +390,9 @@ impl Engine {
             let had = self.mark_lost_by_time(index, place);
             if had && !self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
                 self.begin_recovery(index, place, 0, 0);
-                self.pace_recovery(index, place, 0, false);
+                if self.blocks[index].has(Flags::RECOVERING) {
+                    self.pace_recovery(index, place, 0, false);
+                }
             }
             if !self.blocks[index].has(Flags::LOSS_TIMER) {
                 self.restart_with_rto(index);

@@ -90,7 +90,12 @@ impl Engine {
             OptionsOut { timestamps: block.has(Flags::TIMESTAMPS).then_some((0, 0)), ..OptionsOut::NONE };
         let addresses = self.local.addresses(block.local, block.remote);
         // The options of a SYN, and blocks of SACK without payload, are shorter than the shortest MSS.
-        out.has_room_for(headers_len(&addresses, &options) + usize::from(block.eff_mss))
+        let longest = match block.extension {
+            Block::NO_EXTENSION => block.eff_mss,
+            // A probe of the path is longer.
+            place => self.extensions[place].mtu_search.map_or(0, |search| search.high()).max(block.eff_mss),
+        };
+        out.has_room_for(headers_len(&addresses, &options) + usize::from(longest))
     }
 
     /// Sends the frames of one connection. False if the next one finds no room: then the connection is in its ring again.
@@ -150,6 +155,11 @@ impl Engine {
             }
             if let Some(cell) = self.next_lost(index) {
                 return self.next_again(index, cell, flight);
+            }
+            if self.blocks[index].extension != Block::NO_EXTENSION
+                && let Some(cell) = self.next_path_probe(index, flight)
+            {
+                return Next::New(cell);
             }
         }
         let block = &mut self.blocks[index];

@@ -40,6 +40,7 @@ mod outages_leave_no_wrong_times;
 mod overlaps_lose_nothing;
 mod packets_have_the_diffserv_field_that_was_set;
 mod paths_are_measured_by_icmp;
+mod paths_that_swallow_long_packets_are_found_out;
 mod pieces_in_any_order_make_the_stream;
 mod resets_end_only_what_they_should;
 mod retransmission_backs_off;

@@ -79,6 +79,8 @@ pub struct Network {
     /// Numbers of segments with payload of the first engine that are dropped, counted from 0.
     pub drops: BTreeSet<usize>,
     data_segments: usize,
+    /// The longest packet that the path takes at a time, in bytes; longer ones vanish.
+    pub path: Option<Box<dyn Fn(Instant) -> usize>>,
     /// What the far end makes of frames that arrive together, if it joins them.
     pub joins: Option<Join>,
     /// Whether windows are looked at. Not where a cookie that comes twice may open a connection once more.
@@ -105,6 +107,7 @@ impl Network {
             traces: std::env::var_os("ANYWIRE_TRACE").is_some(),
             drops: BTreeSet::new(),
             data_segments: 0,
+            path: None,
             joins: None,
             checks_windows: true,
             edges: HashMap::new(),
@@ -133,6 +136,10 @@ impl Network {
             if self.drops.contains(&(self.data_segments - 1)) {
                 return;
             }
+        }
+        if self.path.as_ref().is_some_and(|path| frame.len() - 14 > path(self.now)) {
+            self.lost += 1;
+            return;
         }
         let link = self.impairments[from];
         let mut leaves = now;
