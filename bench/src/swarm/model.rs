@@ -1,6 +1,6 @@
 //! What the memory accesses of a user-space TCP cost alone: the limit beside which its figures stand.
 //!
-//! Clients and servers, each side with blocks of 128 bytes and a table of its own, exchange echoes in frames that are
+//! Clients and servers, each side with blocks of 128 bytes, tasks and a table of its own, exchange echoes in frames that are
 //! really written and read: Ethernet, IPv4, TCP with timestamps. The model does what every engine must do: checksums
 //! over headers and payload at both ends, a lookup by the four-tuple for each frame, sequence numbers, windows,
 //! timestamps and round-trip times checked and brought up to date, the payload copied into memory that is kept until
@@ -55,8 +55,8 @@ impl Model {
     /// Memory that it takes, for all of it.
     pub fn bytes(&self) -> u64 {
         let kept = if self.keeps_answers() { 256 } else { 0 };
-        // Two blocks, two places in tables that are three quarters full, a turn.
-        u64::from(self.connections) * (2 * 128 + 2 * 64 * 4 / 30 + kept + 4) + (16 << 20)
+        // Two blocks, two tasks, two places in tables that are three quarters full, a turn.
+        u64::from(self.connections) * (2 * (128 + 16) + 2 * 64 * 4 / 30 + kept + 4) + (16 << 20)
     }
 
     /// Whether each server keeps its response until the next request.
@@ -259,9 +259,9 @@ impl World {
 
         for (place, &index) in turns[at..at + count].iter().enumerate() {
             if settings.prefetch {
-                client.blocks.prefetch(turns[at + place + TURNS_AHEAD] as usize);
+                client.prefetch(turns[at + place + TURNS_AHEAD]);
             }
-            stamp(payload, index, *client.blocks[index as usize].echoes());
+            stamp(payload, index, client.messages(index));
             client.send(index, payload, now, settings.prefetch);
         }
         for (&index, frame) in turns[at..at + count].iter().zip(&mut *to_server) {
@@ -271,6 +271,7 @@ impl World {
         server.receive(to_server, now, settings)?;
         for (place, frame) in to_server.iter().enumerate() {
             let (index, bytes) = server.arrived(place);
+            server.resume(index);
             server.send(index, frame.payload(bytes), now, settings.prefetch);
         }
         for (place, frame) in to_client.iter_mut().enumerate() {
@@ -280,9 +281,8 @@ impl World {
         client.receive(to_client, now, settings)?;
         for (place, frame) in to_client.iter().enumerate() {
             let (index, bytes) = client.arrived(place);
-            let echoes = client.blocks[index as usize].echoes();
-            stamp(payload, index, *echoes);
-            *echoes = echoes.wrapping_add(1);
+            stamp(payload, index, client.messages(index));
+            client.resume(index);
             ensure!(frame.payload(bytes) == payload, "{BROKEN}: a payload came back changed");
         }
         if model.segments == 3 {

@@ -1,4 +1,4 @@
-//! One end of the model: control blocks, table, kept segments, and the stages that a batch goes through.
+//! One end of the model: control blocks, tasks, table, kept segments, and the stages that a batch goes through.
 
 use anyhow::{Context, Result, ensure};
 use anywire_sys::arena::{Arena, Pages};
@@ -11,6 +11,8 @@ use super::table::{Table, hash};
 pub struct Engine {
     /// Connection i is block i.
     pub blocks: Arena<Block>,
+    /// Task i serves connection i, and lies elsewhere.
+    tasks: Arena<Task>,
     table: Table,
     kept: Kept,
     ethernet: [u8; 14],
@@ -26,7 +28,7 @@ struct Arrival {
     index: u32,
 }
 
-/// A connection, laid out as the engine's: one line that each segment touches, one for window, queue and task.
+/// A connection, laid out as the engine's: one line that each segment touches, one for window and queue.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 pub struct Block {
@@ -66,7 +68,16 @@ pub struct Block {
     peer_segment_bytes: u16,
     active_last: u32,
     profile: [u8; 4],
-    task: [u32; 3],
+    spare: [u32; 3],
+}
+
+/// What the task of a connection keeps between two messages, in as many bytes as that of an echo takes.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Task {
+    /// Messages that it has had; the rest is as it would be.
+    messages: u32,
+    _state: [u32; 3],
 }
 
 const _: () = assert!(size_of::<Block>() == 128);
@@ -117,7 +128,7 @@ impl Block {
             peer_segment_bytes: 1448,
             active_last: 0,
             profile: [0; 4],
-            task: [0; 3],
+            spare: [0; 3],
         }
     }
 
@@ -128,18 +139,14 @@ impl Block {
             && self.local_port == segment.destination_port
             && self.local_address == segment.destination_address
     }
-
-    /// Echoes that the task of this connection has done.
-    #[inline(always)]
-    pub fn echoes(&mut self) -> &mut u32 {
-        &mut self.task[0]
-    }
 }
 
 impl Engine {
     /// Blocks and table of so many established connections.
     pub fn established(connections: u32, client: bool) -> Result<Self> {
         let mut blocks = Arena::reserve(connections as usize, Block::established(0, client))?;
+        let mut tasks = Arena::reserve(connections as usize, Task { messages: 0, _state: [0; 3] })?;
+        tasks.grow_to(connections as usize);
         let mut table = Table::for_entries(connections as usize)?;
         blocks.grow_to(connections as usize);
         for (index, block) in (0..connections).zip(blocks.iter_mut()) {
@@ -158,7 +165,7 @@ impl Engine {
         ethernet[6..12].copy_from_slice(&server_mac);
         ethernet[12..].copy_from_slice(&[8, 0]);
         let kept = Kept::none(connections as usize + super::BATCH_MAX)?;
-        Ok(Self { blocks, table, kept, ethernet, arrivals: Vec::new() })
+        Ok(Self { blocks, tasks, table, kept, ethernet, arrivals: Vec::new() })
     }
 
     /// Forgets all kept segments. From now on places are used in the order of `random`, or one after another. That
@@ -170,14 +177,34 @@ impl Engine {
         self.kept.start_over(places, random);
     }
 
-    /// Memory of blocks and table, and of the places for kept segments.
+    /// Memory of blocks, tasks and table, and of the places for kept segments.
     pub fn bytes(&self) -> usize {
-        self.blocks.bytes() + self.table.bytes() + self.kept.lines.bytes()
+        self.blocks.bytes() + self.tasks.bytes() + self.table.bytes() + self.kept.lines.bytes()
     }
 
     /// The pages that the blocks lie in.
     pub fn pages(&self) -> Pages {
         self.blocks.pages()
+    }
+
+    /// Asks for the memory of a connection and of its task.
+    #[inline(always)]
+    pub fn prefetch(&self, index: u32) {
+        self.blocks.prefetch(index as usize);
+        self.tasks.prefetch(index as usize);
+    }
+
+    /// Messages that the task of this connection has had.
+    #[inline(always)]
+    pub fn messages(&self, index: u32) -> u32 {
+        self.tasks[index as usize].messages
+    }
+
+    /// Stage 4, the task: has another message.
+    #[inline(always)]
+    pub fn resume(&mut self, index: u32) {
+        let task = &mut self.tasks[index as usize];
+        task.messages = task.messages.wrapping_add(1);
     }
 
     /// Stage 4, the task: hands data to a connection, which keeps a copy until it is acknowledged.
@@ -261,6 +288,7 @@ impl Engine {
             arrival.index = self.table.find(arrival.hash, |_| true).unwrap_or(NONE);
             if settings.prefetch {
                 self.blocks.prefetch(arrival.index as usize);
+                self.tasks.prefetch(arrival.index as usize);
             }
         }
         for arrival in &mut self.arrivals {
