@@ -20,7 +20,7 @@
 //! | `backlog` | how many connections wait to be accepted |
 //! | `path_probe` | what a path takes that swallows long packets |
 //! | `answered` | how often a connection answers what may be forged |
-//! | `turns`, `pace` | whose turn it is; an own rate for a connection |
+//! | `scheduler`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
 //! | `aging` | times of 32 bits, however long nothing happens |
 //! | `memory`, `info` | the memory that it has taken; what is known of each connection |
@@ -59,12 +59,12 @@ mod reclaim;
 mod recover;
 mod reply;
 mod routes;
+mod scheduler;
 mod source;
 mod synchronized;
 mod timers;
 mod transfer;
 mod transmit;
-mod turns;
 mod user;
 mod waiting;
 mod watch;
@@ -113,8 +113,8 @@ use self::place::{PLACE, Place};
 use self::receive::Arrived;
 use self::reclaim::Reclaim;
 use self::reply::Reply;
+use self::scheduler::Scheduler;
 use self::source::Sources;
-use self::turns::Turns;
 use self::waiting::Waiting;
 
 /// The TCP of one core.
@@ -139,7 +139,7 @@ pub struct Engine {
     at_once_bytes: usize,
     local: Local,
 
-    turns: Turns,
+    scheduler: Scheduler,
     /// Connections whose users had something to send when the pool was full, and that nothing else would wake.
     waiting_for_memory: Waiting,
     /// Connections that had to cut a segment in two when not even promised memory was left.
@@ -216,7 +216,7 @@ impl Engine {
                 _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
             },
             local,
-            turns: Turns::default(),
+            scheduler: Scheduler::default(),
             replies: VecDeque::new(),
             ready: Fifo::default(),
             watches: Watches::new(limits.connections)?,
@@ -307,7 +307,7 @@ impl Engine {
 
     /// Puts a connection into the ring of those to send, if it is not there.
     #[inline]
-    fn take_turn(&mut self, index: u32) {
-        self.turns.enter(index, &mut self.blocks[index]);
+    fn schedule(&mut self, index: u32) {
+        self.scheduler.enter(index, &mut self.blocks[index]);
     }
 }

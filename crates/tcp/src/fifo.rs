@@ -186,8 +186,8 @@ mod tests {
         for value in 0..10_000_u64 {
             fifo.push_back(value);
         }
-        let mut turn = |turns: usize| {
-            for _ in 0..turns {
+        let mut turn = |scheduler: usize| {
+            for _ in 0..scheduler {
                 let value = fifo.pop_front().unwrap();
                 fifo.push_back(value);
             }

@@ -63,7 +63,7 @@ impl Flags {
     /// In the queue of delayed ACKs.
     pub(crate) const ACK_QUEUED: Self = Self(1 << 8);
     /// In a ring of connections that wait to send.
-    pub(crate) const IN_TURN: Self = Self(1 << 9);
+    pub(crate) const SCHEDULED: Self = Self(1 << 9);
     /// In the list of connections with events for their user.
     pub(crate) const IN_READY: Self = Self(1 << 10);
     /// Repairing losses (RFC 6675, 6582).

@@ -117,7 +117,7 @@ impl Engine {
             if block.has(Flags::PROBING_WINDOW) {
                 self.end_probing(index);
             }
-            self.take_turn(index);
+            self.schedule(index);
         }
     }
 
@@ -213,7 +213,7 @@ impl Engine {
         }
         let block = &mut self.blocks[index];
         if block.has_unsent() {
-            self.take_turn(index);
+            self.schedule(index);
         }
         let block = &self.blocks[index];
         if block.has(Flags::WANTS_ROOM) && self.room_of(block) > 0 {

@@ -21,7 +21,7 @@ impl Engine {
             assert!(
                 !block.has(Flags::RETRANSMIT.with(Flags::WATCHED)) && block.extension == Block::NO_EXTENSION
             );
-            assert!(!block.owes_reset() || block.has(Flags::IN_TURN), "a reset has a turn");
+            assert!(!block.owes_reset() || block.has(Flags::SCHEDULED), "a reset has a turn");
         } else {
             self.check_numbers(block);
             self.check_send_queue(block);
@@ -90,7 +90,10 @@ impl Engine {
         let timer_kinds = Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW);
         assert!(!block.has(timer_kinds) || block.has(Flags::RETRANSMIT), "a timer of some kind runs");
         assert!(!block.has(Flags::TELL) || block.has(Flags::IN_READY), "news are in the ring of news");
-        assert!(!block.has(Flags::ACK_NOW) || block.has(Flags::IN_TURN), "an ACK that leaves now has a turn");
+        assert!(
+            !block.has(Flags::ACK_NOW) || block.has(Flags::SCHEDULED),
+            "an ACK that leaves now has a turn"
+        );
     }
 
     fn check_extension(&self, index: u32, block: &Block) {

@@ -142,7 +142,7 @@ impl Engine {
     /// Sends an ACK at the next transmission: one, however many segments ask for it.
     pub(super) fn acknowledge_now(&mut self, index: u32) {
         self.blocks[index].flags.set(Flags::ACK_NOW);
-        self.take_turn(index);
+        self.schedule(index);
     }
 
     /// At the end of a batch: an ACK that nothing has carried yet leaves now, or waits for company.
@@ -217,7 +217,7 @@ impl Engine {
         block.rcv_nxt += 1;
         block.rcv_right = block.rcv_right.max(block.rcv_nxt);
         block.flags.set(Flags::FIN_RECEIVED.with(Flags::ACK_NOW));
-        self.take_turn(index);
+        self.schedule(index);
         let block = &mut self.blocks[index];
         match block.state {
             State::Established => block.state = State::CloseWait,

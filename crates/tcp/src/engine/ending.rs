@@ -133,7 +133,7 @@ impl Engine {
         let segment = without_payload(&block, block.bare_seq(), Control::RST | Control::ACK);
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         if !self.write_reply(&Reply { addresses, neighbour: block.neighbour, segment, options }, out) {
-            self.take_turn(index);
+            self.schedule(index);
             return false;
         }
         self.counters.resets_sent += 1;

@@ -358,7 +358,7 @@ impl Listener {
             port,
             generation: 0,
             open: true,
-            class: ServiceClass::new(0, super::turns::NORMAL),
+            class: ServiceClass::new(0, super::scheduler::NORMAL),
             no_nagle: false,
             keep_alive: false,
             waiting: 0,

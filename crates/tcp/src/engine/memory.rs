@@ -43,7 +43,7 @@ impl Engine {
                 + self.time_wait.bytes()
                 + self.time_wait_queue.bytes()
                 + self.watches.bytes()
-                + self.turns.bytes()
+                + self.scheduler.bytes()
                 + self.answered.bytes()
                 + self.ready.bytes()
                 + self.local.bytes()

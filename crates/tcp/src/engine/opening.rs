@@ -7,7 +7,7 @@ use super::local::Listener;
 use super::out_of_order::Text;
 use super::receive::{Arrived, remote_address};
 use super::synchronized::age;
-use super::{Engine, turns};
+use super::{Engine, scheduler};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
 use crate::half_open::{HalfOpen, Traits};
@@ -247,7 +247,7 @@ impl Engine {
         self.watch_idle(index);
         self.tell(index, Flags::TELL_OPENED);
         if self.blocks[index].has_unsent() {
-            self.take_turn(index);
+            self.schedule(index);
         }
     }
 
@@ -272,7 +272,7 @@ impl Engine {
         block.snd_una = iss;
         block.snd_nxt = iss;
         block.write_end = iss + 1;
-        block.begin_handshake(turns::NEW);
+        block.begin_handshake(scheduler::NEW);
         // Cells are filled for the smallest that the options may leave; the peer's SYN says more.
         block.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);
     }

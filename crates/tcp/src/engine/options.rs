@@ -18,7 +18,7 @@ impl Engine {
         }
         block.flags.set(Flags::NO_NAGLE);
         if block.has_unsent() {
-            self.take_turn(id.0);
+            self.schedule(id.0);
         }
     }
 

@@ -40,7 +40,7 @@ impl Engine {
         let Some(place) = self.extension_of(index) else { return false };
         self.extensions[place].pace = Pace { bytes_per_second, next: self.now, waits: false };
         self.drop_extension_if_calm(index);
-        self.take_turn(index);
+        self.schedule(index);
         true
     }
 
@@ -98,7 +98,7 @@ impl Engine {
         let is_due = self.pace_at(&self.blocks[index]).is_some_and(|at| at.is_due(self.tick));
         if is_due {
             self.extensions[self.blocks[index].extension].pace.waits = false;
-            self.take_turn(index);
+            self.schedule(index);
         }
         is_due
     }

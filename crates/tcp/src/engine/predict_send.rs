@@ -46,7 +46,7 @@ impl Engine {
         let checks = self.leaving_checks;
         let block = &mut self.blocks[index];
         if !matches!(block.state, State::Established | State::FinWait1 | State::LastAck)
-            || block.flags.0 & DECISIVE_TO_SEND != flags_of(LEN) | Flags::IN_TURN.0
+            || block.flags.0 & DECISIVE_TO_SEND != flags_of(LEN) | Flags::SCHEDULED.0
             || block.extension != Block::NO_EXTENSION
         {
             return false;
@@ -55,7 +55,7 @@ impl Engine {
         let mut flags = block.flags;
         let (control, payload, sum) = if cell.is_none() {
             if !flags.has(Flags::ACK_NOW) {
-                block.flags.clear(Flags::IN_TURN);
+                block.flags.clear(Flags::SCHEDULED);
                 return true;
             }
             if !out.has_room_for(LEN) || block.snd_right.lt(block.snd_nxt) {
@@ -104,7 +104,7 @@ impl Engine {
             block.snd_nxt = kept.seq + length + u32::from(is_fin);
             (Control::ACK.with(if is_fin { Control::FIN } else { Control::PSH }), payload, sum)
         };
-        flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
+        flags.clear(Flags::SCHEDULED.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         block.flags = flags;
         // No closure: there would be two, one for each length, and the compiler would inline neither.
         let length = LEN + payload.len();
@@ -148,7 +148,7 @@ impl Engine {
 
 /// The deciding flags: it must be in a ring, timestamps must match the headers, and all others must be clear.
 const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
-    | Flags::IN_TURN.0
+    | Flags::SCHEDULED.0
     | Flags::ECN.0
     | Flags::ECHO_CONGESTION.0
     | Flags::PROBING_WINDOW.0

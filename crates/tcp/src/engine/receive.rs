@@ -318,7 +318,7 @@ impl Engine {
             for index in std::mem::take(&mut self.waiting_to_split) {
                 // Another connection may have the place, and has something to send or not.
                 if self.blocks[index].state != State::Closed {
-                    self.take_turn(index);
+                    self.schedule(index);
                 }
             }
         }

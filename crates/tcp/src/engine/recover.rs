@@ -127,7 +127,7 @@ impl Engine {
         );
         let goes_on = if is_progress { self.after_progress(index, segment, acked) } else { true };
         if goes_on {
-            self.take_turn(index);
+            self.schedule(index);
             self.drop_extension_if_calm(index);
         }
         goes_on
@@ -423,7 +423,7 @@ impl Engine {
         let block = &mut self.blocks[index];
         block.flags.set(if is_in { Flags::NONE } else { Flags::TIMED_OUT });
         block.window.recover = block.snd_nxt;
-        self.take_turn(index);
+        self.schedule(index);
     }
 
     /// Bytes in flight (RFC 6675, section 4): sent, not held by the peer and not lost.
@@ -564,7 +564,7 @@ impl Engine {
         if let Some(place) = place {
             self.extensions[place].lost_bytes = lost;
         }
-        self.take_turn(index);
+        self.schedule(index);
     }
 }
 

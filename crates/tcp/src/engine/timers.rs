@@ -370,7 +370,7 @@ impl Engine {
             block.flags.set(Flags::ACK_NOW);
             self.counters.retransmits += 1;
             self.retransmissions.count(index);
-            self.take_turn(index);
+            self.schedule(index);
         } else {
             self.suspect_black_hole(index);
             self.on_retransmission_timeout(index);
@@ -397,11 +397,11 @@ impl Engine {
             if !self.blocks[index].has(Flags::LOSS_TIMER) {
                 self.restart_with_rto(index);
             }
-            return self.take_turn(index);
+            return self.schedule(index);
         }
         if self.extensions[place].tlp.may_probe() && self.blocks[index].flight() > 0 {
             self.extensions[place].probe_due = true;
-            self.take_turn(index);
+            self.schedule(index);
         }
         self.restart_with_rto(index);
     }
@@ -471,7 +471,7 @@ impl Engine {
         block.set_retransmit_at(self.tick.after(wait));
         if is_open {
             // If only by little: the time to wait for more is over (RFC 9293 3.8.6.2.1).
-            self.take_turn(index);
+            self.schedule(index);
         } else {
             self.counters.window_probes += 1;
             self.replies_for_probe(index);

@@ -3,8 +3,8 @@
 use std::mem::ManuallyDrop;
 
 use super::deliver::{InFrame, Unread};
+use super::scheduler::Scheduler;
 use super::transmit::receive_room;
-use super::turns::Turns;
 use super::{ConnId, Engine};
 use crate::block::{Block, Flags, State};
 use crate::frames::Frames;
@@ -52,7 +52,7 @@ impl Engine {
             self.want_room(index, bytes.len());
         }
         if self.blocks[index].has_unsent() {
-            self.take_turn(index);
+            self.schedule(index);
         }
         self.check(index);
         given - bytes.len()
@@ -67,7 +67,7 @@ impl Engine {
             let is_first = self.blocks[index].send_tail.is_none();
             if let Some(cell) = self.pool.take_shared(payload, is_first) {
                 self.enqueue(index, cell);
-                self.take_turn(index);
+                self.schedule(index);
                 self.check(index);
                 return length;
             }
@@ -91,7 +91,7 @@ impl Engine {
         let block = &mut self.blocks[index];
         let is_put = put_new(block, &mut self.pool, length, write);
         if is_put {
-            self.turns.enter(index, block);
+            self.scheduler.enter(index, block);
         } else {
             self.want_room(index, length);
         }
@@ -115,7 +115,7 @@ impl Engine {
             self.pool.append_written(tail, length, write);
             let block = &mut self.blocks[index];
             block.write_end += length as u32;
-            self.turns.enter(index, block);
+            self.scheduler.enter(index, block);
             self.check(index);
             return true;
         }
@@ -128,7 +128,7 @@ impl Engine {
         taken.pool.append_written(cell, length, write);
         let _kept = ManuallyDrop::new(taken);
         self.enqueue(index, cell);
-        self.take_turn(index);
+        self.schedule(index);
         self.check(index);
         true
     }
@@ -183,8 +183,8 @@ impl Engine {
                 // The answer takes the ACK along, so the end of the batch need not look at this block again.
                 *unread = InFrame::NONE;
             }
-            self.turns.enter(index, block);
-            widen_window(index, block, self.settings.receive_window, &mut self.turns);
+            self.scheduler.enter(index, block);
+            widen_window(index, block, self.settings.receive_window, &mut self.scheduler);
             self.check(index);
             return length;
         }
@@ -233,8 +233,8 @@ impl Engine {
         } else {
             self.enqueue(index, cell);
         }
-        widen_window(index, &mut self.blocks[index], self.settings.receive_window, &mut self.turns);
-        self.take_turn(index);
+        widen_window(index, &mut self.blocks[index], self.settings.receive_window, &mut self.scheduler);
+        self.schedule(index);
         self.check(index);
         moved
     }
@@ -332,7 +332,7 @@ impl Engine {
             }
             Unread::Kept(tail) => self.read_kept(index, tail, read),
         };
-        widen_window(index, &mut self.blocks[index], self.settings.receive_window, &mut self.turns);
+        widen_window(index, &mut self.blocks[index], self.settings.receive_window, &mut self.scheduler);
         self.check(index);
         taken
     }
@@ -470,7 +470,7 @@ fn leaves_at_once(block: &Block, length: usize) -> bool {
 
 /// After reading: a window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
 #[inline(always)]
-fn widen_window(index: u32, block: &mut Block, limit: u32, turns: &mut Turns) {
+fn widen_window(index: u32, block: &mut Block, limit: u32, scheduler: &mut Scheduler) {
     let left = block.rcv_right - block.rcv_nxt;
     if left >= limit / 2 {
         return;
@@ -479,6 +479,6 @@ fn widen_window(index: u32, block: &mut Block, limit: u32, turns: &mut Turns) {
     let is_worth_it = step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step;
     if is_worth_it && block.state.may_receive() {
         block.flags.set(Flags::ACK_NOW);
-        turns.enter(index, block);
+        scheduler.enter(index, block);
     }
 }

@@ -36,10 +36,11 @@ impl Engine {
     }
 
     fn fill(&mut self, out: &mut Filling<'_>) {
-        let share = if self.turns.waiting() == 0 { out.room() } else { (out.room() / REPLIES_SHARE).max(1) };
+        let share =
+            if self.scheduler.waiting() == 0 { out.room() } else { (out.room() / REPLIES_SHARE).max(1) };
         self.transmit_replies(out, share);
         while out.room() > 0 {
-            let Some((index, coming)) = self.turns.pop() else { break };
+            let Some((index, coming)) = self.scheduler.pop() else { break };
             if let Some(coming) = coming {
                 self.blocks.prefetch(coming);
             }
@@ -48,8 +49,8 @@ impl Engine {
                 continue;
             }
             let block = &mut self.blocks[index];
-            if block.has(Flags::IN_TURN) {
-                block.flags.clear(Flags::IN_TURN);
+            if block.has(Flags::SCHEDULED) {
+                block.flags.clear(Flags::SCHEDULED);
                 if !self.serve(index, out) {
                     break;
                 }
@@ -68,18 +69,18 @@ impl Engine {
 
     /// Whether [`transmit`](Self::transmit) would have something to do.
     pub fn wants_to_transmit(&self) -> bool {
-        self.turns.waiting() > 0 || !self.replies.is_empty()
+        self.scheduler.waiting() > 0 || !self.replies.is_empty()
     }
 
     /// How many connections and replies wait to leave.
     pub fn waiting_to_transmit(&self) -> usize {
-        self.turns.waiting() + self.replies.len()
+        self.scheduler.waiting() + self.replies.len()
     }
 
     /// How often a class of connections sends in a round. Class 0 is for connections being opened (default 8), class 1 for
     /// connections without a class of their own (32), and two more have 64 and 128.
     pub fn set_class_weight(&mut self, class: u8, weight: u32) {
-        self.turns.set_weight(usize::from(class), weight);
+        self.scheduler.set_weight(usize::from(class), weight);
     }
 
     /// Whether `out` takes the longest frame that a connection sends. Asked before anything is sent, since nothing could be
@@ -104,7 +105,7 @@ impl Engine {
             return self.send_last_reset(index, out);
         }
         if !self.has_room(index, out) {
-            self.take_turn(index);
+            self.schedule(index);
             return false;
         }
         match self.blocks[index].state {
@@ -119,7 +120,7 @@ impl Engine {
         }
         for _ in 0..QUANTUM_SEGMENTS {
             if !self.has_room(index, out) {
-                self.take_turn(index);
+                self.schedule(index);
                 return false;
             }
             let next = if self.must_wait(index) { Next::Nothing } else { self.next(index) };
@@ -140,7 +141,7 @@ impl Engine {
         // More may follow after the others.
         if self.blocks[index].has_unsent() || self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT))
         {
-            self.take_turn(index);
+            self.schedule(index);
         }
         true
     }

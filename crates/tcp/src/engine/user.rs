@@ -7,7 +7,7 @@ use anywire_packet::Addresses;
 use super::listen::behind;
 use super::local::Listener;
 use super::receive::ports;
-use super::{ConnId, Engine, ListenerId, Place, turns};
+use super::{ConnId, Engine, ListenerId, Place, scheduler};
 use crate::block::{Flags, ServiceClass, State};
 use crate::half_open::Traits;
 use crate::pool::Marks;
@@ -205,7 +205,7 @@ impl Engine {
             self.keep_alive_by_settings(index);
         }
         self.fill_for_syn(index, iss, &addresses);
-        self.take_turn(index);
+        self.schedule(index);
         Ok(ConnId(index, self.blocks[index].tag()))
     }
 
@@ -271,7 +271,7 @@ impl Engine {
     /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.
     #[inline]
     pub fn sends_bare(&self, id: ConnId) -> bool {
-        let waits = Flags::IN_TURN.with(Flags::ACK_NOW);
+        let waits = Flags::SCHEDULED.with(Flags::ACK_NOW);
         self.is_held(id) && {
             let block = &self.blocks[id.0];
             block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && block.state != State::Closed
@@ -313,7 +313,7 @@ impl Engine {
                 self.enqueue(index, cell);
             }
         }
-        self.take_turn(index);
+        self.schedule(index);
         self.check(index);
     }
 
@@ -386,8 +386,8 @@ impl Engine {
 
 fn class_of(options: ConnectOptions) -> ServiceClass {
     let ring = match options.class {
-        0 => turns::NORMAL,
-        class => class.min(turns::CLASSES as u8 - 1),
+        0 => scheduler::NORMAL,
+        class => class.min(scheduler::CLASSES as u8 - 1),
     };
     ServiceClass::new(options.dscp, ring)
 }

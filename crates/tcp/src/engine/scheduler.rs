@@ -8,7 +8,7 @@ use crate::block::{Block, Flags, ServiceClass};
 use crate::fifo::Fifo;
 
 /// Rings of connections that wait to send.
-pub(super) struct Turns {
+pub(super) struct Scheduler {
     classes: [Class; CLASSES],
     /// The present class, counted on.
     current: usize,
@@ -43,19 +43,19 @@ impl Class {
     }
 }
 
-impl Default for Turns {
+impl Default for Scheduler {
     fn default() -> Self {
         let class = |weight| Class { ring: Fifo::default(), weight, left: weight };
         Self { classes: [class(8), class(32), class(64), class(128)], current: 1 }
     }
 }
 
-impl Turns {
+impl Scheduler {
     /// Puts a connection into its ring, if it is not there.
     #[inline(always)]
     pub(super) fn enter(&mut self, index: u32, block: &mut Block) {
-        if !block.has(Flags::IN_TURN) {
-            block.flags.set(Flags::IN_TURN);
+        if !block.has(Flags::SCHEDULED) {
+            block.flags.set(Flags::SCHEDULED);
             self.classes[usize::from(block.class.ring())].ring.push_back(index);
         }
     }
