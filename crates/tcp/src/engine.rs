@@ -163,7 +163,7 @@ pub struct Engine {
     held: Frames,
     in_frames: Vec<InFrame>,
     /// Connections to which this batch brought payload, and that may owe an ACK for it.
-    owing: Vec<u32>,
+    delayed_ack_candidates: Vec<u32>,
     batch: Vec<Arrived>,
     /// Frames of the batch that are no TCP, for who resolves addresses and answers ICMP.
     left_over: Vec<u32>,
@@ -226,7 +226,7 @@ impl Engine {
             retransmissions: Retransmissions::default(),
             held: Frames::with_room(0, 0),
             in_frames: Vec::new(),
-            owing: Vec::new(),
+            delayed_ack_candidates: Vec::new(),
             batch: Vec::new(),
             left_over: Vec::new(),
             leaving_checks: Checks {

@@ -122,7 +122,7 @@ impl Engine {
                 }
             }
         }
-        self.owing.push(index);
+        self.delayed_ack_candidates.push(index);
         self.advance_receive(index, u32::from(length));
         true
     }

@@ -63,7 +63,7 @@ impl Engine {
         self.held.bytes()
             + bytes_of_list(&self.in_frames)
             + bytes_of_list(&self.batch)
-            + bytes_of_list(&self.owing)
+            + bytes_of_list(&self.delayed_ack_candidates)
             + bytes_of_list(&self.left_over)
             + bytes_of_list(&self.due)
     }

@@ -188,7 +188,7 @@ impl Engine {
                 }
                 let block = &mut self.blocks[index];
                 block.receive_tail = self.pool.push_back(block.receive_tail, first);
-                self.owing.push(index);
+                self.delayed_ack_candidates.push(index);
                 self.advance_receive(index, length);
             } else {
                 self.pool.free(first);

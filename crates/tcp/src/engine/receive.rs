@@ -296,7 +296,7 @@ impl Engine {
     /// Moves the unread payload of the last batch into the pool, and sends or delays the ACKs owed for it.
     pub(super) fn settle(&mut self) {
         self.settle_frames();
-        while let Some(index) = self.owing.pop() {
+        while let Some(index) = self.delayed_ack_candidates.pop() {
             self.settle_ack(index);
         }
         if self.has_memory_to_give() {

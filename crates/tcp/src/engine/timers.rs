@@ -112,7 +112,7 @@ impl Engine {
     /// When [`advance`](Self::advance) is to be called next; at once if there is something to transmit.
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.wants_to_transmit()
-            || !self.owing.is_empty()
+            || !self.delayed_ack_candidates.is_empty()
             || self.in_frames.iter().any(InFrame::is_some)
             || self.has_memory_to_give()
         {
