@@ -160,7 +160,7 @@ pub struct Engine {
     retransmissions: Retransmissions,
 
     /// The batch that came in last: payload is read from it as long as it is here.
-    held: Frames,
+    received: Frames,
     in_frames: Vec<InFrame>,
     /// Connections to which this batch brought payload, and that may owe an ACK for it.
     delayed_ack_candidates: Vec<u32>,
@@ -224,7 +224,7 @@ impl Engine {
             probes_put_off: (Tick(0), 0),
             user_timeouts: HashMap::new(),
             retransmissions: Retransmissions::default(),
-            held: Frames::with_room(0, 0),
+            received: Frames::with_room(0, 0),
             in_frames: Vec::new(),
             delayed_ack_candidates: Vec::new(),
             batch: Vec::new(),

@@ -188,7 +188,7 @@ impl Engine {
             block.receive_tail = Cell::NONE;
         }
         let (start, length) = (usize::from(unread.start), usize::from(unread.length));
-        let payload = self.held.get(frame).and_then(|frame| frame.get(start..start + length));
+        let payload = self.received.get(frame).and_then(|frame| frame.get(start..start + length));
         let Some(mut bytes) = payload else { return false };
         // Small ones share a cell.
         if let tail = block.receive_tail

@@ -107,7 +107,7 @@ impl Engine {
     /// Frames of the batch that was received last which are no TCP, and no error about it: ARP, ICMP, other protocols. Their
     /// checksums were verified as far as they are of IPv4 and ICMP; what the device knows of others is told.
     pub fn left_over(&self) -> impl Iterator<Item = (&[u8], Meta)> {
-        let frame = |number: usize| (&self.held[number], self.held.meta(number));
+        let frame = |number: usize| (&self.received[number], self.received.meta(number));
         self.left_over.iter().map(move |number| frame(*number as usize))
     }
 

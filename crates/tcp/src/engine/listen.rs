@@ -29,7 +29,7 @@ impl Engine {
         }
         let segment = &arrived.segment;
         let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return };
-        let offer = segment.offer(&self.held[arrived.frame as usize]);
+        let offer = segment.offer(&self.received[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
         let offered = Traits::TIMESTAMPS
             .when(offer.timestamps.is_some() && self.settings.timestamps)

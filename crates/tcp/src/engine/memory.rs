@@ -60,7 +60,7 @@ impl Engine {
 
     /// What it keeps of the last batch, and works with.
     fn batch_bytes(&self) -> usize {
-        self.held.bytes()
+        self.received.bytes()
             + bytes_of_list(&self.in_frames)
             + bytes_of_list(&self.batch)
             + bytes_of_list(&self.delayed_ack_candidates)

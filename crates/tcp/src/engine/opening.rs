@@ -157,7 +157,7 @@ impl Engine {
         if !segment.flags.has(Control::SYN) {
             return;
         }
-        let offer = segment.offer(&self.held[arrived.frame as usize]);
+        let offer = segment.offer(&self.received[arrived.frame as usize]);
         let asked_ecn = self.settings.ecn == Ecn::Ask;
         let agreed_ecn = if has_ack {
             asked_ecn && segment.flags.has(Control::ECE) && !segment.flags.has(Control::CWR)

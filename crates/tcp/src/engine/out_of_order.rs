@@ -136,7 +136,7 @@ impl Engine {
             return None;
         };
         let from = usize::from(arrived.segment.payload_at + piece.skip);
-        let frame = &self.held[arrived.frame as usize];
+        let frame = &self.received[arrived.frame as usize];
         self.pool.append(cell, bytes).copy_from_slice(&frame[from..from + bytes]);
         let held = self.pool.segment_mut(cell);
         held.seq = piece.seq;

@@ -36,7 +36,7 @@ impl Engine {
     /// changed.
     #[inline(always)]
     fn predict_plain<const LEN: usize>(&mut self, index: u32, frame: u32) -> bool {
-        let head = self.held.part(frame as usize, 0, LEN);
+        let head = self.received.part(frame as usize, 0, LEN);
         let Some(segment) = Plain::<LEN>::again(head) else { return false };
         let block = &mut self.blocks[index];
         let (payload, ack) = (u32::from(segment.payload_len()), segment.ack());

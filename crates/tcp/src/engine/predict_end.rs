@@ -19,7 +19,7 @@ impl Engine {
     // Out of line, so that the loop over all segments keeps its registers.
     #[inline(never)]
     pub(super) fn predict_end<const LEN: usize>(&mut self, index: u32, frame: u32) -> bool {
-        let head = self.held.part(frame as usize, 0, LEN);
+        let head = self.received.part(frame as usize, 0, LEN);
         let Some(segment) = Plain::<LEN>::again(head) else { return false };
         let block = &mut self.blocks[index];
         let flags = segment.flags().without(Control::PSH);

@@ -59,18 +59,18 @@ impl Engine {
         self.set_now(now);
         self.settle();
         self.left_over.clear();
-        if self.held.is_empty() && self.held.room() == 0 {
+        if self.received.is_empty() && self.received.room() == 0 {
             // The first batch: from here on two of them change places.
-            self.held = frames.empty_like();
+            self.received = frames.empty_like();
         }
-        std::mem::swap(&mut self.held, frames);
+        std::mem::swap(&mut self.received, frames);
         frames.clear();
-        self.in_frames.resize(self.held.len(), InFrame::NONE);
+        self.in_frames.resize(self.received.len(), InFrame::NONE);
         let mut batch = std::mem::take(&mut self.batch);
-        if batch.len() < self.held.len() {
-            batch.resize(self.held.len(), Arrived::default());
+        if batch.len() < self.received.len() {
+            batch.resize(self.received.len(), Arrived::default());
         }
-        let segments = if self.held.has_metas() {
+        let segments = if self.received.has_metas() {
             self.parse_described(&mut batch)
         } else {
             self.parse_all::<false>(&mut batch)
@@ -135,13 +135,13 @@ impl Engine {
     #[inline(always)]
     fn parse_all<const DESCRIBED: bool>(&mut self, batch: &mut [Arrived]) -> usize {
         let (wanted, key) = (self.checks(), self.keys.table);
-        self.counters.frames_received += self.held.len() as u64;
+        self.counters.frames_received += self.received.len() as u64;
         let (mut segments, mut errors) = (0, Vec::new());
-        for (number, frame) in self.held.iter().enumerate() {
+        for (number, frame) in self.received.iter().enumerate() {
             let arrived = &mut batch[segments];
             let mut checks = wanted;
             if DESCRIBED {
-                checks.tcp &= self.held.meta(number).checksum == Checksum::Unchecked;
+                checks.tcp &= self.received.meta(number).checksum == Checksum::Unchecked;
             }
             let of_plain = |ports: u32, addresses| place_hash(key, addresses, ports.into());
             let (form, read) = if let Some((plain, payload)) = Plain::<V4_TIMESTAMPS>::of(frame) {
@@ -214,7 +214,7 @@ impl Engine {
         if may_end && self.predict_end::<LEN>(arrived.candidate, arrived.frame) {
             return Taken::Whole;
         }
-        match Plain::<LEN>::again(&self.held[arrived.frame as usize]) {
+        match Plain::<LEN>::again(&self.received[arrived.frame as usize]) {
             Some(plain) if plain.is_between_hosts() => arrived.segment = plain.parsed(),
             // No connection has its addresses.
             _ => return Taken::Ignored,
@@ -237,7 +237,7 @@ impl Engine {
             return local == segment.local_v4 && block.remote == segment.remote_v4;
         }
         self.local.addresses(block.local, block.remote)
-            == segment.addresses(&self.held[arrived.frame as usize])
+            == segment.addresses(&self.received[arrived.frame as usize])
     }
 
     fn is_mini_for(&self, value: u32, arrived: &Arrived) -> bool {
@@ -256,14 +256,14 @@ impl Engine {
         if local_v4 != 0 {
             return local_v4 == segment.local_v4 && remote == segment.remote_v4;
         }
-        self.local.addresses(local, remote) == segment.addresses(&self.held[arrived.frame as usize])
+        self.local.addresses(local, remote) == segment.addresses(&self.received[arrived.frame as usize])
     }
 
     /// A segment for no connection (RFC 9293 3.10.7.1 and 3.10.7.2).
     #[cold]
     pub(super) fn on_stranger(&mut self, arrived: &Arrived) {
         let segment = &arrived.segment;
-        let addresses = segment.addresses(&self.held[arrived.frame as usize]);
+        let addresses = segment.addresses(&self.received[arrived.frame as usize]);
         let local = self.local.number_of(local_address(&addresses));
         let Some(local) = local.filter(|_| self.is_for_our_interface(arrived.frame)) else {
             self.counters.frames_ignored += 1;
@@ -289,7 +289,7 @@ impl Engine {
     /// begin or a reset would leave.
     fn is_for_our_interface(&self, frame: u32) -> bool {
         let mac = self.mac();
-        let destination = Link::parse(&self.held[frame as usize]).map(|(link, ..)| link.destination());
+        let destination = Link::parse(&self.received[frame as usize]).map(|(link, ..)| link.destination());
         self.settings.loops_back || mac == Mac::default() || destination == Some(mac)
     }
 

@@ -73,7 +73,7 @@ impl Engine {
             }
             return true;
         };
-        let options = segment.options(&self.held[arrived.frame as usize]);
+        let options = segment.options(&self.received[arrived.frame as usize]);
         let blocks = if self.blocks[index].has(Flags::SACK) { options.sack() } else { &[] };
         let duplicate = duplicate_in(blocks, segment.ack);
         let is_progress = segment.ack.gt(self.blocks[index].snd_una);

@@ -173,7 +173,7 @@ impl Engine {
             && self.takes_at_once(block, length)
         {
             let (block, unread) = (&mut self.blocks[index], &mut self.in_frames[number]);
-            let bytes = unread.bytes(&self.held, number);
+            let bytes = unread.bytes(&self.received, number);
             if !put_new(block, &mut self.pool, length, |room| room.copy_from_slice(bytes)) {
                 self.want_room(index, length);
                 return 0;
@@ -215,7 +215,7 @@ impl Engine {
         while moved < wanted {
             let taken = match Unread::of(&self.blocks[index]) {
                 Unread::InFrame(number) => {
-                    let bytes = self.in_frames[number].bytes(&self.held, number);
+                    let bytes = self.in_frames[number].bytes(&self.received, number);
                     let taken = bytes.len().min(wanted - moved);
                     self.pool.append(cell, taken).copy_from_slice(&bytes[..taken]);
                     take_from_frame(&mut self.blocks[index], &mut self.in_frames[number], taken);
@@ -325,7 +325,7 @@ impl Engine {
             Unread::Nothing => return 0,
             Unread::InFrame(number) => {
                 let unread = &mut self.in_frames[number];
-                let bytes = unread.bytes(&self.held, number);
+                let bytes = unread.bytes(&self.received, number);
                 let taken = read(bytes).min(bytes.len());
                 take_from_frame(block, unread, taken);
                 taken
@@ -363,7 +363,7 @@ impl Engine {
         match Unread::of(&self.blocks[id.0]) {
             Unread::Nothing => {}
             Unread::InFrame(number) => {
-                let bytes = self.in_frames[number].bytes(&self.held, number);
+                let bytes = self.in_frames[number].bytes(&self.received, number);
                 out.extend_from_slice(&bytes[..bytes.len().min(length)]);
             }
             Unread::Kept(tail) => {
