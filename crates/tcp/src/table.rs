@@ -142,7 +142,7 @@ impl Table {
         true
     }
 
-    fn place(&self, hash: u64, value: u32) -> Option<Place> {
+    fn place(&self, hash: u64, value: u32) -> Option<Position> {
         let mut at = self.home(hash) as usize;
         for distance in 0..self.reach {
             let bucket = &self.buckets[at];
@@ -150,7 +150,7 @@ impl Table {
             while hits != 0 {
                 let entry = hits.trailing_zeros() as usize;
                 if bucket.values[entry] == value {
-                    return Some(Place { bucket: at, entry, distance });
+                    return Some(Position { bucket: at, entry, distance });
                 }
                 hits &= hits - 1;
             }
@@ -220,7 +220,7 @@ impl Bucket {
     }
 }
 
-struct Place {
+struct Position {
     bucket: usize,
     entry: usize,
     distance: usize,
