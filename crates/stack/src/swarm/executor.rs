@@ -22,7 +22,7 @@ use super::current::{
     AGAIN, CURRENT, Current, LEAVING, Leaving, NOBODY, Running, SLEEPS, WAKES_OTHERS, wake_current,
 };
 use super::limits::{Counters, Limits, SpawnError};
-use super::ready::Ready;
+use super::ready::ReadyQueue;
 use super::remote::Remote;
 use super::sleep::Sleepers;
 
@@ -32,7 +32,7 @@ use super::sleep::Sleepers;
 /// is task *i*.
 pub struct Tasks<F> {
     slots: Slots<F>,
-    ready: Ready,
+    ready: ReadyQueue,
     sleepers: Sleepers,
     /// Numbers on their way from a list to the ring; empty between calls.
     batch: Vec<u32>,
@@ -72,7 +72,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
         };
         Ok(Self {
             slots: Slots::reserve(capacity)?,
-            ready: Ready::new(capacity, limits.ring_entries)?,
+            ready: ReadyQueue::new(capacity, limits.ring_entries)?,
             sleepers: Sleepers::new(),
             batch: Vec::new(),
             remote: Remote::new(numbers),

@@ -15,7 +15,7 @@ use anywire_sys::prefetch::prefetch;
 
 /// The ready tasks of one executor, by number.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct ReadyQueue {
     /// A power of two; positions count on and wrap, and their low bits are the place.
     ring: Box<[u32]>,
     head: u32,
@@ -27,7 +27,7 @@ pub(super) struct Ready {
     sweep: usize,
 }
 
-impl Ready {
+impl ReadyQueue {
     /// For the numbers below `capacity`, with at least so many places in the ring.
     pub(super) fn new(capacity: usize, ring_entries: usize) -> io::Result<Self> {
         let places = ring_entries.clamp(RING_ENTRIES_MIN, 1 << 31).next_power_of_two();
@@ -165,14 +165,14 @@ mod tests {
 
     use super::*;
 
-    fn pop(ready: &mut Ready) -> u32 {
+    fn pop(ready: &mut ReadyQueue) -> u32 {
         let mut next = [0];
         ready.peek(&mut next);
         ready.skip();
         next[0]
     }
 
-    fn drain(ready: &mut Ready) -> Vec<u32> {
+    fn drain(ready: &mut ReadyQueue) -> Vec<u32> {
         std::iter::from_fn(|| {
             if ready.in_ring() == 0 {
                 ready.refill();
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_fits_comes_in_its_order() {
-        let mut ready = Ready::new(1 << 20, 1024).expect("addresses are free");
+        let mut ready = ReadyQueue::new(1 << 20, 1024).expect("addresses are free");
         let order: Vec<u32> = (0..1024).map(|step: u32| step * 7919 % 1_000_003).collect();
         for round in 0..5 {
             order.iter().for_each(|index| ready.push(*index));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_ring_for_everybody_has_no_bitmap() {
-        let mut ready = Ready::new(5000, 1 << 16).expect("addresses are free");
+        let mut ready = ReadyQueue::new(5000, 1 << 16).expect("addresses are free");
         assert_eq!(ready.bytes(), 8192 * 4);
         (0..5000).rev().for_each(|index| ready.push(index));
         assert_eq!(drain(&mut ready), (0..5000).rev().collect::<Vec<u32>>());
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_comes_in_the_order_of_its_numbers() {
-        let mut ready = Ready::new(100_000, 1024).expect("addresses are free");
+        let mut ready = ReadyQueue::new(100_000, 1024).expect("addresses are free");
         (0..100_000).rev().for_each(|index| ready.push(index));
         assert_eq!((ready.len(), ready.in_ring()), (100_000, 1024));
         let all = drain(&mut ready);
@@ -218,7 +218,7 @@ mod tests {
     /// Numbers become ready while the ring is worked on, as in an executor. Each comes out as often as it went in, and
     /// waits for no more than one poll of each other number.
     fn each_comes_once(steps: &[(u32, u8)]) -> Result<(), TestCaseError> {
-        let mut ready = Ready::new(4096, 1024).expect("addresses are free");
+        let mut ready = ReadyQueue::new(4096, 1024).expect("addresses are free");
         let mut inside = BTreeSet::new();
         for (index, polls) in steps {
             for offset in 0..64 {
