@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anywire_tcp::{ConnId, Engine, KeepAlive, ListenerId, Status};
 
-use super::context::{Ending, Here, here, let_go, running};
+use super::context::{Ending, SwarmState, let_go, running, swarm_state};
 use super::current::NOBODY;
 use super::frame::show;
 use super::leaf::now;
@@ -34,9 +34,9 @@ pub struct Conn {
 
 impl Conn {
     /// Claims a connection of the swarm with this state.
-    pub(super) fn claim(here: &mut Here, id: ConnId) -> Self {
-        here.engine.claim(id);
-        Self { place: id.index(), swarm: here.number, of: PhantomData }
+    pub(super) fn claim(state: &mut SwarmState, id: ConnId) -> Self {
+        state.engine.claim(id);
+        Self { place: id.index(), swarm: state.number, of: PhantomData }
     }
 
     /// Its place among the connections of its swarm: below the swarm's limit, and used again once it is closed.
@@ -59,7 +59,7 @@ impl Conn {
 
     /// Does something with it in the engine.
     fn engine<R>(&self, what: impl FnOnce(&mut Engine, ConnId) -> R) -> R {
-        what(&mut here().engine, self.id())
+        what(&mut swarm_state().engine, self.id())
     }
 
     /// How it stands.
@@ -96,15 +96,15 @@ impl Conn {
     /// ```
     #[inline]
     pub fn read(&mut self, read: impl FnOnce(&[u8]) -> usize) -> usize {
-        let mut here = here();
+        let mut state = swarm_state();
         let place = self.place();
-        if here.shown.get(place).is_some() {
-            drop(here);
+        if state.shown.get(place).is_some() {
+            drop(state);
             return self.read_in_one_piece(read);
         }
-        let taken = here.engine.recv(ConnId::claimed(place), read);
+        let taken = state.engine.recv(ConnId::claimed(place), read);
         if taken == 0 {
-            note_first_shown(&mut here, place);
+            note_first_shown(&mut state, place);
         }
         taken
     }
@@ -113,7 +113,7 @@ impl Conn {
     fn read_in_one_piece(&self, read: impl FnOnce(&[u8]) -> usize) -> usize {
         let (id, unread) = self.engine(|engine, id| (id, engine.readable(id)));
         let taken = show(id, unread, read);
-        let shown = &mut here().shown;
+        let shown = &mut swarm_state().shown;
         if taken == 0 {
             shown.set(self.place, unread as u32)
         } else {
@@ -175,7 +175,7 @@ impl Conn {
     /// connection no longer sends. Wait for [`writable`](Self::writable) first.
     #[inline]
     pub fn write(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
-        here().engine.send_with(self.id(), length, write)
+        swarm_state().engine.send_with(self.id(), length, write)
     }
 
     /// Gives it a user timeout of its own: how long data may stay without an ACK before the connection is given up. Zero: that
@@ -207,15 +207,15 @@ impl Conn {
     /// ```
     #[inline]
     pub fn set_idle_deadline(&mut self, after: Option<Duration>) {
-        let mut here = here();
+        let mut state = swarm_state();
         let id = self.id();
-        here.idle.clear(id.index());
-        here.engine.set_idle_deadline(id, after.map(|after| now() + after));
+        state.idle.clear(id.index());
+        state.engine.set_idle_deadline(id, after.map(|after| now() + after));
     }
 
     /// Whether it is past its [idle deadline](Self::set_idle_deadline).
     pub fn is_idle(&self) -> bool {
-        here().is_idle(self.place())
+        swarm_state().is_idle(self.place())
     }
 
     /// Gives it keep-alive with times of its own, so that a peer that has vanished is found out while nothing is sent; or takes it
@@ -250,9 +250,9 @@ impl Conn {
 
 /// A read has taken none of the first part of what has arrived. The bytes behind it count as new.
 #[cold]
-fn note_first_shown(here: &mut Here, place: u32) {
-    here.engine.recv(ConnId::claimed(place), |bytes| {
-        here.shown.set(place, bytes.len() as u32);
+fn note_first_shown(state: &mut SwarmState, place: u32) {
+    state.engine.recv(ConnId::claimed(place), |bytes| {
+        state.shown.set(place, bytes.len() as u32);
         0
     });
 }

@@ -20,7 +20,7 @@ use super::leaf::current;
 use super::senders::Senders;
 
 /// The state that the tasks of a swarm share, lent to the thread's context while they run.
-pub(super) struct Here {
+pub(super) struct SwarmState {
     pub(super) engine: Engine,
     /// Tells the connections of this swarm from those of others of the thread.
     pub(super) number: u32,
@@ -46,7 +46,7 @@ pub(super) struct Here {
     pub(super) seen_elsewhere: u64,
 }
 
-impl Here {
+impl SwarmState {
     pub(super) fn new(engine: Engine) -> Self {
         let number = CURRENT.with(|cells| {
             cells.swarms.update(|swarms| swarms + 1);
@@ -75,7 +75,7 @@ impl Here {
     pub(super) fn lend<R>(&mut self, during: impl FnOnce() -> R) -> R {
         CURRENT.with(|cells| {
             let _runs = Runs { place: &cells.swarm, before: cells.swarm.replace(self.number) };
-            cells.here.lend(self, during)
+            cells.state.lend(self, during)
         })
     }
 
@@ -155,7 +155,7 @@ impl Here {
     }
 }
 
-impl Drop for Here {
+impl Drop for SwarmState {
     fn drop(&mut self) {
         CURRENT.with(|cells| {
             cells.swarms.update(|swarms| swarms - 1);
@@ -274,23 +274,23 @@ impl Few {
 ///
 /// If no swarm runs on this thread, or its state is borrowed.
 #[inline(always)]
-pub(super) fn here() -> impl DerefMut<Target = Here> {
-    match try_here() {
-        Some(here) => here,
+pub(super) fn swarm_state() -> impl DerefMut<Target = SwarmState> {
+    match try_swarm_state() {
+        Some(state) => state,
         None => outside(),
     }
 }
 
 #[inline(always)]
-fn try_here() -> Option<impl DerefMut<Target = Here>> {
-    Lent::borrow(&CURRENT, |cells| &cells.here)
+fn try_swarm_state() -> Option<impl DerefMut<Target = SwarmState>> {
+    Lent::borrow(&CURRENT, |cells| &cells.state)
 }
 
 /// Lets go of a connection, wherever that is.
 #[inline]
 pub(super) fn let_go(place: u32, swarm: u32, how: Ending) {
-    match try_here() {
-        Some(mut here) if here.number == swarm => here.end(place, how),
+    match try_swarm_state() {
+        Some(mut state) if state.number == swarm => state.end(place, how),
         _ => leave_to_its_swarm(place, swarm, how),
     }
 }

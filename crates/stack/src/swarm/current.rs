@@ -11,14 +11,14 @@ use std::cell::{Cell, RefCell};
 use anywire_sys::lent::Lent;
 use anywire_tcp::Instant;
 
-use super::context::Here;
+use super::context::SwarmState;
 
 /// The context of one thread.
 pub(super) struct Current {
     /// The index of the task that runs, [`NOBODY`] or [`LEAVING`].
     pub(super) current: Cell<u32>,
     /// The state of the swarm whose tasks run; none for [`Tasks`](super::Tasks) without an engine.
-    pub(super) here: Lent<Here>,
+    pub(super) state: Lent<SwarmState>,
     /// The number of that swarm, to be read without borrowing the state; 0 for none.
     pub(super) swarm: Cell<u32>,
     pub(super) now_micros: Cell<u64>,
@@ -192,7 +192,7 @@ thread_local! {
     pub(super) static CURRENT: Current = const {
         Current {
             current: Cell::new(NOBODY),
-            here: Lent::new(),
+            state: Lent::new(),
             swarm: Cell::new(0),
             now_micros: Cell::new(0),
             requests: Cell::new(0),

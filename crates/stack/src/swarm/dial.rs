@@ -9,7 +9,7 @@ use anywire_tcp::{ConnectError, ConnectOptions, End, Status};
 use thiserror::Error;
 
 use super::conn::Conn;
-use super::context::here;
+use super::context::swarm_state;
 use super::leaf::current;
 
 /// Opens a connection from the running task, from any address and port of its engine. The task itself gets its events: no
@@ -64,21 +64,21 @@ impl Future for Dial {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<Conn, DialError>> {
         let conn = match std::mem::replace(&mut self.state, State::Over) {
             State::New { from, to, options } => {
-                let mut here = here();
+                let mut state = swarm_state();
                 let id = match from {
-                    Some(from) => here.engine.connect_from(from, to, options),
-                    None => here.engine.connect(to, options),
+                    Some(from) => state.engine.connect_from(from, to, options),
+                    None => state.engine.connect(to, options),
                 }?;
                 // Even if it has this task's own number: otherwise it would start a task when it opens.
-                here.owners.set(id.index(), current());
-                Conn::claim(&mut here, id)
+                state.owners.set(id.index(), current());
+                Conn::claim(&mut state, id)
             }
             State::Opening(conn) => conn,
             State::Over => panic!("a future of swarm::connect was polled after its end"),
         };
         match conn.status() {
             Status::Opening => {
-                here().wait_for(conn.index());
+                swarm_state().wait_for(conn.index());
                 self.state = State::Opening(conn);
                 Poll::Pending
             }

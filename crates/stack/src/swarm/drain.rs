@@ -9,7 +9,7 @@ use std::time::Duration;
 use anywire_tcp::Instant;
 
 use super::conn::Incoming;
-use super::context::here;
+use super::context::swarm_state;
 use super::deadline::Deadline;
 use super::driver::{RUN_LIMIT, Swarm};
 use super::leaf::{current, now};
@@ -26,11 +26,11 @@ where
     /// dropped and [counted](super::SwarmCounters::cut), which closes their connections: some in each round, so that very many do not
     /// hold up the others. Call it once, between rounds. Afterwards the swarm takes no connections, even if its engine listens again.
     pub fn drain(&mut self, deadline: Duration) {
-        let (tasks, here) = self.parts();
+        let (tasks, state) = self.parts();
         let begun = tasks.now();
         let ends = begun + deadline;
-        here.drain = Some(Drain { begun, told_within: deadline / 2, ends, told: 0, looked_at: 0 });
-        here.engine.stop_listening_anywhere();
+        state.drain = Some(Drain { begun, told_within: deadline / 2, ends, told: 0, looked_at: 0 });
+        state.engine.stop_listening_anywhere();
     }
 
     /// Whether it has [drained](Self::drain): no task is left, and no connection either, unless the deadline has passed.
@@ -41,8 +41,8 @@ where
 
     /// Whether a round has something to do for it: tasks to tell, or to drop.
     pub(super) fn is_ending_tasks(&self, now: Instant) -> bool {
-        let (tasks, here) = self.parts_to_see();
-        here.drain.is_some_and(|drain| drain.told < tasks.reach() || drain.ends <= now && !tasks.is_empty())
+        let (tasks, state) = self.parts_to_see();
+        state.drain.is_some_and(|drain| drain.told < tasks.reach() || drain.ends <= now && !tasks.is_empty())
     }
 
     /// A round's part of the end: tells some tasks of it, and drops some of those that are left at the deadline. A million at once
@@ -50,8 +50,8 @@ where
     pub(super) fn end_tasks(&mut self, now: Instant) -> usize {
         // Half of the room is for what others have to say: each task that is dropped sends a FIN.
         let part = (self.room() / 2).clamp(PART_MIN, PART) as u32;
-        let (tasks, here) = self.parts();
-        let Some(drain) = &mut here.drain else { return 0 };
+        let (tasks, state) = self.parts();
+        let Some(drain) = &mut state.drain else { return 0 };
         let told = drain.told..tasks.reach().min(drain.told.saturating_add(PART as u32));
         drain.told = told.end.max(drain.told);
         let done = told.len();
@@ -60,7 +60,7 @@ where
             return done;
         }
         let (reach, mut next, mut cut) = (tasks.reach(), drain.looked_at, 0);
-        here.lend(|| {
+        state.lend(|| {
             for _ in 0..LOOKED_AT {
                 next = if next < reach { next } else { 0 };
                 if tasks.contains(next) {
@@ -74,7 +74,7 @@ where
                 }
             }
         });
-        if let Some(drain) = &mut here.drain {
+        if let Some(drain) = &mut state.drain {
             drain.looked_at = next;
         }
         self.note_cut(cut.into());
@@ -107,7 +107,7 @@ pub fn draining() -> impl Future<Output = ()> + Unpin {
     let mut told: Option<Deadline> = None;
     poll_fn(move |cx| {
         if told.is_none() {
-            let Some(drain) = here().drain else { return Poll::Pending };
+            let Some(drain) = swarm_state().drain else { return Poll::Pending };
             let at = drain.begun + spread(drain.told_within);
             told = Some(Deadline::after(at.since(now().min(at))));
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant, Ready};
 
 use super::conn::{Conn, Incoming};
-use super::context::{Here, here};
+use super::context::{SwarmState, swarm_state};
 use super::current::NOBODY;
 use super::executor::Tasks;
 use super::limits::SwarmCounters;
@@ -67,7 +67,7 @@ use crate::wait::Waiter;
 pub struct Swarm<F, S, D> {
     tasks: Tasks<F>,
     start: S,
-    here: Here,
+    state: SwarmState,
     device: D,
     frames: Frames,
     /// What the device had no room for, to be sent before anything else. Empty for devices that keep to their [`room`](Device::room).
@@ -108,7 +108,7 @@ where
         Ok(Self {
             tasks: Tasks::with_capacity(tasks_max)?,
             start,
-            here: Here::new(engine),
+            state: SwarmState::new(engine),
             frames: device.batch(),
             unsent: Frames::with_room(0, 0),
             device,
@@ -126,7 +126,7 @@ where
 
     /// The engine: to give it addresses and routes, to listen, and to read its counters.
     pub fn engine(&mut self) -> &mut Engine {
-        &mut self.here.engine
+        &mut self.state.engine
     }
 
     /// The device.
@@ -168,21 +168,21 @@ where
 
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        let Here { senders, owners, shown, idle, .. } = &self.here;
+        let SwarmState { senders, owners, shown, idle, .. } = &self.state;
         self.tasks.bytes() + senders.bytes() + owners.bytes() + shown.bytes() + idle.bytes()
     }
 
     /// When a round is due at the latest, if no frame arrives before.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let Self { here, tasks, device, .. } = self;
-        let is_due = here.has_dropped_elsewhere() || self.is_ending_tasks(tasks.now());
+        let Self { state, tasks, device, .. } = self;
+        let is_due = state.has_dropped_elsewhere() || self.is_ending_tasks(tasks.now());
         if is_due || self.mail.iter().any(|mail| mail.has_some()) {
             return Some(Instant::default());
         }
-        let ends = here.drain.map(|drain| drain.ends).filter(|ends| *ends > tasks.now());
+        let ends = state.drain.map(|drain| drain.ends).filter(|ends| *ends > tasks.now());
         let waits_for_room = self.waits_for_room();
-        let engine = here.engine.next_deadline().filter(|_| !waits_for_room);
-        let room = (waits_for_room || !here.senders.is_empty()).then(|| tasks.now() + ROOM_PATIENCE);
+        let engine = state.engine.next_deadline().filter(|_| !waits_for_room);
+        let room = (waits_for_room || !state.senders.is_empty()).then(|| tasks.now() + ROOM_PATIENCE);
         [ends, engine, room, tasks.next_deadline(), device.next_deadline()].into_iter().flatten().min()
     }
 
@@ -190,15 +190,15 @@ where
     /// as the device has room, and transmits. Says how much was done; 0 means that there is nothing to do
     /// before a frame arrives or [`next_deadline`](Self::next_deadline).
     pub fn round(&mut self, now: Instant) -> usize {
-        self.here.end_dropped_elsewhere();
+        self.state.end_dropped_elsewhere();
         // Before the next batch, so that unread bytes of the last one leave its frames.
-        self.here.engine.advance(now);
+        self.state.engine.advance(now);
         let arrived = self.device.receive(now, &mut self.frames);
         if arrived > 0 {
-            self.here.engine.receive(now, &mut self.frames);
+            self.state.engine.receive(now, &mut self.frames);
         }
         let mut done = arrived + self.tasks.advance(now);
-        if self.here.drain.is_some() {
+        if self.state.drain.is_some() {
             done += self.end_tasks(now);
         }
         self.take_events();
@@ -208,20 +208,20 @@ where
         done + self.transmit(now)
     }
 
-    pub(super) const fn parts(&mut self) -> (&mut Tasks<F>, &mut Here) {
-        (&mut self.tasks, &mut self.here)
+    pub(super) const fn parts(&mut self) -> (&mut Tasks<F>, &mut SwarmState) {
+        (&mut self.tasks, &mut self.state)
     }
 
-    pub(super) const fn parts_to_see(&self) -> (&Tasks<F>, &Here) {
-        (&self.tasks, &self.here)
+    pub(super) const fn parts_to_see(&self) -> (&Tasks<F>, &SwarmState) {
+        (&self.tasks, &self.state)
     }
 
     pub(super) fn drains_until(&self) -> Option<Instant> {
-        self.here.drain.map(|drain| drain.ends)
+        self.state.drain.map(|drain| drain.ends)
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.here.engine.connections()
+        self.state.engine.connections()
     }
 
     pub(super) const fn now(&self) -> Instant {
@@ -252,15 +252,15 @@ where
         if self.woken.is_empty() && self.tasks.ready() == 0 {
             return 0;
         }
-        self.here.room = self.room();
-        self.here.last = NOBODY;
-        self.here.granting = false;
-        let Self { tasks, here, woken, .. } = self;
+        self.state.room = self.room();
+        self.state.last = NOBODY;
+        self.state.granting = false;
+        let Self { tasks, state, woken, .. } = self;
         let (these, more) = woken.split_at(woken.len().min(RUN_LIMIT));
         tasks.wake_all(more);
-        let mut polls = here.lend(|| tasks.run_these(these, fetch));
+        let mut polls = state.lend(|| tasks.run_these(these, fetch));
         if tasks.ready() > 0 {
-            polls += here.lend(|| tasks.run(RUN_LIMIT));
+            polls += state.lend(|| tasks.run(RUN_LIMIT));
         }
         woken.clear();
         polls
@@ -268,12 +268,12 @@ where
 
     /// Starts the tasks of new connections, and notes which tasks have events.
     fn take_events(&mut self) {
-        self.here.has_opened = false;
-        while let Some(Ready { id, events }) = self.here.engine.next_ready() {
+        self.state.has_opened = false;
+        while let Some(Ready { id, events }) = self.state.engine.next_ready() {
             let place = id.index();
             if events.has(Events::OPENED) {
-                self.here.has_opened = true;
-                if self.here.owners.noted(place).is_none() {
+                self.state.has_opened = true;
+                if self.state.owners.noted(place).is_none() {
                     self.start(id, events);
                     continue;
                 }
@@ -281,9 +281,9 @@ where
                 continue;
             }
             if events.has(Events::DEADLINE) {
-                self.here.idle.set(place, 0);
+                self.state.idle.set(place, 0);
             }
-            self.woken.push(self.here.owners.of(place));
+            self.woken.push(self.state.owners.of(place));
         }
     }
 
@@ -295,13 +295,13 @@ where
     /// Starts the task of a connection that has opened.
     #[inline]
     fn start(&mut self, id: ConnId, events: Events) {
-        let (engine, place) = (&self.here.engine, id.index());
+        let (engine, place) = (&self.state.engine, id.index());
         if !self.opening.is_empty() {
             self.opening.remove(&place);
         }
         let (local, peer) = engine.addresses(id);
         let listener = engine.listener_of(id);
-        let is_too_late = self.here.drain.is_some() && events.has(Events::INCOMING);
+        let is_too_late = self.state.drain.is_some() && events.has(Events::INCOMING);
         let slot = if is_too_late || place >= self.connections_max {
             None
         } else if self.tasks.contains(place) {
@@ -311,12 +311,12 @@ where
         };
         let Some(slot) = slot else {
             self.counters.refused += 1;
-            return self.here.engine.abort(id);
+            return self.state.engine.abort(id);
         };
-        let Self { start, here, tasks, .. } = self;
-        let incoming = Incoming { conn: Conn::claim(here, id), peer, local, listener };
+        let Self { start, state, tasks, .. } = self;
+        let incoming = Incoming { conn: Conn::claim(state, id), peer, local, listener };
         // Its connection can be used here already. If this panics, that ends the one connection.
-        let Ok(task) = catch_unwind(AssertUnwindSafe(|| here.lend(|| start(incoming)))) else {
+        let Ok(task) = catch_unwind(AssertUnwindSafe(|| state.lend(|| start(incoming)))) else {
             return tasks.note_panic();
         };
         if tasks.place_at(slot, task).is_ok() {
@@ -334,7 +334,7 @@ where
             self.next_spare = if slot + 1 == end { self.connections_max } else { slot + 1 };
             if !self.tasks.contains(slot) {
                 self.counters.displaced += 1;
-                self.here.owners.set(place, slot);
+                self.state.owners.set(place, slot);
                 return Some(slot);
             }
         }
@@ -345,10 +345,10 @@ where
     /// closed here.
     fn has_failed_to_open(&mut self, id: ConnId) -> bool {
         let is_nobodys =
-            self.here.owners.noted(id.index()).is_none() && self.opening.remove(&id.index()) == Some(id);
+            self.state.owners.noted(id.index()).is_none() && self.opening.remove(&id.index()) == Some(id);
         if is_nobodys {
             self.counters.unopened += 1;
-            self.here.engine.close(id);
+            self.state.engine.close(id);
         }
         is_nobodys
     }
@@ -356,21 +356,21 @@ where
     /// Wakes tasks that wait to send, in their order: as many as frames have arrived. So no more is sent than is answered, and
     /// the data under way stays in the cache. If no frame has arrived, or fewer tasks wait, a batch of tasks is woken.
     fn grant(&mut self, arrived: usize) -> usize {
-        if self.here.senders.is_empty() {
+        if self.state.senders.is_empty() {
             return 0;
         }
-        let is_enough_for_all = self.here.senders.len() <= arrived;
+        let is_enough_for_all = self.state.senders.len() <= arrived;
         let most = if arrived == 0 || is_enough_for_all { arrived.max(GRANT_BATCH) } else { arrived };
         let most = most.min(self.room());
-        let Self { tasks, here, woken, .. } = self;
-        here.granting = true;
+        let Self { tasks, state, woken, .. } = self;
+        state.granting = true;
         let mut granted = 0;
         // A task that wants to send more than one message goes behind the others; if few wait, they go round several times.
-        while granted < most && !here.senders.is_empty() {
-            let count = here.senders.len().min(most - granted);
-            here.senders.take(count, woken);
-            (here.room, here.last) = (count, NOBODY);
-            here.lend(|| tasks.run_these(woken, fetch));
+        while granted < most && !state.senders.is_empty() {
+            let count = state.senders.len().min(most - granted);
+            state.senders.take(count, woken);
+            (state.room, state.last) = (count, NOBODY);
+            state.lend(|| tasks.run_these(woken, fetch));
             woken.clear();
             granted += count;
         }
@@ -379,12 +379,12 @@ where
 
     /// Messages that the device has room for. What the engine has to send already comes first: nothing is to queue there.
     pub(super) fn room(&self) -> usize {
-        self.device_room().saturating_sub(self.here.engine.waiting_to_transmit())
+        self.device_room().saturating_sub(self.state.engine.waiting_to_transmit())
     }
 
     /// Whether something is to be sent, and the device has no room.
     pub(super) fn waits_for_room(&self) -> bool {
-        !self.unsent.is_empty() || self.here.engine.wants_to_transmit() && self.device.room() == 0
+        !self.unsent.is_empty() || self.state.engine.wants_to_transmit() && self.device.room() == 0
     }
 
     /// Frames that the device has room for.
@@ -400,10 +400,10 @@ where
         }
         loop {
             let room = self.device_room();
-            if room == 0 || !self.here.engine.wants_to_transmit() {
+            if room == 0 || !self.state.engine.wants_to_transmit() {
                 return sent;
             }
-            self.here.engine.transmit_up_to(now, &mut self.frames, room);
+            self.state.engine.transmit_up_to(now, &mut self.frames, room);
             if self.frames.is_empty() {
                 return sent;
             }
@@ -427,18 +427,18 @@ where
 impl<F, S, D> Drop for Swarm<F, S, D> {
     /// Its own connections end with it. Its tasks may hold some of other swarms, which close them.
     fn drop(&mut self) {
-        let Self { here, tasks, .. } = self;
-        here.is_going = true;
-        here.lend(|| tasks.clear());
+        let Self { state, tasks, .. } = self;
+        state.is_going = true;
+        state.lend(|| tasks.clear());
     }
 }
 
 /// Asks for the cache lines of a task's connection, and of its place among the senders.
 #[inline(always)]
 fn fetch(task: u32) {
-    let here = here();
-    here.senders.prefetch(task);
-    here.engine.prefetch(task);
+    let state = swarm_state();
+    state.senders.prefetch(task);
+    state.engine.prefetch(task);
 }
 
 /// Polls of woken tasks in one round, and of ready ones: a task that yields for ever must not keep the device waiting.

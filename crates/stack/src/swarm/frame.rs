@@ -6,7 +6,7 @@ use anywire_tcp::{ConnId, Engine};
 use thiserror::Error;
 
 use super::conn::Conn;
-use super::context::here;
+use super::context::swarm_state;
 use super::receive::ReadError;
 
 /// A protocol of messages that each have their length in front: 1, 2 or 4 bytes, the highest first, which do not count
@@ -159,7 +159,7 @@ pub enum FrameError {
 pub(super) fn show(id: ConnId, length: usize, read: impl FnOnce(&[u8]) -> usize) -> usize {
     let mut read = Some(read);
     // Nearly always they lie in one piece already.
-    let taken = here().engine.recv(id, |bytes| {
+    let taken = swarm_state().engine.recv(id, |bytes| {
         match bytes.get(..length).and_then(|bytes| Some((bytes, read.take()?))) {
             Some((bytes, read)) => read(bytes).min(length),
             None => 0,
@@ -167,9 +167,9 @@ pub(super) fn show(id: ConnId, length: usize, read: impl FnOnce(&[u8]) -> usize)
     });
     let Some(read) = read else { return taken };
     with_pieces(|pieces| {
-        here().engine.peek(id, length, pieces);
+        swarm_state().engine.peek(id, length, pieces);
         let taken = read(pieces).min(pieces.len());
-        take(&mut here().engine, id, taken);
+        take(&mut swarm_state().engine, id, taken);
         taken
     })
 }

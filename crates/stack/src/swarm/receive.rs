@@ -10,7 +10,7 @@ use anywire_tcp::{ConnId, Engine};
 use thiserror::Error;
 
 use super::conn::Conn;
-use super::context::{Here, here};
+use super::context::{SwarmState, swarm_state};
 use super::frame::show;
 use super::send::Received;
 
@@ -73,26 +73,26 @@ impl Future for Readable<'_> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
-        let mut here = here();
+        let mut state = swarm_state();
         let id = ConnId::claimed(self.place);
-        let unread = here.engine.readable(id);
-        let shown = here.shown.get(self.place).unwrap_or(0);
+        let unread = state.engine.readable(id);
+        let shown = state.shown.get(self.place).unwrap_or(0);
         if unread > shown as usize {
             return Poll::Ready(true);
         }
-        let is_stuck = shown > 0 && has_no_more(&here, id, unread);
-        if is_stuck || here.is_read(id) {
+        let is_stuck = shown > 0 && has_no_more(&state, id, unread);
+        if is_stuck || state.is_read(id) {
             return Poll::Ready(false);
         }
-        here.wait_for(self.place);
+        state.wait_for(self.place);
         Poll::Pending
     }
 }
 
 /// Whether nothing can come behind the unread bytes.
 #[cold]
-fn has_no_more(here: &Here, id: ConnId, unread: usize) -> bool {
-    has_ended(&here.engine, id) || here.is_idle(id.index()) || unread >= unread_max(&here.engine)
+fn has_no_more(state: &SwarmState, id: ConnId, unread: usize) -> bool {
+    has_ended(&state.engine, id) || state.is_idle(id.index()) || unread >= unread_max(&state.engine)
 }
 
 /// Whether the peer sends no more, whatever is left to be read.
@@ -119,12 +119,12 @@ impl Future for Recv<'_> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Received>> {
-        let mut here = here();
+        let mut state = swarm_state();
         let id = ConnId::claimed(self.place);
-        match here.engine.readable(id) {
-            0 if here.is_read(id) => Poll::Ready(None),
+        match state.engine.readable(id) {
+            0 if state.is_read(id) => Poll::Ready(None),
             0 => {
-                here.wait_for(self.place);
+                state.wait_for(self.place);
                 Poll::Pending
             }
             length => Poll::Ready(Some(Received::new(length as u32))),
@@ -151,22 +151,22 @@ impl Future for Fill<'_> {
     type Output = Result<(), ReadError>;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        let mut here = here();
+        let mut state = swarm_state();
         let id = ConnId::claimed(self.place);
-        let (wanted, have, limit) = (self.length, here.engine.readable(id), unread_max(&here.engine));
+        let (wanted, have, limit) = (self.length, state.engine.readable(id), unread_max(&state.engine));
         if have >= wanted {
             return Poll::Ready(Ok(()));
         }
         if wanted > limit {
             return Poll::Ready(Err(ReadError::TooLong { wanted, limit }));
         }
-        if has_ended(&here.engine, id) {
+        if has_ended(&state.engine, id) {
             return Poll::Ready(Err(ReadError::Ended { have, wanted }));
         }
-        if here.is_idle(self.place) {
+        if state.is_idle(self.place) {
             return Poll::Ready(Err(ReadError::Idle { have, wanted }));
         }
-        here.wait_for(self.place);
+        state.wait_for(self.place);
         Poll::Pending
     }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use anywire_tcp::{ConnId, Engine, SharedPayload};
 
 use super::conn::Conn;
-use super::context::here;
+use super::context::swarm_state;
 
 /// Bytes that have arrived and were not read yet: the next ones of their connection. [Sent](Conn::send), they go back to the
 /// peer without a copy in the task. Bytes that were neither read nor sent come again with the next [`recv`](Conn::recv).
@@ -106,12 +106,12 @@ impl Future for Writable<'_> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let mut here = here();
-        if here.engine.wants_room(ConnId::claimed(self.place)) {
-            here.wait_for(self.place);
+        let mut state = swarm_state();
+        if state.engine.wants_room(ConnId::claimed(self.place)) {
+            state.wait_for(self.place);
             return Poll::Pending;
         }
-        if here.may_send(self.place) { Poll::Ready(()) } else { Poll::Pending }
+        if state.may_send(self.place) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -137,20 +137,20 @@ impl<C: Content + Unpin> Future for SendFuture<'_, C> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<usize> {
         let this = &mut *self;
-        let here = &mut *here();
+        let state = &mut *swarm_state();
         let length = this.content.length();
         while (this.sent as usize) < length {
-            if !here.may_send(this.place) {
+            if !state.may_send(this.place) {
                 return Poll::Pending;
             }
             let id = ConnId::claimed(this.place);
-            let put = this.content.put(&mut here.engine, id, this.sent as usize);
+            let put = this.content.put(&mut state.engine, id, this.sent as usize);
             this.sent += put as u32;
-            if put == 0 && !here.engine.wants_room(id) {
+            if put == 0 && !state.engine.wants_room(id) {
                 break;
             }
             if put == 0 {
-                here.wait_for(this.place);
+                state.wait_for(this.place);
                 return Poll::Pending;
             }
         }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use anywire_tcp::ConnId;
 
 use super::conn::Conn;
-use super::context::{Here, here};
+use super::context::{SwarmState, swarm_state};
 use super::frame::{take, with_pieces};
 
 /// Passes on the bytes of each of two connections to the other until both directions have ended. Bytes that one connection cannot
@@ -39,12 +39,12 @@ impl Future for Splice<'_> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let Self { ends: [one, other], ways: [there, back] } = &mut *self;
         with_pieces(|pieces| {
-            let here = &mut *here();
+            let state = &mut *swarm_state();
             let (one_id, other_id) = (one.id(), other.id());
-            there.pass_on(here, one_id, other_id, pieces);
-            back.pass_on(here, other_id, one_id, pieces);
-            here.wait_for(one.index());
-            here.wait_for(other.index());
+            there.pass_on(state, one_id, other_id, pieces);
+            back.pass_on(state, other_id, one_id, pieces);
+            state.wait_for(one.index());
+            state.wait_for(other.index());
         });
         if there.is_over && back.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -56,24 +56,24 @@ impl Way {
     }
 
     /// Moves the unread bytes, as far as this task may send and there is room.
-    fn pass_on(&mut self, here: &mut Here, from: ConnId, to: ConnId, pieces: &mut Vec<u8>) {
-        while !self.is_over && here.engine.readable(from) > 0 {
-            if !here.may_send(to.index()) {
+    fn pass_on(&mut self, state: &mut SwarmState, from: ConnId, to: ConnId, pieces: &mut Vec<u8>) {
+        while !self.is_over && state.engine.readable(from) > 0 {
+            if !state.may_send(to.index()) {
                 return;
             }
             pieces.clear();
-            here.engine.peek(from, here.engine.segment_bytes(to), pieces);
-            let sent = here.engine.send(to, pieces);
-            take(&mut here.engine, from, sent);
+            state.engine.peek(from, state.engine.segment_bytes(to), pieces);
+            let sent = state.engine.send(to, pieces);
+            take(&mut state.engine, from, sent);
             if sent == 0 {
                 // Its ACKs tell of room, if it still sends.
-                self.is_over = !here.engine.wants_room(to);
+                self.is_over = !state.engine.wants_room(to);
                 return;
             }
         }
-        if !self.is_over && here.engine.is_finished(from) {
+        if !self.is_over && state.engine.is_finished(from) {
             self.is_over = true;
-            here.engine.shutdown(to);
+            state.engine.shutdown(to);
         }
     }
 }
