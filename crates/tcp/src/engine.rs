@@ -21,7 +21,7 @@
 //! | `path_probe` | what a path takes that swallows long packets |
 //! | `answered` | how often a connection answers what may be forged |
 //! | `scheduler`, `pace` | whose turn it is; an own rate for a connection |
-//! | `timers`, `watch` | deadlines; those of users, and keep-alive |
+//! | `timers`, `idle_timer` | deadlines; those of users, and keep-alive |
 //! | `aging` | times of 32 bits, however long nothing happens |
 //! | `memory`, `info` | the memory that it has taken; what is known of each connection |
 //! | `check` | what always holds, looked at after every input in debug builds |
@@ -38,6 +38,7 @@ mod check;
 mod deliver;
 mod ending;
 mod id;
+mod idle_timer;
 mod info;
 mod link;
 mod listen;
@@ -67,7 +68,6 @@ mod transfer;
 mod transmit;
 mod user;
 mod waiting;
-mod watch;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -82,6 +82,7 @@ use crate::fragment_ids::FragmentIds;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
 use crate::hash::Keys;
+use crate::idle_timer::IdleTimers;
 use crate::path_mtu::PathMtus;
 use crate::pool::{Pool, SEGMENT_BYTES};
 use crate::settings::{Limits, Settings};
@@ -89,7 +90,6 @@ use crate::slab::Slab;
 use crate::table::Table;
 use crate::time::{Instant, Tick};
 use crate::time_wait::TimeWait;
-use crate::watch::Watches;
 use crate::wheel::Wheel;
 
 pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
@@ -150,7 +150,7 @@ pub struct Engine {
     replies: VecDeque<Reply>,
     /// Places of connections with events.
     ready: Fifo<u32>,
-    watches: Watches,
+    idle_timers: IdleTimers,
     /// Deadlines that have passed and were not reported yet.
     expired: usize,
     /// Probes that found the queue of replies full in this tick.
@@ -219,7 +219,7 @@ impl Engine {
             scheduler: Scheduler::default(),
             replies: VecDeque::new(),
             ready: Fifo::default(),
-            watches: Watches::new(limits.connections)?,
+            idle_timers: IdleTimers::new(limits.connections)?,
             expired: 0,
             probes_put_off: (Tick(0), 0),
             user_timeouts: HashMap::new(),

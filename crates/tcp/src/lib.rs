@@ -53,6 +53,7 @@ mod fragment_ids;
 mod frames;
 mod half_open;
 mod hash;
+mod idle_timer;
 mod mtu_search;
 mod path_mtu;
 mod peer_acks;
@@ -65,7 +66,6 @@ mod slab;
 mod table;
 mod time;
 mod time_wait;
-mod watch;
 mod wheel;
 
 pub use anywire_packet::{Cidr, CidrError, Mac, MacError};
@@ -77,7 +77,7 @@ pub use crate::engine::{
     NextHop, PortBlock, Ready, Route, RouteError, Status, TcpState, Via,
 };
 pub use crate::frames::{Checksum, Frames, Meta};
+pub use crate::idle_timer::KeepAlive;
 pub use crate::settings::{Ecn, Limits, Settings};
 pub use crate::shared_payload::SharedPayload;
 pub use crate::time::Instant;
-pub use crate::watch::KeepAlive;

@@ -61,7 +61,7 @@ impl Block {
     }
 
     /// Whether the wheel leads to all that it waits for: it has nothing in flight and no gaps, and its keep-alive and its user's
-    /// deadline are due no earlier than its entry. So its watch, a line of the cache, need not be read.
+    /// deadline are due no earlier than its entry. So its idle timer, a line of the cache, need not be read.
     pub(crate) fn is_left_to_wheel(&self) -> bool {
         self.has(Flags::IN_WHEEL)
             && !self.has(Flags::RETRANSMIT)

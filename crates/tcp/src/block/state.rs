@@ -88,8 +88,8 @@ impl Flags {
     pub(crate) const ECHO_CONGESTION: Self = Self(1 << 20);
     /// The window was reduced because of ECE: CWR with the next new data (RFC 3168 6.1.2).
     pub(crate) const REDUCED: Self = Self(1 << 21);
-    /// It has a deadline or keep-alive: its [`Watch`](crate::watch::Watch) says which.
-    pub(crate) const WATCHED: Self = Self(1 << 22);
+    /// It has a deadline or keep-alive: its [`IdleTimer`](crate::idle_timer::IdleTimer) says which.
+    pub(crate) const IDLE_TIMER: Self = Self(1 << 22);
     /// The user has let go of it.
     pub(crate) const DETACHED: Self = Self(1 << 23);
     // What the user has not been told yet.

@@ -105,7 +105,7 @@ impl Engine {
             return;
         }
         block.grow_older(now, lost);
-        if block.has(Flags::WATCHED) && !block.times_its_end() {
+        if block.has(Flags::IDLE_TIMER) && !block.times_its_end() {
             let mut heard_at = now;
             // While it opens, the time is that of the first SYN without an answer, and its own timer asks for it.
             if block.state.is_synchronized() && !block.is_stalled() {
@@ -113,7 +113,7 @@ impl Engine {
                 heard_at.keep_near(now, OLD_MILLIS);
                 block.set_heard_at(heard_at);
             }
-            self.watches.get_mut(index).forget_answered_probes(heard_at);
+            self.idle_timers.get_mut(index).forget_answered_probes(heard_at);
         }
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
             extension.grow_older(now);

@@ -19,7 +19,8 @@ impl Engine {
         if block.state == State::Closed {
             assert!(block.send_tail.is_none() && block.send_next.is_none() && block.queued == 0);
             assert!(
-                !block.has(Flags::RETRANSMIT.with(Flags::WATCHED)) && block.extension == Block::NO_EXTENSION
+                !block.has(Flags::RETRANSMIT.with(Flags::IDLE_TIMER))
+                    && block.extension == Block::NO_EXTENSION
             );
             assert!(!block.owes_reset() || block.has(Flags::SCHEDULED), "a reset has a turn");
         } else {

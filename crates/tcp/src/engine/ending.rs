@@ -84,7 +84,7 @@ impl Engine {
             self.user_timeouts.remove(&index);
         }
         self.retransmissions.forget(index);
-        self.unwatch(index);
+        self.drop_idle_timer(index);
     }
 
     /// Gives the place of a block back, and what waits for its reader. With a reset that has not left, it keeps its place: so there

@@ -42,7 +42,7 @@ impl Engine {
                 + self.half_open.bytes()
                 + self.time_wait.bytes()
                 + self.time_wait_queue.bytes()
-                + self.watches.bytes()
+                + self.idle_timers.bytes()
                 + self.scheduler.bytes()
                 + self.answered.bytes()
                 + self.ready.bytes()

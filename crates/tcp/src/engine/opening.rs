@@ -102,7 +102,7 @@ impl Engine {
         if listener.keep_alive {
             self.keep_alive_by_settings(index);
         }
-        self.watch_idle(index);
+        self.time_idle(index);
         self.tell(index, Flags::TELL_OPENED);
         Some(index)
     }
@@ -244,7 +244,7 @@ impl Engine {
             // The user has ended its direction before there was one.
             block.state = State::FinWait1;
         }
-        self.watch_idle(index);
+        self.time_idle(index);
         self.tell(index, Flags::TELL_OPENED);
         if self.blocks[index].has_unsent() {
             self.schedule(index);

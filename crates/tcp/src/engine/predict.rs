@@ -135,7 +135,7 @@ impl Block {
         let window = u32::from(window) << self.send_scale();
         self.snd_right = ack + window;
         self.snd_wl1 = self.rcv_nxt;
-        // Whether or not it is watched: asking costs more than writing.
+        // Whether or not it has an idle timer: asking costs more than writing.
         self.set_heard_at(now);
         if window >> 6 > u32::from(self.max_snd_wnd) {
             self.max_snd_wnd = (window >> 6).min(u32::from(u16::MAX)) as u16;

@@ -77,7 +77,7 @@ impl Engine {
         }
         // Now it is the peer's, as far as anybody can tell. What ends above says nothing of the peer: others can send it.
         let block = &mut self.blocks[index];
-        if block.has(Flags::WATCHED) && !block.times_its_end() && !block.is_stalled() {
+        if block.has(Flags::IDLE_TIMER) && !block.times_its_end() && !block.is_stalled() {
             block.set_heard_at(self.tick);
         }
         // RFC 7323 5.3, R3: a segment at the left edge of the acknowledged data moves TS.Recent on. Only after the number

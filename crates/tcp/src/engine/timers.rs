@@ -162,7 +162,7 @@ impl Engine {
             return;
         }
         if block.state == State::Established
-            && !block.has(Flags::RETRANSMIT.with(Flags::WATCHED))
+            && !block.has(Flags::RETRANSMIT.with(Flags::IDLE_TIMER))
             && block.extension == Block::NO_EXTENSION
         {
             // Only the timer of a flight was set, and that is acknowledged (RFC 4861 7.3.1).
@@ -189,7 +189,7 @@ impl Engine {
         let block = &self.blocks[index];
         let retransmit = block.retransmit_at();
         if block.state == State::Established
-            && !block.has(Flags::WATCHED)
+            && !block.has(Flags::IDLE_TIMER)
             && block.extension == Block::NO_EXTENSION
         {
             return retransmit;

@@ -257,7 +257,7 @@ impl Engine {
     #[inline]
     pub fn prefetch(&self, place: u32) {
         self.blocks.prefetch(place);
-        self.watches.prefetch(place);
+        self.idle_timers.prefetch(place);
     }
 
     /// A cell for the send queue of a connection. The last of the memory is for connections with an empty queue.

@@ -1,12 +1,12 @@
 //! Deadlines of users, and keep-alive, for populations of idle connections.
 //!
-//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it.
+//! Moving a deadline is a write to the [`IdleTimer`](crate::idle_timer::IdleTimer) of the connection. The wheel has one entry for it.
 //! When that entry fires, the engine checks which times have come.
 
 use super::{ConnId, End, Engine};
 use crate::block::{Flags, State};
+use crate::idle_timer::KeepAlive;
 use crate::time::{Instant, Tick};
-use crate::watch::KeepAlive;
 
 impl Engine {
     /// Reports [`Events::DEADLINE`](super::Events::DEADLINE) for this connection once `at` has passed, to the millisecond
@@ -47,28 +47,28 @@ impl Engine {
         if block.state == State::Closed {
             return;
         }
-        block.flags.set(Flags::WATCHED);
-        self.watches.have_deadlines = true;
-        let watch = self.watches.get_mut(index);
-        self.expired -= usize::from(watch.has_expired());
-        watch.set_deadline(millis);
+        block.flags.set(Flags::IDLE_TIMER);
+        self.idle_timers.have_deadlines = true;
+        let timer = self.idle_timers.get_mut(index);
+        self.expired -= usize::from(timer.has_expired());
+        timer.set_deadline(millis);
         self.set_deadline_in_wheel(index, self.tick_of_milli(millis));
     }
 
     pub(super) fn take_deadline_away(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        if !block.has(Flags::WATCHED) {
+        if !block.has(Flags::IDLE_TIMER) {
             return;
         }
-        let watch = self.watches.get_mut(index);
-        self.expired -= usize::from(watch.has_expired());
-        watch.clear_deadline();
-        self.forget_if_unwatched(index);
+        let timer = self.idle_timers.get_mut(index);
+        self.expired -= usize::from(timer.has_expired());
+        timer.clear_deadline();
+        self.drop_idle_timer_if_unused(index);
     }
 
-    fn forget_if_unwatched(&mut self, index: u32) {
-        if self.watches.get(index).is_none() {
-            self.blocks[index].flags.clear(Flags::WATCHED);
+    fn drop_idle_timer_if_unused(&mut self, index: u32) {
+        if self.idle_timers.get(index).is_none() {
+            self.blocks[index].flags.clear(Flags::IDLE_TIMER);
         }
     }
 
@@ -78,12 +78,12 @@ impl Engine {
         if !self.is_held(id) || self.blocks[index].state == State::Closed {
             return;
         }
-        self.watches.get_mut(index).set_keep_alive(keep_alive);
-        self.blocks[index].flags.set(Flags::WATCHED);
-        // Nothing may be left to watch.
-        self.forget_if_unwatched(index);
+        self.idle_timers.get_mut(index).set_keep_alive(keep_alive);
+        self.blocks[index].flags.set(Flags::IDLE_TIMER);
+        // Nothing may be left to time.
+        self.drop_idle_timer_if_unused(index);
         if self.blocks[index].state.is_synchronized() {
-            self.watch_idle(index);
+            self.time_idle(index);
         }
     }
 
@@ -95,14 +95,14 @@ impl Engine {
             interval: settings.keep_alive_interval,
             probes: settings.keep_alive_probes,
         };
-        self.watches.get_mut(index).set_keep_alive(Some(keep_alive));
-        self.blocks[index].flags.set(Flags::WATCHED);
+        self.idle_timers.get_mut(index).set_keep_alive(Some(keep_alive));
+        self.blocks[index].flags.set(Flags::IDLE_TIMER);
     }
 
     /// Starts keep-alive of a connection that has it.
-    pub(super) fn watch_idle(&mut self, index: u32) {
+    pub(super) fn time_idle(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        if !block.has(Flags::WATCHED) || block.times_its_end() {
+        if !block.has(Flags::IDLE_TIMER) || block.times_its_end() {
             return;
         }
         if !block.is_stalled() {
@@ -114,31 +114,31 @@ impl Engine {
     }
 
     /// Forgets the deadline and the keep-alive of a connection.
-    pub(super) fn unwatch(&mut self, index: u32) {
+    pub(super) fn drop_idle_timer(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        if block.has(Flags::WATCHED) {
-            block.flags.clear(Flags::WATCHED);
-            let watch = self.watches.get_mut(index);
-            self.expired -= usize::from(watch.has_expired());
-            *watch = crate::watch::Watch::NONE;
+        if block.has(Flags::IDLE_TIMER) {
+            block.flags.clear(Flags::IDLE_TIMER);
+            let timer = self.idle_timers.get_mut(index);
+            self.expired -= usize::from(timer.has_expired());
+            *timer = crate::idle_timer::IdleTimer::NONE;
         }
     }
 
     /// When to look at it for keep-alive.
     pub(super) fn probe_at(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
-        if !block.has(Flags::WATCHED) || !block.state.is_synchronized() {
+        if !block.has(Flags::IDLE_TIMER) || !block.state.is_synchronized() {
             return None;
         }
         // After a stall the idle time begins anew.
         let heard_at = if block.is_stalled() { self.tick } else { block.heard_at() };
-        self.watches.get(index).look_at(heard_at, self.tick)
+        self.idle_timers.get(index).look_at(heard_at, self.tick)
     }
 
     /// When to look at the deadline that the user has set: then, or as far ahead as ticks can be told apart.
     pub(super) fn user_deadline(&self, index: u32) -> Option<Tick> {
-        let is_watched = self.blocks[index].has(Flags::WATCHED);
-        let millis = if is_watched { self.watches.get(index).deadline() } else { None };
+        let has_idle_timer = self.blocks[index].has(Flags::IDLE_TIMER);
+        let millis = if has_idle_timer { self.idle_timers.get(index).deadline() } else { None };
         millis.map(|millis| self.tick_of_milli(millis))
     }
 
@@ -146,8 +146,8 @@ impl Engine {
     pub(super) fn expire(&mut self, index: u32) -> bool {
         let is_due = self.user_deadline(index).is_some_and(|at| at.is_due(self.tick));
         if is_due {
-            let watch = self.watches.get_mut(index);
-            watch.expire();
+            let timer = self.idle_timers.get_mut(index);
+            timer.expire();
             self.expired += 1;
             self.tell(index, Flags::NONE);
         }
@@ -157,10 +157,10 @@ impl Engine {
     /// Whether the user is to hear that the deadline has passed.
     #[cold]
     pub(super) fn take_expired(&mut self, index: u32) -> bool {
-        if !self.watches.get(index).has_expired() {
+        if !self.idle_timers.get(index).has_expired() {
             return false;
         }
-        self.watches.get_mut(index).clear_deadline();
+        self.idle_timers.get_mut(index).clear_deadline();
         self.expired -= 1;
         true
     }
@@ -178,7 +178,7 @@ impl Engine {
             return 1;
         }
         let heard_at = block.heard_at();
-        if self.watches.get(index).is_given_up(heard_at) {
+        if self.idle_timers.get(index).is_given_up(heard_at) {
             self.counters.timed_out += 1;
             self.break_off(index, End::TimedOut);
             return 1;
@@ -187,7 +187,7 @@ impl Engine {
         if self.replies.len() >= self.probes_max() {
             return self.put_off_probe();
         }
-        self.watches.get_mut(index).note_probe(heard_at, self.tick);
+        self.idle_timers.get_mut(index).note_probe(heard_at, self.tick);
         self.counters.keep_alives += 1;
         self.replies_for_probe(index);
         1

@@ -26,7 +26,7 @@ pub struct KeepAlive {
 /// The deadline and the keep-alive of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, align(16))]
-pub(crate) struct Watch {
+pub(crate) struct IdleTimer {
     /// With `deadline_high`: the millisecond of the caller's clock in which the user wants to be told. A [`Tick`] tells only
     /// 24 days apart.
     deadline_low: u32,
@@ -51,9 +51,9 @@ const DEADLINE: u16 = 2;
 /// The farthest deadline, in milliseconds: 8900 years.
 const DEADLINE_MAX: u64 = (1 << 48) - 1 - ((DEADLINE as u64) << 32);
 
-const _: () = assert!(size_of::<Watch>() == 16);
+const _: () = assert!(size_of::<IdleTimer>() == 16);
 
-impl Watch {
+impl IdleTimer {
     pub(crate) const NONE: Self = Self {
         deadline_low: 0,
         probed_at: Tick(0),
@@ -153,33 +153,33 @@ impl Watch {
     }
 }
 
-/// The watches of all connections, by their places.
-pub(crate) struct Watches {
-    places: Arena<Watch>,
-    /// A connection has had a deadline: such watches are written with each message.
+/// The timers of all connections, by their places.
+pub(crate) struct IdleTimers {
+    places: Arena<IdleTimer>,
+    /// A connection has had a deadline: such timers are written with each message.
     pub(crate) have_deadlines: bool,
 }
 
-impl Watches {
+impl IdleTimers {
     pub(crate) fn new(connections: usize) -> io::Result<Self> {
-        Ok(Self { places: Arena::reserve(connections.max(1), Watch::NONE)?, have_deadlines: false })
+        Ok(Self { places: Arena::reserve(connections.max(1), IdleTimer::NONE)?, have_deadlines: false })
     }
 
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> Watch {
-        self.places.get(index as usize).copied().unwrap_or(Watch::NONE)
+    pub(crate) fn get(&self, index: u32) -> IdleTimer {
+        self.places.get(index as usize).copied().unwrap_or(IdleTimer::NONE)
     }
 
     /// That of a connection, whose place is below the limit.
     #[inline]
-    pub(crate) fn get_mut(&mut self, index: u32) -> &mut Watch {
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut IdleTimer {
         if self.places.len() <= index as usize {
             self.places.grow_to(index as usize + 1);
         }
         &mut self.places[index as usize]
     }
 
-    /// Asks for the cache line of one whose deadline may be about to move. Keep-alive alone leaves the watches of busy connections
+    /// Asks for the cache line of one whose deadline may be about to move. Keep-alive alone leaves the timers of busy connections
     /// unread.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: u32) {
@@ -200,63 +200,63 @@ mod tests {
 
     #[test]
     fn probes_count_until_the_peer_is_heard_of() {
-        let mut watch = Watch::NONE;
+        let mut timer = IdleTimer::NONE;
         let (idle, interval) = (Duration::from_millis(9500), Duration::from_secs(2));
-        watch.set_keep_alive(Some(KeepAlive { idle, interval, probes: 2 }));
+        timer.set_keep_alive(Some(KeepAlive { idle, interval, probes: 2 }));
         let heard = Tick(u32::MAX - 5);
-        assert_eq!(watch.probe_at(heard), Some(heard.after(10_000)), "rounded up");
-        watch.note_probe(heard, heard.after(10_000));
-        assert_eq!(watch.probe_at(heard), Some(heard.after(12_000)));
-        watch.note_probe(heard, heard.after(12_500));
-        assert_eq!(watch.probe_at(heard), Some(heard.after(14_500)), "the last one was late");
-        assert!(watch.is_given_up(heard));
+        assert_eq!(timer.probe_at(heard), Some(heard.after(10_000)), "rounded up");
+        timer.note_probe(heard, heard.after(10_000));
+        assert_eq!(timer.probe_at(heard), Some(heard.after(12_000)));
+        timer.note_probe(heard, heard.after(12_500));
+        assert_eq!(timer.probe_at(heard), Some(heard.after(14_500)), "the last one was late");
+        assert!(timer.is_given_up(heard));
         for again in [heard.after(12_500), heard.after(13_000)] {
-            assert!(!watch.is_given_up(again));
-            assert_eq!(watch.probe_at(again), Some(again.after(10_000)));
+            assert!(!timer.is_given_up(again));
+            assert_eq!(timer.probe_at(again), Some(again.after(10_000)));
         }
-        watch.set_keep_alive(None);
-        assert!(watch.is_none() && watch.probe_at(heard).is_none());
+        timer.set_keep_alive(None);
+        assert!(timer.is_none() && timer.probe_at(heard).is_none());
     }
 
     #[test]
     fn there_is_a_probe_at_least() {
-        let mut watch = Watch::NONE;
+        let mut timer = IdleTimer::NONE;
         let second = Duration::from_secs(1);
-        watch.set_keep_alive(Some(KeepAlive { idle: second, interval: second, probes: 0 }));
-        assert!(!watch.is_given_up(Tick(7)));
-        watch.note_probe(Tick(7), Tick(1007));
-        assert!(watch.is_given_up(Tick(7)));
+        timer.set_keep_alive(Some(KeepAlive { idle: second, interval: second, probes: 0 }));
+        assert!(!timer.is_given_up(Tick(7)));
+        timer.note_probe(Tick(7), Tick(1007));
+        assert!(timer.is_given_up(Tick(7)));
     }
 
     #[test]
     fn a_deadline_is_as_far_away_as_one_likes() {
-        let mut watch = Watch::NONE;
+        let mut timer = IdleTimer::NONE;
         for millis in [0, 1, u32::MAX.into(), 1 << 32, 365 * 86_400_000, DEADLINE_MAX] {
-            watch.set_deadline(millis);
-            assert_eq!((watch.deadline(), watch.has_expired()), (Some(millis), false));
-            watch.expire();
-            assert!(watch.has_expired() && watch.deadline().is_none() && !watch.is_none());
-            watch.clear_deadline();
-            assert!(!watch.has_expired() && watch.deadline().is_none() && watch.is_none());
+            timer.set_deadline(millis);
+            assert_eq!((timer.deadline(), timer.has_expired()), (Some(millis), false));
+            timer.expire();
+            assert!(timer.has_expired() && timer.deadline().is_none() && !timer.is_none());
+            timer.clear_deadline();
+            assert!(!timer.has_expired() && timer.deadline().is_none() && timer.is_none());
         }
-        watch.set_deadline(u64::MAX);
-        assert_eq!(watch.deadline(), Some(DEADLINE_MAX));
+        timer.set_deadline(u64::MAX);
+        assert_eq!(timer.deadline(), Some(DEADLINE_MAX));
     }
 
     /// 194 days in all, and never more than 18 hours to wait for.
     #[test]
     fn the_longest_times_are_waited_for_one_by_one() {
-        let mut watch = Watch::NONE;
+        let mut timer = IdleTimer::NONE;
         let longest = Duration::MAX;
-        watch.set_keep_alive(Some(KeepAlive { idle: longest, interval: longest, probes: u8::MAX }));
+        timer.set_keep_alive(Some(KeepAlive { idle: longest, interval: longest, probes: u8::MAX }));
         let mut heard = Tick(0);
         for _ in 0..255 {
-            assert!(!watch.is_given_up(heard));
-            let at = watch.probe_at(heard).unwrap();
-            watch.note_probe(heard, at);
-            assert_eq!(watch.probe_at(heard), Some(at.after(65_535_000)));
+            assert!(!timer.is_given_up(heard));
+            let at = timer.probe_at(heard).unwrap();
+            timer.note_probe(heard, at);
+            assert_eq!(timer.probe_at(heard), Some(at.after(65_535_000)));
             heard.keep_near(at, 1 << 29);
         }
-        assert!(watch.is_given_up(heard));
+        assert!(timer.is_given_up(heard));
     }
 }
