@@ -220,3 +220,33 @@ fn json_nests_as_deep_as_its_limit_says() {
     }
     assert_eq!(served.running.counters().refused, 20);
 }
+
+/// A `HEAD` gets the fields of a `GET`, also as a question about a form that may be absent.
+#[test]
+fn a_form_of_a_head_is_in_the_query() {
+    let shown = async |Form(order): Form<Order>| order.item;
+    let router = Router::new().get("/form", shown);
+    let ask = |target: &str| {
+        let request = anywire_http::Request::new(anywire_http::Method::HEAD, target);
+        anywire_loops::block_on(router.call(request)).status.as_u16()
+    };
+    assert_eq!((ask("/form?item=a&count=1"), ask("/form?count=x")), (200, 400));
+}
+
+/// What a coding has made of JSON or of a form is neither.
+#[test]
+fn a_coded_body_is_named_as_such() {
+    let router = Router::new()
+        .post("/json", async |Json(number): Json<u8>| number.to_string())
+        .post("/form", async |Form(order): Form<Order>| order.item);
+    for (path, kind) in [("/json", "application/json"), ("/form", FORM)] {
+        for (coding, status) in [("gzip", 415), ("br, gzip", 415), ("identity", 400)] {
+            let request = anywire_http::Request::post(path).header("content-type", kind);
+            let request = request.header("content-encoding", coding).body(&b"\x1f\x8b\xff"[..]);
+            let response = anywire_loops::block_on(router.call(request));
+            assert_eq!(response.status.as_u16(), status, "{path} {coding}");
+            let accepted = Some("identity").filter(|_| status == 415);
+            assert_eq!(response.headers.get("accept-encoding"), accepted, "{path} {coding}");
+        }
+    }
+}

@@ -338,3 +338,20 @@ fn a_header_field_is_one_parameter_whatever_its_case() {
     let joined = operation(&router, "/two", "get");
     assert_eq!(parameters(&joined), [("header", "X-Shop", true), ("query", "a", false)]);
 }
+
+/// Also the timeout of a router around the handler, and none without one.
+#[test]
+fn a_timeout_is_told() {
+    let of = |router: Router| {
+        let document = router.openapi_document(&Info::new("Orders", "1")).expect("right routes");
+        document.as_value()["paths"]["/"]["get"]["responses"]["503"].is_object()
+    };
+    let limits = anywire_server::RouteLimits {
+        handler_timeout: Some(std::time::Duration::from_secs(1)),
+        ..Default::default()
+    };
+    let plain = || Router::new().get("/", (async || "").documented());
+    assert!(!of(plain()));
+    assert!(of(plain().limits(limits)) && of(Router::new().merge(plain()).limits(limits)));
+    assert!(of(Router::new().get("/", (async || "").limits(limits))));
+}
