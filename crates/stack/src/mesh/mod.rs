@@ -1,6 +1,6 @@
 //! A switch between the cores of one process: every host has a cable to each other one that it talks to.
 //!
-//! A [switch](crate::switch) lives on one core. A mesh has no central switch. Each [`Port`] sorts the frames of its
+//! A [pair](crate::pair) lives on one core. A mesh has no central switch. Each [`Port`] sorts the frames of its
 //! engine by destination and writes them into the [ring](anywire_sys::ring) of the destination's core. If that core
 //! sleeps, the port wakes it. So a frame is copied in and out once, and no core works for another.
 //!
