@@ -132,7 +132,7 @@ impl Field {
         transfer: Transfer,
     ) -> Result<Vec<[Outcome; 2]>> {
         for &(caller, listener) in pairs {
-            // A port of its own, so that a segment that comes late finds nobody.
+            // A port of its own, below those of callers: a segment that comes late finds nobody.
             self.port += 1;
             let address = SocketAddr::new(listener.ip(version), self.port);
             let congestion_control = self.congestion_control.clone();
@@ -212,7 +212,7 @@ for name in ours left; do ip link set $name master bridge up; done
 ip link set bridge up
 ip addr add 10.77.0.1/24 dev bridge
 ip addr add fd77::1/64 dev bridge nodad
-echo 1024 65535 > /proc/sys/net/ipv4/ip_local_port_range
+echo 10000 65535 > /proc/sys/net/ipv4/ip_local_port_range
 echo 16384 > /proc/sys/net/core/somaxconn
 echo 16384 > /proc/sys/net/ipv4/tcp_max_syn_backlog";
 
@@ -222,6 +222,6 @@ ip link set lo up
 ip link set right up
 ip addr add 10.77.0.3/24 dev right
 ip addr add fd77::3/64 dev right nodad
-echo 1024 65535 > /proc/sys/net/ipv4/ip_local_port_range
+echo 10000 65535 > /proc/sys/net/ipv4/ip_local_port_range
 echo 16384 > /proc/sys/net/core/somaxconn
 echo 16384 > /proc/sys/net/ipv4/tcp_max_syn_backlog";
