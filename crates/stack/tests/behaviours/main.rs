@@ -24,6 +24,7 @@ mod frames_without_room_leave_first;
 mod icmp_is_answered_within_a_limit;
 mod impairments_follow_their_seed;
 mod neighbours_are_resolved_on_a_link;
+mod slow_start_leaves_a_queue_in_time;
 mod streams_carry_every_byte;
 mod streams_end_as_sockets_do;
 mod streams_find_their_neighbours;

@@ -245,7 +245,8 @@ mod tests {
             let (size, acks_a_round) = (f64::from(mss), 24_u32);
             let cwnd = (segments * u32::from(mss)).min(WINDOW_BYTES_MAX / 4);
             let mut window = window(cwnd, mss);
-            window.w_max = (f64::from(cwnd) * lost_at) as u32;
+            // There was a loss before.
+            (window.ssthresh, window.w_max) = (cwnd, (f64::from(cwnd) * lost_at) as u32);
             let mut model = Model::after_loss(f64::from(cwnd) / size, f64::from(window.w_max) / size);
             window.on_loss(Algorithm::Cubic, cwnd, mss);
             let mut una = start;
@@ -255,7 +256,7 @@ mod tests {
                     let bytes = window.cwnd / acks_a_round;
                     una = una.wrapping_add(bytes);
                     let srtt_micros = rtt_millis * 1000;
-                    let acked = Acked { bytes, una: Seq(una), eff_mss: mss, srtt_micros };
+                    let acked = Acked { bytes, una: Seq(una), eff_mss: mss, srtt_micros, ..Acked::default() };
                     window.on_ack(Tick(start).after(millis), Algorithm::Cubic, acked);
                     let (t, rtt) = (f64::from(millis) / 1000.0, f64::from(rtt_millis) / 1000.0);
                     model.on_ack(t, rtt, f64::from(bytes) / size);
@@ -295,7 +296,8 @@ mod tests {
             for millis in (from..until).step_by(10) {
                 let bytes = window.cwnd / 10;
                 una += bytes;
-                let acked = Acked { bytes, una: Seq(una), eff_mss: 1448, srtt_micros: 100_000 };
+                let acked =
+                    Acked { bytes, una: Seq(una), eff_mss: 1448, srtt_micros: 100_000, ..Acked::default() };
                 window.on_ack(Tick(millis), Algorithm::Cubic, acked);
             }
             f64::from(window.cwnd) / 1448.0
@@ -316,7 +318,8 @@ mod tests {
             for ack in from * 10..(from + rounds) * 10 {
                 let bytes = window.cwnd / 10;
                 una += bytes;
-                let acked = Acked { bytes, una: Seq(una), eff_mss: 1000, srtt_micros: 10_000 };
+                let acked =
+                    Acked { bytes, una: Seq(una), eff_mss: 1000, srtt_micros: 10_000, ..Acked::default() };
                 window.on_ack(Tick(ack), Algorithm::Cubic, acked);
             }
             f64::from(window.cwnd) / 1000.0
@@ -330,7 +333,8 @@ mod tests {
     fn no_round_trip_adds_more_than_half() {
         let mut window = window(100_000, 1000);
         window.on_loss(Algorithm::Cubic, 100_000, 1000);
-        let acked = |bytes| Acked { bytes, una: Seq(1), eff_mss: 1000, srtt_micros: 10_000 };
+        let acked =
+            |bytes| Acked { bytes, una: Seq(1), eff_mss: 1000, srtt_micros: 10_000, ..Acked::default() };
         window.on_ack(Tick(0), Algorithm::Cubic, acked(0));
         window.on_ack(Tick(60_000), Algorithm::Cubic, acked(70_000));
         assert_eq!(window.cwnd, 105_000);
@@ -350,14 +354,15 @@ mod tests {
         let mut window = window(100_000, 1000);
         window.on_timeout(Algorithm::Cubic, 100_000, 1000);
         window.cwnd = window.ssthresh;
-        let acked = Acked { bytes: 1000, una: Seq(1), eff_mss: 1000, srtt_micros: 1000 };
+        let acked = Acked { bytes: 1000, una: Seq(1), eff_mss: 1000, srtt_micros: 1000, ..Acked::default() };
         window.on_ack(Tick(5), Algorithm::Cubic, acked);
         assert_eq!((window.w_max, window.plateau), (70_000, Tick(5)));
     }
 
     #[test]
     fn time_without_need_of_the_window_does_not_count() {
-        let acked = Acked { bytes: 10_000, una: Seq(1), eff_mss: 1000, srtt_micros: 100_000 };
+        let acked =
+            Acked { bytes: 10_000, una: Seq(1), eff_mss: 1000, srtt_micros: 100_000, ..Acked::default() };
         let mut busy = window(1_000_000, 1000);
         busy.on_loss(Algorithm::Cubic, 1_000_000, 1000);
         busy.on_ack(Tick(0), Algorithm::Cubic, acked);

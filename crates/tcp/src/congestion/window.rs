@@ -3,14 +3,14 @@
 //! The state is 24 bytes of the control block's second line, so two things are stored otherwise than the RFCs
 //! write them. CUBIC keeps the moment at which its curve reaches `W_max` in place of `epoch_start` and `K`,
 //! since the curve needs only their sum. And whether an epoch runs is told by `w_est`, which is never zero
-//! within one. `recover` is set by the caller on entering a recovery; here it tells the slow start after a
+//! within one. In the first slow start these fields are those of [`hystart`]. `recover` is set by the caller on entering a recovery; here it tells the slow start after a
 //! timeout from any other.
 
 use anywire_packet::Seq;
 
 use crate::time::Tick;
 
-use super::{cubic, new_reno};
+use super::{cubic, hystart, new_reno};
 
 /// Which algorithm opens the congestion window; of each connection, fixed when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -29,7 +29,8 @@ pub enum Algorithm {
 pub(crate) struct Window {
     /// What may be in flight.
     pub(crate) cwnd: u32,
-    /// Below it slow start, from it on congestion avoidance. `u32::MAX` until the first loss.
+    /// Below it slow start, from it on congestion avoidance. `u32::MAX` in the first slow start, which a loss or
+    /// [HyStart++](hystart) ends.
     pub(crate) ssthresh: u32,
     /// SND.NXT when the last recovery began (RFC 6582 3.2, RFC 6675 5); the initial sequence number before
     /// any.
@@ -46,6 +47,7 @@ pub(crate) struct Window {
 
 /// One acknowledgement of new data, as congestion control sees it.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct Acked {
     /// Bytes that this acknowledgement newly covers.
     pub(crate) bytes: u32,
@@ -53,8 +55,12 @@ pub(crate) struct Acked {
     pub(crate) una: Seq,
     /// What a segment may carry now.
     pub(crate) eff_mss: u16,
+    /// SND.NXT.
+    pub(crate) snd_nxt: Seq,
     /// The smoothed round trip, 0 if none was measured.
     pub(crate) srtt_micros: u32,
+    /// The round trip that this acknowledgement measures.
+    pub(crate) rtt_micros: Option<u32>,
 }
 
 impl Window {
@@ -95,7 +101,7 @@ impl Window {
     /// until the next [`on_ack`](Self::on_ack) (RFC 9438 4.2, 5.8). Once per change is enough, more do no
     /// harm.
     pub(crate) fn on_limit_elsewhere(&mut self, now: Tick, algorithm: Algorithm) {
-        if algorithm == Algorithm::Cubic {
+        if algorithm == Algorithm::Cubic && !self.is_in_first_slow_start() {
             cubic::pause(self, now);
         }
     }
@@ -151,14 +157,22 @@ impl Window {
         if self.cwnd > restart {
             self.cwnd = restart;
             self.w_est = 0;
+            if self.is_in_first_slow_start() {
+                hystart::end(self);
+            }
         }
     }
 
     /// The moment of the curve becomes no older than this, if there is one.
     pub(crate) fn grow_older(&mut self, now: Tick, oldest_millis: u32) {
-        if !cubic::is_paused(self.w_est) {
+        if !self.is_in_first_slow_start() && !cubic::is_paused(self.w_est) {
             self.plateau.keep_near(now, oldest_millis);
         }
+    }
+
+    /// No loss so far, and no other reason to end it.
+    const fn is_in_first_slow_start(&self) -> bool {
+        self.ssthresh == u32::MAX
     }
 
     /// What [`undo`](Self::undo) needs to take back the reduction that comes next.
@@ -193,14 +207,22 @@ impl Window {
     /// which is the limit of RFC 9406 4.3 for senders without pacing. RFC 3465's limit of two segments assumes a peer that
     /// acknowledges every second segment. With a peer that acknowledges a batch at a time, as this engine does, the window
     /// would grow by the same few segments in each round trip. One segment after a timeout, where an ACK may cover what had
-    /// arrived before.
+    /// arrived before. The first slow start watches the round trips, too.
     fn slow_start(&mut self, acked: Acked) {
         let segments = if acked.una.le(self.recover) { 1 } else { 8 };
         let limit = segments * u32::from(acked.eff_mss.max(1));
-        self.cwnd = self.cwnd.saturating_add(acked.bytes.min(limit)).min(WINDOW_BYTES_MAX);
+        let growth = if self.is_in_first_slow_start() {
+            hystart::grow(self, acked, limit)
+        } else {
+            acked.bytes.min(limit)
+        };
+        self.cwnd = self.cwnd.saturating_add(growth).min(WINDOW_BYTES_MAX);
     }
 
     fn reduce(&mut self, algorithm: Algorithm, flight: u32) -> u32 {
+        if self.is_in_first_slow_start() {
+            hystart::end(self);
+        }
         match algorithm {
             Algorithm::NewReno => new_reno::reduce(self, flight.min(WINDOW_BYTES_MAX)),
             Algorithm::Cubic => cubic::reduce(self, flight.min(WINDOW_BYTES_MAX)),
@@ -221,7 +243,8 @@ pub(crate) struct Prior {
 impl Prior {
     /// As that of the [`Window`].
     pub(crate) fn grow_older(&mut self, now: Tick, oldest_millis: u32) {
-        if !cubic::is_paused(self.w_est) {
+        let is_in_first_slow_start = self.ssthresh == u32::MAX;
+        if !is_in_first_slow_start && !cubic::is_paused(self.w_est) {
             self.plateau.keep_near(now, oldest_millis);
         }
     }
@@ -251,7 +274,7 @@ mod tests {
     const MSS: u16 = 1448;
 
     fn acked(bytes: u32, una: u32) -> Acked {
-        Acked { bytes, una: Seq(una), eff_mss: MSS, srtt_micros: 50_000 }
+        Acked { bytes, una: Seq(una), eff_mss: MSS, srtt_micros: 50_000, ..Acked::default() }
     }
 
     #[test]
@@ -344,7 +367,7 @@ mod tests {
     /// Any call with any arguments.
     #[derive(Debug, Clone)]
     enum Call {
-        Ack { now: u32, bytes: u32, una: u32, eff_mss: u16, srtt_micros: u32 },
+        Ack { now: u32, acked: Acked },
         Elsewhere(u32),
         Loss(u32, u16),
         Ecn(u32, u16),
@@ -355,10 +378,12 @@ mod tests {
     }
 
     fn call() -> impl Strategy<Value = Call> {
-        let ack = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u16>(), any::<u32>());
+        let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+        let ack = (numbers, any::<u16>(), any::<Option<u32>>());
         prop_oneof![
-            8 => ack.prop_map(|(now, bytes, una, eff_mss, srtt_micros)| {
-                Call::Ack { now, bytes, una, eff_mss, srtt_micros }
+            8 => ack.prop_map(|((now, bytes, una, snd_nxt, srtt_micros), eff_mss, rtt_micros)| {
+                let (una, snd_nxt) = (Seq(una), Seq(snd_nxt));
+                Call::Ack { now, acked: Acked { bytes, una, snd_nxt, eff_mss, srtt_micros, rtt_micros } }
             }),
             1 => any::<u32>().prop_map(Call::Elsewhere),
             1 => any::<(u32, u16)>().prop_map(|(flight, mss)| Call::Loss(flight, mss)),
@@ -382,8 +407,7 @@ mod tests {
             for call in calls {
                 let before = window.cwnd;
                 match call {
-                    Call::Ack { now, bytes, una, eff_mss, srtt_micros } => {
-                        let acked = Acked { bytes, una: Seq(una), eff_mss, srtt_micros };
+                    Call::Ack { now, acked } => {
                         window.on_ack(Tick(now), algorithm, acked);
                         prop_assert!(window.cwnd >= before.min(WINDOW_BYTES_MAX), "an ACK only opens it");
                         prop_assert!(window.cwnd <= WINDOW_BYTES_MAX && window.cwnd >= 1);

@@ -13,8 +13,8 @@ use crate::pool::Marks;
 pub(super) struct Covered {
     /// Bytes, without SYN and FIN.
     pub(super) bytes: u32,
-    /// The round trip was measured with it.
-    pub(super) is_measured: bool,
+    /// The round trip that was measured with it.
+    pub(super) rtt_micros: Option<u32>,
 }
 
 impl Engine {
@@ -159,7 +159,8 @@ impl Engine {
         block.set_backoff(0);
         // A peer acknowledges every second segment at once.
         let is_lone = segments == 1 && block.snd_nxt == segment.ack;
-        match rtt.filter(|_| !any_resent) {
+        covered.rtt_micros = rtt.filter(|_| !any_resent);
+        match covered.rtt_micros {
             Some(rtt) if is_lone => block.measure_lone(rtt),
             Some(rtt) => block.rtt.sample(rtt),
             // Nothing tells whether the timeout was spurious.
@@ -168,7 +169,6 @@ impl Engine {
             }
             None => {}
         }
-        covered.is_measured = rtt.is_some() && !any_resent;
         covered
     }
 
@@ -182,8 +182,10 @@ impl Engine {
         let acked = Acked {
             bytes: covered.bytes,
             una: block.snd_una,
+            snd_nxt: block.snd_nxt,
             eff_mss: block.eff_mss,
             srtt_micros: block.rtt.srtt_micros(),
+            rtt_micros: covered.rtt_micros,
         };
         block.window.on_ack(self.tick, block.algorithm(), acked);
         if block.flight() == 0 {

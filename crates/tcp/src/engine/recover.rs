@@ -105,7 +105,7 @@ impl Engine {
                     .saturating_sub(covered.bytes.saturating_sub(mss))
                     .min(block.snd_nxt - block.snd_una);
             }
-            if covered.is_measured {
+            if covered.rtt_micros.is_some() {
                 self.extensions[place].tlp.on_rtt_sample();
             }
             if !self.blocks[index].has(Flags::RECOVERING) {

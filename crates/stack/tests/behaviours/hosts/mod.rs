@@ -12,7 +12,7 @@ use anywire_stack::capture::Capture;
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::ip::{self, Layer};
 use anywire_stack::stream::{Interface, Stream};
-use anywire_tcp::{Cidr, Engine, Instant, Limits, Mac, Route, Via};
+use anywire_tcp::{Cidr, Engine, Instant, Limits, Mac, Route, Settings, Via};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::hub::{Adapter, Hub};
@@ -44,17 +44,30 @@ impl Network {
         net
     }
 
+    /// The same with so many bytes of each connection on the way.
+    pub(crate) fn host_with_room(&self, last: u8, impairment: Impairment, bytes: u32) -> Interface {
+        let (mut settings, mut limits) = (settings(last), limits());
+        (settings.receive_window, limits.send_bytes) = (bytes, bytes);
+        let device = self.notifiers.attach(Impair::new(self.adapter(last), impairment));
+        let (net, driver) = Interface::new(engine(last, settings, limits), device);
+        tokio::task::spawn_local(driver);
+        net
+    }
+
     pub(crate) fn host_and_driver(
         &self,
         last: u8,
         impairment: Impairment,
     ) -> (Interface, anywire_stack::stream::Driver) {
-        Interface::new(engine(last), self.notifiers.attach(Impair::new(self.adapter(last), impairment)))
+        Interface::new(
+            engine(last, settings(last), limits()),
+            self.notifiers.attach(Impair::new(self.adapter(last), impairment)),
+        )
     }
 
     /// A host that is told nothing of the others, with interface `last`, which wants this address.
     pub(crate) fn host_alone(&self, last: u8, address: SocketAddr) -> Interface {
-        let mut engine = bare_engine(last);
+        let mut engine = bare_engine(last, settings(last), limits());
         let network = "10.0.0.0/24".parse().expect("a network");
         engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).expect("a good route");
         let mut layer = Layer::new(mac(last), ip::Settings::new(last.into()), ip::Limits::default());
@@ -68,7 +81,8 @@ impl Network {
     pub(crate) fn host_written_down(&self, last: u8) -> (Interface, Written) {
         let written = Written::default();
         let device = Capture::new(self.adapter(last), written.clone(), Default::default());
-        let (net, driver) = Interface::new(engine(last), self.notifiers.attach(device));
+        let (net, driver) =
+            Interface::new(engine(last, settings(last), limits()), self.notifiers.attach(device));
         tokio::task::spawn_local(driver);
         (net, written)
     }
@@ -109,17 +123,25 @@ impl io::Write for Written {
 }
 
 /// The engine of an interface, without addresses and routes.
-fn bare_engine(last: u8) -> Engine {
+/// Those of an engine with interface `last`.
+fn settings(last: u8) -> Settings {
+    Settings::new([7, 7, 7, u64::from(last)])
+}
+
+fn limits() -> Limits {
     let mut limits = Limits::default();
     (limits.connections, limits.half_open, limits.time_wait) = (10_000, 1000, 1000);
-    let mut engine = Engine::new(anywire_tcp::Settings::new([7, 7, 7, u64::from(last)]), limits)
-        .expect("address space is there");
+    limits
+}
+
+fn bare_engine(last: u8, settings: Settings, limits: Limits) -> Engine {
+    let mut engine = Engine::new(settings, limits).expect("address space is there");
     engine.set_mac(mac(last));
     engine
 }
 
-fn engine(last: u8) -> Engine {
-    let mut engine = bare_engine(last);
+fn engine(last: u8, settings: Settings, limits: Limits) -> Engine {
+    let mut engine = bare_engine(last, settings, limits);
     engine.add_address([10, 0, 0, last].into()).expect("the first one");
     for neighbour in 1..=9 {
         let address = [10, 0, 0, neighbour].into();
