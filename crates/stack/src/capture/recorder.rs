@@ -17,6 +17,12 @@ pub trait Sink {
     /// # Errors
     /// Why it did not.
     fn put(&mut self, blocks: Vec<u8>, frames: u64) -> Result<(), SinkError>;
+
+    /// Whether its reader has gone, as far as it knows before the next [`put`](Self::put): then its interface may forget it, though no
+    /// frame passes. Default: no.
+    fn is_closed(&self) -> bool {
+        false
+    }
 }
 
 /// Why a [`Sink`] took nothing.
@@ -61,6 +67,11 @@ impl Recorder {
         let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start = today.saturating_sub(Duration::from_micros(now.as_micros()));
         Self { recording, start, sink: Box::new(sink), size_hint: 0 }
+    }
+
+    /// Whether nobody reads any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sink.is_closed()
     }
 
     /// Records a batch, and says whether anybody still reads.

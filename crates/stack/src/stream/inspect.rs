@@ -48,7 +48,9 @@ impl Interface {
     /// capture pays one branch a batch.
     pub fn capture(&self, recording: Recording, sink: impl Sink + 'static) {
         let recorder = Recorder::new(self.shared.now(), recording, sink);
-        self.shared.core.borrow_mut().recorders.push(recorder);
+        let recorders = &mut self.shared.core.borrow_mut().recorders;
+        recorders.retain(|recorder| !recorder.is_closed());
+        recorders.push(recorder);
     }
 
     /// Captures that run.

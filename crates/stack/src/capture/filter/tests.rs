@@ -173,6 +173,7 @@ proptest! {
         let filter: Filter = "tcp port 80 or udp or host 10.0.0.1 or arp or icmp6".parse().expect("it is right");
         filter.matches(&frame);
         let mut near = tcp(frame.len() % 2 == 0);
+        let at = at % near.len();
         near[at] = byte;
         near.truncate(near.len() - frame.len() % 40);
         filter.matches(&near);
