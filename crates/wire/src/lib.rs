@@ -39,7 +39,7 @@ mod socket;
 mod socket_file;
 mod socket_options;
 #[cfg(feature = "stack")]
-mod stack;
+pub mod stack;
 mod tcp;
 #[cfg(feature = "tls")]
 pub mod tls;

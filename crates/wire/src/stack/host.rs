@@ -4,16 +4,17 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use anywire_stack::device::Capabilities;
 use anywire_stack::ip::Event;
 use anywire_stack::shards::{self, Cidr, HostOptions, JoinError, Mac};
-use anywire_stack::stream::{ListenOptions, Listener, Stream};
+use anywire_stack::stream::{Interface, ListenOptions, Listener, Stream};
 
 use super::checks;
 use super::devices::{self, User};
+use super::inspect::{self, Inspected};
 use super::location::DeviceName;
 use super::{LAST_WORDS, on_a_loop};
 
@@ -38,6 +39,8 @@ impl Host {
             return Ok(Rc::clone(host));
         }
         let host = Self::start(device, name.into(), mac)?;
+        let inspected: Weak<Self> = Rc::downgrade(&host);
+        inspect::register(&host.name, inspected);
         hosts.0.borrow_mut().push(Rc::clone(&host));
         Ok(host)
     }
@@ -91,6 +94,12 @@ fn tell(device: &str, event: &Event) {
             tracing::debug!(device, "{event}");
         }
         event => tracing::warn!(device, "{event}"),
+    }
+}
+
+impl Inspected for Host {
+    fn interface(&self) -> &Interface {
+        self.host.interface()
     }
 }
 

@@ -1,4 +1,7 @@
-//! `stack:DEVICE/IP:PORT`: TCP of our own, on a device that carries its frames.
+//! `stack:DEVICE/IP:PORT`: TCP of our own, on a device that carries its frames; and what operators ask of it.
+//!
+//! A program tells of its hosts by [`snapshot`], and of their frames by [`Capture`]. `anywire serve` does so on a socket of its own, for
+//! `anywire stack`.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -7,13 +10,17 @@
 //! | `devices` | which devices this process has open |
 //! | `host` | the hosts of a loop: one for each device |
 //! | `device` | listening and dialling there |
+//! | `inspect`, `metrics`, `capture` | for operators: connections and neighbours, counters under their names, frames |
 //! | `checks` | what must hold before anything runs: the MTU, and that nobody else has the address |
 
+mod capture;
 mod checks;
 mod device;
 mod devices;
 mod host;
+mod inspect;
 mod location;
+mod metrics;
 mod switch;
 
 use std::any::Any;
@@ -28,7 +35,10 @@ use anywire_advice::Message;
 use anywire_stack::stream::Stream;
 use anywire_sys::thread_bound::ThreadBound;
 
+pub use self::capture::{Capture, CaptureOptions};
+pub use self::inspect::{HostSnapshot, Snapshot, snapshot};
 use self::location::{DeviceName, Location};
+pub use self::metrics::Counter;
 use crate::address::Address;
 use crate::connection::{Connection, Transport};
 use crate::dialer::DialOptions;
