@@ -21,6 +21,7 @@ use crate::man::Man;
 use crate::pipe::Pipe;
 use crate::probe::Probe;
 use crate::serve::Serve;
+use crate::stack::Stack;
 #[cfg(feature = "swarm")]
 use crate::swarm::Swarm;
 #[cfg(feature = "udp")]
@@ -44,6 +45,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(Serve),
+    Stack(Stack),
     #[command(flatten)]
     Call(Verb),
     Load(Box<Load>),
@@ -75,6 +77,7 @@ impl Command {
     pub(crate) fn run(self, verbose: u8) -> Result<(), Failure> {
         match self {
             Self::Serve(serve) => serve.run(verbose > 0),
+            Self::Stack(stack) => stack.run(),
             Self::Call(verb) => verb.run(verbose > 0),
             Self::Load(load) => load.run(verbose > 0),
             Self::Probe(probe) => probe.run(),

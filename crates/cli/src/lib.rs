@@ -45,6 +45,7 @@ mod restart;
 mod screen;
 mod serve;
 mod signals;
+mod stack;
 #[cfg(feature = "swarm")]
 mod swarm;
 mod trust;

@@ -11,6 +11,7 @@ use clap::Args;
 use crate::certificates::Certificates;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
+use crate::stack::Offer;
 use crate::{certificates, demo, files, output, values};
 
 /// Serve a demo service, or the files of a directory
@@ -73,6 +74,7 @@ impl Serve {
         let mut running = server.start().map_err(|error| Failure::of(Code::Failed, &error))?;
         // Before the addresses are printed, because a script that reads them may send a signal at once.
         running.register_signals().map_err(|error| Failure::of(Code::Failed, &error))?;
+        let _operators = Offer::of(running.addresses(), running.loops());
         for address in running.addresses() {
             match certificates::url(address) {
                 Some(url) => output::print_line(format_args!("listening on {address} ({url})"))?,

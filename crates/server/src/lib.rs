@@ -63,6 +63,8 @@ mod router;
 mod server;
 mod service;
 mod signals;
+#[cfg(feature = "stack")]
+pub mod stack;
 mod streams;
 mod takes;
 mod timers;

@@ -57,6 +57,7 @@ mod loads_are_exported;
 mod local_ports_that_run_out_are_said;
 mod namespaces;
 mod openssl_meets_our_tls;
+mod operators_look_into_a_service;
 mod pages_fit_every_window;
 mod pipe_matches_answers_in_order;
 mod probe_is_silent_on_sound_servers;

@@ -35,6 +35,8 @@ use anywire_advice::Message;
 use anywire_stack::stream::Stream;
 use anywire_sys::thread_bound::ThreadBound;
 
+pub use anywire_stack::stream::ConnectionInfo;
+
 pub use self::capture::{Capture, CaptureOptions};
 pub use self::inspect::{HostSnapshot, Snapshot, snapshot};
 use self::location::{DeviceName, Location};

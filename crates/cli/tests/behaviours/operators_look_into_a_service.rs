@@ -1,0 +1,124 @@
+//! `anywire stack` finds a service on a device, shows what it does, and captures what passes, while it runs.
+
+use std::collections::HashMap;
+
+use crate::common::{anywire, has, stderr, stdout};
+use crate::namespaces::with_tap;
+
+/// A service on 10.0.0.2:8080 that has answered once, and has one request under way.
+const SERVICE: &str = r#"
+    export XDG_RUNTIME_DIR="$1"
+    mkfifo "$1/listening"
+    "$0" serve --listen stack:tap0/10.0.0.2:8080 > "$1/listening" & server=$!
+    exec 3< "$1/listening"
+    read -r first <&3
+    call() { curl --silent --show-error --max-time 20 "http://10.0.0.2:8080$1"; }
+    call /bytes/20000 > "$1/body"
+    call /delay/2000 > /dev/null & slow=$!
+"#;
+
+/// What a script printed, by its headings.
+fn parts(script: &str) -> Option<HashMap<String, String>> {
+    let output = with_tap(&format!("{SERVICE}{script}\nkill $server $slow; wait"))?;
+    let (said, wrong) = (stdout(&output), stderr(&output));
+    let parts = said.split("== ").skip(1).filter_map(|part| part.split_once('\n'));
+    let parts: HashMap<_, _> = parts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+    assert!(!parts.is_empty(), "{said}{wrong}");
+    Some(parts.into_iter().chain([("stderr".to_owned(), wrong)]).collect())
+}
+
+#[test]
+fn stat_shows_what_ss_and_nstat_would() {
+    let script = r#"
+        echo "== modes"; stat -c %a "$1/anywire" "$1/anywire/$server.sock"
+        echo "== all"; "$0" stack stat
+        echo "== by pid"; "$0" stack stat "$server" --connections
+        echo "== zeros"; "$0" stack stat tap0 --counters --zeros
+        echo "== json"; "$0" stack stat --json
+        echo "== prometheus"; "$0" stack stat --prometheus
+        echo "== curl"; curl --silent --unix-socket "$1/anywire/$server.sock" http://localhost/metrics | head -n 1
+        echo "== nobody"; "$0" stack stat tap1; echo "$?"; "$0" stack stat 1; echo "$?"
+    "#;
+    let Some(parts) = parts(script) else { return };
+    assert_eq!(parts["modes"], "700\n600\n");
+    let all = &parts["all"];
+    for part in [
+        "tap0 loop ",
+        "    inet 10.0.0.2\n",
+        "10.0.0.1 dev tap0 lladdr ",
+        "State      Recv-Q Send-Q",
+        "LISTEN          0      0      10.0.0.2:8080         0.0.0.0:*\n",
+        "ESTAB           0      0      10.0.0.2:8080 ",
+        " cubic wscale:",
+        "TcpPassiveOpens",
+        "IcmpOut",
+    ] {
+        assert_eq!(all.contains(part), part != "IcmpOut", "{part:?} in {all}");
+    }
+    assert!(all.lines().all(|line| line.len() <= 80), "it fits a terminal: {all}");
+    assert!(parts["by pid"].starts_with("State ") && parts["by pid"].contains("ESTAB"), "{}", parts["by pid"]);
+    assert!(parts["zeros"].contains("TcpExtTCPAbortOnMemory                        0"), "{}", parts["zeros"]);
+    let json: serde_json::Value = serde_json::from_str(&parts["json"]).expect("it is JSON");
+    let host = &json["hosts"][0];
+    assert_eq!((&json["schema"], &host["device"]), (&"anywire.stack/1".into(), &"tap0".into()));
+    assert_eq!(host["counters"]["TcpPassiveOpens"], 2);
+    let open = host["connections"].as_array().expect("a list").iter().find(|one| one["state"] == "ESTAB");
+    let open = open.expect("the slow one");
+    assert!(open["bytes_received"].as_u64() > Some(50), "the request: {open}");
+    assert!(open["rtt"].as_f64() > Some(0.0) && open["cwnd"].as_u64() >= Some(10), "{open}");
+    let opened = "anywire_stack_tcp_accepted_total{device=\"tap0\",loop=\"";
+    let prometheus = &parts["prometheus"];
+    assert!(prometheus.contains("# TYPE anywire_stack_tcp_accepted_total counter\n"), "{prometheus}");
+    assert!(prometheus.contains(opened) && prometheus.contains("anywire_stack_tcp_connections{"), "{prometheus}");
+    assert!(parts["curl"].starts_with("# HELP anywire_stack_"), "{}", parts["curl"]);
+    assert_eq!(parts["nobody"], "7\n7\n");
+    let wrong = &parts["stderr"];
+    assert!(wrong.contains("a service on tap1 is not found in ") && wrong.contains("process 1 is not"), "{wrong}");
+}
+
+#[test]
+fn capture_writes_what_tshark_reads() {
+    if !has("tshark") {
+        return;
+    }
+    let script = r#"
+        run() {
+            file="$1"; shift
+            "$0" stack capture tap0 -o "$file" "$@" 2> "$file.log" & capture=$!
+            until grep -q . "$file.log"; do :; done
+        }
+        run "$1/filtered.pcapng" --filter 'tcp src port 8080 and host 10.0.0.1' --count 5
+        call /bytes/20000 > "$1/body"
+        wait $capture; echo "== count $?"; cat "$1/filtered.pcapng.log"
+        echo "== filtered"; tshark -r "$1/filtered.pcapng" -T fields -e tcp.srcport -e frame.interface_name -e _ws.malformed 2> /dev/null
+        run "$1/all.pcap" --bytes 60
+        ip neigh del 10.0.0.2 dev tap0; call /json > "$1/body"
+        sleep 0.2; kill -INT $capture; wait $capture; echo "== signal $?"; tail -n 1 "$1/all.pcap.log"
+        echo "== all"; tshark -r "$1/all.pcap" -T fields -e eth.type -e frame.cap_len 2> /dev/null | sort | uniq
+        echo "== stdout"; "$0" stack capture -o - -c 1 2> /dev/null < /dev/null | head -c 4 | od -An -tx1 & printed=$!
+        sleep 0.2; call /json > "$1/body"; wait $printed
+    "#;
+    let Some(parts) = parts(script) else { return };
+    assert_eq!(parts["count 0"], "capturing; Ctrl-C ends it\n5 packets captured, 0 dropped\n", "{}", parts["stderr"]);
+    let lines: Vec<_> = parts["filtered"].lines().collect();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines.iter().all(|line| line.starts_with("8080\ttap0 loop ") && line.ends_with('\t')), "{lines:?}");
+    assert!(parts["signal 0"].ends_with(" captured, 0 dropped\n"), "{}", parts["signal 0"]);
+    let protocols: Vec<_> = parts["all"].lines().filter_map(|line| line.split_once('\t')).collect();
+    for ether_type in ["0x0800", "0x0806"] {
+        assert!(protocols.iter().any(|(found, _)| *found == ether_type), "{protocols:?}");
+    }
+    assert!(protocols.iter().all(|(_, bytes)| bytes.parse::<u32>().is_ok_and(|bytes| bytes <= 60)), "{protocols:?}");
+    assert_eq!(parts["stdout"].trim(), "0a 0d 0d 0a");
+}
+
+#[test]
+fn a_filter_that_is_not_understood_is_refused_at_its_place() {
+    let wrong = anywire(&["stack", "capture", "-o", "x.pcapng", "--filter", "tcp port 80 or 443"]);
+    let said = stderr(&wrong);
+    assert_eq!(wrong.status.code(), Some(2), "{said}");
+    for part in ["\"443\" where there should be", "at byte 15", "write it as for tcpdump"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!std::path::Path::new("x.pcapng").exists());
+}
