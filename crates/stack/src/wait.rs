@@ -11,9 +11,24 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::device::{Device, Readiness};
 
+/// How the owner of a device waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Polling {
+    /// It looks again a few times before it sleeps, more often if that was worth it of late. A look is a system call, and a sleep costs
+    /// a wake-up by the kernel of 5 to 25 us.
+    #[default]
+    Adaptive,
+    /// It sleeps as soon as nothing is there: least work for a loop that has other things to do, or a core to share.
+    Sleep,
+    /// It never sleeps. A frame is seen at once, and a core is always busy.
+    Spin,
+}
+
 /// What wakes the owner of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
+    /// How it waits, which may change while it runs.
+    pub(crate) polling: Polling,
     descriptor: Watched,
     looks: Looks,
     /// Wakes at the next deadline or before it. Most deadlines move on before they come, so the timer is not set anew for
@@ -48,6 +63,9 @@ impl Waiter {
             return true;
         }
         self.is_polled = false;
+        if self.polling == Polling::Spin {
+            return true;
+        }
         match device.readiness() {
             Readiness::Hook => return device.before_sleep(cx.waker()),
             Readiness::Polled => {
@@ -68,7 +86,7 @@ impl Waiter {
                 }
             }
         }
-        if self.looks.again() || device.before_sleep(cx.waker()) {
+        if self.polling == Polling::Adaptive && self.looks.again() || device.before_sleep(cx.waker()) {
             return true;
         }
         let Watched::By(descriptor, _) = &self.descriptor else {

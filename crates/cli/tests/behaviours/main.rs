@@ -68,6 +68,7 @@ mod serve_logs_requests;
 mod serve_speaks_tls;
 mod serve_stands_wrk;
 mod servers_are_compared_at_a_fixed_rate;
+mod services_on_the_stack_end_in_peace;
 mod several_machines_load_together;
 mod several_urls_are_called_in_order;
 mod signals_end_what_runs;

@@ -30,6 +30,7 @@ impl Future for Driver {
         if this.shared.is_over() {
             return Poll::Ready(());
         }
+        this.waiter.polling = this.shared.polling.get();
         // Runs after the woken tasks, so that their data leaves in one batch.
         if this.waiter.stays_awake(is_busy, &mut *this.shared.core.borrow_mut().device, cx) {
             cx.waker().wake_by_ref();

@@ -17,7 +17,7 @@ use super::listener::{ListenOptions, Listener};
 use crate::clock::Clock;
 use crate::device::{Capabilities, Device, DeviceCounters};
 use crate::ip::{self, Event, Layer};
-use crate::wait::Waiter;
+use crate::wait::{Polling, Waiter};
 
 /// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
 ///
@@ -45,6 +45,7 @@ impl Interface {
             core: RefCell::new(Core::new(engine, layer, Box::new(device))),
             driver: RefCell::new(None),
             is_woken: Cell::new(false),
+            polling: Cell::default(),
             clock: Clock::start(),
         });
         (Self { shared: Rc::clone(&shared) }, Driver { shared, waiter: Waiter::default() })
@@ -185,6 +186,12 @@ impl Interface {
         }
     }
 
+    /// Says how the driver waits for the device from now on. Default: [`Polling::Adaptive`].
+    pub fn set_polling(&self, polling: Polling) {
+        self.shared.polling.set(polling);
+        self.shared.wake_driver();
+    }
+
     /// The counters so far.
     pub fn counters(&self) -> InterfaceCounters {
         self.shared.core.borrow().counters
@@ -220,6 +227,8 @@ pub(super) struct Shared {
     driver: RefCell<Option<Waker>>,
     /// The driver has been woken and has not run since.
     is_woken: Cell<bool>,
+    /// How the driver waits.
+    pub(super) polling: Cell<Polling>,
     clock: Clock,
 }
 

@@ -47,9 +47,12 @@ mod inspect;
 mod interface;
 mod listener;
 
+pub use anywire_tcp::{Counters as EngineCounters, Memory};
+
 pub use self::core::InterfaceCounters;
 pub use self::driver::Driver;
 pub use self::duplex::Stream;
 pub use self::inspect::ConnectionInfo;
 pub use self::interface::Interface;
 pub use self::listener::{ListenOptions, Listener};
+pub use crate::wait::Polling;

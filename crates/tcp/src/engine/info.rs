@@ -68,9 +68,9 @@ pub struct Info {
     pub local: SocketAddr,
     /// Those at the peer's.
     pub peer: SocketAddr,
-    /// Bytes that have arrived in order and were not read.
+    /// Bytes that have arrived in order and were not read. Of a listener: connections that wait to be accepted.
     pub recv_q: u32,
-    /// Bytes that were written and not acknowledged, sent or not. A SYN and a FIN count as one.
+    /// Bytes that were written and not acknowledged, sent or not. A SYN and a FIN count as one. Of a listener: its backlog.
     pub send_q: u32,
     /// Of these, the bytes that were never sent.
     pub notsent: u32,
@@ -164,7 +164,9 @@ impl Engine {
                 let any = SocketAddr::from(([0; 4], 0));
                 let local =
                     ip.map_or(SocketAddr::from(([0; 4], listener.port)), |ip| (ip, listener.port).into());
-                Info::new(TcpState::Listen, local, any)
+                let mut info = Info::new(TcpState::Listen, local, any);
+                (info.recv_q, info.send_q) = (listener.waiting, listener.backlog);
+                info
             }));
         }
         let (blocks, half_open) = (u64::from(self.blocks.places()), u64::from(self.half_open.places()));

@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 
 use anywire_advice::Message;
 use anywire_stack::shards::{Cidr, Mac, ServiceError};
-use anywire_stack::stream::Listener;
+use anywire_stack::stream::{Listener, Polling};
 use anywire_sys::thread_bound::ThreadBound;
 
 use super::checks;
 use super::devices::User;
 use super::host::Host;
-use super::location::{DeviceName, Location, default_prefix, own_address};
+use super::location::{DeviceName, Location, default_prefix, own_address, polling};
 use super::{StackArrival, StackTransport};
 use crate::address::Address;
 use crate::connection::Connection;
@@ -52,6 +52,7 @@ pub(super) fn bind(
         own: Cidr::new(ip, prefix.unwrap_or(default_prefix(ip))).unwrap_or(Cidr::host(ip)),
         gateway: gateway_of(address),
         mac: mac_of(address),
+        polling: polling_of(address),
         backlog: usize::try_from(options.backlog).unwrap_or(usize::MAX),
     };
     let service = Arc::new(service);
@@ -70,6 +71,7 @@ pub(super) async fn dial(
 ) -> Result<Connection, DialError> {
     let failed = |cause| DialError::from_io(address, cause);
     let host = Host::here(&location.device, mac_of(address)).map_err(failed)?;
+    host.poll(polling_of(address));
     let remote = location.address;
     let dialing = async {
         if let Some(own) = address.option("from").and_then(|own| own_address(own).ok()) {
@@ -91,6 +93,10 @@ fn mac_of(address: &Address) -> Option<Mac> {
     address.option("mac").and_then(|mac| mac.parse().ok())
 }
 
+fn polling_of(address: &Address) -> Option<Polling> {
+    address.option("poll").and_then(|how| polling(how).ok())
+}
+
 fn nameless(device: &DeviceName<'_>, remote: IpAddr) -> io::Error {
     let message =
         Message::new(format!("this process has no address on {device} from which to reach {remote}"));
@@ -106,6 +112,7 @@ struct Service {
     own: Cidr,
     gateway: Option<IpAddr>,
     mac: Option<Mac>,
+    polling: Option<Polling>,
     backlog: usize,
 }
 
@@ -126,6 +133,7 @@ impl State {
     fn start(service: &Arc<Service>) -> io::Result<Self> {
         let name = DeviceName::parse(&service.device).map_err(io::Error::other)?;
         let host = Host::here(&name, service.mac)?;
+        host.poll(service.polling);
         let (joining, service) = (Rc::clone(&host), Arc::clone(service));
         let joining = async move {
             joining.join(service.own, service.gateway).await?;

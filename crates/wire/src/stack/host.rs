@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anywire_stack::device::Capabilities;
 use anywire_stack::ip::Event;
 use anywire_stack::shards::{self, Cidr, HostOptions, JoinError, Mac};
-use anywire_stack::stream::{Interface, ListenOptions, Listener, Stream};
+use anywire_stack::stream::{Interface, ListenOptions, Listener, Polling, Stream};
 
 use super::checks;
 use super::devices::{self, User};
@@ -72,6 +72,13 @@ impl Host {
             JoinError::InUse { address, by } => checks::taken(&self.name, address, by),
             error => io::Error::other(error),
         })
+    }
+
+    /// Says how the present loop waits for the device, if an address says so: the last one that does holds.
+    pub(super) fn poll(&self, polling: Option<Polling>) {
+        if let Some(polling) = polling {
+            self.host.interface().set_polling(polling);
+        }
     }
 
     /// Whether an address of this family is ready.

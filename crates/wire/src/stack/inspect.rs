@@ -9,8 +9,8 @@ use std::time::Duration;
 use anywire_loops::{LoopHandle, LoopState};
 use anywire_stack::device::DeviceCounters;
 use anywire_stack::ip::{self, NeighbourInfo};
-use anywire_stack::stream::{ConnectionInfo, Interface, InterfaceCounters};
-use anywire_tcp::{Mac, Memory};
+use anywire_stack::shards::Mac;
+use anywire_stack::stream::{ConnectionInfo, EngineCounters, Interface, InterfaceCounters, Memory};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -53,7 +53,7 @@ pub struct HostSnapshot {
     /// The memory of the engine.
     pub memory: Memory,
     /// What the engine has counted.
-    pub tcp: anywire_tcp::Counters,
+    pub tcp: EngineCounters,
     /// What the layer below it has counted.
     pub ip: ip::Counters,
     /// What the interface has counted.

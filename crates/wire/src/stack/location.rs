@@ -6,6 +6,7 @@ use std::num::NonZeroU8;
 
 use anywire_stack::mesh;
 use anywire_stack::shards::{Cidr, Mac};
+use anywire_stack::stream::Polling;
 use anywire_sys::martian::is_martian;
 
 /// What carries the frames.
@@ -91,7 +92,7 @@ impl fmt::Display for DeviceName<'_> {
 }
 
 /// The options of addresses on devices.
-pub(super) const OPTIONS: &[&str] = &["from", "gateway", "mac", "prefix"];
+pub(super) const OPTIONS: &[&str] = &["from", "gateway", "mac", "poll", "prefix"];
 
 /// Checks an option of an address at this location, and gives the one spelling of its value.
 pub(super) fn normalise_option(location: &str, name: &str, value: &str) -> Result<String, String> {
@@ -117,7 +118,18 @@ pub(super) fn normalise_option(location: &str, name: &str, value: &str) -> Resul
                 false => Ok(mac.to_string()),
             }
         }
+        "poll" => polling(value).map(|_| value.to_owned()),
         _ => prefix(value, address.ip()).map(|prefix| prefix.to_string()),
+    }
+}
+
+/// How a loop waits for the device.
+pub(super) fn polling(text: &str) -> Result<Polling, String> {
+    match text {
+        "adaptive" => Ok(Polling::Adaptive),
+        "sleep" => Ok(Polling::Sleep),
+        "spin" => Ok(Polling::Spin),
+        _ => Err(format!("{text:?} is no way to wait, only \"adaptive\", \"sleep\" and \"spin\"")),
     }
 }
 
@@ -200,6 +212,7 @@ mod tests {
         assert_eq!(normal("gateway", "10.0.0.254").as_deref(), Ok("10.0.0.254"));
         assert_eq!(normal("mac", "02-00-00-00-00-0A").as_deref(), Ok("02:00:00:00:00:0a"));
         assert_eq!(normal("prefix", "24").as_deref(), Ok("24"));
+        assert_eq!(normal("poll", "spin").as_deref(), Ok("spin"));
         for (name, value, part) in [
             ("from", "10.0.0.2/33", "\"33\""),
             ("from", "fd00::2", "fd00::2"),
@@ -210,6 +223,8 @@ mod tests {
             ("mac", "01:00:5e:00:00:01", "group"),
             ("prefix", "0", "\"0\""),
             ("prefix", "+8", "\"+8\""),
+            ("poll", "busy", "\"busy\""),
+            ("poll", "", "\"\""),
         ] {
             let said = normal(name, value).expect_err(value);
             assert!(said.contains(part), "{said}");

@@ -39,7 +39,7 @@ macro_rules! counters {
     };
 }
 
-counters! { tcp: anywire_tcp::Counters, "tcp",
+counters! { tcp: anywire_stack::stream::EngineCounters, "tcp",
     frames_received "receive_frames" "StackInFrames" "Frames that came in.";
     frames_sent "transmit_frames" "StackOutFrames" "Frames that went out.";
     frames_ignored "ignored_frames" "StackInIgnored" "Frames that were no TCP for an address of the host.";
@@ -54,6 +54,7 @@ counters! { tcp: anywire_tcp::Counters, "tcp",
     cookies_sent "cookies_sent" "TcpExtSyncookiesSent" "SYNs answered with a cookie.";
     cookies_accepted "cookies_accepted" "TcpExtSyncookiesRecv" "Connections that a cookie brought about.";
     refused_by_limit "refused_by_limit" "TcpExtListenDrops" "SYNs and acceptances that found no place.";
+    listen_overflows "listen_overflows" "TcpExtListenOverflows" "SYNs and ACKs dropped because the backlog was full.";
     time_wait_evicted "time_wait_evicted" "TcpExtTCPTimeWaitOverflow" "TIME-WAITs cut short, because there were too many.";
     time_wait_reused "time_wait_reused" "TcpExtTWRecycled" "TIME-WAITs that gave way to a new connection.";
     retransmits "retransmits" "TcpRetransSegs" "Segments sent again.";
@@ -98,7 +99,6 @@ counters! { ip: anywire_stack::ip::Counters, "ip",
 }
 
 counters! { interface: anywire_stack::stream::InterfaceCounters, "interface",
-    backlog_overflows "backlog_overflows" "TcpExtListenOverflows" "Connections that found the backlog full.";
     departed "departed" "StackDeparted" "Connections whose other end is known to have gone for good.";
     polls "polls" "StackPolls" "Times that the driver has run.";
     link_downs "link_downs" "StackLinkDowns" "Times that the link has gone down.";
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn each_counter_is_in_the_tables() {
-        assert_eq!(fields(&anywire_tcp::Counters::default()), super::tcp::FIELDS);
+        assert_eq!(fields(&anywire_stack::stream::EngineCounters::default()), super::tcp::FIELDS);
         assert_eq!(fields(&anywire_stack::ip::Counters::default()), super::ip::FIELDS);
         assert_eq!(fields(&anywire_stack::stream::InterfaceCounters::default()), super::interface::FIELDS);
         assert_eq!(fields(&anywire_stack::device::DeviceCounters::default()), super::link::FIELDS);
