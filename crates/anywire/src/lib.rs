@@ -42,6 +42,7 @@
 //! | [`advice`] | | what would help against an error, apart from what was found |
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
+//! | `wire::stack`, `server::stack` | `stack` | what operators ask of hosts on devices: connections, counters, frames; as routes |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
 //! | `client::cookies` | `cookies` | a jar of cookies for clients |

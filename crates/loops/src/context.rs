@@ -86,6 +86,16 @@ pub fn local<T: 'static>(init: impl FnOnce() -> T) -> Rc<T> {
     Local::with(|local| local.value(init))
 }
 
+/// Lets the next hand-over in, if one waits. To be called after each poll of a future that was given to the runtime itself, past
+/// [`spawn`], and that may never rest: nothing else would take hand-overs then, not even that which stops the loop.
+///
+/// # Panics
+///
+/// If the caller does not run on a loop.
+pub fn give_way() {
+    Local::with(|local| local.after_poll());
+}
+
 /// Resolves when the present loop has been told to stop; at once if it has.
 ///
 /// For tasks that would go on for ever: a loop that is shutting down waits for its tasks until the deadline, and then

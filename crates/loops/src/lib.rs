@@ -61,7 +61,7 @@ mod sync {
 
 pub use block_on::block_on;
 pub use contained::wake;
-pub use context::{current, local, spawn, stopping};
+pub use context::{current, give_way, local, spawn, stopping};
 pub use counters::{Counter, LoopCounters, LoopState};
 pub use deadline::Deadline;
 pub use handle::{LoopHandle, LoopId};

@@ -27,6 +27,7 @@ mod a_download_goes_on_where_it_ended;
 mod a_file_that_shrinks_is_named;
 mod a_search_says_what_it_found;
 mod a_terminal_gets_what_a_person_reads;
+mod a_system_without_af_xdp_is_named;
 mod ab_and_diff_say_which_is_slower;
 mod an_address_in_use_is_no_start;
 mod an_answer_that_fails_says_how;

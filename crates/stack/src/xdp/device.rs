@@ -207,7 +207,14 @@ impl Xdp {
     /// Copies a frame to the ring. False if there is no room.
     fn send(&mut self, frame: &[u8], meta: Meta) -> bool {
         if meta == Meta::default() || meta.checksum != Checksum::Partial {
-            return self.sockets.transmit(frame);
+            return match frame.len() {
+                length @ ..FRAME_BYTES_LEAST => {
+                    let mut padded = [0; FRAME_BYTES_LEAST];
+                    padded[..length].copy_from_slice(frame);
+                    self.sockets.transmit(&padded)
+                }
+                _ => self.sockets.transmit(frame),
+            };
         }
         let Self { sockets, scratch, .. } = self;
         let mut is_sent = true;
@@ -317,6 +324,10 @@ impl Device for Xdp {
 
 /// Bytes of a batch if frames may be long: four of them, or 64 frames of the usual length.
 const JOINED_BATCH_BYTES: usize = 5 * (64 << 10);
+
+/// Bytes of the shortest frame on an Ethernet, without its check sequence (IEEE 802.3 3.2.8). The kernel pads what it sends itself; what
+/// AF_XDP sends goes to the driver as it is, and not every card pads it.
+const FRAME_BYTES_LEAST: usize = 60;
 
 /// How often the kernel is asked whether the program is attached: one system call.
 const ASK_EVERY: Duration = Duration::from_secs(1);

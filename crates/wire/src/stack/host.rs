@@ -1,6 +1,7 @@
 //! The hosts of the present loop: one for each device that it uses.
 
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -55,7 +56,13 @@ impl Host {
         let device = Arc::clone(&name);
         let (host, driver, watch) = shards::Host::start(shard, options, move |event| tell(&device, event))?;
         // Past the loop's own spawn, which counts tasks: the loop does not wait for these when it ends.
-        drop(tokio::task::spawn_local(driver));
+        let mut driver = Box::pin(driver);
+        drop(tokio::task::spawn_local(poll_fn(move |cx| {
+            let polled = driver.as_mut().poll(cx);
+            // One that spins, or has much to do, never lets the loop sleep.
+            anywire_loops::give_way();
+            polled
+        })));
         drop(tokio::task::spawn_local(watch));
         Ok(Rc::new(Self { name, host, _user: user }))
     }
