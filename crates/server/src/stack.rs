@@ -110,7 +110,8 @@ fn described(snapshot: &Snapshot) -> Value {
 }
 
 fn host(host: &HostSnapshot) -> Value {
-    let addresses = host.addresses.iter().map(|(address, is_ready)| json!({ "address": address, "ready": is_ready }));
+    let addresses =
+        host.addresses.iter().map(|(address, is_ready)| json!({ "address": address, "ready": is_ready }));
     let neighbours = host.neighbours.iter().map(|neighbour| {
         json!({
             "address": neighbour.address,

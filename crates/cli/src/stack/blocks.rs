@@ -11,7 +11,10 @@ pub(super) struct Blocks {
 pub(super) enum Block<'b> {
     Packet(Packet<'b>),
     /// Frames that the service has dropped so far, of one of its interfaces.
-    Dropped { interface: u32, frames: u64 },
+    Dropped {
+        interface: u32,
+        frames: u64,
+    },
     Other,
 }
 
@@ -50,7 +53,11 @@ fn read(block: &[u8]) -> Option<Block<'_>> {
         PACKET => {
             let micros = u64::from(word(block, 12)?) << 32 | u64::from(word(block, 16)?);
             let kept = word(block, 20)? as usize;
-            Block::Packet(Packet { micros, length: word(block, 24)?, bytes: block.get(28..28_usize.checked_add(kept)?)? })
+            Block::Packet(Packet {
+                micros,
+                length: word(block, 24)?,
+                bytes: block.get(28..28_usize.checked_add(kept)?)?,
+            })
         }
         STATISTICS => {
             let halves = [word(block, 24)?, word(block, 28)?].map(u32::to_ne_bytes).concat();
@@ -75,7 +82,9 @@ impl Packet<'_> {
 
 /// The head of a classic file.
 pub(super) fn classic_head(frame_bytes: u32) -> Vec<u8> {
-    [MAGIC_OF_MICROSECONDS, u32::from_ne_bytes(VERSION), 0, 0, frame_bytes, ETHERNET].map(u32::to_ne_bytes).concat()
+    [MAGIC_OF_MICROSECONDS, u32::from_ne_bytes(VERSION), 0, 0, frame_bytes, ETHERNET]
+        .map(u32::to_ne_bytes)
+        .concat()
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

@@ -121,7 +121,10 @@ impl Writer {
         } else {
             let file = File::create(path).map_err(|error| {
                 let message = Message::new(format!("making the file {}: {error}", path.display()));
-                Failure::of_message(Code::Failed, message.with_help("name one in a folder that you may write to"))
+                Failure::of_message(
+                    Code::Failed,
+                    message.with_help("name one in a folder that you may write to"),
+                )
             })?;
             Box::new(file)
         };
@@ -130,7 +133,10 @@ impl Writer {
         let mut writer = Self { to, is_classic, count, blocks: Blocks::default(), done: Done::default() };
         if is_classic {
             let head = blocks::classic_head(u32::try_from(capture.bytes).unwrap_or(u32::MAX));
-            writer.to.write_all(&head).map_err(|error| output::unwritten(&path.display().to_string(), &error))?;
+            writer
+                .to
+                .write_all(&head)
+                .map_err(|error| output::unwritten(&path.display().to_string(), &error))?;
         }
         Ok(writer)
     }

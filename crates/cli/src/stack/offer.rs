@@ -65,7 +65,10 @@ pub(super) fn socket(folder: &Path, pid: u32) -> PathBuf {
 fn prepare(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(io::Error::new(error.kind(), format!("making the folder {}: {error}", folder.display())));
+            return Err(io::Error::new(
+                error.kind(),
+                format!("making the folder {}: {error}", folder.display()),
+            ));
         }
         _ => {}
     }

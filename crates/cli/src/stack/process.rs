@@ -28,8 +28,13 @@ impl Target {
         }
         match text.split_once(':') {
             // Devices, as they are in addresses of the wire.
-            None | Some(("xdp" | "tap", _)) => Ok(Self::Device(text.strip_prefix("tap:").unwrap_or(text).to_owned())),
-            Some(_) => text.parse().map(Self::Address).map_err(|error: anywire::wire::AddressError| error.to_string()),
+            None | Some(("xdp" | "tap", _)) => {
+                Ok(Self::Device(text.strip_prefix("tap:").unwrap_or(text).to_owned()))
+            }
+            Some(_) => text
+                .parse()
+                .map(Self::Address)
+                .map_err(|error: anywire::wire::AddressError| error.to_string()),
         }
     }
 }
@@ -57,7 +62,11 @@ impl Process {
         let folder = offer::folder();
         if let Some(Target::Pid(pid)) = target {
             let path = offer::socket(&folder, *pid);
-            return if path.exists() { Ok(at(address_of(&path)?)) } else { Err(nobody(&format!("process {pid}"))) };
+            return if path.exists() {
+                Ok(at(address_of(&path)?))
+            } else {
+                Err(nobody(&format!("process {pid}")))
+            };
         }
         let wanted = if let Some(Target::Device(device)) = target { Some(device.as_str()) } else { None };
         let mut found = Vec::new();
@@ -75,15 +84,17 @@ impl Process {
             let message = format!("several services are on devices: {}", all.join(", "));
             return Err(Failure::new(Code::Usage, message).help("name one by its PID"));
         }
-        let what = wanted.map_or("any service on a device".to_owned(), |device| format!("a service on {device}"));
+        let what =
+            wanted.map_or("any service on a device".to_owned(), |device| format!("a service on {device}"));
         found.pop().map(|(.., process)| process).ok_or_else(|| nobody(&what))
     }
 
     /// An answer as JSON.
     pub(super) fn json(&self, path: &str) -> Result<Value, Failure> {
         let text = self.ask(path, async |response| response.text().await)?;
-        serde_json::from_str(&text)
-            .map_err(|error| Failure::new(Code::Failed, format!("{} answered no JSON: {error}", self.address)))
+        serde_json::from_str(&text).map_err(|error| {
+            Failure::new(Code::Failed, format!("{} answered no JSON: {error}", self.address))
+        })
     }
 
     /// An answer as text.
@@ -123,7 +134,8 @@ fn sockets(folder: &Path) -> Vec<std::path::PathBuf> {
     }
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    let mut sockets: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect();
+    let mut sockets: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect();
     sockets.sort();
     sockets
 }
@@ -138,7 +150,9 @@ fn nobody(what: &str) -> Failure {
     let message = Message::new(format!("{what} is not found in {}", offer::folder().display()));
     Failure::of_message(
         Code::Connect,
-        message.with_help("start one, such as 'anywire serve --listen stack:tap0/10.0.0.2:80', as the same user"),
+        message.with_help(
+            "start one, such as 'anywire serve --listen stack:tap0/10.0.0.2:80', as the same user",
+        ),
     )
 }
 

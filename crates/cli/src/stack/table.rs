@@ -35,11 +35,19 @@ pub(super) fn connections(stat: &Value) -> String {
     let (local, peer) = (width("local").max(18), width("peer").max(17));
     let mut out = String::new();
     let heads = ("Local Address:Port", "Peer Address:Port");
-    let _ = writeln!(out, "{:<10} {:>6} {:>6} {:>local$} {:>peer$}", "State", "Recv-Q", "Send-Q", heads.0, heads.1);
+    let _ = writeln!(
+        out,
+        "{:<10} {:>6} {:>6} {:>local$} {:>peer$}",
+        "State", "Recv-Q", "Send-Q", heads.0, heads.1
+    );
     for one in &all {
         let (recv_q, send_q) = (one["recv_q"].to_string(), one["send_q"].to_string());
         let (here, there) = (end(one, "local"), end(one, "peer"));
-        let _ = writeln!(out, "{:<10} {recv_q:>6} {send_q:>6} {here:>local$} {there:>peer$}", text(&one["state"]));
+        let _ = writeln!(
+            out,
+            "{:<10} {recv_q:>6} {send_q:>6} {here:>local$} {there:>peer$}",
+            text(&one["state"])
+        );
         if one["mss"].as_u64().is_some_and(|mss| mss > 0) {
             let _ = writeln!(out, "{}", details(one));
         }
@@ -99,7 +107,9 @@ pub(super) fn counters(stat: &Value, zeros: bool) -> String {
     for (name, sum) in sums.into_iter().filter(|(_, sum)| zeros || *sum > 0) {
         let _ = write!(out, "{name:<30} {sum:>16}");
         if several {
-            let parts = hosts(stat).map(|host| format!("{}/{}:{}", text(&host["device"]), host["loop"], host["counters"][&name]));
+            let parts = hosts(stat).map(|host| {
+                format!("{}/{}:{}", text(&host["device"]), host["loop"], host["counters"][&name])
+            });
             let _ = write!(out, "  {}", parts.collect::<Vec<_>>().join(" "));
         }
         out.push('\n');

@@ -33,10 +33,9 @@ fn serve_without(call: i64, rules: Vec<SeccompRule>, errno: rustix::io::Errno) -
 fn a_kernel_that_has_none() {
     let is_xdp = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, AF_XDP);
     let of_xdp = SeccompRule::new(vec![is_xdp.expect("a condition")]).expect("a rule");
-    for (call, rules, errno) in [
-        (SOCKET, vec![of_xdp], rustix::io::Errno::AFNOSUPPORT),
-        (BPF, Vec::new(), rustix::io::Errno::NOSYS),
-    ] {
+    for (call, rules, errno) in
+        [(SOCKET, vec![of_xdp], rustix::io::Errno::AFNOSUPPORT), (BPF, Vec::new(), rustix::io::Errno::NOSYS)]
+    {
         let Some(output) = serve_without(call, rules, errno) else { return };
         let wrong = stderr(&output);
         assert_eq!(stdout(&output), "1\n0\n", "{wrong}");

@@ -56,7 +56,11 @@ fn stat_shows_what_ss_and_nstat_would() {
     }
     assert!(!all.contains("TcpExtTCPAbortOnMemory"), "no zeros: {all}");
     assert!(all.lines().all(|line| line.len() <= 80), "it fits a terminal: {all}");
-    assert!(parts["by pid"].starts_with("State ") && parts["by pid"].contains("ESTAB"), "{}", parts["by pid"]);
+    assert!(
+        parts["by pid"].starts_with("State ") && parts["by pid"].contains("ESTAB"),
+        "{}",
+        parts["by pid"]
+    );
     assert!(parts["zeros"].contains("TcpExtTCPAbortOnMemory                        0"), "{}", parts["zeros"]);
     let json: serde_json::Value = serde_json::from_str(&parts["json"]).expect("it is JSON");
     let hosts = json["hosts"].as_array().expect("a list");
@@ -72,11 +76,17 @@ fn stat_shows_what_ss_and_nstat_would() {
     let opened = "anywire_stack_tcp_accepted_total{device=\"tap0\",loop=\"";
     let prometheus = &parts["prometheus"];
     assert!(prometheus.contains("# TYPE anywire_stack_tcp_accepted_total counter\n"), "{prometheus}");
-    assert!(prometheus.contains(opened) && prometheus.contains("anywire_stack_tcp_connections{"), "{prometheus}");
+    assert!(
+        prometheus.contains(opened) && prometheus.contains("anywire_stack_tcp_connections{"),
+        "{prometheus}"
+    );
     assert!(parts["curl"].starts_with("# HELP anywire_stack_"), "{}", parts["curl"]);
     assert_eq!(parts["nobody"], "7\n7\n");
     let wrong = &parts["stderr"];
-    assert!(wrong.contains("a service on tap1 is not found in ") && wrong.contains("process 1 is not"), "{wrong}");
+    assert!(
+        wrong.contains("a service on tap1 is not found in ") && wrong.contains("process 1 is not"),
+        "{wrong}"
+    );
 }
 
 #[test]
@@ -102,16 +112,26 @@ fn capture_writes_what_tshark_reads() {
         sleep 0.2; call /json > "$1/body"; wait $printed
     "#;
     let Some(parts) = parts(script) else { return };
-    assert_eq!(parts["count 0"], "capturing; Ctrl-C ends it\n5 packets captured, 0 dropped\n", "{}", parts["stderr"]);
+    assert_eq!(
+        parts["count 0"], "capturing; Ctrl-C ends it\n5 packets captured, 0 dropped\n",
+        "{}",
+        parts["stderr"]
+    );
     let lines: Vec<_> = parts["filtered"].lines().collect();
     assert_eq!(lines.len(), 5, "{lines:?}");
-    assert!(lines.iter().all(|line| line.starts_with("8080\ttap0 loop ") && line.ends_with('\t')), "{lines:?}");
+    assert!(
+        lines.iter().all(|line| line.starts_with("8080\ttap0 loop ") && line.ends_with('\t')),
+        "{lines:?}"
+    );
     assert!(parts["signal 0"].ends_with(" captured, 0 dropped\n"), "{}", parts["signal 0"]);
     let protocols: Vec<_> = parts["all"].lines().filter_map(|line| line.split_once('\t')).collect();
     for ether_type in ["0x0800", "0x0806"] {
         assert!(protocols.iter().any(|(found, _)| *found == ether_type), "{protocols:?}");
     }
-    assert!(protocols.iter().all(|(_, bytes)| bytes.parse::<u32>().is_ok_and(|bytes| bytes <= 60)), "{protocols:?}");
+    assert!(
+        protocols.iter().all(|(_, bytes)| bytes.parse::<u32>().is_ok_and(|bytes| bytes <= 60)),
+        "{protocols:?}"
+    );
     assert_eq!(parts["stdout"].trim(), "0a 0d 0d 0a");
 }
 

@@ -50,7 +50,10 @@ impl Capture {
         let places = places(options.device.as_deref());
         if places.is_empty() {
             let what = options.device.as_deref().unwrap_or("a device of its own");
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("this process has not opened {what}")));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("this process has not opened {what}"),
+            ));
         }
         let running = RUNNING.fetch_add(1, Ordering::Relaxed);
         let (sender, pieces) = unbounded_channel();

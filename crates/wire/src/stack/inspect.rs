@@ -155,7 +155,14 @@ async fn describe(device: &str, number: usize, host: &dyn Inspected, max: usize)
     }
     let (mac, open, half_open, time_wait, memory, tcp) = interface.with_engine(|engine| {
         let counters = *engine.counters();
-        (engine.mac(), engine.connections(), engine.half_open(), engine.in_time_wait(), engine.memory(), counters)
+        (
+            engine.mac(),
+            engine.connections(),
+            engine.half_open(),
+            engine.in_time_wait(),
+            engine.memory(),
+            counters,
+        )
     });
     HostSnapshot {
         device: device.to_owned(),

@@ -125,11 +125,23 @@ impl HostSnapshot {
     /// What rises and falls: name, what it is, and how much there is of it now.
     fn gauges(&self) -> [(&'static str, &'static str, u64); 5] {
         [
-            ("anywire_stack_tcp_connections", "Connections that are open, opening or ending.", self.open as u64),
-            ("anywire_stack_tcp_half_open", "Connections of which only a SYN has come.", self.half_open as u64),
+            (
+                "anywire_stack_tcp_connections",
+                "Connections that are open, opening or ending.",
+                self.open as u64,
+            ),
+            (
+                "anywire_stack_tcp_half_open",
+                "Connections of which only a SYN has come.",
+                self.half_open as u64,
+            ),
             ("anywire_stack_tcp_time_wait", "Connections in TIME-WAIT.", self.time_wait as u64),
             ("anywire_stack_tcp_memory_bytes", "Memory of the engine.", self.memory.total() as u64),
-            ("anywire_stack_ip_neighbours", "Neighbours that are known or asked for.", self.neighbours.len() as u64),
+            (
+                "anywire_stack_ip_neighbours",
+                "Neighbours that are known or asked for.",
+                self.neighbours.len() as u64,
+            ),
         ]
     }
 }
@@ -140,19 +152,26 @@ impl Snapshot {
     ///
     /// The type of its content is `text/plain; version=0.0.4`.
     pub fn prometheus(&self) -> String {
-        let labels = |host: &HostSnapshot| format!("{{device=\"{}\",loop=\"{}\"}}", host.device, host.loop_number);
+        let labels =
+            |host: &HostSnapshot| format!("{{device=\"{}\",loop=\"{}\"}}", host.device, host.loop_number);
         let mut text = String::new();
-        let mut family = |kind: &str, name: &str, help: &str, values: &mut dyn Iterator<Item = (String, u64)>| {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(text, "{name}{labels} {value}");
-            }
-        };
+        let mut family =
+            |kind: &str, name: &str, help: &str, values: &mut dyn Iterator<Item = (String, u64)>| {
+                let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+                for (labels, value) in values {
+                    let _ = writeln!(text, "{name}{labels} {value}");
+                }
+            };
         let counters: Vec<_> = self.hosts.iter().map(|host| (labels(host), host.counters())).collect();
         let gauges: Vec<_> = self.hosts.iter().map(|host| (labels(host), host.gauges())).collect();
         for at in 0..counters.first().map_or(0, |(_, all)| all.len()) {
             let Counter { name, help, .. } = counters[0].1[at];
-            family("counter", name, help, &mut counters.iter().map(|(labels, all)| (labels.clone(), all[at].value)));
+            family(
+                "counter",
+                name,
+                help,
+                &mut counters.iter().map(|(labels, all)| (labels.clone(), all[at].value)),
+            );
         }
         for at in 0..gauges.first().map_or(0, |(_, all)| all.len()) {
             let (name, help, _) = gauges[0].1[at];
