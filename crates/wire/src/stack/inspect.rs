@@ -142,7 +142,10 @@ pub(super) fn here(device: &str) -> Option<Rc<dyn Inspected>> {
 
 /// Those of the present loop.
 #[derive(Default)]
-struct Here(RefCell<Vec<(Arc<str>, Weak<dyn Inspected>)>>);
+struct Here(RefCell<Vec<Found>>);
+
+/// A host, and its device.
+type Found = (Arc<str>, Weak<dyn Inspected>);
 
 async fn describe(device: &str, number: usize, host: &dyn Inspected, max: usize) -> HostSnapshot {
     let interface = host.interface();
