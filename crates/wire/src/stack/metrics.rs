@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn each_counter_is_in_the_tables() {
-        assert_eq!(fields(&anywire_stack::stream::EngineCounters::default()), super::tcp::FIELDS);
-        assert_eq!(fields(&anywire_stack::ip::Counters::default()), super::ip::FIELDS);
-        assert_eq!(fields(&anywire_stack::stream::InterfaceCounters::default()), super::interface::FIELDS);
-        assert_eq!(fields(&anywire_stack::device::DeviceCounters::default()), super::link::FIELDS);
+        assert_eq!(fields(&anywire_stack::stream::EngineCounters::default()), tcp::FIELDS);
+        assert_eq!(fields(&anywire_stack::ip::Counters::default()), ip::FIELDS);
+        assert_eq!(fields(&anywire_stack::stream::InterfaceCounters::default()), interface::FIELDS);
+        assert_eq!(fields(&anywire_stack::device::DeviceCounters::default()), link::FIELDS);
     }
 
     #[test]
