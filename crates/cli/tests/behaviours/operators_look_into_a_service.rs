@@ -72,7 +72,7 @@ fn stat_shows_what_ss_and_nstat_would() {
     let open = connections.find(|one| one["state"] == "ESTAB");
     let open = open.expect("the slow one");
     assert!(open["bytes_received"].as_u64() > Some(50), "the request: {open}");
-    assert!(open["rtt"].as_f64() > Some(0.0) && open["cwnd"].as_u64() >= Some(10), "{open}");
+    assert!(open["rto"].as_f64() > Some(0.0) && open["cwnd"].as_u64() >= Some(10), "{open}");
     let opened = "anywire_stack_tcp_accepted_total{device=\"tap0\",loop=\"";
     let prometheus = &parts["prometheus"];
     assert!(prometheus.contains("# TYPE anywire_stack_tcp_accepted_total counter\n"), "{prometheus}");
