@@ -70,6 +70,9 @@ counters! { tcp: anywire_stack::stream::EngineCounters, "tcp",
     evicted_for_memory "evicted_for_memory" "TcpExtTCPAbortOnMemory" "Connections reset because others found no memory.";
     dropped_for_memory "dropped_for_memory" "TcpExtTCPRcvQDrop" "Payloads dropped because no memory was left.";
     sacks_ignored "ignored_sacks" "StackSacksIgnored" "ACKs with SACK blocks that were skipped.";
+    black_holes_suspected "suspected_black_holes" "StackBlackHoles" "Paths that seemed to drop large packets without a word.";
+    path_probes "path_probes" "StackPathProbes" "Segments sent to find out what a path carries.";
+    path_probes_lost "lost_path_probes" "TcpExtTCPMTUPFail" "Of these, the ones that did not arrive.";
     path_mtus_evicted "evicted_path_mtus" "StackPathMtusEvicted" "Paths forgotten early, because too many are narrow.";
     resets_sent "resets_sent" "TcpOutRsts" "Resets sent.";
     replies_dropped "dropped_replies" "StackRepliesDropped" "Replies that belong to no connection and had no room.";
