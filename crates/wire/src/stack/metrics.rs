@@ -83,6 +83,7 @@ counters! { tcp: anywire_stack::stream::EngineCounters, "tcp",
 counters! { ip: anywire_stack::ip::Counters, "ip",
     asked_and_told "neighbour_messages" "StackNeighIn" "Messages of ARP and neighbour discovery that came in.";
     answered "neighbour_answers" "StackNeighAnswers" "Questions for an address of the host that were answered.";
+    neighbours_unanswered "unanswered_neighbours" "StackNeighUnanswered" "Questions of neighbours that the limit left without an answer.";
     questions "neighbour_questions" "StackNeighOut" "Questions that were sent.";
     resolved "resolved_neighbours" "StackNeighResolved" "Neighbours that were found.";
     unreachable "unreachable_neighbours" "StackNeighUnreachable" "Neighbours that have not answered.";
@@ -116,6 +117,8 @@ counters! { link: anywire_stack::device::DeviceCounters, "device",
     dropped_out "transmit_dropped_frames" "StackDevOutDrops" "Frames of the host that found no room, or no link.";
     super_frames_in "receive_super_frames" "StackDevInSuper" "Received frames that held several segments.";
     super_frames_out "transmit_super_frames" "StackDevOutSuper" "Super-frames that the sent frames left as.";
+    passed_on "passed_on_frames" "StackDevPassedOn" "Frames that came by the queue of this loop and belong to another one.";
+    taken_over "taken_over_frames" "StackDevTakenOver" "Frames of this loop that came by the queue of another one.";
 }
 
 impl HostSnapshot {
