@@ -80,7 +80,7 @@ pub(super) enum Refused {
     ContentType { takes: Vec<Arc<MediaType>> },
     /// It accepts none of the media types that are offered.
     Accept { offers: String },
-    /// A guard has panicked, so that nobody knows who takes it.
+    /// A guard has panicked, so no handler is chosen.
     GuardPanicked { text: String },
 }
 

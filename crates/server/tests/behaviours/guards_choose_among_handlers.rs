@@ -323,8 +323,8 @@ fn a_guard_that_panics_is_a_500_and_the_connection_stays() {
     assert_eq!(served.running.counters().panics, 1);
 }
 
-/// As a panic of the handler is: the layers of the router that has the path see a 500, and whoever is chosen among several routers with
-/// one path is not known then, so that those around all of them see it.
+/// As a panic of the handler is: the layers of the router that has the path see a 500. Which of several routers with one path would have
+/// been chosen is not known then, so only the layers around all of them see it.
 #[test]
 fn a_guard_that_panics_is_answered_within_the_layers_around_it() {
     let panics = || {

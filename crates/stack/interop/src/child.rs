@@ -82,7 +82,7 @@ impl Role {
 impl Drop for Role {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        // What it still has to do is of no use to anybody.
+        // Its remaining work has no use.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

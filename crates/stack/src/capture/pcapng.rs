@@ -31,9 +31,9 @@ pub(super) struct Packet<'f> {
     /// Since 1970.
     pub(super) micros: u64,
     pub(super) is_inbound: bool,
-    /// What is kept of it.
+    /// Its first bytes, as many as are recorded.
     pub(super) bytes: &'f [u8],
-    /// Bytes that it had.
+    /// Bytes of the whole packet.
     pub(super) length: usize,
 }
 

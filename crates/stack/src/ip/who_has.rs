@@ -14,7 +14,7 @@ use super::layer::Layer;
 use super::settings::{Limits, Probing, Settings};
 use crate::device::{Device, LinkEvent, Readiness};
 
-/// Asks on a link who has an address: nobody, as far as can be known, or the interface that answered. Blocks for as long as `probing`
+/// Probes a link for an address (RFC 5227, RFC 4862), and returns the interface that has answered, if one has. Blocks for as long as `probing`
 /// says, and not at all longer if nobody answers.
 ///
 /// `devices` are the queues of the link, which nobody else uses meanwhile: the first one asks, and the answer may come by any. All other

@@ -1,5 +1,5 @@
-//! An interface is captured while it runs: what the filter lets through, both ways, for as long as somebody reads, and at no cost to
-//! the traffic if nobody keeps up.
+//! A capture of an interface begins and ends while it runs. It has the frames of both ways that the filter lets through, until its reader
+//! goes; a reader that is too slow holds up no traffic.
 
 use std::cell::RefCell;
 use std::io::Write;

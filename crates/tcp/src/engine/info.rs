@@ -60,7 +60,7 @@ impl fmt::Display for TcpState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// Its id; none of one that nobody holds.
+    /// Its id; `None` if no user holds the connection.
     pub id: Option<ConnId>,
     /// Its state.
     pub state: TcpState,

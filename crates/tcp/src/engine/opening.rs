@@ -211,7 +211,7 @@ impl Engine {
         self.hold_out_of_order(index, arrived, text);
     }
 
-    /// What was kept of the peer's SYN is the user's. False if there is no user any more, and the connection is gone.
+    /// Text of the peer's SYN goes to the user. False if there is no user any more, and the connection is gone.
     #[inline]
     pub(super) fn deliver_text_of_syn(&mut self, index: u32) -> bool {
         let block = &self.blocks[index];
