@@ -50,7 +50,8 @@ pub struct Settings {
     /// SACK (RFC 2018). Default: on.
     pub sack: bool,
     /// Whether a connection whose long segments are lost three times in a row sends shorter ones, and then tries longer ones (RFC 4821,
-    /// RFC 8899): some paths swallow what is too long, and no ICMP tells of it. Default: on.
+    /// RFC 8899): some paths swallow what is too long, and no ICMP tells of it. Default: off, as with Linux: peers that only pretend to be deaf cost
+    /// others more memory and time with it.
     pub probes_path_mtu: bool,
     /// ECN (RFC 3168). Default: on for peers that ask for it; we do not ask.
     pub ecn: Ecn,
@@ -91,7 +92,7 @@ impl Settings {
             fin_wait_2: Duration::from_secs(60),
             timestamps: true,
             sack: true,
-            probes_path_mtu: true,
+            probes_path_mtu: false,
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,

@@ -102,10 +102,7 @@ fn a_rate_is_kept_with_keep_alive_too() {
 #[test]
 fn what_waits_for_its_rate_is_not_given_up() {
     for is_heard in [true, false] {
-        let mut settings = settings();
-        // The silence is not the path's.
-        settings.probes_path_mtu = false;
-        let mut host = Host::with(settings, small_limits());
+        let mut host = Host::with(settings(), small_limits());
         let (id, mut peer) = host.accept(Peer::new());
         assert!(host.engine.set_rate(id, NonZeroU32::new(200)));
         host.engine.set_user_timeout(id, Duration::from_secs(5));

@@ -14,8 +14,6 @@ use crate::common::wire::Segment;
 fn after_any_outage_each_segment_goes_once() {
     for minutes in [1, 30, 36, 40, 60, 71, 72, 80, 110, 14_400] {
         let mut settings = settings();
-        // A path that was down would be taken for narrow, and segments be cut.
-        settings.probes_path_mtu = false;
         settings.user_timeout = 13 * DAY;
         let (mut host, id, mut peer) = open_with(settings, Peer::new());
         round_trip(&mut host, id, &mut peer, 8);

@@ -24,6 +24,12 @@ struct Sent {
     now: Instant,
 }
 
+fn probing() -> Settings {
+    let mut settings = settings();
+    settings.probes_path_mtu = true;
+    settings
+}
+
 /// Sends a stream from the first engine to the second. `path` says how long packets may be, in bytes, by the time.
 fn send(
     (settings, limits): (&Settings, Limits),
@@ -76,7 +82,7 @@ fn segments_become_as_long_as_the_path_takes() {
         [(V4, 52, &[1499, 1400, 1300, 1201, 900, 576][..]), (V6, 72, &[1499, 1400, 1280])]
     {
         for mtu in mtus.iter().copied() {
-            let sent = send((&settings(), small_limits()), LENGTH, to, move |_| mtu).expect("it arrives");
+            let sent = send((&probing(), small_limits()), LENGTH, to, move |_| mtu).expect("it arrives");
             let found = sent.segment_bytes + headers;
             assert!(found <= mtu && mtu - found < 16, "{to}: {found} of {mtu}");
             assert!(sent.time < Duration::from_secs(20), "{to}, {mtu}: {:?}", sent.time);
@@ -91,14 +97,14 @@ fn segments_become_as_long_as_the_path_takes() {
 fn a_path_that_was_only_down_is_used_as_before() {
     let down = Duration::from_millis(200)..Duration::from_secs(8);
     let path = move |time| if down.contains(&time) { 0 } else { 1500 };
-    let sent = send((&settings(), small_limits()), LENGTH, V4, path).expect("it arrives");
+    let sent = send((&probing(), small_limits()), LENGTH, V4, path).expect("it arrives");
     assert_eq!((sent.segment_bytes, sent.counters.path_probes_lost), (1448, 0));
     assert!(sent.counters.black_holes_suspected > 0 && sent.counters.path_probes > 0);
 }
 
 #[test]
 fn a_lost_probe_is_no_sign_of_congestion() {
-    let sent = send((&settings(), small_limits()), LENGTH, V4, |_| 1300).expect("it arrives");
+    let sent = send((&probing(), small_limits()), LENGTH, V4, |_| 1300).expect("it arrives");
     let Counters { fast_recoveries, timeouts, path_probes_lost, .. } = sent.counters;
     assert!(path_probes_lost >= 2, "{path_probes_lost}");
     assert_eq!((fast_recoveries, timeouts), (0, 3));
@@ -106,7 +112,7 @@ fn a_lost_probe_is_no_sign_of_congestion() {
 
 #[test]
 fn later_connections_know_what_was_found() {
-    let sent = send((&settings(), small_limits()), LENGTH, V4, |_| 1300).expect("it arrives");
+    let sent = send((&probing(), small_limits()), LENGTH, V4, |_| 1300).expect("it arrives");
     let mut host = Host::of(sent.engine);
     host.now = sent.now;
     let (id, _) = host.call(Peer::new());
@@ -121,22 +127,20 @@ fn later_connections_know_what_was_found() {
 fn without_room_for_a_search_there_is_none() {
     let mut limits = small_limits();
     limits.extensions = 1;
-    assert!(send((&settings(), limits.clone()), LENGTH, V4, |_| 1300).is_none());
+    assert!(send((&probing(), limits.clone()), LENGTH, V4, |_| 1300).is_none());
     // One of two may be kept.
     limits.extensions = 2;
-    assert!(send((&settings(), limits), LENGTH, V4, |_| 1300).is_some());
+    assert!(send((&probing(), limits), LENGTH, V4, |_| 1300).is_some());
 }
 
 #[test]
 fn switched_off_nothing_arrives() {
-    let mut settings = settings();
-    settings.probes_path_mtu = false;
-    assert!(send((&settings, small_limits()), LENGTH, V4, |_| 1300).is_none());
+    assert!(send((&settings(), small_limits()), LENGTH, V4, |_| 1300).is_none());
 }
 
 #[test]
 fn short_segments_without_an_answer_are_no_black_hole() {
-    let mut host = Host::new();
+    let mut host = Host::with(probing(), small_limits());
     let (id, _) = host.accept(Peer::new());
     host.engine.send(id, &[1; 400]);
     host.wait(Duration::from_secs(100));
