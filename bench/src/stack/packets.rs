@@ -101,7 +101,7 @@ pub(super) fn write_ipv4(
     frame[at + 10..at + 12].copy_from_slice(&(!sum).to_le_bytes());
 }
 
-/// Whether somebody asks on the link who has this address (RFC 826).
+/// Whether this is an ARP request for the address (RFC 826).
 pub(super) fn is_arp_request_for(frame: &[u8], own: Ipv4Addr) -> bool {
     frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 1] && frame[38..42] == own.octets()
 }

@@ -132,7 +132,7 @@ impl Field {
         transfer: Transfer,
     ) -> Result<Vec<[Outcome; 2]>> {
         for &(caller, listener) in pairs {
-            // A port of its own, below those of callers: a segment that comes late finds nobody.
+            // A port of its own, below those of callers: a late segment meets no listener.
             self.port += 1;
             let address = SocketAddr::new(listener.ip(version), self.port);
             let congestion_control = self.congestion_control.clone();

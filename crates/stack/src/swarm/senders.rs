@@ -59,7 +59,7 @@ impl Senders {
     /// are not in the fast caches.
     #[inline(always)]
     pub(super) fn prefetch(&self, task: u32) {
-        // While nobody waits and the device has room, nobody is asked to wait.
+        // While the device has room and no task waits for it, a task sends at once.
         if !self.queue.is_empty()
             && let Some(word) = self.waits.get(task as usize / 64)
         {

@@ -1,7 +1,8 @@
 //! Packetization layer path MTU discovery (RFC 4821, RFC 8899) for TCP: where long segments vanish and no router says so, shorter
 //! ones go, and then longer ones are tried.
 //!
-//! It begins after three timeouts in a row of a long segment, as in Linux with `tcp_mtu_probing` = 1. A probe is an ordinary
+//! If [asked for](crate::Settings::probes_path_mtu), it begins after three timeouts in a row of a long segment, as in Linux with
+//! `tcp_mtu_probing` = 1. A probe is an ordinary
 //! segment with payload that waits anyway. Its loss is no sign of congestion.
 
 use super::Engine;

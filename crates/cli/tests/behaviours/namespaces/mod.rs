@@ -32,8 +32,8 @@ const DEVICE: &str = "
     ip link set tap0 up
     set +e";
 
-/// Runs a script in a namespace with `ours`, an end of a veth pair whose other end `theirs` has 10.0.0.1 and fd00::1 in a namespace of
-/// another kernel's, as it were: `there COMMAND` runs something in it. AF_XDP is not for namespaces of users, so this needs root. `None`
+/// Runs a script in a namespace with `ours`, one end of a veth pair. The other end, `theirs`, has 10.0.0.1 and fd00::1 and is in a second
+/// namespace, in which `there COMMAND` runs a command. AF_XDP is not for namespaces of users, so this needs root. `None`
 /// without.
 pub(crate) fn with_veth(script: &str) -> Option<Output> {
     if !rustix::process::geteuid().is_root() {
