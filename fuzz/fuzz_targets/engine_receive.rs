@@ -201,6 +201,10 @@ fuzz_target!(|input: &[u8]| {
                 engine.transmit(now, &mut frames);
                 frames.iter().for_each(|frame| follow(&mut peers, frame));
             }
+            (15, _) if chosen > 240 => {
+                engine.remove_address(HERE.into());
+                engine.add_address(HERE.into()).expect("it keeps its number");
+            }
             _ => now = engine.next_deadline().map_or(now, |next| next.max(now)),
         }
         while let Some(news) = engine.next_ready() {

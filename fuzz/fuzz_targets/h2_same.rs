@@ -64,6 +64,7 @@ fn may_differ(sent: &[u8], as_server: bool, ours: Fault, theirs: Fault) -> bool 
         // Trailers with pseudo-header fields are malformed (RFC 9113 section 8.1); `h2` drops the fields. So are a scheme or a
         // protocol that is none (section 8.2.1), and a path with a fragment. So is a request whose `Host` is repeated or another than its authority (section 8.3.1), whose path is none, or with
         // white space around a value (section 8.2.1); `h2` leaves that to its user.
+        // So is an authority that is a port alone (section 8.3.1), and that of a CONNECT without a port that can be one (section 8.5).
         // So is an interim response that ends its stream.
         1 => only_ours,
         // Dependencies were withdrawn (RFC 9113 section 5.3.2): we do not look at them.

@@ -128,6 +128,12 @@ fuzz_target!(|input: &[u8]| {
                 let to = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last);
                 let _ = engine.connect((to, 80).into(), ConnectOptions::default());
             }
+            6 if bytes.0.len().is_multiple_of(4) => {
+                let ours = [10, 0, 0, 1 + bytes.one() % 2].into();
+                layer.remove_address(&mut engine, ours);
+                layer.announce_again(now);
+                layer.add_address(now, ours).expect("it is gone");
+            }
             _ => now = now + Duration::from_millis(u64::from(bytes.one()) * 50),
         }
         engine.advance(now);

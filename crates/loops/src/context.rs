@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::clock::precise;
 use crate::contained::{Relay, contain, wake};
 use crate::deadline::Registry;
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, of_one_type};
 use crate::handle::{Job, LoopHandle};
 use crate::inbox::BATCH;
 use crate::shared::Shared;
@@ -50,7 +50,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let guarded = Local::with(|local| Guarded::new(future, local));
+    let guarded = Local::with(|local| Guarded::new(of_one_type(future), local));
     LocalTask::new(tokio::task::spawn_local(guarded))
 }
 
@@ -86,8 +86,8 @@ pub fn local<T: 'static>(init: impl FnOnce() -> T) -> Rc<T> {
     Local::with(|local| local.value(init))
 }
 
-/// Lets the next hand-over in, if one waits. To be called after each poll of a future that was given to the runtime itself, past
-/// [`spawn`], and that may never rest: nothing else would take hand-overs then, not even that which stops the loop.
+/// Runs the next hand-over, if one waits. A future that was spawned on the runtime directly, not by [`spawn`], and that is always ready
+/// calls this after each poll. Otherwise the loop takes no hand-over, and cannot be stopped.
 ///
 /// # Panics
 ///

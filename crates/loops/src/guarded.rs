@@ -77,6 +77,19 @@ impl<F: Future> Future for Guarded<F> {
     }
 }
 
+/// A future on its way to the runtime. Debug builds box it: the runtime's code for a task is then compiled once for each type of
+/// output, and not twice for each future. That was three quarters of what the tests of `client` took to build (151 CPU seconds).
+#[cfg(debug_assertions)]
+pub(crate) fn of_one_type<F: Future + 'static>(future: F) -> Pin<Box<dyn Future<Output = F::Output>>> {
+    Box::pin(future)
+}
+
+/// A future on its way to the runtime, as it is.
+#[cfg(not(debug_assertions))]
+pub(crate) fn of_one_type<F: Future + 'static>(future: F) -> F {
+    future
+}
+
 /// Counts a task as live until dropped.
 struct Presence {
     local: Rc<Local>,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::contained::{Contained, contain};
 use crate::context::Local;
 use crate::counters::{LoopCounters, LoopState};
-use crate::guarded::{Delivering, Guarded};
+use crate::guarded::{Delivering, Guarded, of_one_type};
 use crate::inbox::Refused;
 use crate::shared::Shared;
 use crate::task::{Task, TaskError};
@@ -83,6 +83,25 @@ impl LoopHandle {
         task
     }
 
+    /// Calls a closure on this loop and discards its result. Cheaper than [`spawn`](Self::spawn), since there is no task. If the loop
+    /// ends first, the closure is dropped.
+    ///
+    /// # Errors
+    /// [`TaskError::Full`] and [`TaskError::Stopped`]: the closure was dropped.
+    pub fn post(&self, act: impl FnOnce() + Send + 'static) -> Result<(), TaskError> {
+        let mut act = Contained::new(act);
+        let job = Job::HandOver(Box::new(move || {
+            if let Some(act) = act.take() {
+                // A panic is counted and logged.
+                let _ = contain("a closure", act);
+            }
+        }));
+        self.shared.inbox.push(job).map_err(|refused| match refused {
+            Refused::Full(_) => TaskError::Full,
+            Refused::Closed(_) => TaskError::Stopped,
+        })
+    }
+
     /// Wakes a task of this loop from any thread. The waker is called on the loop, so that many of them wake a loop once that sleeps.
     /// After the loop's end nothing is woken.
     pub(crate) fn wake(&self, waker: Waker) {
@@ -108,7 +127,7 @@ impl LoopHandle {
             };
             Local::with(|local| match contain("a closure", make) {
                 Ok(future) => {
-                    let delivering = Delivering::new(Guarded::new(future, local), sender);
+                    let delivering = Delivering::new(Guarded::new(of_one_type(future), local), sender);
                     stage.begin(tokio::task::spawn_local(delivering).abort_handle());
                 }
                 Err(text) => {

@@ -15,6 +15,7 @@
 //! | wait for a future on a thread that is no loop | [`block_on`] |
 //! | end the process in order at SIGINT and SIGTERM | [`Signals`] |
 //! | count on one thread, read on others | [`Counter`] |
+//! | measure on one thread, read on others, and tell Prometheus | [`metrics`] |
 //! | know the time without asking the system | [`clock`] |
 //! | be told which handler blocks a loop | [`Limits::stall_after`], [`Work`] |
 //!
@@ -43,6 +44,7 @@ mod handle;
 mod inbox;
 mod limits;
 mod loops;
+pub mod metrics;
 mod pool;
 mod shared;
 mod shutdown;

@@ -128,6 +128,12 @@ impl Link {
         Mac([a, b, c, d, e, f])
     }
 
+    /// Whether both ends are single interfaces. A group sends nothing (IEEE 802.3 3.2.3), so nobody is to be answered there.
+    #[inline]
+    pub const fn is_between_hosts(&self) -> bool {
+        !self.destination().is_group() && !self.source().is_group()
+    }
+
     /// The way back of a frame.
     pub fn back(self) -> Self {
         let mut ends = self.ends;

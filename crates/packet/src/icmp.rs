@@ -200,7 +200,7 @@ pub fn port_unreachable(frame: &[u8]) -> Option<Vec<u8>> {
         EtherType::IPV6 => (ip::Header::parse_v6(packet).ok()?, 1, 4, 1280 - ip::V6 - HEADER),
         _ => return None,
     };
-    let is_to_one = !link.destination().is_group() && header.addresses.are_of_hosts();
+    let is_to_one = link.is_between_hosts() && header.addresses.are_of_hosts();
     if header.protocol != ip::UDP || !is_to_one {
         return None;
     }

@@ -11,6 +11,7 @@
 //! | [`cidr`] | networks |
 //! | [`checksum`] | the Internet checksum, made and brought up to date |
 //! | [`parse`], [`plain`] | a frame that arrived |
+//! | [`layout`] | where the parts of a packet lie, to forward or change it |
 //! | [`emit`](mod@emit) | a segment that leaves |
 //!
 //! Limits: [`general`] reads no frames with a VLAN tag. A fragment is refused, never reassembled. The contents of a frame end within its first
@@ -42,6 +43,7 @@ pub mod ethernet;
 mod fields;
 pub mod icmp;
 pub mod ip;
+pub mod layout;
 pub mod ndp;
 pub mod options;
 pub mod parse;

@@ -152,7 +152,7 @@ pub enum Refusal {
     SourceRoute,
     /// Extension headers of IPv6 that are too many, out of order, or not to be passed over.
     Extension,
-    /// Addresses between which there is no connection (RFC 9293 MUST-57), or a frame to a group.
+    /// Addresses between which there is no connection (RFC 9293 MUST-57), or a frame to or from a group.
     Address,
     /// IP with a protocol other than TCP and ICMP.
     Protocol,
@@ -193,7 +193,7 @@ fn by_headers(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet
     if ethernet::HEADER + header.end > FRAME_MAX {
         return Err(Refusal::Long);
     }
-    let is_to_one = !link.destination().is_group() && header.addresses.are_of_hosts();
+    let is_to_one = link.is_between_hosts() && header.addresses.are_of_hosts();
     let payload = &packet[header.start..header.end];
     match header.protocol {
         ip::TCP if is_to_one => {
@@ -267,6 +267,7 @@ mod tests {
             checks in checks(),
             bit in 0..8_u32,
             is_to_group: bool,
+            is_from_group: bool,
         ) {
             let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
             let mut frame = vec![0; 1000];
@@ -275,12 +276,13 @@ mod tests {
                 *byte ^= 1_u8 << bit;
             }
             frame[0] |= u8::from(is_to_group);
+            frame[6] |= u8::from(is_from_group);
             let (mut here, mut there) = (Parsed::default(), Parsed::default());
             if let Some(read) = syn::parse(&frame[..len], checks, &mut here) {
                 prop_assert_eq!(read.map(|()| Packet::Tcp), by_headers(&frame[..len], checks, &mut there));
                 prop_assert_eq!(here, there);
             } else {
-                prop_assert!(damage < len || is_to_group, "the usual SYN was not recognised");
+                prop_assert!(damage < len || is_to_group || is_from_group, "the usual SYN was not recognised");
             }
         }
     }

@@ -90,7 +90,7 @@ pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<
         && two(head, 16) == total
         && four(head, 20) & 0x3fff_00ff == u32::from(ip::TCP)
         && head[46] >> 4 == ((tcp::HEADER + OPTIONS) / 4) as u8
-        && head[0] & 1 == 0;
+        && (head[0] | head[6]) & 1 == 0;
     if !is_usual {
         return None;
     }

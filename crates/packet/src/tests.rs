@@ -346,9 +346,13 @@ fn what_is_not_between_two_hosts_is_refused() {
     for (local, remote) in [(0, 0xfd << 120), (0xfd << 120, 0xff02 << 112 | 1), (0xfd << 120, 1)] {
         assert_eq!(packet(&small(Addresses::V6 { local, remote }), Checks::ALL), Err(Refusal::Address));
     }
-    let mut broadcast = small(V4);
-    broadcast[..6].copy_from_slice(&Mac::BROADCAST.bytes());
-    assert_eq!(packet(&broadcast, Checks::ALL), Err(Refusal::Address));
+    for frame in [small(V4), small(V6), echo_request(V4, 1, b""), echo_request(V6, 1, b"")] {
+        for end in [0, 6] {
+            let mut of_all = frame.clone();
+            of_all[end..end + 6].copy_from_slice(&Mac::BROADCAST.bytes());
+            assert_eq!(packet(&of_all, Checks::ALL), Err(Refusal::Address));
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! | [`process`] | what the threads of another process have used, and what they wait for |
 //! | [`cores`] | how busy each core was, and how much of that with receiving packets |
 //! | [`listeners`] | how many connections wait to be accepted, and how many were turned away |
+//! | [`exit`] | what a process does last |
 //! | [`stdout`] | whether this process was given a standard output |
 //! | [`syscalls`] | how many system calls a thread has made, in all and by name |
 //! | [`descriptors`] | how many files and sockets this process may have open, and under which numbers |
@@ -50,6 +51,7 @@ pub mod cores;
 pub mod cpu;
 pub mod datagrams;
 pub mod descriptors;
+pub mod exit;
 pub mod interfaces;
 pub mod lent;
 pub mod listeners;

@@ -1,4 +1,4 @@
-//! Network interfaces: what one is, and when it goes up, goes down or goes away.
+//! Network interfaces: what one is, and when it changes.
 //!
 //! [`NetworkInterface::find`] asks by `ioctl(2)`, which knows the network namespace of the thread; files under `/sys` do not.
 //! [`InterfaceWatch`] hears from rtnetlink.

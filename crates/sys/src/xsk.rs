@@ -1,15 +1,17 @@
 //! AF_XDP: sockets that exchange whole frames with one queue of a network interface, through memory shared with the kernel.
 //!
-//! [`Sockets`] are the sockets of one loop, one for each receive queue that it serves, over one UMEM (`XDP_SHARED_UMEM`). An XDP
-//! program has to [redirect](crate::bpf::SocketMap) packets to them. Frames leave by the first queue alone, so that they stay
-//! in order.
+//! [`Sockets`] are the sockets of one loop, two for each receive queue that it serves, over one UMEM (`XDP_SHARED_UMEM`). An XDP
+//! program has to [redirect](crate::bpf::SocketMap) packets to them, and says by which of the two each packet comes: its
+//! [`Class`]. Each class has a receive ring of its own and chunks for all of it. So a flood of one class takes neither the place of the
+//! other nor, because few frames of [`Class::BestEffort`] are handed over at a time, the time of the loop. Frames leave by the first queue
+//! alone, so that they stay in order.
 //!
 //! Each frame is copied once between the UMEM and the caller. So a chunk returns to its ring at once and never leaves this
 //! module. A ledger knows who holds each chunk. A descriptor that the kernel writes is checked against it, and a wrong one is
 //! counted and passed over.
 //!
-//! Limits: a ring has [`Settings::depth`] entries, and the UMEM two chunks for each of them and each queue, so a sender always
-//! finds as many chunks as its ring has entries. A frame that arrives in parts, because generic receive offload has joined it,
+//! Limits: a ring has [`Settings::depth`] entries, but the fill ring twice as many. The UMEM has as many chunks as the fill rings of its
+//! queues, and for the one that sends as many more as the transmit ring. A frame that arrives in parts, because generic receive offload has joined it,
 //! has at most [`FRAME_BYTES_MAX`] bytes.
 
 mod exchange;
@@ -24,9 +26,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::net::xdp::XdpDesc;
 
 use self::exchange::{Chunks, Incoming, Outgoing};
-use self::socket::{Rings, Socket};
+use self::ring::{Consumer, Producer};
+use self::socket::{Rings, Role, Socket};
 
 /// The AF_XDP sockets of one loop, bound to queues of one interface, over one UMEM.
 pub struct Sockets {
@@ -41,8 +45,28 @@ pub struct Sockets {
 }
 
 struct Queue {
+    /// The one of [`Class::Priority`], which has the fill ring.
     socket: Socket,
+    /// The one of [`Class::BestEffort`].
+    best_effort: Socket,
     incoming: Incoming,
+}
+
+impl Queue {
+    /// The second socket of a queue, beside the first, which is bound.
+    fn new(
+        place: u16,
+        interface: u32,
+        depth: u32,
+        socket: Socket,
+        fill: Option<Producer<u64>>,
+        receive: Consumer<XdpDesc>,
+    ) -> Result<Self, Error> {
+        let (best_effort, rings) = Socket::new(socket.queue, depth, 0, Role::SameQueue)?;
+        best_effort.bind_shared(interface, &socket)?;
+        let fill = fill.expect("the first socket of a queue has a fill ring");
+        Ok(Self { socket, best_effort, incoming: Incoming::new(place, fill, [receive, rings.receive]) })
+    }
 }
 
 impl Sockets {
@@ -67,43 +91,60 @@ impl Sockets {
         if ![2048, 4096].contains(&chunk_bytes) {
             return Err(refused("a chunk has 2,048 or 4,096 bytes"));
         }
-        let chunks = Chunks::of(2 * depth * u32::from(count), chunk_bytes)
+        // For both classes of each queue, and for what is sent.
+        let to_receive = 2 * depth;
+        let chunks = Chunks::of(to_receive * u32::from(count) + depth, chunk_bytes)
             .map_err(|source| Error { step: Step::Memory, source })?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|errno| Error { step: Step::Readiness, source: errno.into() })?;
 
-        let (socket, rings) = Socket::new(first, depth, Some(chunks.registration()))?;
+        let (socket, rings) = Socket::new(first, depth, to_receive, Role::Owner(chunks.registration()))?;
         socket.bind(interface, mode)?;
         let Rings { fill, receive, sending } = rings;
         let (transmit, completion) = sending.expect("the socket that registers the UMEM sends");
-        let mut bound = vec![Queue { socket, incoming: Incoming::new(0, fill, receive) }];
+        let mut bound = vec![Queue::new(0, interface, depth, socket, fill, receive)?];
         for (place, &queue) in (1..).zip(others) {
-            let (socket, Rings { fill, receive, .. }) = Socket::new(queue, depth, None)?;
+            let (socket, Rings { fill, receive, .. }) =
+                Socket::new(queue, depth, to_receive, Role::OtherQueue)?;
             socket.bind_shared(interface, &bound[0].socket)?;
-            bound.push(Queue { socket, incoming: Incoming::new(place, fill, receive) });
+            bound.push(Queue::new(place, interface, depth, socket, fill, receive)?);
         }
         let outgoing = Outgoing::new(transmit, completion);
         let mut sockets = Self { queues: bound, outgoing, epoll, chunks, next: 0 };
         for queue in &sockets.queues {
-            sockets.watch(&queue.socket).map_err(|source| Error { step: Step::Readiness, source })?;
+            for socket in [&queue.socket, &queue.best_effort] {
+                sockets.watch(socket).map_err(|source| Error { step: Step::Readiness, source })?;
+            }
         }
         sockets.refill();
         Ok(sockets)
     }
 
-    /// Hands over each frame that has arrived until `take` breaks off, and gives their chunks back to be received into. Takes back the
-    /// chunks of frames that have left, too.
-    pub fn receive(&mut self, mut take: impl FnMut(&[u8]) -> ControlFlow<()>) {
+    /// Hands over frames that have arrived, so many at most, or until `take` breaks off, and gives their chunks back to be received into.
+    /// Takes back the chunks of frames that have left, too.
+    ///
+    /// Those of [`Class::Priority`] come first. At most [`BEST_EFFORT_MAX`] of the others follow, for which room is kept.
+    pub fn receive(&mut self, frames_max: usize, mut take: impl FnMut(&[u8]) -> ControlFlow<()>) {
+        let best_effort = frames_max.min(self.available(Class::BestEffort)).min(BEST_EFFORT_MAX);
         let count = self.queues.len();
-        for step in 0..count {
-            let incoming = &mut self.queues[(self.next + step) % count].incoming;
-            if incoming.receive(&mut self.chunks, &mut take).is_break() {
-                break;
+        'all: for (class, mut left) in
+            [(Class::Priority, frames_max - best_effort), (Class::BestEffort, best_effort)]
+        {
+            for step in 0..count {
+                let incoming = &mut self.queues[(self.next + step) % count].incoming;
+                if incoming.receive(class, &mut self.chunks, &mut left, &mut take).is_break() {
+                    break 'all;
+                }
             }
         }
         self.next = (self.next + 1) % count;
         self.refill();
         self.outgoing.reap(&mut self.chunks);
+    }
+
+    /// How many frames of a class wait to be received.
+    pub fn available(&self, class: Class) -> usize {
+        self.queues.iter().map(|queue| queue.incoming.available(class) as usize).sum()
     }
 
     /// How many frames [`transmit`](Self::transmit) takes now.
@@ -141,6 +182,7 @@ impl Sockets {
                 Ok(()) => return Ok(true),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {
+                    self.chunks.counters.transmit_busy += 1;
                     let still_left = transmit.unconsumed();
                     if still_left == left {
                         return Ok(false);
@@ -171,7 +213,8 @@ impl Sockets {
         }
         Ok(!all_left
             || self.room() == 0
-            || self.queues.iter().any(|queue| queue.incoming.receive.available() > 0))
+            || self.available(Class::Priority) > 0
+            || self.available(Class::BestEffort) > 0)
     }
 
     /// Makes the descriptor of [`as_fd`](Self::as_fd) readable also when this one is, until this one is closed.
@@ -183,9 +226,14 @@ impl Sockets {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(0), EventFlags::IN)?)
     }
 
-    /// The socket of each queue with its number, for the map of an XDP program.
-    pub fn each_socket(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
-        self.queues.iter().map(|queue| (queue.socket.queue, queue.socket.as_fd()))
+    /// The sockets of each queue with its number, for the map of an XDP program.
+    pub fn each_socket(&self) -> impl Iterator<Item = (u32, Class, BorrowedFd<'_>)> {
+        self.queues.iter().flat_map(|Queue { socket, best_effort, .. }| {
+            [
+                (socket.queue, Class::Priority, socket.as_fd()),
+                (socket.queue, Class::BestEffort, best_effort.as_fd()),
+            ]
+        })
     }
 
     /// Whether the driver reads and writes the UMEM itself, without a copy by the kernel.
@@ -206,11 +254,14 @@ impl Sockets {
     pub fn statistics(&self) -> io::Result<Statistics> {
         let mut sum = Statistics::default();
         for queue in &self.queues {
-            let counted = queue.socket.statistics()?;
-            sum.no_chunk += counted.no_chunk;
-            sum.dropped += counted.dropped;
-            sum.receive_ring_full += counted.receive_ring_full;
-            sum.invalid += counted.invalid;
+            let [first, second] = [queue.socket.statistics()?, queue.best_effort.statistics()?];
+            // Both tell the count of the fill ring that they share.
+            sum.no_chunk += first.no_chunk;
+            for counted in [first, second] {
+                sum.dropped += counted.dropped;
+                sum.receive_ring_full += counted.receive_ring_full;
+                sum.invalid += counted.invalid;
+            }
         }
         Ok(sum)
     }
@@ -245,8 +296,8 @@ unsafe impl Send for Sockets {}
 /// How [`Sockets`] are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Entries of each ring, and so frames that may wait in each direction: a power of two, at most 32,768. 1,024 by default, with
-    /// which the UMEM of one queue has 4 MiB.
+    /// Entries of each ring, and so frames that may wait to be sent, and to be received of each [`Class`]: a power of two, at most 32,768.
+    /// 1,024 by default, with which the UMEM of one queue has 6 MiB.
     pub depth: u32,
     /// Bytes of a chunk: 2,048 (the default) or 4,096. [`frame_bytes`](Self::frame_bytes) of them are for a frame.
     pub chunk_bytes: u32,
@@ -265,6 +316,15 @@ impl Default for Settings {
     fn default() -> Self {
         Self { depth: 1024, chunk_bytes: 2048, mode: CopyMode::Any }
     }
+}
+
+/// By which socket of its queue a frame comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// What is handed over first.
+    Priority = 0,
+    /// What may be dropped in a flood of its kind.
+    BestEffort = 1,
 }
 
 /// Whether the kernel copies frames between its own memory and the UMEM.
@@ -288,6 +348,9 @@ pub struct Counters {
     pub too_long: u64,
     /// Descriptors of the kernel that name no chunk that it holds. Each is a fault of the kernel or the driver, and its chunk is lost.
     pub bad_descriptors: u64,
+    /// Times that the interface took no more frames for now, or dropped one because its own queue was full: the kernel tells only in
+    /// part which.
+    pub transmit_busy: u64,
 }
 
 /// What the kernel has counted on sockets since they were opened.
@@ -346,6 +409,10 @@ pub enum Step {
 
 /// Bytes of the longest frame that may arrive: an IP packet of 64 KiB with an Ethernet header and two VLAN tags.
 pub const FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
+
+/// Frames of [`Class::BestEffort`] that one call hands over: a quarter of a batch, so that a flood of them takes no more time than that
+/// from others.
+pub const BEST_EFFORT_MAX: usize = 16;
 
 /// Entries of the largest rings: with more, the UMEM of a few queues takes gigabytes.
 const DEPTH_MAX: u32 = 32_768;

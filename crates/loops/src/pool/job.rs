@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use super::PoolError;
@@ -25,8 +25,8 @@ pub(super) trait Run: Send + Sync {
 
 /// The same, as the task sees it that waits for the result.
 pub(super) trait Awaited<T>: Run {
-    /// The task waits. Called before a thread can get the function.
-    fn wait(&self, waker: &Waker);
+    /// The task waits, on this loop if it runs on one. Called before the function is shared.
+    fn wait(&mut self, waker: Waker, home: Option<LoopHandle>);
 
     /// The result once it is delivered; else the waker to be woken then.
     fn poll(&self, waker: &Waker) -> Poll<Result<T, PoolError>>;
@@ -49,7 +49,7 @@ pub(super) struct Job<F, T> {
     stage: Mutex<Stage<F, T>>,
     /// The loop of the task that waits. Woken through the inbox of that, many results wake a loop once. It stays here, so that its count
     /// of references is written by that loop alone.
-    home: OnceLock<LoopHandle>,
+    home: Option<LoopHandle>,
 }
 
 enum Stage<F, T> {
@@ -72,7 +72,7 @@ struct Waiter {
 
 impl<F, T> Job<F, T> {
     pub(super) fn new(function: F) -> Self {
-        Self { stage: Mutex::new(Stage::New(function)), home: OnceLock::new() }
+        Self { stage: Mutex::new(Stage::New(function)), home: None }
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage<F, T>> {
@@ -81,7 +81,7 @@ impl<F, T> Job<F, T> {
     }
 
     fn wake(&self, waiter: Waiter) {
-        match self.home.get().filter(|_| waiter.is_at_home) {
+        match self.home.as_ref().filter(|_| waiter.is_at_home) {
             Some(home) => home.wake(waiter.waker),
             None => contained::wake(waiter.waker),
         }
@@ -163,14 +163,11 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    fn wait(&self, waker: &Waker) {
-        let is_at_home = crate::current().is_some_and(|home| self.home.set(home).is_ok());
-        let mut stage = self.stage();
-        match mem::replace(&mut *stage, Stage::Gone) {
-            Stage::New(function) => {
-                *stage = Stage::Waits(function, Waiter { waker: waker.clone(), is_at_home });
-            }
-            other => *stage = other,
+    fn wait(&mut self, waker: Waker, home: Option<LoopHandle>) {
+        let stage = self.stage.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Stage::New(function) = mem::replace(stage, Stage::Gone) {
+            *stage = Stage::Waits(function, Waiter { waker, is_at_home: home.is_some() });
+            self.home = home;
         }
     }
 
@@ -179,7 +176,7 @@ where
         match &mut *stage {
             Stage::Waits(_, waiter) | Stage::Runs(waiter) => {
                 if !waiter.waker.will_wake(waker) {
-                    let is_at_home = self.home.get().is_some_and(LoopHandle::is_current);
+                    let is_at_home = self.home.as_ref().is_some_and(LoopHandle::is_current);
                     let before = mem::replace(waiter, Waiter { waker: waker.clone(), is_at_home });
                     drop(stage);
                     let _ = contain("a waker", || drop(before));

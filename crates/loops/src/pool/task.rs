@@ -78,7 +78,7 @@ impl<T> PoolTask<T> {
     }
 
     /// Gives the function to the pool.
-    fn give(&self, waker: &Waker) -> Result<Given, PoolError> {
+    fn give(&mut self, waker: &Waker) -> Result<Given, PoolError> {
         let left = self.queue_deadline.map(|(longest, since)| {
             longest.saturating_sub(since.map_or(Duration::ZERO, |since| precise().duration_since(since)))
         });
@@ -86,11 +86,16 @@ impl<T> PoolTask<T> {
             self.pool.crew().count_late();
             return Err(PoolError::Late);
         }
-        self.job.wait(waker);
+        let home = crate::current();
+        let is_on_loop = home.is_some();
+        // Nobody else has it before it is pushed.
+        if let Some(job) = Arc::get_mut(&mut self.job) {
+            job.wait(waker.clone(), home);
+        }
         let job = Arc::clone(&self.job);
         let queued_at = Instant::now();
         let number = self.pool.crew().push(job, queued_at, left.map(|left| after(queued_at, left)))?;
-        let timer = left.filter(|_| crate::current().is_some()).map(|left| {
+        let timer = left.filter(|_| is_on_loop).map(|left| {
             let deadline = Deadline::new();
             deadline.set(left);
             ThreadBound::new(deadline)

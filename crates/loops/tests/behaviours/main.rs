@@ -18,6 +18,7 @@ mod no_hand_over_is_lost;
 mod panics_and_ends_under_load_lose_nothing;
 mod pick_keeps_to_the_present_loop;
 mod pools_run_what_blocks;
+mod pools_stay_in_step;
 mod shutdown_waits_and_then_cuts;
 mod tasks_can_be_aborted_or_left_alone;
 mod work_without_a_wake_up_is_looked_for;

@@ -1,62 +1,19 @@
 //! A pool runs functions on threads of its own: bounded, in the order that was chosen, and without harm to other functions from
 //! those that panic, come too late or are given up.
 
+use std::hint;
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anywire_loops::{
-    Loops, Pool, PoolCounters, PoolError, PoolLimits, PoolOrder, PoolStartError, PoolTask, block_on,
-};
+use anywire_loops::{Loops, Pool, PoolError, PoolLimits, PoolOrder, PoolStartError, block_on};
 
+use crate::common::pool::{await_counters, give, hold, start};
 use crate::common::{Bomb, HANG, poll_with, waker_that_panics_when_dropped};
-
-fn start(threads: usize, queue: usize) -> Pool {
-    Pool::start("test", PoolLimits { threads, queue, ..PoolLimits::default() }).expect("threads can be had")
-}
-
-/// A function that has begun and waits to be told to end.
-struct Held {
-    task: PoolTask<()>,
-    goes_on: Sender<()>,
-}
-
-fn hold(pool: &Pool) -> Held {
-    let (began, has_begun) = channel();
-    let (goes_on, told) = channel::<()>();
-    let mut task = pool.run(move || {
-        let _ = began.send(());
-        let _ = told.recv();
-    });
-    give(&mut task);
-    has_begun.recv_timeout(HANG).expect("a thread takes it");
-    Held { task, goes_on }
-}
-
-impl Held {
-    fn end(self) {
-        drop(self.goes_on);
-        block_on(self.task).expect("it ends");
-    }
-}
-
-/// Has a function queued.
-fn give<T>(task: &mut PoolTask<T>) {
-    assert!(poll_with(task, Waker::noop()).is_pending());
-}
-
-/// Waits until the counters are as they should be.
-fn await_counters(pool: &Pool, is_right: impl Fn(&PoolCounters) -> bool) {
-    let hang = Instant::now() + HANG;
-    while !is_right(&pool.counters()) {
-        assert!(Instant::now() < hang, "{:?}", pool.counters());
-        thread::yield_now();
-    }
-}
 
 #[test]
 fn results_come_back_to_any_caller() {
@@ -101,6 +58,39 @@ fn many_results_wake_a_loop_once() {
     // Two of them are for the tasks.
     assert!(after.wake_ups - before.wake_ups <= 3, "{after:?}");
     assert_eq!(after.hand_overs - before.hand_overs, 102);
+}
+
+/// A thread that is awake searches for a moment, and meanwhile none that sleeps is called: the searching one calls as many as are needed.
+#[test]
+fn functions_that_come_while_a_thread_searches_have_their_threads() {
+    let pool = start(4, 100);
+    for _ in 0..300 {
+        let (is_over, present) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let ends = Arc::clone(&is_over);
+        let mut first = pool.run(move || ends.store(true, Ordering::Relaxed));
+        give(&mut first);
+        while !is_over.load(Ordering::Relaxed) {
+            hint::spin_loop();
+        }
+        let mut meeting: Vec<_> = (0..4)
+            .map(|_| {
+                let present = Arc::clone(&present);
+                pool.run(move || {
+                    present.fetch_add(1, Ordering::Relaxed);
+                    let hang = Instant::now() + HANG;
+                    while present.load(Ordering::Relaxed) < 4 && Instant::now() < hang {
+                        thread::yield_now();
+                    }
+                    present.load(Ordering::Relaxed)
+                })
+            })
+            .collect();
+        meeting.iter_mut().for_each(give);
+        for task in meeting {
+            assert_eq!(block_on(task), Ok(4), "all four run at once");
+        }
+        assert_eq!(block_on(first), Ok(()));
+    }
 }
 
 #[test]

@@ -124,7 +124,8 @@ impl XdpLink {
     ///
     /// # Errors
     ///
-    /// The error of `bpf(2)`. No cause is known on an open link.
+    /// The error of `bpf(2)`: `PermissionDenied` on older kernels, such as 5.15, for a process without capabilities, where
+    /// `kernel.unprivileged_bpf_disabled` is set. The program may be attached then.
     #[allow(unsafe_code)]
     pub fn is_attached(&self) -> io::Result<bool> {
         let mut info = LinkInfo::default();

@@ -1,21 +1,28 @@
 //! Hears from the kernel, over rtnetlink, what happens to an interface.
 
+use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-/// Tells when an interface goes up, goes down or goes away. Its descriptor is readable when there may be something to tell.
+use super::NetworkInterface;
+
+/// Tells when an interface goes up, goes down, goes away or has another Ethernet address, and when the kernel is given an address of IP.
+/// Its descriptor is readable when there may be something to tell.
 #[derive(Debug)]
 pub struct InterfaceWatch {
     socket: OwnedFd,
     index: u32,
-    last: Option<InterfaceChange>,
+    heard: Heard,
+    /// What was told of the link, and the Ethernet address that the caller knows.
+    told: (Option<InterfaceChange>, Option<[u8; 6]>),
 }
 
-/// What has happened to an interface.
+/// What has happened to an interface, or to the kernel that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterfaceChange {
     /// It is set up and has a carrier.
@@ -24,39 +31,61 @@ pub enum InterfaceChange {
     Down,
     /// It was removed, or moved to another network namespace.
     Gone,
+    /// It has another Ethernet address.
+    Mac([u8; 6]),
+    /// The kernel may use this address from now on, on whichever of its interfaces.
+    KernelAddress(IpAddr),
+}
+
+/// What messages of rtnetlink have said.
+#[derive(Debug, Default)]
+struct Heard {
+    link: Option<InterfaceChange>,
+    mac: Option<[u8; 6]>,
+    addresses: VecDeque<IpAddr>,
 }
 
 impl InterfaceWatch {
-    /// Watches an interface of this thread's network namespace, by its index.
+    /// Watches an interface of this thread's network namespace.
     ///
     /// # Errors
     ///
     /// What `socket(2)` or `bind(2)` said: no descriptor is left, or the kernel has no rtnetlink.
-    pub fn new(index: u32) -> io::Result<Self> {
+    pub fn new(interface: &NetworkInterface) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         // No protocol is number 0, which is rtnetlink.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        bind(&socket, &SocketAddrNetlink::new(0, RTMGRP_LINK))?;
-        Ok(Self { socket, index, last: None })
+        bind(&socket, &SocketAddrNetlink::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR))?;
+        let heard = Heard { mac: interface.mac, ..Heard::default() };
+        Ok(Self { socket, index: interface.index, heard, told: (None, interface.mac) })
     }
 
-    /// The state that the interface has changed to since the last call, if it has. What it went through in between is left out.
+    /// The next change since the last call; to be asked until there is none. Of the link and of its Ethernet address the last state
+    /// counts: what they went through in between is left out.
     ///
     /// # Errors
     ///
     /// `ENOBUFS` if the kernel had more to tell than it may keep: ask for the state anew. No other cause is known.
     pub fn change(&mut self) -> io::Result<Option<InterfaceChange>> {
         let mut buffer = [0_u8; BUFFER_BYTES];
-        let before = self.last;
         loop {
             match recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT) {
-                Ok((filled, _)) => self.last = last_change(&buffer[..filled], self.index).or(self.last),
+                Ok((filled, _)) => self.heard.take_in(&buffer[..filled], self.index),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
-        Ok(self.last.filter(|_| self.last != before))
+        let Self { heard, told, .. } = self;
+        if told.0 != heard.link {
+            told.0 = heard.link;
+            return Ok(heard.link);
+        }
+        if told.1 != heard.mac {
+            told.1 = heard.mac;
+            return Ok(heard.mac.map(InterfaceChange::Mac));
+        }
+        Ok(heard.addresses.pop_front().map(InterfaceChange::KernelAddress))
     }
 }
 
@@ -66,44 +95,94 @@ impl AsFd for InterfaceWatch {
     }
 }
 
-/// The last state of an interface that messages of rtnetlink tell. Messages that make no sense end the search.
-fn last_change(mut messages: &[u8], index: u32) -> Option<InterfaceChange> {
-    let mut last = None;
-    // `struct nlmsghdr`: the length with the header, the kind, and ten bytes more.
-    while let Some(&length) = messages.first_chunk() {
-        let length = u32::from_ne_bytes(length) as usize;
-        let Some(message) = messages.get(..length).filter(|message| message.len() >= HEADER_BYTES) else {
-            break;
-        };
-        let kind = u16::from_ne_bytes([message[4], message[5]]);
-        // `struct ifinfomsg`: four bytes, the index, the flags, and what has changed.
-        if let Some(&[_, _, _, _, a, b, c, d, e, f, g, h, ..]) = message.get(HEADER_BYTES..)
-            && u32::from_ne_bytes([a, b, c, d]) == index
-        {
-            let flags = u32::from_ne_bytes([e, f, g, h]);
+impl Heard {
+    /// Takes in messages. Those that make no sense end the search.
+    fn take_in(&mut self, messages: &[u8], index: u32) {
+        for (kind, message) in parts(messages, MESSAGE) {
             match kind {
-                libc::RTM_DELLINK => last = Some(InterfaceChange::Gone),
-                libc::RTM_NEWLINK if flags & UP_AND_RUNNING == UP_AND_RUNNING => {
-                    last = Some(InterfaceChange::Up)
-                }
-                libc::RTM_NEWLINK => last = Some(InterfaceChange::Down),
+                libc::RTM_NEWLINK | libc::RTM_DELLINK => self.take_in_link(kind, message, index),
+                libc::RTM_NEWADDR => self.addresses.extend(address_in(message)),
                 _ => {}
             }
         }
-        // Messages are aligned to four bytes.
-        messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    last
+
+    fn take_in_link(&mut self, kind: u16, message: &[u8], index: u32) {
+        // `struct ifinfomsg`: four bytes, the index, the flags, and what has changed.
+        let Some((&[_, _, _, _, a, b, c, d, e, f, g, h, _, _, _, _], attributes)) =
+            message.split_first_chunk()
+        else {
+            return;
+        };
+        if u32::from_ne_bytes([a, b, c, d]) != index {
+            return;
+        }
+        let is_running = u32::from_ne_bytes([e, f, g, h]) & UP_AND_RUNNING == UP_AND_RUNNING;
+        self.link = Some(match kind {
+            libc::RTM_DELLINK => InterfaceChange::Gone,
+            _ if is_running => InterfaceChange::Up,
+            _ => InterfaceChange::Down,
+        });
+        let mac = parts(attributes, ATTRIBUTE).find(|(kind, _)| *kind == libc::IFLA_ADDRESS);
+        self.mac = mac.and_then(|(_, bytes)| bytes.try_into().ok()).or(self.mac);
+    }
 }
 
+/// The address that a message says the kernel was given. None while duplicate address detection runs (RFC 4862 section 5.4), and if it has
+/// failed.
+fn address_in(message: &[u8]) -> Option<IpAddr> {
+    // `struct ifaddrmsg`: the family, the prefix, flags, the scope, and the index of the interface.
+    let (&[_, _, flags, _, _, _, _, _], attributes) = message.split_first_chunk()?;
+    if u32::from(flags) & (libc::IFA_F_TENTATIVE | libc::IFA_F_DADFAILED) != 0 {
+        return None;
+    }
+    let of = |wanted| parts(attributes, ATTRIBUTE).find(|(kind, _)| *kind == wanted);
+    // With a peer on a point-to-point link, the other attribute is the address of the peer.
+    let (_, bytes) = of(libc::IFA_LOCAL).or_else(|| of(libc::IFA_ADDRESS))?;
+    let v4 = || <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
+    v4().or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+}
+
+/// Messages (`struct nlmsghdr`) or attributes (`struct rtattr`) behind each other: the kind and the content of each.
+fn parts(mut bytes: &[u8], layout: Layout) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let Layout { length_bytes, header_bytes } = layout;
+        let length = match *bytes.get(..length_bytes)? {
+            [a, b] => usize::from(u16::from_ne_bytes([a, b])),
+            [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]) as usize,
+            _ => return None,
+        };
+        let part = bytes.get(..length).filter(|part| part.len() >= header_bytes)?;
+        let kind = u16::from_ne_bytes([part[length_bytes], part[length_bytes + 1]]);
+        // Each is aligned to four bytes.
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, &part[header_bytes..]))
+    })
+}
+
+/// How long the length of a part is, which stands at its begin, and all that stands in front of its content.
+#[derive(Clone, Copy)]
+struct Layout {
+    length_bytes: usize,
+    header_bytes: usize,
+}
+
+/// The length, the kind, and ten bytes more.
+const MESSAGE: Layout = Layout { length_bytes: 4, header_bytes: 16 };
+/// The length and the kind.
+const ATTRIBUTE: Layout = Layout { length_bytes: 2, header_bytes: 4 };
+
 const RTMGRP_LINK: u32 = 1;
+const RTMGRP_IPV4_IFADDR: u32 = 0x10;
+const RTMGRP_IPV6_IFADDR: u32 = 0x100;
 const UP_AND_RUNNING: u32 = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
-const HEADER_BYTES: usize = 16;
 /// As much as the kernel puts into one message at most (`NLMSG_GOODSIZE`).
 const BUFFER_BYTES: usize = 8192;
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -118,6 +197,61 @@ mod tests {
         message
     }
 
+    /// A message with its header.
+    fn whole(kind: u16, content: &[u8]) -> Vec<u8> {
+        let mut message = Vec::from((16 + content.len() as u32).to_ne_bytes());
+        message.extend_from_slice(&kind.to_ne_bytes());
+        message.extend_from_slice(&[0; 10]);
+        message.extend_from_slice(content);
+        message
+    }
+
+    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+        let length = 4 + content.len();
+        let mut attribute = Vec::from((length as u16).to_ne_bytes());
+        attribute.extend_from_slice(&kind.to_ne_bytes());
+        attribute.extend_from_slice(content);
+        attribute.resize(length.next_multiple_of(4), 0);
+        attribute
+    }
+
+    #[test]
+    fn another_ethernet_address_is_heard() {
+        let mut heard = Heard { mac: Some([2, 0, 0, 0, 0, 1]), ..Heard::default() };
+        let mut content = message(libc::RTM_NEWLINK, 7, UP_AND_RUNNING)[16..].to_vec();
+        content.extend(attribute(libc::IFLA_IFNAME, b"eth0\0"));
+        heard.take_in(&whole(libc::RTM_NEWLINK, &content), 7);
+        assert_eq!(heard.mac, Some([2, 0, 0, 0, 0, 1]), "it is as it was");
+        content.extend(attribute(libc::IFLA_ADDRESS, &[2, 0, 0, 0, 0, 9]));
+        heard.take_in(&whole(libc::RTM_NEWLINK, &content), 8);
+        assert_eq!(heard.mac, Some([2, 0, 0, 0, 0, 1]), "that of another interface");
+        heard.take_in(&whole(libc::RTM_NEWLINK, &content), 7);
+        assert_eq!(heard.mac, Some([2, 0, 0, 0, 0, 9]));
+    }
+
+    #[test]
+    fn addresses_of_the_kernel_are_heard_once_it_uses_them() {
+        let mut heard = Heard::default();
+        let content = |flags: u32, attributes: &[(u16, &[u8])]| {
+            let mut content = vec![2, 24, flags as u8, 0, 9, 0, 0, 0];
+            attributes.iter().for_each(|(kind, bytes)| content.extend(attribute(*kind, bytes)));
+            content
+        };
+        let (v4, v6) = ([10, 0, 0, 2], Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2).octets());
+        for (flags, attributes) in [
+            // The other end of a tunnel is no address of the kernel.
+            (0, &[(libc::IFA_ADDRESS, &[10, 0, 0, 1][..]), (libc::IFA_LOCAL, &v4[..])][..]),
+            (libc::IFA_F_TENTATIVE, &[(libc::IFA_ADDRESS, &v6[..])]),
+            (libc::IFA_F_DADFAILED, &[(libc::IFA_ADDRESS, &v6[..])]),
+            (0, &[(libc::IFA_ADDRESS, &v6[..])]),
+            (0, &[(libc::IFA_ADDRESS, &[1, 2, 3][..])]),
+            (0, &[]),
+        ] {
+            heard.take_in(&whole(libc::RTM_NEWADDR, &content(flags, attributes)), 7);
+        }
+        assert_eq!(heard.addresses, [IpAddr::from(v4), IpAddr::from(v6)]);
+    }
+
     #[test]
     fn the_last_state_of_the_interface_counts() {
         let (up, down) = (UP_AND_RUNNING, libc::IFF_UP as u32);
@@ -125,7 +259,11 @@ mod tests {
             each.iter().flat_map(|&(kind, index, flags)| message(kind, index, flags)).collect()
         };
         let new = libc::RTM_NEWLINK;
-        let last = |each: &[_]| last_change(&messages(each), 7);
+        let last = |each: &[_]| {
+            let mut heard = Heard::default();
+            heard.take_in(&messages(each), 7);
+            heard.link
+        };
         assert_eq!(last(&[(new, 7, down), (new, 7, up)]), Some(InterfaceChange::Up));
         assert_eq!(last(&[(new, 7, up), (new, 7, down), (new, 8, up)]), Some(InterfaceChange::Down));
         assert_eq!(last(&[(new, 7, up), (libc::RTM_DELLINK, 7, up)]), Some(InterfaceChange::Gone));
@@ -135,12 +273,19 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            last_change(&bytes, 7);
+            Heard::default().take_in(&bytes, 7);
+        }
+
+        #[test]
+        fn any_attributes_are_read_to_an_end(kind in 16_u16..22, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            Heard::default().take_in(&whole(kind, &bytes), 7);
         }
     }
 
     #[test]
     fn a_message_of_no_length_ends_the_search() {
-        assert_eq!(last_change(&[0; 64], 0), None);
+        let mut heard = Heard::default();
+        heard.take_in(&[0; 64], 0);
+        assert_eq!(heard.link, None);
     }
 }

@@ -7,7 +7,7 @@ use rustix::net::xdp::{XdpDesc, XdpDescOptions, XdpUmemReg};
 
 use super::ring::{Consumer, Producer};
 use super::umem::Umem;
-use super::{Counters, FRAME_BYTES_MAX};
+use super::{Class, Counters, FRAME_BYTES_MAX};
 
 /// The UMEM, and what was counted on it.
 pub(super) struct Chunks {
@@ -32,60 +32,75 @@ pub(super) struct Incoming {
     /// The place of the queue among those of this UMEM.
     place: u16,
     pub(super) fill: Producer<u64>,
-    pub(super) receive: Consumer<XdpDesc>,
+    /// Those of [`Class::Priority`], and those of [`Class::BestEffort`].
+    arrivals: [Arrivals; 2],
     /// Chunks that the kernel has to receive into: at most as many as the ring has entries.
     lent: u32,
+}
+
+/// What has arrived of one class.
+struct Arrivals {
+    receive: Consumer<XdpDesc>,
     /// The parts so far of a frame over several chunks.
     parts: Vec<u8>,
 }
 
 impl Incoming {
-    pub(super) fn new(place: u16, fill: Producer<u64>, receive: Consumer<XdpDesc>) -> Self {
-        Self { place, fill, receive, lent: 0, parts: Vec::new() }
+    pub(super) fn new(place: u16, fill: Producer<u64>, receive: [Consumer<XdpDesc>; 2]) -> Self {
+        let arrivals = receive.map(|receive| Arrivals { receive, parts: Vec::new() });
+        Self { place, fill, arrivals, lent: 0 }
     }
 
-    /// Hands over the frames that have arrived, until `take` breaks off, and takes their chunks back.
+    /// How many frames of a class wait, or parts of frames.
+    pub(super) fn available(&self, class: Class) -> u32 {
+        self.arrivals[class as usize].receive.available()
+    }
+
+    /// Hands over the frames of a class that have arrived, as many as are left, or until `take` breaks off, and takes their chunks
+    /// back.
     pub(super) fn receive(
         &mut self,
+        class: Class,
         chunks: &mut Chunks,
+        left: &mut usize,
         take: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let Chunks { umem, counters } = chunks;
+        let Arrivals { receive, parts } = &mut self.arrivals[class as usize];
         let mut flow = ControlFlow::Continue(());
         // What comes meanwhile waits for the next call: an index that is wrong must not keep this one.
-        for _ in 0..self.receive.available() {
-            let XdpDesc { addr, len, options } = self.receive.pop();
+        for _ in 0..receive.available() {
+            if *left == 0 || flow.is_break() {
+                break;
+            }
+            let XdpDesc { addr, len, options } = receive.pop();
             let Some(bytes) = umem.received(self.place, addr, len) else {
                 counters.bad_descriptors += 1;
                 continue;
             };
             self.lent = self.lent.saturating_sub(1);
             let goes_on = options.contains(XdpDescOptions::XDP_PKT_CONTD);
-            if !goes_on && self.parts.is_empty() {
+            if !goes_on && parts.is_empty() {
+                *left -= 1;
                 flow = take(bytes);
-                if flow.is_break() {
-                    break;
-                }
                 continue;
             }
             // One byte more than allowed marks a frame that is too long.
-            let room = (FRAME_BYTES_MAX + 1).saturating_sub(self.parts.len());
-            self.parts.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            let room = (FRAME_BYTES_MAX + 1).saturating_sub(parts.len());
+            parts.extend_from_slice(&bytes[..bytes.len().min(room)]);
             if goes_on {
                 continue;
             }
-            if self.parts.len() > FRAME_BYTES_MAX {
+            if parts.len() > FRAME_BYTES_MAX {
                 counters.too_long += 1;
             } else {
                 counters.in_parts += 1;
-                flow = take(&self.parts);
+                *left -= 1;
+                flow = take(parts);
             }
-            self.parts.clear();
-            if flow.is_break() {
-                break;
-            }
+            parts.clear();
         }
-        self.receive.release();
+        receive.release();
         flow
     }
 
@@ -175,7 +190,8 @@ mod tests {
 
     impl World {
         fn new() -> Self {
-            let incoming = Incoming::new(0, Producer::alone(DEPTH), Consumer::alone(DEPTH));
+            let receive = [Consumer::alone(DEPTH), Consumer::alone(DEPTH)];
+            let incoming = Incoming::new(0, Producer::alone(DEPTH), receive);
             let outgoing = Outgoing::new(Producer::alone(DEPTH), Consumer::alone(DEPTH));
             let chunks = Chunks::of(2 * DEPTH, CHUNK as u32).expect("16 KiB");
             let mut world = Self { incoming, outgoing, chunks, received: Vec::new() };
@@ -185,21 +201,31 @@ mod tests {
 
         fn receive(&mut self, frames_max: usize) -> usize {
             let Self { incoming, chunks, received, .. } = self;
-            let mut taken = 0;
-            let _ = incoming.receive(chunks, &mut |frame| {
-                received.push(frame.to_vec());
-                taken += 1;
-                if taken < frames_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
+            let (mut taken, mut left) = (0, usize::MAX);
+            for class in [Class::Priority, Class::BestEffort] {
+                let flow = incoming.receive(class, chunks, &mut left, &mut |frame| {
+                    received.push(frame.to_vec());
+                    taken += 1;
+                    if taken < frames_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                });
+                if flow.is_break() {
+                    break;
+                }
+            }
             incoming.refill(chunks);
             taken
         }
 
         /// The kernel receives part of a frame into the next chunk of the fill ring.
         fn arrives(&mut self, len: u32, goes_on: bool) {
+            self.arrives_of(Class::Priority, len, goes_on);
+        }
+
+        fn arrives_of(&mut self, class: Class, len: u32, goes_on: bool) {
             let chunk = self.incoming.fill.kernel_takes().expect("the fill ring has a chunk");
             let options = if goes_on { XdpDescOptions::XDP_PKT_CONTD } else { XdpDescOptions::empty() };
-            self.incoming.receive.kernel_adds(XdpDesc { addr: chunk + 256, len, options });
+            let receive = &mut self.incoming.arrivals[class as usize].receive;
+            receive.kernel_adds(XdpDesc { addr: chunk + 256, len, options });
         }
     }
 
@@ -215,6 +241,28 @@ mod tests {
         }
         assert_eq!(world.received.len(), 400);
         assert_eq!(world.chunks.umem.free(), DEPTH as usize, "half of the chunks are for sending");
+    }
+
+    #[test]
+    fn no_more_of_a_class_is_handed_over_than_is_asked_for() {
+        let mut world = World::new();
+        world.arrives_of(Class::BestEffort, 60, false);
+        world.arrives_of(Class::BestEffort, 61, false);
+        world.arrives_of(Class::Priority, 62, false);
+        let World { incoming, chunks, received, .. } = &mut world;
+        let mut receive = |class, mut left| {
+            let flow = incoming.receive(class, chunks, &mut left, &mut |frame| {
+                received.push(frame.to_vec());
+                ControlFlow::Continue(())
+            });
+            assert!(flow.is_continue());
+            (left, incoming.available(class))
+        };
+        assert_eq!(receive(Class::BestEffort, 1), (0, 1));
+        assert_eq!(receive(Class::Priority, 0), (0, 1));
+        assert_eq!(receive(Class::Priority, 9), (8, 0));
+        assert_eq!(receive(Class::BestEffort, 9), (8, 0));
+        assert_eq!(received.iter().map(Vec::len).collect::<Vec<_>>(), [60, 62, 61]);
     }
 
     #[test]
@@ -255,7 +303,7 @@ mod tests {
         for part in 0..1000 {
             world.arrives(1792, part < 999);
             world.receive(64);
-            assert!(world.incoming.parts.len() <= FRAME_BYTES_MAX + 1);
+            assert!(world.incoming.arrivals[0].parts.len() <= FRAME_BYTES_MAX + 1);
         }
         assert!(world.received.is_empty());
         assert_eq!((world.chunks.counters.too_long, world.chunks.counters.in_parts), (1, 0));
@@ -276,9 +324,9 @@ mod tests {
                 match step {
                     0 => {
                         let options = XdpDescOptions::from_bits_retain(options);
-                        world.incoming.receive.kernel_adds(XdpDesc { addr: address, len: length % 4096, options });
+                        world.incoming.arrivals[length as usize / 2 % 2].receive.kernel_adds(XdpDesc { addr: address, len: length % 4096, options });
                     }
-                    1 => world.incoming.receive.kernel_says(options),
+                    1 => world.incoming.arrivals[length as usize / 2 % 2].receive.kernel_says(options),
                     2 => world.outgoing.completion.kernel_adds(address),
                     3 => world.outgoing.completion.kernel_says(options),
                     4 => {

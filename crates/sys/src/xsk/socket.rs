@@ -28,31 +28,47 @@ pub(super) struct Socket {
 
 /// The rings of a socket.
 pub(super) struct Rings {
-    pub(super) fill: Producer<u64>,
+    /// Not if another socket of the queue has it.
+    pub(super) fill: Option<Producer<u64>>,
     pub(super) receive: Consumer<XdpDesc>,
     /// The transmit and the completion ring. Only the socket that has the UMEM sends.
     pub(super) sending: Option<(Producer<XdpDesc>, Consumer<u64>)>,
 }
 
+/// What a socket is there for.
+#[derive(Clone, Copy)]
+pub(super) enum Role {
+    /// It registers the UMEM, sends, and is the first one of its queue.
+    Owner(XdpUmemReg),
+    /// It is the first one of another queue, and shares the UMEM.
+    OtherQueue,
+    /// It is another one of a queue, and shares the fill ring of the first.
+    SameQueue,
+}
+
 impl Socket {
-    /// A socket with its rings, not yet bound. The one that is given a UMEM registers it, and sends.
-    pub(super) fn new(queue: u32, depth: u32, umem: Option<XdpUmemReg>) -> Result<(Self, Rings), Error> {
+    /// A socket with its rings, not yet bound. Each ring has `depth` entries, the fill ring `chunks`.
+    pub(super) fn new(queue: u32, depth: u32, chunks: u32, role: Role) -> Result<(Self, Rings), Error> {
         let at = |step: Step| move |errno: Errno| Error { step, source: errno.into() };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let descriptor =
             socket_with(AddressFamily::XDP, SocketType::RAW, flags, None).map_err(at(Step::Socket))?;
-        let sends = umem.is_some();
-        if let Some(umem) = umem {
+        let (sends, fills) = (matches!(role, Role::Owner(_)), !matches!(role, Role::SameQueue));
+        if let Role::Owner(umem) = role {
             set_xdp_umem_reg(&descriptor, umem).map_err(at(Step::Umem))?;
         }
-        // Each queue has to have a completion ring.
-        let completions = if sends { depth } else { 1 };
-        let sizes = set_xdp_umem_fill_ring_size(&descriptor, depth)
-            .and_then(|()| set_xdp_umem_completion_ring_size(&descriptor, completions))
-            .and_then(|()| set_xdp_rx_ring_size(&descriptor, depth))
-            .and_then(|()| if sends { set_xdp_tx_ring_size(&descriptor, depth) } else { Ok(()) });
-        sizes.map_err(at(Step::Rings))?;
-        let rings = map(&descriptor, depth, sends).map_err(|source| Error { step: Step::Rings, source })?;
+        let make = || -> Result<(), Errno> {
+            set_xdp_rx_ring_size(&descriptor, depth)?;
+            if fills {
+                set_xdp_umem_fill_ring_size(&descriptor, chunks)?;
+                // Each queue has to have a completion ring.
+                set_xdp_umem_completion_ring_size(&descriptor, if sends { depth } else { 1 })?;
+            }
+            if sends { set_xdp_tx_ring_size(&descriptor, depth) } else { Ok(()) }
+        };
+        make().map_err(at(Step::Rings))?;
+        let rings = map(&descriptor, depth, fills.then_some(chunks), sends)
+            .map_err(|source| Error { step: Step::Rings, source })?;
         if sends {
             send_in_batches(&descriptor, depth);
         }
@@ -128,10 +144,16 @@ impl AsFd for Socket {
     }
 }
 
-fn map(socket: &OwnedFd, depth: u32, sends: bool) -> io::Result<Rings> {
+fn map(socket: &OwnedFd, depth: u32, chunks: Option<u32>, sends: bool) -> io::Result<Rings> {
     let offsets = xdp_mmap_offsets(socket)?;
-    let fill = Memory::of::<u64>(socket, XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, depth)?;
     let receive = Memory::of::<XdpDesc>(socket, XDP_PGOFF_RX_RING, &offsets.rx, depth)?;
+    let fill = match chunks {
+        Some(chunks) => {
+            let memory = Memory::of::<u64>(socket, XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, chunks)?;
+            Some(Producer::new(memory, offsets.fr, chunks)?)
+        }
+        None => None,
+    };
     let sending = if sends {
         let transmit = Memory::of::<XdpDesc>(socket, XDP_PGOFF_TX_RING, &offsets.tx, depth)?;
         let completion = Memory::of::<u64>(socket, XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, depth)?;
@@ -139,11 +161,7 @@ fn map(socket: &OwnedFd, depth: u32, sends: bool) -> io::Result<Rings> {
     } else {
         None
     };
-    Ok(Rings {
-        fill: Producer::new(fill, offsets.fr, depth)?,
-        receive: Consumer::new(receive, offsets.rx, depth)?,
-        sending,
-    })
+    Ok(Rings { fill, receive: Consumer::new(receive, offsets.rx, depth)?, sending })
 }
 
 /// In copy mode one call sends 32 frames by default. Kernels before 6.17 know no other number, so a refusal is ignored.

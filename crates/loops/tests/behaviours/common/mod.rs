@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
 
+pub(crate) mod pool;
+
 use std::panic::panic_any;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender};
