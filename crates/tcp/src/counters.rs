@@ -17,6 +17,9 @@ pub struct Counters {
     /// Answers that were not sent, and SYNs that were dropped, because all [`Limits::neighbours`](crate::Limits::neighbours) were in
     /// use.
     pub neighbours_refused: u64,
+    /// Segments without an answer since no route leads to their sender: mostly SYNs from another network where no gateway is known
+    /// ([`Engine::take_unroutable`](crate::Engine::take_unroutable) tells of the first).
+    pub unroutable: u64,
     /// Connections that were opened, from both ends.
     pub opened: u64,
     /// Of those, the ones that the peer opened.
@@ -31,7 +34,7 @@ pub struct Counters {
     pub cookies_sent: u64,
     /// Connections that a cookie brought about.
     pub cookies_accepted: u64,
-    /// SYNs that found no place and no cookie, and acceptances that found no block.
+    /// SYNs that found no place and no cookie, and acceptances that found no TCB.
     pub refused_by_limit: u64,
     /// SYNs, and ACKs that would have ended a handshake, that were dropped because too many connections waited to be accepted
     /// ([`Engine::set_backlog`](crate::Engine::set_backlog)).
@@ -60,7 +63,7 @@ pub struct Counters {
     /// Segments held that arrived out of order.
     pub out_of_order: u64,
     /// Of these, the ones dropped again: no progress for a minute, or for two seconds where memory was short.
-    pub held_dropped: u64,
+    pub out_of_order_dropped: u64,
     /// Connections that were reset because their peers had long closed windows while others found no memory.
     pub evicted_for_memory: u64,
     /// Payload dropped because no memory was left for it; the peer sends it again.

@@ -71,10 +71,10 @@ mod waiting;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 
-use anywire_packet::Checks;
+use anywire_packet::{Checks, Cidr};
 
-use crate::block::{Block, Flags};
 use crate::counters::Counters;
 use crate::extension::{Extension, ExtensionId};
 use crate::fifo::Fifo;
@@ -88,6 +88,7 @@ use crate::pool::{Pool, SEGMENT_BYTES};
 use crate::settings::{Limits, Settings};
 use crate::slab::Slab;
 use crate::table::Table;
+use crate::tcb::{Flags, Tcb};
 use crate::time::{Instant, Tick};
 use crate::time_wait::TimeWait;
 use crate::wheel::Wheel;
@@ -95,6 +96,7 @@ use crate::wheel::Wheel;
 pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
 pub(crate) use self::pace::Pace;
 
+pub(crate) use self::id::ConnIndex;
 pub use self::id::{ConnId, ListenerId};
 pub use self::info::{Info, TcpState};
 pub use self::link::NextHop;
@@ -128,7 +130,7 @@ pub struct Engine {
     /// Half a second and the other timings in ticks, made once.
     timings: timers::Timings,
 
-    blocks: Slab<Block>,
+    tcbs: Slab<Tcb>,
     extensions: Slab<Extension>,
     half_open: Slab<HalfOpen>,
     time_wait: Slab<TimeWait>,
@@ -143,27 +145,27 @@ pub struct Engine {
     /// Connections whose users had something to send when the pool was full, and that nothing else would wake.
     waiting_for_memory: Waiting,
     /// Connections that had to cut a segment in two when not even promised memory was left.
-    waiting_to_split: BTreeSet<u32>,
+    waiting_to_split: BTreeSet<ConnIndex>,
     /// Segments out of order, of all connections.
-    held_segments: usize,
+    out_of_order_segments: usize,
     reclaim: Reclaim,
     replies: VecDeque<Reply>,
     /// Places of connections with events.
-    ready: Fifo<u32>,
+    ready: Fifo<ConnIndex>,
     idle_timers: IdleTimers,
     /// Deadlines that have passed and were not reported yet.
     expired: usize,
     /// Probes that found the queue of replies full in this tick.
     probes_put_off: (Tick, u32),
     /// User timeouts in ticks, of the few connections that have one of their own.
-    user_timeouts: HashMap<u32, u32>,
+    user_timeouts: HashMap<ConnIndex, u32>,
     retransmissions: Retransmissions,
 
     /// The batch that came in last: payload is read from it as long as it is here.
     received: Frames,
     in_frames: Vec<InFrame>,
     /// Connections to which this batch brought payload, and that may owe an ACK for it.
-    delayed_ack_candidates: Vec<u32>,
+    delayed_ack_candidates: Vec<ConnIndex>,
     batch: Vec<Arrived>,
     /// Frames of the batch that are no TCP, for who resolves addresses and answers ICMP.
     left_over: Vec<u32>,
@@ -173,8 +175,8 @@ pub struct Engine {
     wheel: Wheel,
     due: Vec<u32>,
     /// Connections that sent something lately, with the time at which to see whether it got through.
-    fresh: Fifo<(u32, Tick)>,
-    delayed_acks: Fifo<(u32, Tick)>,
+    fresh: Fifo<(ConnIndex, Tick)>,
+    delayed_acks: Fifo<(ConnIndex, Tick)>,
     /// Half-open connections of the last moment, with the time at which each is looked at.
     young: Fifo<(u32, Tick)>,
     /// Paths that are narrower than their first link.
@@ -189,6 +191,8 @@ pub struct Engine {
     cookie_sent_at: Option<Instant>,
     sources: Sources,
     counters: Counters,
+    /// The first sender without a route to it, and the address of ours that it has called, until somebody asks.
+    unroutable: Option<(IpAddr, IpAddr)>,
 }
 
 impl Engine {
@@ -205,7 +209,7 @@ impl Engine {
             tick: Tick(0),
             aging: Aging::default(),
             timings: timers::Timings::new(&settings),
-            blocks: Slab::new(limits.connections)?,
+            tcbs: Slab::new(limits.connections)?,
             extensions: Slab::new(limits.extensions.min(ExtensionId::COUNT_MAX))?,
             half_open: Slab::new(limits.half_open)?,
             time_wait: Slab::new(limits.time_wait)?,
@@ -235,7 +239,7 @@ impl Engine {
             },
             waiting_for_memory: Waiting::default(),
             waiting_to_split: BTreeSet::new(),
-            held_segments: 0,
+            out_of_order_segments: 0,
             reclaim: Reclaim::default(),
             sources: Sources::default(),
             wheel: Wheel::new(Tick(0), 2 * entries + 1024)?,
@@ -250,9 +254,18 @@ impl Engine {
             answered: Answered::default(),
             cookie_sent_at: None,
             counters: Counters::default(),
+            unroutable: None,
             settings,
             limits,
         })
+    }
+
+    /// The first peer that could not be answered because no route leads to it, and the network of ours that it has called, whose hosts
+    /// alone can be answered without a [gateway](crate::Via::Gateway). Told once; later ones are
+    /// [counted](Counters::unroutable).
+    pub fn take_unroutable(&mut self) -> Option<(IpAddr, Cidr)> {
+        let (peer, local) = self.unroutable.take()?;
+        Some((peer, self.local.network_of(local)))
     }
 
     /// The counters.
@@ -265,9 +278,9 @@ impl Engine {
         &self.settings
     }
 
-    /// Connections that have a block: open, opening or ending.
+    /// Connections that have a TCB: open, opening or ending.
     pub fn connections(&self) -> usize {
-        self.blocks.used()
+        self.tcbs.used()
     }
 
     /// Half-open connections: only a SYN has come.
@@ -280,20 +293,20 @@ impl Engine {
         self.time_wait.used()
     }
 
-    /// An extension by the number in a block, if it is one.
+    /// An extension by the number in a TCB, if it is one.
     fn extensions_mut(&mut self, id: ExtensionId) -> Option<&mut Extension> {
-        if id == Block::NO_EXTENSION { None } else { Some(&mut self.extensions[id]) }
+        if id == Tcb::NO_EXTENSION { None } else { Some(&mut self.extensions[id]) }
     }
 
     /// Whether this is the id of a connection that its user holds, and not of an earlier one in its place.
     #[inline(always)]
     pub fn is_held(&self, id: ConnId) -> bool {
-        id.0 < self.blocks.places() && {
-            let block = &self.blocks[id.0];
+        id.index() < self.tcbs.places() && {
+            let tcb = &self.tcbs[id.0];
             if id.1 == id::CLAIMED {
-                block.has(Flags::CLAIMED)
+                tcb.has(Flags::CLAIMED)
             } else {
-                block.tag() == id.1 && !block.has(Flags::DETACHED)
+                tcb.tag() == id.1 && !tcb.has(Flags::DETACHED)
             }
         }
     }
@@ -301,13 +314,14 @@ impl Engine {
     /// The id of the connection that is in a place now; none if no user holds one there.
     #[inline]
     pub fn at(&self, index: u32) -> Option<ConnId> {
-        let block = (index < self.blocks.places()).then(|| &self.blocks[index])?;
-        Some(ConnId(index, block.tag())).filter(|_| block.local_port != 0 && !block.has(Flags::DETACHED))
+        let (index, is_place) = (ConnIndex(index), index < self.tcbs.places());
+        let tcb = is_place.then(|| &self.tcbs[index])?;
+        Some(ConnId(index, tcb.tag())).filter(|_| tcb.local_port != 0 && !tcb.has(Flags::DETACHED))
     }
 
     /// Puts a connection into the ring of those to send, if it is not there.
     #[inline]
-    fn schedule(&mut self, index: u32) {
-        self.scheduler.enter(index, &mut self.blocks[index]);
+    fn schedule(&mut self, index: ConnIndex) {
+        self.scheduler.enter(index, &mut self.tcbs[index]);
     }
 }

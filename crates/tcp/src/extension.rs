@@ -6,14 +6,14 @@ use std::ops::{Index, IndexMut};
 use anywire_packet::{SACK_MAX, Seq};
 
 use crate::congestion::{Prior, Prr};
-use crate::engine::Pace;
+use crate::engine::{ConnIndex, Pace};
 use crate::mtu_search::MtuSearch;
 use crate::pool::Cell;
 use crate::recovery::{Rack, Tlp};
 use crate::slab::{Linked, Slab};
 use crate::time::Tick;
 
-/// The rest of a control block.
+/// The rest of a TCB.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Extension {
@@ -21,9 +21,9 @@ pub(crate) struct Extension {
     pub(crate) out_of_order_tail: Cell,
     pub(crate) out_of_order_count: u16,
     /// When the first of them came, or the last one that filled a gap.
-    pub(crate) held_since: Tick,
+    pub(crate) out_of_order_since: Tick,
     /// The connection's place.
-    pub(crate) owner: u32,
+    pub(crate) owner: ConnIndex,
     /// Segments in flight that the peer has and others before them it has not.
     pub(crate) sacked_segments: u16,
     pub(crate) sacked_bytes: u32,
@@ -71,7 +71,7 @@ impl Extension {
     }
 }
 
-/// The place of an extension, in the 24 bits that a block has for it.
+/// The place of an extension, in the 24 bits that a TCB has for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ExtensionId([u8; 3]);
 
@@ -121,8 +121,8 @@ impl Default for Extension {
         Self {
             out_of_order_tail: Cell::NONE,
             out_of_order_count: 0,
-            held_since: Tick(0),
-            owner: 0,
+            out_of_order_since: Tick(0),
+            owner: ConnIndex::NONE,
             sacked_segments: 0,
             sacked_bytes: 0,
             lost_bytes: 0,
@@ -147,6 +147,8 @@ impl Default for Extension {
 }
 
 impl Linked for Extension {
+    type Place = u32;
+
     fn next_free(&mut self) -> &mut u32 {
         &mut self.next_free
     }

@@ -71,7 +71,7 @@ impl<T: Copy> Fifo<T> {
         if self.middle.is_empty() { None } else { self.front.get(self.head + n).copied() }
     }
 
-    /// The value behind `n` others, to prefetch the block it names.
+    /// The value behind `n` others, to prefetch the TCB it names.
     #[inline]
     pub(crate) fn peek(&self, n: usize) -> Option<T> {
         match self.front.get(self.head + n) {

@@ -43,6 +43,8 @@ pub struct Meta {
     /// The frame is a super-frame: its payload is that of several segments of TCP, each of so many bytes, and the last one of at
     /// most as many. The header is that of the first one, with the length of all. 0 for a frame of one segment.
     pub segment_bytes: u16,
+    /// A copy of what another loop of the device has received, which that loop or a third one answers if it is a question of a neighbour.
+    pub is_answered: bool,
 }
 
 /// What is known of the checksum of TCP or UDP in a frame. The header of IPv4 has its own, which is always whole.
@@ -184,7 +186,8 @@ impl Frames {
         }
     }
 
-    /// Keeps the frames for which this holds, in their order. It is told what is known of each.
+    /// Keeps the frames for which this holds, in their order. It is told what is known of each. If none is left, the batch is
+    /// [clear](Self::clear); otherwise the bytes of the others are free again when it is cleared.
     pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], Meta) -> bool) {
         let (mut kept, has_metas) = (0, self.has_metas());
         for index in 0..self.entries.len() {
@@ -197,6 +200,10 @@ impl Frames {
                 *place = meta;
             }
             kept += 1;
+        }
+        if kept == 0 {
+            // Otherwise a batch without frames would take none, and its owner would have nothing to send that clears it.
+            return self.clear();
         }
         self.entries.truncate(kept);
         self.metas.truncate(kept);
@@ -363,6 +370,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_batch_of_which_nothing_is_kept_has_all_its_room() {
+        let mut frames = Frames::with_room(2, 100);
+        for _ in 0..10 {
+            assert!(frames.push(&[1; 100]) && frames.push(&[2; 100]));
+            frames.retain(|frame, _| frame[0] == 2);
+            assert_eq!((frames.len(), &frames[0]), (1, &[2; 100][..]));
+            frames.retain(|_, _| false);
+            assert!(frames.is_empty() && frames.has_room_for(100));
+        }
+    }
+
+    #[test]
     fn frames_are_packed_and_limited() {
         let mut frames = Frames::with_room(2, 100);
         frames.limit_to(0);
@@ -408,7 +427,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_frame_stays_with_it() {
-        let large = Meta { checksum: Checksum::Partial, segment_bytes: 1448 };
+        let large = Meta { checksum: Checksum::Partial, segment_bytes: 1448, ..Meta::default() };
         let mut frames = Frames::new();
         frames.describe_last(large);
         assert!(frames.push(&[0; 10]) && !frames.has_metas());
@@ -437,7 +456,7 @@ mod tests {
         for byte in 0..5 {
             assert!(frames.push(&[byte; 70]));
         }
-        let partial = Meta { checksum: Checksum::Partial, segment_bytes: 0 };
+        let partial = Meta { checksum: Checksum::Partial, segment_bytes: 0, ..Meta::default() };
         frames.describe_from(3, partial);
         frames.retain(|frame, meta| frame[0] % 2 == 0 && (meta == partial) == (frame[0] > 2));
         assert_eq!(frames.iter().map(|frame| frame[0]).collect::<Vec<_>>(), [0, 2, 4]);

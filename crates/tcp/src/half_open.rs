@@ -1,4 +1,4 @@
-//! A half-open connection, whose SYN alone has come: a small block, so that a flood of SYNs costs little.
+//! A half-open connection, whose SYN alone has come: a small TCB, so that a flood of SYNs costs little.
 
 use anywire_packet::Seq;
 
@@ -10,7 +10,7 @@ use crate::time::Tick;
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct HalfOpen {
-    /// As in a block; in a free place: which place is free next.
+    /// As in a TCB; in a free place: which place is free next.
     pub(crate) remote: u32,
     pub(crate) remote_port: u16,
     pub(crate) local_port: u16,
@@ -19,7 +19,7 @@ pub(crate) struct HalfOpen {
     pub(crate) irs: Seq,
     pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,
-    /// As in a block.
+    /// As in a TCB.
     pub(crate) ts_offset: u32,
     /// When the SYN-ACK left, in microseconds that wrap: gives the first measurement of the round trip, and tells when it is
     /// sent again.
@@ -75,6 +75,8 @@ impl Traits {
 }
 
 impl Linked for HalfOpen {
+    type Place = u32;
+
     fn next_free(&mut self) -> &mut u32 {
         &mut self.remote
     }

@@ -1,6 +1,6 @@
 //! The timers of an idle connection: a deadline that its user sets, and keep-alive (RFC 9293 3.8.4).
 //!
-//! It lies beside the blocks: 16 bytes a connection, and nothing until a user asks for either. Moving a deadline moves no
+//! It lies beside the TCBs: 16 bytes a connection, and nothing until a user asks for either. Moving a deadline moves no
 //! entry of the wheel: the present entry looks here when it fires.
 
 use std::io;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anywire_sys::arena::Arena;
 
+use crate::engine::ConnIndex;
 use crate::time::Tick;
 
 /// When the peer of an idle connection is asked whether it still lives (RFC 9293 3.8.4), and when it is taken for dead.
@@ -166,25 +167,25 @@ impl IdleTimers {
     }
 
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> IdleTimer {
-        self.places.get(index as usize).copied().unwrap_or(IdleTimer::NONE)
+    pub(crate) fn get(&self, index: ConnIndex) -> IdleTimer {
+        self.places.get(index.0 as usize).copied().unwrap_or(IdleTimer::NONE)
     }
 
     /// That of a connection, whose place is below the limit.
     #[inline]
-    pub(crate) fn get_mut(&mut self, index: u32) -> &mut IdleTimer {
-        if self.places.len() <= index as usize {
-            self.places.grow_to(index as usize + 1);
+    pub(crate) fn get_mut(&mut self, index: ConnIndex) -> &mut IdleTimer {
+        if self.places.len() <= index.0 as usize {
+            self.places.grow_to(index.0 as usize + 1);
         }
-        &mut self.places[index as usize]
+        &mut self.places[index.0 as usize]
     }
 
     /// Asks for the cache line of one whose deadline may be about to move. Keep-alive alone leaves the timers of busy connections
     /// unread.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, index: u32) {
+    pub(crate) fn prefetch(&self, index: ConnIndex) {
         if self.have_deadlines {
-            self.places.prefetch(index as usize);
+            self.places.prefetch(index.0 as usize);
         }
     }
 

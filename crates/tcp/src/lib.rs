@@ -2,7 +2,7 @@
 //!
 //! [`Engine`] is sans-IO: frames come in as [`Frames`], time as [`Instant`], and after each input the outputs are drained:
 //! [`Ready`] events for the users of connections, and frames to send. It opens no socket, reads no clock and starts no
-//! thread. A connection is a control block of 128 bytes; nothing is allocated for a segment.
+//! thread. A connection is a TCB of 128 bytes; nothing is allocated for a segment.
 //!
 //! ```
 //! use anywire_tcp::{ConnectOptions, Engine, Frames, Instant, Limits, Mac, Route, Settings, Via};
@@ -43,7 +43,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod block;
 mod congestion;
 mod counters;
 mod engine;
@@ -64,6 +63,7 @@ mod settings;
 mod shared_payload;
 mod slab;
 mod table;
+mod tcb;
 mod time;
 mod time_wait;
 mod wheel;

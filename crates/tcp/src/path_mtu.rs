@@ -23,10 +23,14 @@ struct Known {
 }
 
 impl PathMtus {
-    /// Remembers a path for ten minutes, among at most `max` others. True if an older one had to give way.
+    /// Remembers a path for ten minutes, among at most `max` others. True if an older one had to give way. What is wider than what
+    /// is known says nothing of the narrower place on the path (RFC 1191 6.3, RFC 8201 4).
     pub(crate) fn learn(&mut self, remote: IpAddr, mtu: u16, now: Instant, max: usize) -> bool {
         if max == 0 {
             return true;
+        }
+        if self.of(remote, now).is_some_and(|known| known < mtu) {
+            return false;
         }
         let expires = now + LIFETIME;
         self.known.insert(remote, Known { mtu, expires });
@@ -86,6 +90,20 @@ mod tests {
         assert_eq!(paths.of(remote(1), at(900)), None);
         assert!(!paths.learn(remote(2), 1000, at(900), 8), "one that has expired gives way to nobody");
         assert_eq!((paths.known.len(), paths.order.len()), (1, 1), "what has expired is dropped");
+    }
+
+    /// One connection was told of a narrow place, and an older one is told of a wider one before it.
+    #[test]
+    fn a_wider_mtu_takes_the_place_of_none_that_still_counts() {
+        let mut paths = PathMtus::default();
+        paths.learn(remote(1), 1000, at(0), 8);
+        assert!(!paths.learn(remote(1), 1400, at(300), 8));
+        assert_eq!(paths.of(remote(1), at(599)), Some(1000));
+        assert_eq!(paths.of(remote(1), at(600)), None, "nor does it last longer for that");
+        paths.learn(remote(1), 1400, at(600), 8);
+        assert_eq!(paths.of(remote(1), at(601)), Some(1400));
+        paths.learn(remote(1), 1400, at(900), 8);
+        assert_eq!(paths.of(remote(1), at(1499)), Some(1400), "the same once more is news");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::time::Tick;
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct TimeWait {
-    /// As in a block; in a free place: which place is free next.
+    /// As in a TCB; in a free place: which place is free next.
     pub(crate) remote: u32,
     pub(crate) remote_port: u16,
     pub(crate) local_port: u16,
@@ -28,6 +28,8 @@ pub(crate) struct TimeWait {
 const _: () = assert!(size_of::<TimeWait>() == 32);
 
 impl Linked for TimeWait {
+    type Place = u32;
+
     fn next_free(&mut self) -> &mut u32 {
         &mut self.remote
     }

@@ -25,8 +25,10 @@ pub(super) fn avoid(window: &mut Window, now: Tick, acked: Acked) {
     let from_plateau_millis = now.since(window.plateau) as i32;
 
     // Reno-friendly region, 4.3. Alpha matches Reno's growth despite the smaller reduction until the window has regained
-    // its size at the loss (`ssthresh` is 0.7 of that). From there it grows as Reno does.
-    let regained = u64::from(window.w_est) * 7 >= u64::from(window.ssthresh) * 10;
+    // its size at the loss, `cwnd_prior`. From there it grows as Reno does. `ssthresh` is 0.7 of the flight, which was all of that
+    // window or less; `W_max` is all of it, or 0.85 after fast convergence.
+    let flight = u64::from(window.ssthresh) * 10;
+    let regained = u64::from(window.w_est) * 7 >= flight && window.w_est >= window.w_max;
     let (alpha, of) = if regained { (1, 1) } else { (9, 17) };
     window.w_est = (window.w_est + share.of(u64::from(mss) * alpha, of)).min(WINDOW_BYTES_MAX);
     if w_cubic(window.w_max, from_plateau_millis, mss) < window.w_est {
@@ -327,6 +329,23 @@ mod tests {
         assert!((segments_after(51, 0) - 97.0).abs() < 0.2);
         assert!((segments_after(6, 51) - 100.3).abs() < 0.2);
         assert!((segments_after(20, 57) - 120.3).abs() < 0.3);
+    }
+
+    #[test]
+    fn a_window_that_was_not_filled_is_regained_no_sooner() {
+        // 100 segments, half of them in flight: 35 are left. 50 round trips at 9/17 of a segment, also above 50.
+        let mut window = window(100_000, 1000);
+        window.on_loss(Algorithm::Cubic, 50_000, 1000);
+        let mut una = 0_u32;
+        for ack in 0..500 {
+            let bytes = window.cwnd / 10;
+            una += bytes;
+            let acked =
+                Acked { bytes, una: Seq(una), eff_mss: 1000, srtt_micros: 10_000, ..Acked::default() };
+            window.on_ack(Tick(ack), Algorithm::Cubic, acked);
+        }
+        let segments = f64::from(window.cwnd) / 1000.0;
+        assert!((segments - 61.5).abs() < 0.3, "{segments}");
     }
 
     #[test]

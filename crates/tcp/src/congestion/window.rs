@@ -1,6 +1,6 @@
 //! The congestion window of one connection: what every algorithm shares, and the way to each.
 //!
-//! The state is 24 bytes of the control block's second line, so two things are stored otherwise than the RFCs
+//! The state is 24 bytes of the TCB's second line, so two things are stored otherwise than the RFCs
 //! write them. CUBIC keeps the moment at which its curve reaches `W_max` in place of `epoch_start` and `K`,
 //! since the curve needs only their sum. And whether an epoch runs is told by `w_est`, which is never zero
 //! within one. In the first slow start these fields are those of [`hystart`]. `recover` is set by the caller on entering a recovery; here it tells the slow start after a
@@ -94,6 +94,16 @@ impl Window {
     pub(crate) fn keep_recover_near(&mut self, una: Seq) {
         if una - self.recover > RECOVER_BEHIND_MAX && self.recover.lt(una) {
             self.recover = una;
+        }
+    }
+
+    /// Whether the window is used with so much in flight. In avoidance that is all that whole segments can fill. In slow start it is
+    /// more than half, so that the window becomes up to twice what was sent (`tcp_is_cwnd_limited` of Linux; RFC 7661 4.3).
+    pub(crate) const fn is_filled_by(&self, flight: u32, eff_mss: u16) -> bool {
+        if self.cwnd < self.ssthresh {
+            flight > self.cwnd / 2
+        } else {
+            flight.saturating_add(eff_mss as u32) > self.cwnd
         }
     }
 

@@ -4,20 +4,20 @@
 //! closer:
 //!
 //! - Nothing is due more than [`FARTHEST_MILLIS`] ahead, which is 12 days.
-//! - Each block is looked at once in 18 hours. A time in it that is older than [`OLD_MILLIS`] becomes that old, because
-//!   nothing asks for more. A minute's share of all blocks is looked at in a row, so no call takes long.
+//! - Each TCB is looked at once in 18 hours. A time in it that is older than [`OLD_MILLIS`] becomes that old, because
+//!   nothing asks for more. A minute's share of all TCBs is looked at in a row, so no call takes long.
 //! - If nobody calls the engine for longer than 12 days, its clock moves on by 12 days. So all that was to happen is due, and
-//!   what is past stays past. Then all blocks are looked at.
+//!   what is past stays past. Then all TCBs are looked at.
 //!
 //! An idle engine asks for no call because of this: the next call makes up for it.
 
-use super::Engine;
 use super::synchronized::{OUTDATED, age};
-use crate::block::{Block, Flags, State};
+use super::{ConnIndex, Engine};
 use crate::extension::Extension;
+use crate::tcb::{Flags, State, Tcb};
 use crate::time::{FARTHEST_MILLIS, Instant, Tick};
 
-/// Which blocks are looked at next, and when.
+/// Which TCBs are looked at next, and when.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Aging {
     at: Instant,
@@ -80,48 +80,48 @@ impl Engine {
         self.reclaim.forget();
         self.probes_put_off = (self.tick, 0);
         if self.wheel.is_behind(self.tick, LATE_MILLIS) {
-            // Nobody has said that so much time has passed, so what ended meanwhile must not get what comes now.
+            // The clock has jumped. Connections that ended meanwhile must not get segments that come now.
             self.settle();
             self.run_timers();
         }
     }
 
-    /// Looks at so many parts of all blocks; the clock has skipped `lost` ticks.
+    /// Looks at so many parts of all TCBs; the clock has skipped `lost` ticks.
     fn look_at_parts(&mut self, parts: u64, lost: u64) {
-        let places = self.blocks.places();
+        let places = self.tcbs.places();
         let share = u64::from(places.div_ceil(PARTS as u32));
         for _ in 0..parts.saturating_mul(share).min(places.into()) {
             // There may be more places than at the last look, never fewer.
             let index = self.aging.next % places;
             self.aging.next = index + 1;
-            self.age_block(index, lost);
+            self.age_tcb(ConnIndex(index), lost);
         }
     }
 
-    fn age_block(&mut self, index: u32, lost: u64) {
+    fn age_tcb(&mut self, index: ConnIndex, lost: u64) {
         let now = self.tick;
-        let block = &mut self.blocks[index];
-        if block.state == State::Closed {
+        let tcb = &mut self.tcbs[index];
+        if tcb.state == State::Closed {
             return;
         }
-        block.grow_older(now, lost);
-        if block.has(Flags::IDLE_TIMER) && !block.times_its_end() {
+        tcb.grow_older(now, lost);
+        if tcb.has(Flags::IDLE_TIMER) && !tcb.times_its_end() {
             let mut heard_at = now;
             // While it opens, the time is that of the first SYN without an answer, and its own timer asks for it.
-            if block.state.is_synchronized() && !block.is_stalled() {
-                heard_at = block.heard_at();
+            if tcb.state.is_synchronized() && !tcb.is_stalled() {
+                heard_at = tcb.heard_at();
                 heard_at.keep_near(now, OLD_MILLIS);
-                block.set_heard_at(heard_at);
+                tcb.set_heard_at(heard_at);
             }
             self.idle_timers.get_mut(index).forget_answered_probes(heard_at);
         }
-        if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+        if let Some(extension) = self.extensions_mut(self.tcbs[index].extension) {
             extension.grow_older(now);
         }
     }
 }
 
-impl Block {
+impl Tcb {
     /// The times that no timer waits for become no older than they need to be.
     fn grow_older(&mut self, now: Tick, lost: u64) {
         if let Some(at) = self.mark_of_idleness_mut() {
@@ -151,7 +151,7 @@ impl Extension {
 /// Past is past: beyond six days it does not matter for how long.
 const OLD_MILLIS: u32 = FARTHEST_MILLIS / 2;
 
-/// The blocks are looked at in so many parts, one after the other.
+/// The TCBs are looked at in so many parts, one after the other.
 const PARTS: u64 = 1024;
 
 /// The time between two parts.
@@ -192,31 +192,31 @@ mod tests {
         Instant::from_micros(millis * 1000)
     }
 
-    /// All blocks that have been looked at since the last time, by a mark that a look takes away.
+    /// All TCBs that have been looked at since the last time, by a mark that a look takes away.
     fn looked_at(engine: &mut Engine) -> usize {
         let now = engine.tick;
         let mut count = 0;
-        for index in 0..engine.blocks.places() {
-            let block = &mut engine.blocks[index];
-            if block.state != State::Closed {
-                count += usize::from(age(now).wrapping_sub(block.ts_recent_age) == OUTDATED);
-                block.ts_recent_age = age(now).wrapping_sub(OUTDATED + 1);
+        for index in engine.tcbs.all() {
+            let tcb = &mut engine.tcbs[index];
+            if tcb.state != State::Closed {
+                count += usize::from(age(now).wrapping_sub(tcb.ts_recent_age) == OUTDATED);
+                tcb.ts_recent_age = age(now).wrapping_sub(OUTDATED + 1);
             }
         }
         count
     }
 
     #[test]
-    fn a_minute_costs_a_small_part_of_all_blocks_and_18_hours_all_of_them() {
+    fn a_minute_costs_a_small_part_of_all_tcbs_and_18_hours_all_of_them() {
         let mut engine = engine(5000);
         engine.set_now(at(1));
         looked_at(&mut engine);
-        let share = engine.blocks.places() as usize / 1024 + 1;
+        let share = engine.tcbs.places() as usize / 1024 + 1;
         let mut sum = 0;
         for part in 1..=PARTS + 1 {
             engine.set_now(at(part * PART_MILLIS));
             let count = looked_at(&mut engine);
-            assert!(count <= share, "{count} blocks in minute {part}");
+            assert!(count <= share, "{count} TCBs in minute {part}");
             sum += count;
         }
         assert!(sum >= 5000, "{sum} of 5000");
@@ -231,19 +231,19 @@ mod tests {
     fn what_holds_for_one_tick_does_not_hold_when_it_returns() {
         for steps in [1, 50] {
             let mut engine = engine(1);
-            let place = engine.extension_of(0).unwrap();
+            let place = engine.extension_of(ConnIndex(0)).unwrap();
             engine.set_now(at(1_000_000));
             let before = engine.tick;
             engine.extensions[place].told_nothing = (before, 9);
             engine.probes_put_off = (before, 9);
-            (engine.reclaim.at, engine.reclaim.held_at) = (Some(before), Some(before));
+            (engine.reclaim.at, engine.reclaim.out_of_order_at) = (Some(before), Some(before));
             for step in 1..=steps {
                 engine.set_now(at(1_000_000 + (step << 32) / steps));
             }
             engine.tick = before;
             assert_eq!(engine.extensions[place].told_nothing.1, 0);
             assert_eq!(engine.probes_put_off.1, 0);
-            assert_eq!((engine.reclaim.at, engine.reclaim.held_at), (None, None));
+            assert_eq!((engine.reclaim.at, engine.reclaim.out_of_order_at), (None, None));
         }
     }
 

@@ -21,7 +21,7 @@ impl Engine {
     pub(super) fn may_answer(&mut self, place: Place) -> bool {
         self.forget_answers();
         let had = match place {
-            Place::Block(index) => self.blocks[index].has_answered(),
+            Place::Tcb(index) => self.tcbs[index].has_answered(),
             Place::HalfOpen(place) => self.half_open[place].traits.has(Traits::ANSWERED),
             Place::TimeWait(place) => self.time_wait[place].traits.has(Traits::ANSWERED),
         };
@@ -30,7 +30,7 @@ impl Engine {
             return false;
         }
         match place {
-            Place::Block(index) => self.blocks[index].note_answer(),
+            Place::Tcb(index) => self.tcbs[index].note_answer(),
             Place::HalfOpen(place) => self.half_open[place].traits.set(Traits::ANSWERED),
             Place::TimeWait(place) => self.time_wait[place].traits.set(Traits::ANSWERED),
         }
@@ -51,7 +51,7 @@ impl Engine {
         {
             self.answered.pop_front();
             match Place::of(value) {
-                Place::Block(index) => self.blocks[index].forget_answer(),
+                Place::Tcb(index) => self.tcbs[index].forget_answer(),
                 Place::HalfOpen(place) => self.half_open[place].traits.clear(Traits::ANSWERED),
                 Place::TimeWait(place) => self.time_wait[place].traits.clear(Traits::ANSWERED),
             }

@@ -7,23 +7,23 @@ use super::deliver::Unread;
 use super::receive::{Arrived, ports, remote_address};
 use super::reply::{Reply, without_payload};
 use super::transmit::announce;
-use super::{End, Engine, ListenerId, Place};
-use crate::block::{Block, Flags, State};
+use super::{ConnIndex, End, Engine, ListenerId, Place};
 use crate::frames::Filling;
 use crate::half_open::Traits;
 use crate::pool::Cell;
+use crate::tcb::{Flags, State, Tcb};
 use crate::time::Tick;
 use crate::time_wait::TimeWait;
 
 impl Engine {
     /// The connection has ended otherwise than by FINs: what waited to be sent is gone. Arrived bytes stay until the user
     /// reads them or lets go, unless we break off ourselves.
-    pub(super) fn break_off(&mut self, index: u32, end: End) {
-        if matches!(end, End::Reset | End::Refused | End::Aborted) {
+    pub(super) fn break_off(&mut self, index: ConnIndex, end: End) {
+        if matches!(end, End::Reset | End::Refused | End::Aborted | End::NetworkDown) {
             self.counters.reset += 1;
         }
-        if self.blocks[index].state == State::SynSent {
-            *self.blocks[index].syn_sent_at_mut() = 0;
+        if self.tcbs[index].state == State::SynSent {
+            *self.tcbs[index].syn_sent_at_mut() = 0;
         } else if end == End::Aborted {
             self.drop_unread(index);
         }
@@ -31,53 +31,54 @@ impl Engine {
     }
 
     /// Frees the unread bytes.
-    pub(super) fn drop_unread(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        *block.unread_mut() = 0;
-        let waiting = Unread::of(block);
-        block.receive_tail = Cell::NONE;
+    pub(super) fn drop_unread(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        *tcb.unread_mut() = 0;
+        let waiting = Unread::of(tcb);
+        tcb.receive_tail = Cell::NONE;
         if let Unread::Kept(tail) = waiting {
             self.pool.free_all(tail);
         }
     }
 
-    /// The connection has ended: its addresses and ports are free, and so is its block as soon as no user holds it.
-    pub(super) fn end(&mut self, index: u32, end: End) {
-        self.leave_table(Place::Block(index));
+    /// The connection has ended: its addresses and ports are free, and so is its TCB as soon as no user holds it.
+    pub(super) fn end(&mut self, index: ConnIndex, end: End) {
+        self.leave_table(Place::Tcb(index));
         self.release_queues(index);
-        let block = &mut self.blocks[index];
+        let tcb = &mut self.tcbs[index];
         // A peer that knows of the connection must learn that we have broken it off (RFC 9293 3.10.5).
-        let owes_reset = end == End::Aborted && !matches!(block.state, State::SynSent | State::TimeWait);
-        block.set_end(end);
+        let is_ours = matches!(end, End::Aborted | End::NetworkDown);
+        let owes_reset = is_ours && !matches!(tcb.state, State::SynSent | State::TimeWait);
+        tcb.set_end(end);
         self.counters.closed += u64::from(end == End::Closed);
-        block.flags.clear(Flags::RETRANSMIT.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
+        tcb.flags.clear(Flags::RETRANSMIT.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         if owes_reset {
             self.acknowledge_now(index);
         }
-        let block = &self.blocks[index];
-        if block.has(Flags::DETACHED) {
-            self.free_block(index);
+        let tcb = &self.tcbs[index];
+        if tcb.has(Flags::DETACHED) {
+            self.free_tcb(index);
         } else {
             self.tell(index, Flags::TELL_CLOSED);
         }
     }
 
-    /// Gives back a block that is in no table.
-    pub(super) fn forget(&mut self, index: u32) {
+    /// Gives back a TCB that is in no table.
+    pub(super) fn forget(&mut self, index: ConnIndex) {
         self.release_queues(index);
-        self.free_block(index);
+        self.free_tcb(index);
     }
 
-    fn release_queues(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        let (send, extension) = (block.send_tail, block.extension);
-        block.send_tail = Cell::NONE;
-        block.send_next = Cell::NONE;
-        block.queued = 0;
-        block.extension = Block::NO_EXTENSION;
+    fn release_queues(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        let (send, extension) = (tcb.send_tail, tcb.extension);
+        tcb.send_tail = Cell::NONE;
+        tcb.send_next = Cell::NONE;
+        tcb.queued = 0;
+        tcb.extension = Tcb::NO_EXTENSION;
         self.pool.free_all(send);
-        if extension != Block::NO_EXTENSION {
-            self.free_held(extension);
+        if extension != Tcb::NO_EXTENSION {
+            self.free_out_of_order(extension);
             self.extensions.remove(extension.place());
         }
         if !self.user_timeouts.is_empty() {
@@ -87,32 +88,32 @@ impl Engine {
         self.drop_idle_timer(index);
     }
 
-    /// Gives the place of a block back, and what waits for its reader. With a reset that has not left, it keeps its place: so there
+    /// Gives the place of a TCB back, and what waits for its reader. With a reset that has not left, it keeps its place: so there
     /// are no more resets to send than connections, and none is lost.
-    pub(super) fn free_block(&mut self, index: u32) {
+    pub(super) fn free_tcb(&mut self, index: ConnIndex) {
         self.drop_unread(index);
-        let block = &mut self.blocks[index];
-        if block.owes_reset() {
-            block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM).with(Flags::CLAIMED));
-            return block.flags.set(Flags::DETACHED);
+        let tcb = &mut self.tcbs[index];
+        if tcb.owes_reset() {
+            tcb.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM).with(Flags::CLAIMED));
+            return tcb.flags.set(Flags::DETACHED);
         }
-        let (local, remote, neighbour) = (block.local, block.remote, block.neighbour);
+        let (local, remote, neighbour) = (tcb.local, tcb.remote, tcb.neighbour);
         self.local.release_peer(local, remote);
         self.local.neighbours.release(neighbour);
         self.free_place(index);
     }
 
     /// Frees a place for the next connection, whose id is another.
-    pub(super) fn free_place(&mut self, index: u32) {
-        let generation = self.blocks[index].generation;
-        self.blocks.remove(index);
-        self.blocks[index].generation = generation.wrapping_add(1);
+    pub(super) fn free_place(&mut self, index: ConnIndex) {
+        let generation = self.tcbs[index].generation;
+        self.tcbs.remove(index);
+        self.tcbs[index].generation = generation.wrapping_add(1);
     }
 
     /// Data has come that the user will not read: the peer must learn that it was lost.
     #[cold]
-    pub(super) fn reset_for_unread(&mut self, index: u32) {
-        if self.blocks[index].state == State::Closed {
+    pub(super) fn reset_for_unread(&mut self, index: ConnIndex) {
+        if self.tcbs[index].state == State::Closed {
             // The peer has reset it meanwhile.
             return self.drop_unread(index);
         }
@@ -122,50 +123,50 @@ impl Engine {
     /// Tells the peer of a connection that we have broken off, if it was not told: then nothing keeps its place. False if there is
     /// no room: then it is in its ring again.
     #[cold]
-    pub(super) fn send_last_reset(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
-        let block = self.blocks[index];
-        if !block.owes_reset() {
+    pub(super) fn send_last_reset(&mut self, index: ConnIndex, out: &mut Filling<'_>) -> bool {
+        let tcb = self.tcbs[index];
+        if !tcb.owes_reset() {
             return true;
         }
-        let addresses = self.local.addresses(block.local, block.remote);
+        let addresses = self.local.addresses(tcb.local, tcb.remote);
         // A reset should carry them as well (RFC 7323 3.2).
-        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
-        let segment = without_payload(&block, block.bare_seq(), Control::RST | Control::ACK);
+        let timestamps = tcb.has(Flags::TIMESTAMPS).then(|| (self.stamp(tcb.ts_offset), tcb.ts_recent));
+        let segment = without_payload(&tcb, tcb.bare_seq(), Control::RST | Control::ACK);
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        if !self.write_reply(&Reply { addresses, neighbour: block.neighbour, segment, options }, out) {
+        if !self.write_reply(&Reply { addresses, neighbour: tcb.neighbour, segment, options }, out) {
             self.schedule(index);
             return false;
         }
         self.counters.resets_sent += 1;
-        self.blocks[index].flags.clear(Flags::ACK_NOW);
-        if block.has(Flags::DETACHED) {
-            self.free_block(index);
+        self.tcbs[index].flags.clear(Flags::ACK_NOW);
+        if tcb.has(Flags::DETACHED) {
+            self.free_tcb(index);
         }
         true
     }
 
     /// Both FINs are acknowledged, and ours was first (RFC 9293 3.6.1).
-    pub(super) fn enter_time_wait(&mut self, index: u32) {
-        let (now, block) = (self.tick, &mut self.blocks[index]);
-        if !block.has(Flags::DETACHED) {
+    pub(super) fn enter_time_wait(&mut self, index: ConnIndex) {
+        let (now, tcb) = (self.tick, &mut self.tcbs[index]);
+        if !tcb.has(Flags::DETACHED) {
             // Its user may have something left to read.
-            block.state = State::TimeWait;
+            tcb.state = State::TimeWait;
             return self.time_last_state(index);
         }
         let wait = TimeWait {
-            remote: block.remote,
-            remote_port: block.remote_port,
-            local_port: block.local_port,
-            local: block.local,
-            neighbour: block.neighbour,
-            rcv_nxt: block.rcv_nxt,
-            snd_nxt: block.snd_nxt,
-            ts_recent: block.ts_recent,
+            remote: tcb.remote,
+            remote_port: tcb.remote_port,
+            local_port: tcb.local_port,
+            local: tcb.local,
+            neighbour: tcb.neighbour,
+            rcv_nxt: tcb.rcv_nxt,
+            snd_nxt: tcb.snd_nxt,
+            ts_recent: tcb.ts_recent,
             expires: now.after(self.timings.time_wait),
-            window: announce(block, self.settings.receive_window),
-            traits: Traits::USED.with(Traits::TIMESTAMPS.when(block.has(Flags::TIMESTAMPS))),
+            window: announce(tcb, self.settings.receive_window),
+            traits: Traits::USED.with(Traits::TIMESTAMPS.when(tcb.has(Flags::TIMESTAMPS))),
         };
-        let (owes_ack, dscp) = (block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), block.class.field());
+        let (owes_ack, dscp) = (tcb.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), tcb.class.field());
         let addresses = self.local.addresses(wait.local, wait.remote);
         if owes_ack {
             self.acknowledge_for(&wait, addresses, dscp);
@@ -185,14 +186,14 @@ impl Engine {
         };
         self.counters.closed += 1;
         let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
-        self.table.replace(hash, Place::Block(index).value(), Place::TimeWait(place).value());
+        self.table.replace(hash, Place::Tcb(index).value(), Place::TimeWait(place).value());
         self.time_wait_queue.push_back((place, wait.expires));
         self.release_queues(index);
         // The numbers of the peer and of the neighbour go over to the TIME-WAIT, so they are not released here.
         self.free_place(index);
     }
 
-    /// A pure ACK of all received data. It is the last one of a block that is about to be freed, or answers later segments.
+    /// A pure ACK of all received data. It is the last one of a TCB that is about to be freed, or answers later segments.
     fn acknowledge_for(&mut self, wait: &TimeWait, addresses: Addresses, dscp: u8) {
         let segment = Outgoing {
             local_port: wait.local_port,
@@ -252,13 +253,13 @@ impl Engine {
 
     /// Whether a connection in TIME-WAIT, which its user still holds, has given way to the one that this SYN opens. What has
     /// arrived stays to be read.
-    pub(super) fn gives_way(&mut self, index: u32, arrived: &Arrived) -> bool {
-        let block = &self.blocks[index];
-        let recent = block.has(Flags::TIMESTAMPS).then_some(block.ts_recent);
-        let here = (block.local, block.local_port);
-        let (local, addresses) = (block.local, self.local.addresses(block.local, block.remote));
-        let Some(listener) = self.listener_after(recent, block.rcv_nxt, here, &arrived.segment) else {
-            return self.has_brought_cookie(Place::Block(index), here, addresses, arrived);
+    pub(super) fn gives_way(&mut self, index: ConnIndex, arrived: &Arrived) -> bool {
+        let tcb = &self.tcbs[index];
+        let recent = tcb.has(Flags::TIMESTAMPS).then_some(tcb.ts_recent);
+        let here = (tcb.local, tcb.local_port);
+        let (local, addresses) = (tcb.local, self.local.addresses(tcb.local, tcb.remote));
+        let Some(listener) = self.listener_after(recent, tcb.rcv_nxt, here, &arrived.segment) else {
+            return self.has_brought_cookie(Place::Tcb(index), here, addresses, arrived);
         };
         let last = self.opens_at_once(&addresses).then(|| self.give_way(index));
         self.on_syn(listener, local, addresses, arrived, last);
@@ -295,7 +296,7 @@ impl Engine {
                 self.counters.time_wait_reused += 1;
                 self.drop_time_wait(place);
             }
-            Place::Block(index) => {
+            Place::Tcb(index) => {
                 self.give_way(index);
             }
             Place::HalfOpen(_) => {}
@@ -303,9 +304,9 @@ impl Engine {
     }
 
     /// Ends a connection in TIME-WAIT, whose user still holds it, for a new one. Gives its last number.
-    pub(super) fn give_way(&mut self, index: u32) -> Seq {
+    pub(super) fn give_way(&mut self, index: ConnIndex) -> Seq {
         self.counters.time_wait_reused += 1;
-        let last = self.blocks[index].snd_nxt;
+        let last = self.tcbs[index].snd_nxt;
         self.end(index, End::Closed);
         last
     }
@@ -373,37 +374,35 @@ impl Engine {
     pub(super) fn on_icmp(&mut self, error: IcmpError) {
         let both = ports(error.remote_port, error.local_port);
         let hash = self.hash_of(&error.addresses, both);
-        let Some(Place::Block(index)) = self.find(hash, &error.addresses, both) else { return };
-        let block = &self.blocks[index];
-        if !error.seq.within(block.snd_una, block.snd_nxt) {
+        let Some(Place::Tcb(index)) = self.find(hash, &error.addresses, both) else { return };
+        let tcb = &self.tcbs[index];
+        if !error.seq.within(tcb.snd_una, tcb.snd_nxt) {
             self.counters.frames_ignored += 1;
             return;
         }
         match error.kind {
-            ErrorKind::Refused if block.state == State::SynSent => self.break_off(index, End::Refused),
-            ErrorKind::Undelivered if block.state == State::SynSent => {
-                self.break_off(index, End::Unreachable)
-            }
+            ErrorKind::Refused if tcb.state == State::SynSent => self.break_off(index, End::Refused),
+            ErrorKind::Undelivered if tcb.state == State::SynSent => self.break_off(index, End::Unreachable),
             ErrorKind::TooBig { mtu } => self.on_narrow_path(index, mtu),
             _ => {}
         }
     }
 
     /// RFC 1191, RFC 8201: the path takes less than its first link.
-    pub(super) fn on_narrow_path(&mut self, index: u32, mtu: u32) {
-        let block = &self.blocks[index];
-        if !block.state.is_synchronized() {
+    pub(super) fn on_narrow_path(&mut self, index: ConnIndex, mtu: u32) {
+        let tcb = &self.tcbs[index];
+        if !tcb.state.is_synchronized() {
             return;
         }
-        let is_v4 = self.local.is_v4(block.local);
+        let is_v4 = self.local.is_v4(tcb.local);
         let (least, headers) = if is_v4 { (LEAST_MTU_V4, 40) } else { (1280, 60) };
-        let options = if block.has(Flags::TIMESTAMPS) { 12 } else { 0 };
+        let options = if tcb.has(Flags::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu.max(least).min(u32::from(u16::MAX)) as u16 - headers - options;
-        let is_narrower = mss < block.eff_mss;
+        let is_narrower = mss < tcb.eff_mss;
         // A forged message must not make segments tiny (RFC 5927 7.2). They pass all the same: in fragments. The extension stays
         // with the connection, so half of all are left for losses.
         let has_room =
-            block.extension != Block::NO_EXTENSION || self.extensions.used() < self.limits.extensions / 2;
+            tcb.extension != Tcb::NO_EXTENSION || self.extensions.used() < self.limits.extensions / 2;
         let mut may_be_fragmented = false;
         if is_v4
             && mtu < least
@@ -413,12 +412,12 @@ impl Engine {
             may_be_fragmented = !core::mem::replace(&mut self.extensions[place].may_be_fragmented, true);
         }
         if is_narrower {
-            self.blocks[index].eff_mss = mss;
-            if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+            self.tcbs[index].eff_mss = mss;
+            if let Some(extension) = self.extensions_mut(self.tcbs[index].extension) {
                 // A router knows.
                 extension.mtu_search = None;
             }
-            let remote = self.local.peer(self.blocks[index].local, self.blocks[index].remote);
+            let remote = self.local.peer(self.tcbs[index].local, self.tcbs[index].remote);
             let known = mss + options + headers;
             let is_evicted = self.path_mtus.learn(remote, known, self.now, self.limits.path_mtus);
             self.counters.path_mtus_evicted += u64::from(is_evicted);

@@ -3,9 +3,9 @@
 //! Moving a deadline is a write to the [`IdleTimer`](crate::idle_timer::IdleTimer) of the connection. The wheel has one entry for it.
 //! When that entry fires, the engine checks which times have come.
 
-use super::{ConnId, End, Engine};
-use crate::block::{Flags, State};
+use super::{ConnId, ConnIndex, End, Engine};
 use crate::idle_timer::KeepAlive;
+use crate::tcb::{Flags, State};
 use crate::time::{Instant, Tick};
 
 impl Engine {
@@ -42,12 +42,12 @@ impl Engine {
     }
 
     #[inline]
-    fn move_deadline(&mut self, index: u32, millis: u64) {
-        let block = &mut self.blocks[index];
-        if block.state == State::Closed {
+    fn move_deadline(&mut self, index: ConnIndex, millis: u64) {
+        let tcb = &mut self.tcbs[index];
+        if tcb.state == State::Closed {
             return;
         }
-        block.flags.set(Flags::IDLE_TIMER);
+        tcb.flags.set(Flags::IDLE_TIMER);
         self.idle_timers.have_deadlines = true;
         let timer = self.idle_timers.get_mut(index);
         self.expired -= usize::from(timer.has_expired());
@@ -55,9 +55,9 @@ impl Engine {
         self.set_deadline_in_wheel(index, self.tick_of_milli(millis));
     }
 
-    pub(super) fn take_deadline_away(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        if !block.has(Flags::IDLE_TIMER) {
+    pub(super) fn take_deadline_away(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        if !tcb.has(Flags::IDLE_TIMER) {
             return;
         }
         let timer = self.idle_timers.get_mut(index);
@@ -66,29 +66,29 @@ impl Engine {
         self.drop_idle_timer_if_unused(index);
     }
 
-    fn drop_idle_timer_if_unused(&mut self, index: u32) {
+    fn drop_idle_timer_if_unused(&mut self, index: ConnIndex) {
         if self.idle_timers.get(index).is_none() {
-            self.blocks[index].flags.clear(Flags::IDLE_TIMER);
+            self.tcbs[index].flags.clear(Flags::IDLE_TIMER);
         }
     }
 
     /// Gives a connection keep-alive with times of its own from now on, or takes it away (RFC 9293 MUST-24, MUST-27).
     pub fn set_keep_alive(&mut self, id: ConnId, keep_alive: Option<KeepAlive>) {
         let index = id.0;
-        if !self.is_held(id) || self.blocks[index].state == State::Closed {
+        if !self.is_held(id) || self.tcbs[index].state == State::Closed {
             return;
         }
         self.idle_timers.get_mut(index).set_keep_alive(keep_alive);
-        self.blocks[index].flags.set(Flags::IDLE_TIMER);
+        self.tcbs[index].flags.set(Flags::IDLE_TIMER);
         // Nothing may be left to time.
         self.drop_idle_timer_if_unused(index);
-        if self.blocks[index].state.is_synchronized() {
+        if self.tcbs[index].state.is_synchronized() {
             self.time_idle(index);
         }
     }
 
     /// Keep-alive with the times of the settings, for a connection that asks for it.
-    pub(super) fn keep_alive_by_settings(&mut self, index: u32) {
+    pub(super) fn keep_alive_by_settings(&mut self, index: ConnIndex) {
         let settings = &self.settings;
         let keep_alive = KeepAlive {
             idle: settings.keep_alive_idle,
@@ -96,17 +96,17 @@ impl Engine {
             probes: settings.keep_alive_probes,
         };
         self.idle_timers.get_mut(index).set_keep_alive(Some(keep_alive));
-        self.blocks[index].flags.set(Flags::IDLE_TIMER);
+        self.tcbs[index].flags.set(Flags::IDLE_TIMER);
     }
 
     /// Starts keep-alive of a connection that has it.
-    pub(super) fn time_idle(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        if !block.has(Flags::IDLE_TIMER) || block.times_its_end() {
+    pub(super) fn time_idle(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        if !tcb.has(Flags::IDLE_TIMER) || tcb.times_its_end() {
             return;
         }
-        if !block.is_stalled() {
-            block.set_heard_at(self.tick);
+        if !tcb.is_stalled() {
+            tcb.set_heard_at(self.tick);
         }
         if let Some(at) = self.probe_at(index) {
             self.set_deadline_in_wheel(index, at);
@@ -114,10 +114,10 @@ impl Engine {
     }
 
     /// Forgets the deadline and the keep-alive of a connection.
-    pub(super) fn drop_idle_timer(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        if block.has(Flags::IDLE_TIMER) {
-            block.flags.clear(Flags::IDLE_TIMER);
+    pub(super) fn drop_idle_timer(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        if tcb.has(Flags::IDLE_TIMER) {
+            tcb.flags.clear(Flags::IDLE_TIMER);
             let timer = self.idle_timers.get_mut(index);
             self.expired -= usize::from(timer.has_expired());
             *timer = crate::idle_timer::IdleTimer::NONE;
@@ -125,25 +125,25 @@ impl Engine {
     }
 
     /// When to look at it for keep-alive.
-    pub(super) fn probe_at(&self, index: u32) -> Option<Tick> {
-        let block = &self.blocks[index];
-        if !block.has(Flags::IDLE_TIMER) || !block.state.is_synchronized() {
+    pub(super) fn probe_at(&self, index: ConnIndex) -> Option<Tick> {
+        let tcb = &self.tcbs[index];
+        if !tcb.has(Flags::IDLE_TIMER) || !tcb.state.is_synchronized() {
             return None;
         }
         // After a stall the idle time begins anew.
-        let heard_at = if block.is_stalled() { self.tick } else { block.heard_at() };
+        let heard_at = if tcb.is_stalled() { self.tick } else { tcb.heard_at() };
         self.idle_timers.get(index).look_at(heard_at, self.tick)
     }
 
     /// When to look at the deadline that the user has set: then, or as far ahead as ticks can be told apart.
-    pub(super) fn user_deadline(&self, index: u32) -> Option<Tick> {
-        let has_idle_timer = self.blocks[index].has(Flags::IDLE_TIMER);
+    pub(super) fn user_deadline(&self, index: ConnIndex) -> Option<Tick> {
+        let has_idle_timer = self.tcbs[index].has(Flags::IDLE_TIMER);
         let millis = if has_idle_timer { self.idle_timers.get(index).deadline() } else { None };
         millis.map(|millis| self.tick_of_milli(millis))
     }
 
     /// Notes that the user's deadline has passed, if it has.
-    pub(super) fn expire(&mut self, index: u32) -> bool {
+    pub(super) fn expire(&mut self, index: ConnIndex) -> bool {
         let is_due = self.user_deadline(index).is_some_and(|at| at.is_due(self.tick));
         if is_due {
             let timer = self.idle_timers.get_mut(index);
@@ -156,7 +156,7 @@ impl Engine {
 
     /// Whether the user is to hear that the deadline has passed.
     #[cold]
-    pub(super) fn take_expired(&mut self, index: u32) -> bool {
+    pub(super) fn take_expired(&mut self, index: ConnIndex) -> bool {
         if !self.idle_timers.get(index).has_expired() {
             return false;
         }
@@ -167,17 +167,17 @@ impl Engine {
 
     /// Keep-alive (RFC 9293 3.8.4): a segment that the peer has to answer. It may be lost, so one silence proves nothing. Gives
     /// in how many ticks to look again, if that is due before.
-    pub(super) fn probe_peer(&mut self, index: u32) -> u32 {
+    pub(super) fn probe_peer(&mut self, index: ConnIndex) -> u32 {
         if !self.probe_at(index).is_some_and(|at| at.is_due(self.tick)) {
             return 1;
         }
-        let block = &mut self.blocks[index];
-        if block.flight() > 0 || block.has_unsent() {
+        let tcb = &mut self.tcbs[index];
+        if tcb.flight() > 0 || tcb.has_unsent() {
             // Not while data is under way (MUST-26), whose own timer tells whether the peer lives.
-            block.set_heard_at(self.tick);
+            tcb.set_heard_at(self.tick);
             return 1;
         }
-        let heard_at = block.heard_at();
+        let heard_at = tcb.heard_at();
         if self.idle_timers.get(index).is_given_up(heard_at) {
             self.counters.timed_out += 1;
             self.break_off(index, End::TimedOut);

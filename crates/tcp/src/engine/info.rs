@@ -5,10 +5,10 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::HashMap;
 
-use super::{ConnId, Engine, bytes_of_map};
-use crate::block::{Block, Flags, State};
+use super::{ConnId, ConnIndex, Engine, bytes_of_map};
 use crate::congestion::Algorithm;
 use crate::half_open::Traits;
+use crate::tcb::{Flags, State, Tcb};
 
 /// The states of RFC 9293 3.3.2. `Display` writes them as `ss` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,11 +80,14 @@ pub struct Info {
     pub sacked: u32,
     /// Segments in flight that are taken for lost, as if all were full.
     pub lost: u32,
-    /// Timeouts in a row.
+    /// How often the retransmission timeout is doubled: once for each time that it has fired since a round trip was measured
+    /// (RFC 6298, section 5).
     pub backoff: u8,
     /// Segments that were sent again since it was opened.
     pub retrans: u32,
-    /// The retransmission timeout (RFC 6298), doubled as often as it has fired.
+    /// Their payload, in bytes.
+    pub bytes_retrans: u64,
+    /// The retransmission timeout (RFC 6298), as often doubled as `backoff` says.
     pub rto: Duration,
     /// The smoothed round trip; zero if none was measured.
     pub rtt: Duration,
@@ -129,6 +132,7 @@ impl Info {
             lost: 0,
             backoff: 0,
             retrans: 0,
+            bytes_retrans: 0,
             rto: Duration::ZERO,
             rtt: Duration::ZERO,
             rttvar: Duration::ZERO,
@@ -169,54 +173,54 @@ impl Engine {
                 info
             }));
         }
-        let (blocks, half_open) = (u64::from(self.blocks.places()), u64::from(self.half_open.places()));
-        let all = blocks + half_open + u64::from(self.time_wait.places());
+        let (tcbs, half_open) = (u64::from(self.tcbs.places()), u64::from(self.half_open.places()));
+        let all = tcbs + half_open + u64::from(self.time_wait.places());
         let end = all.min(from.saturating_add(places.max(1).into()));
         for place in from..end {
             // Each difference is below a number of places, which has 32 bits.
-            if place < blocks {
-                let index = place as u32;
-                out.extend((self.blocks[index].local_port != 0).then(|| self.info_of(index)));
-            } else if place < blocks + half_open {
-                out.extend(self.info_of_half_open((place - blocks) as u32));
+            if place < tcbs {
+                let index = ConnIndex(place as u32);
+                out.extend((self.tcbs[index].local_port != 0).then(|| self.info_of(index)));
+            } else if place < tcbs + half_open {
+                out.extend(self.info_of_half_open((place - tcbs) as u32));
             } else {
-                out.extend(self.info_of_time_wait((place - blocks - half_open) as u32));
+                out.extend(self.info_of_time_wait((place - tcbs - half_open) as u32));
             }
         }
         (end < all).then_some(end)
     }
 
-    fn info_of(&self, index: u32) -> Info {
-        let block = &self.blocks[index];
-        let peer = (self.local.peer(block.local, block.remote), block.remote_port).into();
-        let mut info = Info::new(state_of(block.state), self.end_of(block.local, block.local_port), peer);
-        info.is_orphan = block.has(Flags::DETACHED);
-        info.id = (!info.is_orphan).then(|| ConnId(index, block.tag()));
-        info.recv_q = block.readable();
-        if block.state == State::Closed {
+    fn info_of(&self, index: ConnIndex) -> Info {
+        let tcb = &self.tcbs[index];
+        let peer = (self.local.peer(tcb.local, tcb.remote), tcb.remote_port).into();
+        let mut info = Info::new(state_of(tcb.state), self.end_of(tcb.local, tcb.local_port), peer);
+        info.is_orphan = tcb.has(Flags::DETACHED);
+        info.id = (!info.is_orphan).then(|| ConnId(index, tcb.tag()));
+        info.recv_q = tcb.readable();
+        if tcb.state == State::Closed {
             return info;
         }
-        let segments = |bytes: u32| bytes.div_ceil(block.eff_mss.max(1).into());
-        info.send_q = block.write_end - block.snd_una;
-        info.notsent = info.send_q.saturating_sub(block.flight());
-        info.unacked = segments(block.flight());
-        info.backoff = block.backoff();
-        info.retrans = self.retransmissions.of(index);
+        let segments = |bytes: u32| bytes.div_ceil(tcb.eff_mss.max(1).into());
+        info.send_q = tcb.write_end - tcb.snd_una;
+        info.notsent = info.send_q.saturating_sub(tcb.flight());
+        info.unacked = segments(tcb.flight());
+        info.backoff = tcb.backoff();
+        (info.retrans, info.bytes_retrans) = self.retransmissions.of(index);
         info.rto = Duration::from_millis(self.rto(index).into());
-        info.rtt = Duration::from_micros(block.rtt.srtt_micros().into());
-        info.rttvar = Duration::from_micros(block.rtt.rttvar_micros().into());
-        info.mss = block.eff_mss;
-        info.cwnd = segments(block.window.cwnd);
-        info.ssthresh = (block.window.ssthresh != u32::MAX).then(|| segments(block.window.ssthresh));
-        info.snd_wnd = right_of(block.snd_right - block.snd_una);
-        info.rcv_wnd = right_of(block.rcv_right - block.rcv_nxt);
-        info.wscale = (block.send_scale() as u8, block.receive_scale() as u8);
-        info.ts = block.has(Flags::TIMESTAMPS);
-        info.sack = block.has(Flags::SACK);
-        info.ecn = block.has(Flags::ECN);
-        info.algorithm = block.algorithm();
-        if block.extension != Block::NO_EXTENSION {
-            let extension = &self.extensions[block.extension];
+        info.rtt = Duration::from_micros(tcb.rtt.srtt_micros().into());
+        info.rttvar = Duration::from_micros(tcb.rtt.rttvar_micros().into());
+        info.mss = tcb.eff_mss;
+        info.cwnd = segments(tcb.window.cwnd);
+        info.ssthresh = (tcb.window.ssthresh != u32::MAX).then(|| segments(tcb.window.ssthresh));
+        info.snd_wnd = right_of(tcb.snd_right - tcb.snd_una);
+        info.rcv_wnd = right_of(tcb.rcv_right - tcb.rcv_nxt);
+        info.wscale = (tcb.send_scale() as u8, tcb.receive_scale() as u8);
+        info.ts = tcb.has(Flags::TIMESTAMPS);
+        info.sack = tcb.has(Flags::SACK);
+        info.ecn = tcb.has(Flags::ECN);
+        info.algorithm = tcb.algorithm();
+        if tcb.extension != Tcb::NO_EXTENSION {
+            let extension = &self.extensions[tcb.extension];
             info.sacked = extension.sacked_segments.into();
             info.lost = segments(extension.lost_bytes);
         }
@@ -256,24 +260,26 @@ impl Engine {
     }
 }
 
-/// How often segments of each connection were sent again, of those that have sent some again.
+/// How many segments of each connection were sent again, and their bytes, of those that have sent some again. Nothing of this is in the
+/// TCB, which has no byte left, nor on the way of a segment that is sent once.
 #[derive(Default)]
-pub(super) struct Retransmissions(HashMap<u32, u32>);
+pub(super) struct Retransmissions(HashMap<ConnIndex, (u32, u64)>);
 
 impl Retransmissions {
-    /// A segment of the connection in this place is sent again.
+    /// A segment of the connection in this place is sent again, with so much payload.
     #[cold]
-    pub(super) fn count(&mut self, index: u32) {
-        let count = self.0.entry(index).or_default();
-        *count = count.saturating_add(1);
+    pub(super) fn count(&mut self, index: ConnIndex, bytes: u32) {
+        let (segments, sum) = self.0.entry(index).or_default();
+        *segments = segments.saturating_add(1);
+        *sum += u64::from(bytes);
     }
 
-    fn of(&self, index: u32) -> u32 {
-        self.0.get(&index).copied().unwrap_or(0)
+    fn of(&self, index: ConnIndex) -> (u32, u64) {
+        self.0.get(&index).copied().unwrap_or_default()
     }
 
     /// The connection has ended.
-    pub(super) fn forget(&mut self, index: u32) {
+    pub(super) fn forget(&mut self, index: ConnIndex) {
         if !self.0.is_empty() {
             self.0.remove(&index);
         }

@@ -1,13 +1,15 @@
 //! What the engine and the layer below it tell each other: addresses and routes, who the neighbours are, and frames that are no
 //! TCP.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use anywire_packet::Mac;
 
 use super::routes::{Route, RouteError};
-use super::{ConnectError, Engine};
+use super::{ConnectError, End, Engine};
 use crate::frames::Meta;
+use crate::half_open::Traits;
+use crate::tcb::State;
 
 /// Where packets for a destination go, by the engine's routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +27,69 @@ impl Engine {
     /// Gives the engine an address.
     ///
     /// # Errors
-    /// If it has 65,535 of them.
+    /// If it has had 65,535 of them.
     pub fn add_address(&mut self, address: IpAddr) -> Result<(), RouteError> {
         self.local.add_address(address).map(|_| ())
+    }
+
+    /// Whether the engine has an address now.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.local.own_addresses().any(|own| own == address)
+    }
+
+    /// Takes an address away. Its connections end with [`End::NetworkDown`](super::End::NetworkDown), and a reset tells their peers;
+    /// what has arrived can be read. Listeners stay, and have connections again once the address is back. Looks at each connection, so
+    /// it is nothing to do often. Gives how many connections have ended, half-open ones and TIME-WAITs not counted.
+    pub fn remove_address(&mut self, address: IpAddr) -> usize {
+        let Some(number) = self.local.remove_address(address) else { return 0 };
+        self.sources.forget_addresses();
+        for place in 0..self.time_wait.places() {
+            let wait = &self.time_wait[place];
+            if wait.traits.has(Traits::USED) && wait.local == number {
+                self.drop_time_wait(place);
+            }
+        }
+        for place in 0..self.half_open.places() {
+            let half = &self.half_open[place];
+            if half.traits.has(Traits::USED) && half.local == number {
+                self.reset_half_open(place);
+            }
+        }
+        let mut ended = 0;
+        for index in self.tcbs.all() {
+            let tcb = &self.tcbs[index];
+            if tcb.local_port != 0 && tcb.local == number && tcb.state != State::Closed {
+                self.break_off(index, End::NetworkDown);
+                self.check(index);
+                ended += 1;
+            }
+        }
+        ended
+    }
+
+    /// Takes all addresses away, as [`remove_address`](Self::remove_address) does: the network interface is gone.
+    pub fn remove_addresses(&mut self) -> usize {
+        let all: Vec<_> = self.local.own_addresses().collect();
+        all.into_iter().map(|address| self.remove_address(address)).sum()
+    }
+
+    /// Ends the connections whose peers have gone for good, as their resets would. Closing connections end, too: their last segments
+    /// would never be acknowledged. `is_reachable` is asked for each, by our address and the peer's. Says how many have ended.
+    pub fn end_unreachable(&mut self, is_reachable: impl Fn(SocketAddr, SocketAddr) -> bool) -> usize {
+        let mut ended = 0;
+        for index in self.tcbs.all() {
+            let tcb = &self.tcbs[index];
+            if tcb.local_port == 0 || tcb.state == State::Closed {
+                continue;
+            }
+            let (local, remote) = self.ends(tcb);
+            if !is_reachable(local, remote) {
+                self.break_off(index, End::Reset);
+                self.check(index);
+                ended += 1;
+            }
+        }
+        ended
     }
 
     /// Adds a route, or replaces the one to the same network.
@@ -118,9 +180,9 @@ impl Engine {
         let known = u32::from(mtu).max(least) as u16;
         let is_evicted = self.path_mtus.learn(destination, known, self.now, self.limits.path_mtus);
         self.counters.path_mtus_evicted += u64::from(is_evicted);
-        for index in 0..self.blocks.places() {
-            let block = &self.blocks[index];
-            if block.state.is_synchronized() && self.local.peer(block.local, block.remote) == destination {
+        for index in self.tcbs.all() {
+            let tcb = &self.tcbs[index];
+            if tcb.state.is_synchronized() && self.local.peer(tcb.local, tcb.remote) == destination {
                 self.on_narrow_path(index, mtu.into());
                 self.check(index);
             }

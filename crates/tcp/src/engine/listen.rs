@@ -65,8 +65,8 @@ impl Engine {
             self.counters.refused_by_limit += 1;
             return;
         }
-        self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
-        self.local.neighbours.hold(neighbour);
+        self.half_open[place].remote = self.local.acquire_peer(remote_address(&addresses));
+        self.local.neighbours.acquire(neighbour);
         self.young.push_back((place, half.looked_at));
         self.send_syn_ack(addresses, &half);
     }
@@ -232,7 +232,7 @@ impl Engine {
             self.counters.refused_by_limit += 1;
             return;
         };
-        self.table.replace(arrived.hash, Place::HalfOpen(place).value(), Place::Block(index).value());
+        self.table.replace(arrived.hash, Place::HalfOpen(place).value(), Place::Tcb(index).value());
         self.half_open.remove(place);
         // The first request, most of the time.
         if !self.predict(index, arrived.form, arrived.frame) {
@@ -277,7 +277,7 @@ impl Engine {
 
     /// Ends a half-open connection, and tells the peer, whether that has had our SYN-ACK or not.
     #[cold]
-    fn reset_half_open(&mut self, place: u32) {
+    pub(super) fn reset_half_open(&mut self, place: u32) {
         let half = self.half_open[place];
         let addresses = self.local.addresses(half.local, half.remote);
         let reset = Outgoing {
@@ -340,10 +340,10 @@ impl Engine {
             return true;
         }
         let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return true };
-        self.local.neighbours.hold(neighbour);
+        self.local.neighbours.acquire(neighbour);
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
-            remote: self.local.hold_peer(remote_address(&addresses)),
+            remote: self.local.acquire_peer(remote_address(&addresses)),
             remote_port: segment.remote_port(),
             local_port: segment.local_port(),
             local,
@@ -373,7 +373,7 @@ impl Engine {
         if let Some(former) = former {
             self.end_former(former);
         }
-        if self.table.insert(arrived.hash, Place::Block(index).value()).is_err() {
+        if self.table.insert(arrived.hash, Place::Tcb(index).value()).is_err() {
             self.forget(index);
             self.counters.refused_by_limit += 1;
             return true;

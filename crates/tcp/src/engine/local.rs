@@ -1,4 +1,4 @@
-//! Where the engine is: its addresses, its ways out and the neighbours there, its listeners, and the IPv6 peers that blocks name
+//! Where the engine is: its addresses, its ways out and the neighbours there, its listeners, and the IPv6 peers that TCBs name
 //! by number.
 
 use core::net::IpAddr;
@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use anywire_packet::plain::{self, Plain};
-use anywire_packet::{Addresses, Link};
+use anywire_packet::{Addresses, Cidr, Link};
 use anywire_sys::martian::{is_directed_broadcast, is_martian};
 
 use super::neighbours::Neighbours;
 use super::routes::{Known, Route, RouteError, Routes, Via, has_scope_for};
 use super::{ConnectError, ListenerId, bytes_of_list, bytes_of_map};
-use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
+use crate::tcb::ServiceClass;
 
 /// Addresses, routes, neighbours and listeners.
 pub(super) struct Local {
@@ -25,6 +25,8 @@ pub(super) struct Local {
     /// The number of each of them, IPv4 by its bits: looked up for each SYN.
     numbers_v4: HashMap<u32, u16, BuildHasherDefault<OwnHasher>>,
     numbers_v6: HashMap<u128, u16>,
+    /// Numbers of addresses that were taken away. TCBs and listeners may name them, so no other address gets them.
+    removed: Vec<u16>,
     routes: Routes,
     pub(super) neighbours: Neighbours,
     /// The listener of each port: its number plus one. The lookup for a SYN must not depend on the number of listeners.
@@ -61,6 +63,7 @@ impl Local {
             addresses_v4: Vec::new(),
             numbers_v4: HashMap::default(),
             numbers_v6: HashMap::new(),
+            removed: Vec::new(),
             routes: Routes::default(),
             neighbours: Neighbours::new(neighbours_max),
             ports: vec![0; 1 << 16].into_boxed_slice(),
@@ -76,24 +79,56 @@ impl Local {
         if is_martian(address) {
             return Err(RouteError::NotAHost(address));
         }
-        let number = u16::try_from(self.addresses.len()).ok().filter(|number| *number < u16::MAX);
-        let number = number.ok_or(RouteError::TooMany)?;
-        self.addresses.push(address);
-        let bits_v4 = match address {
-            IpAddr::V4(address) => {
-                self.numbers_v4.insert(address.to_bits(), number);
-                address.to_bits()
-            }
-            IpAddr::V6(address) => {
-                self.numbers_v6.insert(address.to_bits(), number);
-                0
-            }
+        let before = self.removed.iter().position(|number| self.address(*number) == address);
+        let number = match before {
+            Some(place) => self.removed.swap_remove(place),
+            None => self.number_for_new(address)?,
         };
-        self.addresses_v4.push(bits_v4);
+        match address {
+            IpAddr::V4(address) => self.numbers_v4.insert(address.to_bits(), number),
+            IpAddr::V6(address) => self.numbers_v6.insert(address.to_bits(), number),
+        };
         for known in self.routes.iter_mut() {
             known.consider(number, &self.addresses);
         }
         Ok(number)
+    }
+
+    fn number_for_new(&mut self, address: IpAddr) -> Result<u16, RouteError> {
+        let number = u16::try_from(self.addresses.len()).ok().filter(|number| *number < u16::MAX);
+        let number = number.ok_or(RouteError::TooMany)?;
+        self.addresses.push(address);
+        self.addresses_v4.push(match address {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(_) => 0,
+        });
+        Ok(number)
+    }
+
+    /// Takes an address away: nothing begins there any more. Gives its number, which stays its own.
+    pub(super) fn remove_address(&mut self, address: IpAddr) -> Option<u16> {
+        let number = match address {
+            IpAddr::V4(address) => self.numbers_v4.remove(&address.to_bits()),
+            IpAddr::V6(address) => self.numbers_v6.remove(&address.to_bits()),
+        }?;
+        self.removed.push(number);
+        let (addresses, removed) = (&self.addresses, &self.removed);
+        for known in self.routes.iter_mut().filter(|known| known.source == Some(number)) {
+            known.source = None;
+            let ours = (0..addresses.len() as u16).filter(|number| !removed.contains(number));
+            ours.for_each(|number| known.consider(number, addresses));
+        }
+        Some(number)
+    }
+
+    /// The addresses that are ours now.
+    pub(super) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let numbers = (0..self.addresses.len() as u16).filter(|number| self.is_ours(*number));
+        numbers.map(|number| self.address(number))
+    }
+
+    fn is_ours(&self, number: u16) -> bool {
+        !self.removed.contains(&number)
     }
 
     pub(super) fn add_route(&mut self, route: Route) -> Result<(), RouteError> {
@@ -114,8 +149,8 @@ impl Local {
         let gateway = gateway.map(|gateway| self.neighbours.number_of(gateway).ok_or(RouteError::TooMany));
         let gateway = gateway.transpose()?;
         let mut known = Known { route, gateway, source: None };
-        for number in 0..self.addresses.len() {
-            known.consider(number as u16, &self.addresses);
+        for number in (0..self.addresses.len() as u16).filter(|number| self.is_ours(*number)) {
+            known.consider(number, &self.addresses);
         }
         let replaced = self.routes.add(known)?;
         // The new one first: the gateway may be the same.
@@ -142,9 +177,8 @@ impl Local {
 
     /// The first address of ours, from this number on, that packets to `remote` may come from.
     pub(super) fn source_for(&self, remote: IpAddr, from: u16) -> Option<u16> {
-        let places = usize::from(from)..self.addresses.len();
-        let found = places.into_iter().find(|place| has_scope_for(self.addresses[*place], remote));
-        found.map(|place| place as u16)
+        let mut numbers = from..self.addresses.len() as u16;
+        numbers.find(|number| has_scope_for(self.address(*number), remote) && self.is_ours(*number))
     }
 
     /// The address of ours that packets to `remote` come from, if nobody asks for another one.
@@ -164,6 +198,11 @@ impl Local {
             return Err(ConnectError::NotAHost);
         }
         Ok(known)
+    }
+
+    /// The network that an address of ours is in.
+    pub(super) fn network_of(&self, own: IpAddr) -> Cidr {
+        self.routes.to(own).map_or(Cidr::host(own), |known| known.route.network)
     }
 
     /// The number of the neighbour that takes packets for `remote`: to be held before another one is asked for.
@@ -191,7 +230,7 @@ impl Local {
         self.addresses[usize::from(local)].is_ipv4()
     }
 
-    /// The peer behind the number in a block.
+    /// The peer behind the number in a TCB.
     pub(super) fn peer(&self, local: u16, remote: u32) -> IpAddr {
         if self.is_v4(local) {
             IpAddr::from(remote.to_be_bytes())
@@ -200,7 +239,7 @@ impl Local {
         }
     }
 
-    /// The addresses of a connection from the numbers in its block.
+    /// The addresses of a connection from the numbers in its TCB.
     #[inline]
     pub(super) fn addresses(&self, local: u16, remote: u32) -> Addresses {
         let v4 = self.addresses_v4[usize::from(local)];
@@ -216,7 +255,7 @@ impl Local {
         self.addresses_v4[usize::from(local)]
     }
 
-    /// Whether a plain segment is between the addresses that a block names by these numbers.
+    /// Whether a plain segment is between the addresses that a TCB names by these numbers.
     #[inline(always)]
     pub(super) fn are_addresses_of<const LEN: usize>(
         &self,
@@ -228,7 +267,7 @@ impl Local {
         if plain::is_v6(LEN) {
             return local_v4 == 0 && self.addresses_v6(local, remote) == segment.addresses();
         }
-        // A local address of zero: the block is of IPv6, and the segment is to 0.0.0.0.
+        // A local address of zero: the TCB is of IPv6, and the segment is to 0.0.0.0.
         local_v4 != 0 && u64::from(remote) << 32 | u64::from(local_v4) == segment.addresses_v4()
     }
 
@@ -247,6 +286,7 @@ impl Local {
             + bytes_of_list(&self.addresses_v4)
             + bytes_of_map(&self.numbers_v4)
             + bytes_of_map(&self.numbers_v6)
+            + bytes_of_list(&self.removed)
             + self.routes.bytes()
             + self.neighbours.bytes()
             + size_of_val(&*self.ports)
@@ -256,15 +296,15 @@ impl Local {
             + bytes_of_list(&self.peers.free)
     }
 
-    /// The number by which blocks name this peer; held until [`release_peer`](Self::release_peer).
-    pub(super) fn hold_peer(&mut self, remote: IpAddr) -> u32 {
+    /// The number by which TCBs name this peer; held until [`release_peer`](Self::release_peer).
+    pub(super) fn acquire_peer(&mut self, remote: IpAddr) -> u32 {
         match remote {
             IpAddr::V4(address) => address.to_bits(),
-            IpAddr::V6(address) => self.peers.hold(address.to_bits()),
+            IpAddr::V6(address) => self.peers.acquire(address.to_bits()),
         }
     }
 
-    /// Lets go of a peer that [`hold_peer`](Self::hold_peer) gave.
+    /// Lets go of a peer that [`acquire_peer`](Self::acquire_peer) gave.
     pub(super) fn release_peer(&mut self, local: u16, remote: u32) {
         if !self.is_v4(local) {
             self.peers.release(remote);
@@ -368,7 +408,7 @@ impl Listener {
     }
 }
 
-/// IPv6 addresses of peers, counted by the blocks that name them.
+/// IPv6 addresses of peers, counted by the TCBs that name them.
 #[derive(Default)]
 struct Peers {
     list: Vec<(u128, u32)>,
@@ -382,7 +422,7 @@ impl Peers {
         self.list.get(number as usize).map_or(0, |(address, _)| *address)
     }
 
-    fn hold(&mut self, address: u128) -> u32 {
+    fn acquire(&mut self, address: u128) -> u32 {
         if let Some(number) = self.numbers.get(&address) {
             self.list[*number as usize].1 += 1;
             return *number;
@@ -534,7 +574,7 @@ mod tests {
         let mut local = Local::new(false, 100);
         let number = local.add_address("fd00::1".parse().expect("an address")).expect("room");
         let peer: IpAddr = "2001:db8::7".parse().expect("an address");
-        let (first, again) = (local.hold_peer(peer), local.hold_peer(peer));
+        let (first, again) = (local.acquire_peer(peer), local.acquire_peer(peer));
         assert_eq!(first, again);
         local.release_peer(number, first);
         assert!(
@@ -542,7 +582,7 @@ mod tests {
         );
         local.release_peer(number, first);
         assert_eq!(
-            local.hold_peer("2001:db8::8".parse().expect("an address")),
+            local.acquire_peer("2001:db8::8".parse().expect("an address")),
             first,
             "its number is used again"
         );

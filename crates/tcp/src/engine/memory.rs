@@ -7,9 +7,9 @@ use super::Engine;
 /// Bytes that an engine has taken from the system, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
-    /// Control blocks.
-    pub blocks: usize,
-    /// The table from addresses and ports to blocks.
+    /// TCBs.
+    pub tcbs: usize,
+    /// The table from addresses and ports to TCBs.
     pub table: usize,
     /// Segments that wait to be acknowledged or read, and payloads that connections share.
     pub segments: usize,
@@ -25,7 +25,7 @@ pub struct Memory {
 impl Memory {
     /// All of it.
     pub const fn total(&self) -> usize {
-        self.blocks + self.table + self.segments + self.timers + self.others
+        self.tcbs + self.table + self.segments + self.timers + self.others
     }
 }
 
@@ -33,7 +33,7 @@ impl Engine {
     /// What its memory is made of.
     pub fn memory(&self) -> Memory {
         Memory {
-            blocks: self.blocks.bytes(),
+            tcbs: self.tcbs.bytes(),
             table: self.table.bytes(),
             segments: self.pool.bytes(),
             segments_in_use: self.pool.bytes_in_use(),

@@ -118,7 +118,7 @@ impl Neighbours {
 
     /// One more has this number.
     #[inline]
-    pub(super) fn hold(&mut self, number: u16) {
+    pub(super) fn acquire(&mut self, number: u16) {
         let neighbour = &mut self.list[usize::from(number)];
         if neighbour.holders == 0 {
             self.taken += usize::from(!neighbour.is_taken());
@@ -285,11 +285,11 @@ mod tests {
     fn a_number_is_given_away_only_when_nobody_holds_it() {
         let mut neighbours = Neighbours::new(3);
         let numbers: Vec<_> = (0..3).filter_map(|last| neighbours.number_of(ip(last))).collect();
-        neighbours.hold(numbers[0]);
-        neighbours.hold(numbers[2]);
-        neighbours.hold(numbers[2]);
+        neighbours.acquire(numbers[0]);
+        neighbours.acquire(numbers[2]);
+        neighbours.acquire(numbers[2]);
         assert_eq!(neighbours.number_of(ip(3)), Some(numbers[1]), "the only idle one");
-        neighbours.hold(numbers[1]);
+        neighbours.acquire(numbers[1]);
         assert_eq!(neighbours.number_of(ip(4)), None);
         neighbours.release(numbers[2]);
         assert_eq!(neighbours.number_of(ip(4)), None, "one holder is left");
@@ -310,7 +310,7 @@ mod tests {
         let number = neighbours.number_of(ip(1)).expect("room");
         neighbours.pin(number);
         assert_eq!((neighbours.number_of(ip(2)), neighbours.has_unresolved()), (None, false));
-        neighbours.hold(number);
+        neighbours.acquire(number);
         neighbours.unpin(number);
         assert_eq!((neighbours.number_of(ip(2)), neighbours.has_unresolved()), (None, true));
         neighbours.release(number);
@@ -322,7 +322,7 @@ mod tests {
         let mut neighbours = Neighbours::new(2);
         let number = neighbours.number_of(ip(1)).expect("room");
         for _ in 0..1000 {
-            neighbours.hold(number);
+            neighbours.acquire(number);
             neighbours.release(number);
         }
         assert_eq!(neighbours.idle.len(), 1);
@@ -333,7 +333,7 @@ mod tests {
         let mut neighbours = Neighbours::new(10);
         neighbours.set_mac(Mac::new([2, 0, 0, 0, 0, 9]));
         let number = neighbours.number_of(ip(1)).expect("room");
-        neighbours.hold(number);
+        neighbours.acquire(number);
         let header = |neighbours: &Neighbours| {
             neighbours.link(number).header(anywire_packet::ethernet::EtherType::IPV4)
         };
@@ -344,7 +344,7 @@ mod tests {
         assert!(neighbours.has_unresolved(), "its frame may be in the batch that is written");
         neighbours.begin_batch();
         assert!(!neighbours.has_unresolved(), "nobody holds it");
-        neighbours.hold(number);
+        neighbours.acquire(number);
         neighbours.set(ip(1), Some(mac));
         assert!(!neighbours.has_unresolved() && neighbours.unresolved_of(&header(&neighbours)).is_none());
         assert_eq!(header(&neighbours)[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9]);

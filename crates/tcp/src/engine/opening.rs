@@ -7,12 +7,12 @@ use super::local::Listener;
 use super::out_of_order::Text;
 use super::receive::{Arrived, remote_address};
 use super::synchronized::age;
-use super::{Engine, scheduler};
-use crate::block::{Block, Flags, State};
+use super::{ConnIndex, Engine, scheduler};
 use crate::congestion::{Algorithm, Window};
 use crate::half_open::{HalfOpen, Traits};
 use crate::pool::SEGMENT_BYTES;
 use crate::settings::Ecn;
+use crate::tcb::{Flags, State, Tcb};
 
 /// What the SYNs of both ends made possible.
 #[derive(Clone, Copy)]
@@ -56,44 +56,44 @@ impl Engine {
         (self.local.mtu_to(remote_address(addresses)) - headers(addresses)).min(SEGMENT_BYTES as u16)
     }
 
-    /// A block for a connection whose handshake our listener has completed. What the half-open one holds is the block's from then on.
+    /// A TCB for a connection whose handshake our listener has completed. What the half-open one holds is the TCB's from then on.
     pub(super) fn open_passive(
         &mut self,
         half: &HalfOpen,
         listener: &Listener,
         agreed: Agreed,
         rtt: Option<u32>,
-    ) -> Option<u32> {
+    ) -> Option<ConnIndex> {
         let addresses = self.local.addresses(half.local, half.remote);
         let window = u32::from(self.first_window());
         let flags = Flags::PASSIVE.with(self.own_flags()).with(Flags::NO_NAGLE.when(listener.no_nagle));
-        let index = self.blocks.take()?;
-        let block = &mut self.blocks[index];
-        debug_assert!(block.is_blank());
-        block.ts_offset = half.ts_offset;
-        block.remote = half.remote;
-        block.remote_port = half.remote_port;
-        block.local_port = half.local_port;
-        block.local = half.local;
-        block.neighbour = half.neighbour;
-        block.state = State::Established;
-        block.flags = flags;
-        block.class = listener.class;
+        let index = self.tcbs.take()?;
+        let tcb = &mut self.tcbs[index];
+        debug_assert!(tcb.is_blank());
+        tcb.ts_offset = half.ts_offset;
+        tcb.remote = half.remote;
+        tcb.remote_port = half.remote_port;
+        tcb.local_port = half.local_port;
+        tcb.local = half.local;
+        tcb.neighbour = half.neighbour;
+        tcb.state = State::Established;
+        tcb.flags = flags;
+        tcb.class = listener.class;
         let (rcv_nxt, snd_nxt) = (half.irs + 1, half.iss + 1);
-        block.rcv_nxt = rcv_nxt;
-        block.rcv_right = rcv_nxt + window;
-        block.last_ack_sent = rcv_nxt;
-        block.snd_una = snd_nxt;
-        block.snd_nxt = snd_nxt;
-        block.write_end = snd_nxt;
-        block.snd_right = snd_nxt + u32::from(half.window);
-        block.snd_wl1 = half.irs;
+        tcb.rcv_nxt = rcv_nxt;
+        tcb.rcv_right = rcv_nxt + window;
+        tcb.last_ack_sent = rcv_nxt;
+        tcb.snd_una = snd_nxt;
+        tcb.snd_nxt = snd_nxt;
+        tcb.write_end = snd_nxt;
+        tcb.snd_right = snd_nxt + u32::from(half.window);
+        tcb.snd_wl1 = half.irs;
         self.agree(index, agreed, &addresses);
-        let block = &mut self.blocks[index];
+        let tcb = &mut self.tcbs[index];
         if let Some(rtt) = rtt {
-            block.rtt.sample(rtt);
+            tcb.rtt.sample(rtt);
         } else if half.transmissions > 1 {
-            after_lost_syn(block);
+            after_lost_syn(tcb);
         }
         self.local.neighbours.note_progress(half.neighbour);
         self.counters.opened += 1;
@@ -112,9 +112,9 @@ impl Engine {
         Flags::NEW_RENO.when(self.settings.congestion == Algorithm::NewReno)
     }
 
-    /// Sets the agreed options of a block. Its SND.UNA is set already.
+    /// Sets the agreed options of a TCB. Its SND.UNA is set already.
     #[inline(always)]
-    fn agree(&mut self, index: u32, agreed: Agreed, addresses: &Addresses) {
+    fn agree(&mut self, index: ConnIndex, agreed: Agreed, addresses: &Addresses) {
         // What the peer and the path take, less the options of every segment (RFC 9293 3.7.1). A tiny MSS would make us send
         // all header and no data (CVE-2019-11479).
         let known = self.path_mtus.of(remote_address(addresses), self.now);
@@ -122,24 +122,24 @@ impl Engine {
         let path = own.min(known.map_or(u16::MAX, |mtu| mtu - headers(addresses)));
         let options = if agreed.timestamps.is_some() { 12 } else { 0 };
         let own_scale = self.own_scale();
-        let block = &mut self.blocks[index];
-        block.eff_mss = path.min(agreed.peer_mss.max(MSS_MIN)) - options;
-        block.scales = agreed.scale.map_or(0, |shift| shift.min(SCALE_MAX) | own_scale << 4);
-        block.ts_recent = agreed.timestamps.unwrap_or(0);
-        block.ts_recent_age = age(self.tick);
-        block.window = Window::new(block.snd_una - 1, block.eff_mss);
-        block.flags.set(Flags::TIMESTAMPS.when(agreed.timestamps.is_some()));
-        block.flags.set(Flags::SACK.when(agreed.sack).with(Flags::ECN.when(agreed.ecn)));
+        let tcb = &mut self.tcbs[index];
+        tcb.eff_mss = path.min(agreed.peer_mss.max(MSS_MIN)) - options;
+        tcb.scales = agreed.scale.map_or(0, |shift| shift.min(SCALE_MAX) | own_scale << 4);
+        tcb.ts_recent = agreed.timestamps.unwrap_or(0);
+        tcb.ts_recent_age = age(self.tick);
+        tcb.window = Window::new(tcb.snd_una - 1, tcb.eff_mss);
+        tcb.flags.set(Flags::TIMESTAMPS.when(agreed.timestamps.is_some()));
+        tcb.flags.set(Flags::SACK.when(agreed.sack).with(Flags::ECN.when(agreed.ecn)));
     }
 
     /// A segment for a connection in SYN-SENT (RFC 9293 3.10.7.3).
-    pub(super) fn in_syn_sent(&mut self, index: u32, arrived: &Arrived) {
+    pub(super) fn in_syn_sent(&mut self, index: ConnIndex, arrived: &Arrived) {
         let segment = &arrived.segment;
-        let block = &self.blocks[index];
-        let addresses = self.local.addresses(block.local, block.remote);
+        let tcb = &self.tcbs[index];
+        let addresses = self.local.addresses(tcb.local, tcb.remote);
         let has_ack = segment.flags.has(Control::ACK);
         // First, the ACK.
-        let is_acceptable = has_ack && block.snd_una.lt(segment.ack) && segment.ack.le(block.snd_nxt);
+        let is_acceptable = has_ack && tcb.snd_una.lt(segment.ack) && segment.ack.le(tcb.snd_nxt);
         if has_ack && !is_acceptable {
             if !segment.flags.has(Control::RST) {
                 self.refuse(addresses, segment);
@@ -166,34 +166,33 @@ impl Engine {
         };
         let agreed = self.agreed(offer, &addresses, agreed_ecn);
         let window = u32::from(self.first_window());
-        let block = &mut self.blocks[index];
-        block.rcv_nxt = segment.seq + 1;
-        block.rcv_right = block.rcv_nxt + window;
-        block.last_ack_sent = block.rcv_nxt;
+        let tcb = &mut self.tcbs[index];
+        tcb.rcv_nxt = segment.seq + 1;
+        tcb.rcv_right = tcb.rcv_nxt + window;
+        tcb.last_ack_sent = tcb.rcv_nxt;
         if has_ack {
-            block.snd_una = segment.ack;
+            tcb.snd_una = segment.ack;
         }
         self.agree(index, agreed, &addresses);
-        let block = &mut self.blocks[index];
-        block.snd_right = segment.ack + u32::from(segment.window);
-        block.snd_wl1 = segment.seq;
-        let syn_sent_at = std::mem::take(block.syn_sent_at_mut());
+        let tcb = &mut self.tcbs[index];
+        tcb.snd_right = segment.ack + u32::from(segment.window);
+        tcb.snd_wl1 = segment.seq;
+        let syn_sent_at = std::mem::take(tcb.syn_sent_at_mut());
         if has_ack {
             // Its timer may have expired and not have run yet. The clock of microseconds may even have wrapped since.
-            let is_timely =
-                block.backoff() == 0 && block.retransmit_at().is_some_and(|at| !at.is_due(self.tick));
+            let is_timely = tcb.backoff() == 0 && tcb.retransmit_at().is_some_and(|at| !at.is_due(self.tick));
             if is_timely {
-                block.rtt.sample(self.now.short().wrapping_sub(syn_sent_at));
+                tcb.rtt.sample(self.now.short().wrapping_sub(syn_sent_at));
             } else {
-                after_lost_syn(block);
+                after_lost_syn(tcb);
             }
-            block.state = State::Established;
-            block.max_snd_wnd = segment.window >> 6;
+            tcb.state = State::Established;
+            tcb.max_snd_wnd = segment.window >> 6;
             self.opened(index);
         } else {
             // Both opened at once (RFC 9293 3.5, figure 7): a SYN-ACK for the peer's SYN.
-            block.state = State::SynReceived;
-            block.snd_right = block.snd_una + u32::from(segment.window);
+            tcb.state = State::SynReceived;
+            tcb.snd_right = tcb.snd_una + u32::from(segment.window);
         }
         self.hold_text_of_syn(index, arrived);
         if has_ack {
@@ -203,26 +202,26 @@ impl Engine {
     }
 
     /// Keeps text and FIN of the peer's SYN until the connection is open (RFC 9293 3.10.7.3): before that anybody may have sent them.
-    pub(super) fn hold_text_of_syn(&mut self, index: u32, arrived: &Arrived) {
-        let (block, segment) = (&self.blocks[index], &arrived.segment);
-        let length = u32::from(segment.payload_len).min(block.rcv_right - block.rcv_nxt);
+    pub(super) fn hold_text_of_syn(&mut self, index: ConnIndex, arrived: &Arrived) {
+        let (tcb, segment) = (&self.tcbs[index], &arrived.segment);
+        let length = u32::from(segment.payload_len).min(tcb.rcv_right - tcb.rcv_nxt);
         let has_fin = segment.flags.has(Control::FIN) && length == u32::from(segment.payload_len);
-        let text = self.before_known_end(index, Text { seq: block.rcv_nxt, length, skip: 0, has_fin });
-        self.hold_out_of_order(index, arrived, text);
+        let text = self.before_known_end(index, Text { seq: tcb.rcv_nxt, length, skip: 0, has_fin });
+        self.queue_out_of_order(index, arrived, text);
     }
 
     /// Text of the peer's SYN goes to the user. False if there is no user any more, and the connection is gone.
     #[inline]
-    pub(super) fn deliver_text_of_syn(&mut self, index: u32) -> bool {
-        let block = &self.blocks[index];
-        if block.extension == Block::NO_EXTENSION {
+    pub(super) fn deliver_text_of_syn(&mut self, index: ConnIndex) -> bool {
+        let tcb = &self.tcbs[index];
+        if tcb.extension == Tcb::NO_EXTENSION {
             return true;
         }
         // An extension may as well be there for a rate, or for a duplicate to report.
-        if self.extensions[block.extension].out_of_order_tail.is_none() {
+        if self.extensions[tcb.extension].out_of_order_tail.is_none() {
             return true;
         }
-        if block.has(Flags::DETACHED) {
+        if tcb.has(Flags::DETACHED) {
             // The user will not read it (RFC 9293 3.6.1, MUST-12).
             self.reset_for_unread(index);
             return false;
@@ -233,20 +232,20 @@ impl Engine {
     }
 
     /// The handshake is behind a connection that we opened.
-    pub(super) fn opened(&mut self, index: u32) {
+    pub(super) fn opened(&mut self, index: ConnIndex) {
         self.counters.opened += 1;
-        let block = &mut self.blocks[index];
-        self.local.neighbours.note_progress(block.neighbour);
-        block.set_backoff(0);
-        block.flags.clear(Flags::RETRANSMIT);
-        block.end_handshake();
-        if block.has(Flags::FIN_QUEUED) {
+        let tcb = &mut self.tcbs[index];
+        self.local.neighbours.note_progress(tcb.neighbour);
+        tcb.end_backoff();
+        tcb.flags.clear(Flags::RETRANSMIT);
+        tcb.end_handshake();
+        if tcb.has(Flags::FIN_QUEUED) {
             // The user has ended its direction before there was one.
-            block.state = State::FinWait1;
+            tcb.state = State::FinWait1;
         }
         self.time_idle(index);
         self.tell(index, Flags::TELL_OPENED);
-        if self.blocks[index].has_unsent() {
+        if self.tcbs[index].has_unsent() {
             self.schedule(index);
         }
     }
@@ -262,27 +261,27 @@ impl Engine {
         }
     }
 
-    /// Fills the block of a connection that we open, whose addresses and options are in it. The SYN waits in its ring.
+    /// Fills the TCB of a connection that we open, whose addresses and options are in it. The SYN waits in its ring.
     #[inline]
-    pub(super) fn fill_for_syn(&mut self, index: u32, iss: Seq, addresses: &Addresses) {
+    pub(super) fn fill_for_syn(&mut self, index: ConnIndex, iss: Seq, addresses: &Addresses) {
         let flags = self.own_flags().with(Flags::ACK_NOW);
-        let block = &mut self.blocks[index];
-        block.flags.set(flags);
-        block.state = State::SynSent;
-        block.snd_una = iss;
-        block.snd_nxt = iss;
-        block.write_end = iss + 1;
-        block.begin_handshake(scheduler::NEW);
+        let tcb = &mut self.tcbs[index];
+        tcb.flags.set(flags);
+        tcb.state = State::SynSent;
+        tcb.snd_una = iss;
+        tcb.snd_nxt = iss;
+        tcb.write_end = iss + 1;
+        tcb.begin_handshake(scheduler::NEW);
         // Cells are filled for the smallest that the options may leave; the peer's SYN says more.
-        block.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);
+        tcb.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);
     }
 }
 
 /// The SYN or its answer was sent more than once. The connection begins with one segment (RFC 5681 3.1) and an RTO of 3 s
 /// (RFC 6298 5.7), which a round trip of one second gives.
-fn after_lost_syn(block: &mut Block) {
-    block.window.on_syn_lost(block.eff_mss);
-    block.rtt.sample(1_000_000);
+fn after_lost_syn(tcb: &mut Tcb) {
+    tcb.window.on_syn_lost(tcb.eff_mss);
+    tcb.rtt.sample(1_000_000);
 }
 
 /// Bytes of IP and TCP headers without options.

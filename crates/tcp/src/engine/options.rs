@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::{ConnId, Engine, timers};
-use crate::block::{Flags, State};
+use super::{ConnId, ConnIndex, Engine, timers};
+use crate::tcb::{Flags, State};
 
 impl Engine {
     /// Switches Nagle's algorithm off or on again (RFC 9293 3.7.4, MUST-17). Off, what waits because of it leaves at once.
@@ -12,12 +12,12 @@ impl Engine {
         if !self.is_held(id) {
             return;
         }
-        let block = &mut self.blocks[id.0];
+        let tcb = &mut self.tcbs[id.0];
         if !is_off {
-            return block.flags.clear(Flags::NO_NAGLE);
+            return tcb.flags.clear(Flags::NO_NAGLE);
         }
-        block.flags.set(Flags::NO_NAGLE);
-        if block.has_unsent() {
+        tcb.flags.set(Flags::NO_NAGLE);
+        if tcb.has_unsent() {
             self.schedule(id.0);
         }
     }
@@ -31,27 +31,27 @@ impl Engine {
         }
         if timeout.is_zero() {
             self.user_timeouts.remove(&id.0);
-        } else if self.blocks[id.0].state != State::Closed {
+        } else if self.tcbs[id.0].state != State::Closed {
             self.user_timeouts.insert(id.0, timers::ticks(timeout).max(1));
         }
         self.end_stall_in_time(id.0);
     }
 
     /// The user timeout of a connection has changed: a stall ends by the new one, and not with the next retransmission.
-    fn end_stall_in_time(&mut self, index: u32) {
+    fn end_stall_in_time(&mut self, index: ConnIndex) {
         let limit = self.user_timeout_of(index);
-        let block = &mut self.blocks[index];
-        if !block.state.is_synchronized()
-            || block.times_its_end()
-            || block.has(Flags::LOSS_TIMER)
-            || block.backoff() == 0 && !block.has(Flags::PROBING_WINDOW)
+        let tcb = &mut self.tcbs[index];
+        if !tcb.state.is_synchronized()
+            || tcb.times_its_end()
+            || tcb.has(Flags::LOSS_TIMER)
+            || tcb.timeouts() == 0 && !tcb.has(Flags::PROBING_WINDOW)
         {
             return;
         }
-        let ends_at = block.stalled_at().after(limit);
+        let ends_at = tcb.stalled_at().after(limit);
         let ends_at = if ends_at.is_due(self.tick) { self.tick } else { ends_at };
-        if block.retransmit_at().is_some_and(|at| ends_at.is_before(at)) {
-            block.set_retransmit_at(ends_at);
+        if tcb.retransmit_at().is_some_and(|at| ends_at.is_before(at)) {
+            tcb.set_retransmit_at(ends_at);
             self.set_deadline(index, ends_at);
         }
     }
@@ -62,17 +62,17 @@ impl Engine {
         if !self.is_held(id) {
             return;
         }
-        let block = &mut self.blocks[id.0];
-        block.class = block.class.with_dscp(dscp);
+        let tcb = &mut self.tcbs[id.0];
+        tcb.class = tcb.class.with_dscp(dscp);
     }
 
     /// The most payload that a segment of this connection carries now: what both ends' MSS, the path and the options leave.
     pub fn segment_bytes(&self, id: ConnId) -> usize {
-        if self.is_held(id) { usize::from(self.blocks[id.0].eff_mss) } else { 0 }
+        if self.is_held(id) { usize::from(self.tcbs[id.0].eff_mss) } else { 0 }
     }
 
     /// In ticks.
-    pub(super) fn user_timeout_of(&self, index: u32) -> u32 {
+    pub(super) fn user_timeout_of(&self, index: ConnIndex) -> u32 {
         self.user_timeouts.get(&index).copied().unwrap_or(self.timings.user_timeout)
     }
 }

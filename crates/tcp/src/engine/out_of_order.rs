@@ -3,31 +3,31 @@
 
 use anywire_packet::{Flags as Control, Parsed, SACK_MAX, Seq};
 
-use super::Engine;
 use super::deliver::Unread;
 use super::receive::Arrived;
-use crate::block::{Block, Flags, State};
+use super::{ConnIndex, Engine};
 use crate::extension::ExtensionId;
 use crate::pool::{Cell, Marks, SEGMENT_BYTES, Segment};
+use crate::tcb::{Flags, State, Tcb};
 
 impl Engine {
     /// Payload before or behind RCV.NXT, or a connection with gaps.
     #[cold]
-    pub(super) fn on_text_in_trouble(&mut self, index: u32, arrived: &Arrived) {
+    pub(super) fn on_text_in_trouble(&mut self, index: ConnIndex, arrived: &Arrived) {
         let segment = &arrived.segment;
-        let block = &self.blocks[index];
+        let tcb = &self.tcbs[index];
         // Bytes outside the window on either side are cut off.
-        let skip = if segment.seq.lt(block.rcv_nxt) { block.rcv_nxt - segment.seq } else { 0 };
+        let skip = if segment.seq.lt(tcb.rcv_nxt) { tcb.rcv_nxt - segment.seq } else { 0 };
         let length = u32::from(segment.payload_len);
-        let (seq, room) = (segment.seq + skip, block.rcv_right - (segment.seq + skip));
+        let (seq, room) = (segment.seq + skip, tcb.rcv_right - (segment.seq + skip));
         let rest = length.saturating_sub(skip).min(room);
         let is_whole = skip + rest == length || length < skip;
         let has_fin = segment.flags.has(Control::FIN) && is_whole;
         let text = self.before_known_end(index, Text { seq, length: rest, skip: skip as u16, has_fin });
         self.note_duplicate(index, segment);
-        if seq != self.blocks[index].rcv_nxt {
-            self.hold_out_of_order(index, arrived, text);
-            if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+        if seq != self.tcbs[index].rcv_nxt {
+            self.queue_out_of_order(index, arrived, text);
+            if let Some(extension) = self.extensions_mut(self.tcbs[index].extension) {
                 extension.acks_owed = extension.acks_owed.saturating_add(1);
             }
             return self.acknowledge_now(index);
@@ -40,7 +40,7 @@ impl Engine {
         } else {
             self.join_out_of_order(index);
         }
-        if self.blocks[index].state == State::Closed {
+        if self.tcbs[index].state == State::Closed {
             // With the FIN it has gone over to TIME-WAIT.
             return;
         }
@@ -50,8 +50,8 @@ impl Engine {
     }
 
     /// Text as far as it does not contradict what is held: nothing is behind a FIN, and none is in front of data.
-    pub(super) fn before_known_end(&self, index: u32, text: Text) -> Text {
-        let Some(last) = self.last_held(index) else { return text };
+    pub(super) fn before_known_end(&self, index: ConnIndex, text: Text) -> Text {
+        let Some(last) = self.last_out_of_order(index) else { return text };
         if !last.marks.has(Marks::FIN) {
             return Text { has_fin: text.has_fin && last.end().le(text.seq + text.length), ..text };
         }
@@ -61,20 +61,20 @@ impl Engine {
     }
 
     /// The last of the segments that a connection holds out of order.
-    fn last_held(&self, index: u32) -> Option<Segment> {
-        let place = self.blocks[index].extension;
-        let tail = (place != Block::NO_EXTENSION).then(|| self.extensions[place].out_of_order_tail)?;
+    fn last_out_of_order(&self, index: ConnIndex) -> Option<Segment> {
+        let place = self.tcbs[index].extension;
+        let tail = (place != Tcb::NO_EXTENSION).then(|| self.extensions[place].out_of_order_tail)?;
         (!tail.is_none()).then(|| *self.pool.segment(tail))
     }
 
     /// Puts text with a gap before it into its place among the others: all of it that is not there yet (RFC 9293 SHLD-31).
-    pub(super) fn hold_out_of_order(&mut self, index: u32, arrived: &Arrived, text: Text) {
+    pub(super) fn queue_out_of_order(&mut self, index: ConnIndex, arrived: &Arrived, text: Text) {
         if text.length == 0 && !text.has_fin {
             return;
         }
         // First of all, since it may take the extension of this connection.
-        let may_hold = self.may_hold() || self.reclaim_held() && self.may_hold();
-        let Some(place) = (if may_hold { self.extension_of(index) } else { None }) else {
+        let may_reassemble = self.may_reassemble() || self.reclaim_out_of_order() && self.may_reassemble();
+        let Some(place) = (if may_reassemble { self.extension_of(index) } else { None }) else {
             self.counters.dropped_for_memory += 1;
             return;
         };
@@ -90,7 +90,7 @@ impl Engine {
             let held = *self.pool.segment(next);
             if from.lt(held.seq) {
                 let gap = Text { has_fin: false, ..text.part(from, held.seq.min(end)) };
-                if !self.hold_piece(place, arrived, gap, before) {
+                if !self.queue_piece(place, arrived, gap, before) {
                     return;
                 }
             }
@@ -99,20 +99,20 @@ impl Engine {
         }
         if from.lt(end) || text.has_fin {
             // Behind all others, and so is a FIN.
-            self.hold_piece(place, arrived, text.part(from.min(end), end), tail);
+            self.queue_piece(place, arrived, text.part(from.min(end), end), tail);
         }
-        if let Some(until) = self.held_until(&self.blocks[index]) {
+        if let Some(until) = self.out_of_order_until(&self.tcbs[index]) {
             self.set_deadline(index, until);
         }
     }
 
     /// Keeps a piece of a segment behind the held one `before`. False if there is no memory for all of it.
-    fn hold_piece(&mut self, place: ExtensionId, arrived: &Arrived, piece: Text, mut before: Cell) -> bool {
+    fn queue_piece(&mut self, place: ExtensionId, arrived: &Arrived, piece: Text, mut before: Cell) -> bool {
         let (mut from, end) = (piece.seq, piece.seq + piece.length);
         loop {
             let to = end.min(from + SEGMENT_BYTES as u32);
             let part = Text { has_fin: piece.has_fin && to == end, ..piece.part(from, to) };
-            let Some(cell) = self.hold_part(place, arrived, part, before) else { return false };
+            let Some(cell) = self.queue_part(place, arrived, part, before) else { return false };
             (before, from) = (cell, to);
             if from == end {
                 return true;
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// The same for as much as a cell holds.
-    fn hold_part(
+    fn queue_part(
         &mut self,
         place: ExtensionId,
         arrived: &Arrived,
@@ -130,7 +130,7 @@ impl Engine {
     ) -> Option<Cell> {
         let bytes = piece.length as usize;
         let has_room = self.extensions[place].out_of_order_count < self.limits.out_of_order_segments;
-        let cell = if has_room && self.may_hold() { self.pool.take(bytes) } else { None };
+        let cell = if has_room && self.may_reassemble() { self.pool.take(bytes) } else { None };
         let Some(cell) = cell else {
             self.counters.dropped_for_memory += 1;
             return None;
@@ -145,19 +145,19 @@ impl Engine {
         }
         let extension = &mut self.extensions[place];
         if extension.out_of_order_count == 0 {
-            extension.held_since = self.tick;
+            extension.out_of_order_since = self.tick;
         }
         extension.out_of_order_count += 1;
         extension.out_of_order_tail = self.pool.insert_after(extension.out_of_order_tail, before, cell);
-        self.held_segments += 1;
+        self.out_of_order_segments += 1;
         self.counters.out_of_order += 1;
         Some(cell)
     }
 
     /// Delivers the held segments that are in order now.
-    pub(super) fn join_out_of_order(&mut self, index: u32) {
-        let place = self.blocks[index].extension;
-        if place == Block::NO_EXTENSION {
+    pub(super) fn join_out_of_order(&mut self, index: ConnIndex) {
+        let place = self.tcbs[index].extension;
+        if place == Tcb::NO_EXTENSION {
             return;
         }
         loop {
@@ -167,15 +167,15 @@ impl Engine {
                 return;
             }
             let held = *self.pool.segment(first);
-            let rcv_nxt = self.blocks[index].rcv_nxt;
+            let rcv_nxt = self.tcbs[index].rcv_nxt;
             if held.seq.gt(rcv_nxt) {
                 return;
             }
             let extension = &mut self.extensions[place];
             extension.out_of_order_count -= 1;
-            extension.held_since = self.tick;
+            extension.out_of_order_since = self.tick;
             extension.out_of_order_tail = self.pool.unlink_front(tail);
-            self.held_segments -= 1;
+            self.out_of_order_segments -= 1;
             let overlap = (rcv_nxt - held.seq).min(u32::from(held.length));
             let has_fin = held.marks.has(Marks::FIN);
             if overlap < u32::from(held.length) {
@@ -183,11 +183,11 @@ impl Engine {
                 kept.start += overlap as u16;
                 kept.length -= overlap as u16;
                 let length = u32::from(kept.length);
-                if let Unread::InFrame(number) = Unread::of(&self.blocks[index]) {
+                if let Unread::InFrame(number) = Unread::of(&self.tcbs[index]) {
                     self.keep(number, self.in_frames[number]);
                 }
-                let block = &mut self.blocks[index];
-                block.receive_tail = self.pool.push_back(block.receive_tail, first);
+                let tcb = &mut self.tcbs[index];
+                tcb.receive_tail = self.pool.push_back(tcb.receive_tail, first);
                 self.delayed_ack_candidates.push(index);
                 self.advance_receive(index, length);
             } else {
@@ -231,16 +231,16 @@ impl Engine {
     }
 
     /// Remembers what of a segment has arrived before, to report it: its first part without a gap (RFC 2883 4).
-    pub(super) fn note_duplicate(&mut self, index: u32, segment: &Parsed) {
-        let block = &self.blocks[index];
+    pub(super) fn note_duplicate(&mut self, index: ConnIndex, segment: &Parsed) {
+        let tcb = &self.tcbs[index];
         let (seq, end) = (segment.seq, segment.seq + u32::from(segment.payload_len));
-        if seq == end || !block.has(Flags::SACK) {
+        if seq == end || !tcb.has(Flags::SACK) {
             return;
         }
-        let duplicate = if seq.lt(block.rcv_nxt) {
-            (seq, end.min(block.rcv_nxt))
+        let duplicate = if seq.lt(tcb.rcv_nxt) {
+            (seq, end.min(tcb.rcv_nxt))
         } else {
-            match self.first_held_within(block.extension, seq, end) {
+            match self.first_out_of_order_within(tcb.extension, seq, end) {
                 Some(held) => held,
                 None => return,
             }
@@ -251,8 +251,8 @@ impl Engine {
     }
 
     /// The first bytes from `seq` up to `end` that are held out of order, up to the first gap.
-    fn first_held_within(&self, place: ExtensionId, seq: Seq, end: Seq) -> Option<(Seq, Seq)> {
-        let tail = (place != Block::NO_EXTENSION).then(|| self.extensions[place].out_of_order_tail)?;
+    fn first_out_of_order_within(&self, place: ExtensionId, seq: Seq, end: Seq) -> Option<(Seq, Seq)> {
+        let tail = (place != Tcb::NO_EXTENSION).then(|| self.extensions[place].out_of_order_tail)?;
         let mut found: Option<(Seq, Seq)> = None;
         for cell in self.pool.queue(tail) {
             let held = self.pool.segment(cell);

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use super::{ConnId, Engine};
-use crate::block::{Block, State};
+use super::{ConnId, ConnIndex, Engine};
 use crate::extension::ExtensionId;
 use crate::pool::Marks;
+use crate::tcb::{State, Tcb};
 use crate::time::{Instant, Tick};
 
 /// The rate of a connection; in its extension, which it keeps as long as it has one.
@@ -34,7 +34,7 @@ impl Engine {
     #[must_use = "the limit is not kept if there is no memory for it"]
     pub fn set_rate(&mut self, id: ConnId, bytes_per_second: Option<NonZeroU32>) -> bool {
         let index = id.0;
-        if !self.is_held(id) || self.blocks[index].state == State::Closed {
+        if !self.is_held(id) || self.tcbs[index].state == State::Closed {
             return false;
         }
         let Some(place) = self.extension_of(index) else { return false };
@@ -45,9 +45,9 @@ impl Engine {
     }
 
     /// Whether a connection has used up its rate for now; then it is put into its ring again in time.
-    pub(super) fn must_wait(&mut self, index: u32) -> bool {
-        let place = self.blocks[index].extension;
-        if place == Block::NO_EXTENSION || self.extensions[place].pace.is_none() {
+    pub(super) fn must_wait(&mut self, index: ConnIndex) -> bool {
+        let place = self.tcbs[index].extension;
+        if place == Tcb::NO_EXTENSION || self.extensions[place].pace.is_none() {
             return false;
         }
         let pace = &mut self.extensions[place].pace;
@@ -73,31 +73,31 @@ impl Engine {
     }
 
     /// When a connection may go on, if it waits for that.
-    pub(super) fn pace_at(&self, block: &Block) -> Option<Tick> {
-        if block.extension == Block::NO_EXTENSION {
+    pub(super) fn pace_at(&self, tcb: &Tcb) -> Option<Tick> {
+        if tcb.extension == Tcb::NO_EXTENSION {
             return None;
         }
-        let pace = &self.extensions[block.extension].pace;
+        let pace = &self.extensions[tcb.extension].pace;
         pace.waits.then(|| self.first_tick(pace.next))
     }
 
     /// For how long a connection's rate holds back what it has to send again, if that is lost.
-    pub(super) fn waits_for_rate(&self, index: u32) -> Option<u32> {
-        let block = &self.blocks[index];
-        if block.backoff() == 0 || !block.state.is_synchronized() {
+    pub(super) fn waits_for_rate(&self, index: ConnIndex) -> Option<u32> {
+        let tcb = &self.tcbs[index];
+        if tcb.timeouts() == 0 || !tcb.state.is_synchronized() {
             return None;
         }
-        let at = self.pace_at(block).filter(|at| !at.is_due(self.tick))?;
-        let first = self.pool.front(block.send_tail);
+        let at = self.pace_at(tcb).filter(|at| !at.is_due(self.tick))?;
+        let first = self.pool.front(tcb.send_tail);
         let is_lost = !first.is_none() && self.pool.segment(first).marks.has(Marks::LOST);
         is_lost.then(|| at.since(self.tick))
     }
 
     /// Lets a connection go on if its time has come.
-    pub(super) fn end_wait(&mut self, index: u32) -> bool {
-        let is_due = self.pace_at(&self.blocks[index]).is_some_and(|at| at.is_due(self.tick));
+    pub(super) fn end_wait(&mut self, index: ConnIndex) -> bool {
+        let is_due = self.pace_at(&self.tcbs[index]).is_some_and(|at| at.is_due(self.tick));
         if is_due {
-            self.extensions[self.blocks[index].extension].pace.waits = false;
+            self.extensions[self.tcbs[index].extension].pace.waits = false;
             self.schedule(index);
         }
         is_due

@@ -5,20 +5,20 @@
 //! `tcp_mtu_probing` = 1. A probe is an ordinary
 //! segment with payload that waits anyway. Its loss is no sign of congestion.
 
-use super::Engine;
 use super::ending::LEAST_MTU_V4;
 use super::receive::remote_address;
-use crate::block::Flags;
+use super::{ConnIndex, Engine};
 use crate::extension::ExtensionId;
 use crate::mtu_search::MtuSearch;
 use crate::pool::{Cell, Marks};
+use crate::tcb::Flags;
 
 impl Engine {
     /// The timer of a connection has expired once more, and all in flight will go again: in shorter segments, if those were long.
-    pub(super) fn suspect_black_hole(&mut self, index: u32) {
-        let block = &self.blocks[index];
-        let (timeouts, first) = (block.backoff(), self.pool.front(block.send_tail));
-        if let Some(extension) = self.extensions_mut(block.extension)
+    pub(super) fn suspect_black_hole(&mut self, index: ConnIndex) {
+        let tcb = &self.tcbs[index];
+        let (timeouts, first) = (tcb.timeouts(), self.pool.front(tcb.send_tail));
+        if let Some(extension) = self.extensions_mut(tcb.extension)
             && let Some(search) = &mut extension.mtu_search
         {
             search.on_loss_of_all();
@@ -26,14 +26,14 @@ impl Engine {
         if !self.settings.probes_path_mtu || timeouts < SUSPECT_TIMEOUTS || first.is_none() {
             return;
         }
-        let is_v4 = self.local.is_v4(self.blocks[index].local);
+        let is_v4 = self.local.is_v4(self.tcbs[index].local);
         let mtu = match (is_v4, timeouts < SUSPECT_TIMEOUTS + BASE_TIMEOUTS) {
             (true, true) => BASE_MTU_V4,
             (true, false) => LEAST_MTU_V4 as u16,
             (false, _) => LEAST_MTU_V6,
         };
         let base = mtu - self.header_bytes(index);
-        let wanted = self.blocks[index].eff_mss;
+        let wanted = self.tcbs[index].eff_mss;
         if wanted <= base || self.pool.segment(first).length <= base {
             return;
         }
@@ -46,20 +46,20 @@ impl Engine {
         }
         let high = before.map_or(wanted, |search| search.high());
         self.extensions[place].mtu_search = Some(MtuSearch::new(base, high));
-        self.blocks[index].eff_mss = base;
+        self.tcbs[index].eff_mss = base;
         self.counters.black_holes_suspected += 1;
     }
 
     /// The next segment of the queue, made longer to be a probe, if one is due and may leave now.
     #[cold]
-    pub(super) fn next_path_probe(&mut self, index: u32, flight: u32) -> Option<Cell> {
-        let block = &self.blocks[index];
-        let extension = &self.extensions[block.extension];
+    pub(super) fn next_path_probe(&mut self, index: ConnIndex, flight: u32) -> Option<Cell> {
+        let tcb = &self.tcbs[index];
+        let extension = &self.extensions[tcb.extension];
         let wanted = extension.mtu_search?.next()?;
-        let (cell, eff_mss) = (block.send_next, u32::from(block.eff_mss));
+        let (cell, eff_mss) = (tcb.send_next, u32::from(tcb.eff_mss));
         if cell.is_none()
-            || cell == block.send_tail
-            || block.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
+            || cell == tcb.send_tail
+            || tcb.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
             || extension.sacked_segments > 0
         {
             return None;
@@ -75,11 +75,11 @@ impl Engine {
         // As many segments follow as show a loss without the timer.
         let end = head.seq + u32::from(size);
         let follow = FOLLOWING_SEGMENTS * eff_mss;
-        let last = self.pool.segment(block.send_tail).end();
+        let last = self.pool.segment(tcb.send_tail).end();
         if u32::from(size) <= eff_mss
             || (end + follow).gt(last)
-            || (end + follow).gt(block.snd_right)
-            || flight + u32::from(size) + follow > block.window.cwnd
+            || (end + follow).gt(tcb.snd_right)
+            || flight + u32::from(size) + follow > tcb.window.cwnd
         {
             return None;
         }
@@ -93,7 +93,7 @@ impl Engine {
         rest.start += added as u16;
         rest.length -= added as u16;
         self.counters.path_probes += 1;
-        let place = self.blocks[index].extension;
+        let place = self.tcbs[index].extension;
         if let Some(search) = &mut self.extensions[place].mtu_search {
             search.on_sent(head.seq, size);
         }
@@ -101,18 +101,18 @@ impl Engine {
     }
 
     /// SND.UNA has moved, perhaps over a probe: then segments are as long from now on.
-    pub(super) fn note_passed_probe(&mut self, index: u32, place: ExtensionId) {
-        let una = self.blocks[index].snd_una;
+    pub(super) fn note_passed_probe(&mut self, index: ConnIndex, place: ExtensionId) {
+        let una = self.tcbs[index].snd_una;
         let Some(search) = &mut self.extensions[place].mtu_search else { return };
         if let Some(size) = search.on_ack(una) {
-            self.blocks[index].eff_mss = size;
+            self.tcbs[index].eff_mss = size;
             self.end_search(index, place);
         }
     }
 
     /// Whether nothing but a probe was lost. Then the path does not take it, and it goes again in shorter segments.
-    pub(super) fn has_lost_probe_alone(&mut self, index: u32, place: ExtensionId) -> bool {
-        let una = self.blocks[index].snd_una;
+    pub(super) fn has_lost_probe_alone(&mut self, index: ConnIndex, place: ExtensionId) -> bool {
+        let una = self.tcbs[index].snd_una;
         let extension = &mut self.extensions[place];
         let Some(search) = &mut extension.mtu_search else { return false };
         let is_alone = search.is_probe(una).is_some_and(|size| extension.lost_bytes == u32::from(size));
@@ -125,23 +125,23 @@ impl Engine {
     }
 
     /// Ends a search that has found what the path takes, and remembers that for other connections.
-    fn end_search(&mut self, index: u32, place: ExtensionId) {
+    fn end_search(&mut self, index: ConnIndex, place: ExtensionId) {
         let search = &mut self.extensions[place].mtu_search;
         let Some(found) = search.take_if(|search| search.is_over()) else { return };
         if found.has_failed() {
-            let block = &self.blocks[index];
-            let mtu = block.eff_mss + self.header_bytes(index);
-            let remote = remote_address(&self.local.addresses(block.local, block.remote));
+            let tcb = &self.tcbs[index];
+            let mtu = tcb.eff_mss + self.header_bytes(index);
+            let remote = remote_address(&self.local.addresses(tcb.local, tcb.remote));
             let is_evicted = self.path_mtus.learn(remote, mtu, self.now, self.limits.path_mtus);
             self.counters.path_mtus_evicted += u64::from(is_evicted);
         }
     }
 
     /// Bytes of the headers of IP and TCP in front of the payload of a connection.
-    fn header_bytes(&self, index: u32) -> u16 {
-        let block = &self.blocks[index];
-        let options = if block.has(Flags::TIMESTAMPS) { 12 } else { 0 };
-        if self.local.is_v4(block.local) { 40 + options } else { 60 + options }
+    fn header_bytes(&self, index: ConnIndex) -> u16 {
+        let tcb = &self.tcbs[index];
+        let options = if tcb.has(Flags::TIMESTAMPS) { 12 } else { 0 };
+        if self.local.is_v4(tcb.local) { 40 + options } else { 60 + options }
     }
 }
 

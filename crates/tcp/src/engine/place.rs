@@ -2,13 +2,13 @@
 
 use anywire_packet::Addresses;
 
-use super::Engine;
 use super::receive::ports;
+use super::{ConnIndex, Engine};
 
 /// The meaning of a value in the table: its top two bits tell the kind of place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    Block(u32),
+    Tcb(ConnIndex),
     HalfOpen(u32),
     TimeWait(u32),
 }
@@ -19,7 +19,7 @@ impl Place {
 
     pub(super) const fn of(value: u32) -> Self {
         match value >> 30 {
-            0 => Self::Block(value),
+            0 => Self::Tcb(ConnIndex(value)),
             1 => Self::HalfOpen(value & PLACE),
             _ => Self::TimeWait(value & PLACE),
         }
@@ -27,7 +27,7 @@ impl Place {
 
     pub(super) const fn value(self) -> u32 {
         match self {
-            Self::Block(place) => place,
+            Self::Tcb(index) => index.0,
             Self::HalfOpen(place) => place | 1 << 30,
             Self::TimeWait(place) => place | 2 << 30,
         }
@@ -35,13 +35,13 @@ impl Place {
 }
 
 impl Engine {
-    /// The addresses as a block has them, ours and the peer's, and the ports of the connection in a place.
+    /// The addresses as a TCB has them, ours and the peer's, and the ports of the connection in a place.
     #[inline(always)]
     pub(super) fn name_of(&self, place: Place) -> (u16, u32, u32) {
         match place {
-            Place::Block(index) => {
-                let block = &self.blocks[index];
-                (block.local, block.remote, ports(block.remote_port, block.local_port))
+            Place::Tcb(index) => {
+                let tcb = &self.tcbs[index];
+                (tcb.local, tcb.remote, ports(tcb.remote_port, tcb.local_port))
             }
             Place::HalfOpen(place) => {
                 let half = &self.half_open[place];

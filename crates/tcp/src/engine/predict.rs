@@ -9,19 +9,19 @@
 use anywire_packet::plain::{self, Plain, V4, V4_TIMESTAMPS, V6, V6_TIMESTAMPS};
 use anywire_packet::{Flags as Control, Seq};
 
-use super::Engine;
 use super::deliver::{InFrame, in_frame};
 use super::receive::{Form, ports};
 use super::synchronized::age;
-use crate::block::{Block, Flags, State};
+use super::{ConnIndex, Engine};
 use crate::pool::{Cell, Marks};
+use crate::tcb::{Flags, State, Tcb};
 use crate::time::Tick;
 
 impl Engine {
-    /// Handles the segment in this frame if it is a plain one for this block and as predicted; false if not, and then nothing was
+    /// Handles the segment in this frame if it is a plain one for this TCB and as predicted; false if not, and then nothing was
     /// changed.
     #[inline(always)]
-    pub(super) fn predict(&mut self, index: u32, form: Form, frame: u32) -> bool {
+    pub(super) fn predict(&mut self, index: ConnIndex, form: Form, frame: u32) -> bool {
         self.settings.predicts
             && match form {
                 Form::V4Timestamps => self.predict_plain::<V4_TIMESTAMPS>(index, frame),
@@ -32,62 +32,62 @@ impl Engine {
             }
     }
 
-    /// Handles the plain segment in this frame if it is for this block and as predicted; false if not, and then nothing was
+    /// Handles the plain segment in this frame if it is for this TCB and as predicted; false if not, and then nothing was
     /// changed.
     #[inline(always)]
-    fn predict_plain<const LEN: usize>(&mut self, index: u32, frame: u32) -> bool {
+    fn predict_plain<const LEN: usize>(&mut self, index: ConnIndex, frame: u32) -> bool {
         let head = self.received.part(frame as usize, 0, LEN);
         let Some(segment) = Plain::<LEN>::again(head) else { return false };
-        let block = &mut self.blocks[index];
+        let tcb = &mut self.tcbs[index];
         let (payload, ack) = (u32::from(segment.payload_len()), segment.ack());
-        let acknowledges = ack - block.snd_una;
-        let is_predicted = ports(block.remote_port, block.local_port) == segment.ports()
-            && self.local.are_addresses_of(block.local, block.remote, segment)
-            && block.state == State::Established
-            && block.flags.0 & (DECISIVE | Flags::DETACHED.0) == flags_of(LEN)
-            && block.extension == Block::NO_EXTENSION
+        let acknowledges = ack - tcb.snd_una;
+        let is_predicted = ports(tcb.remote_port, tcb.local_port) == segment.ports()
+            && self.local.are_addresses_of(tcb.local, tcb.remote, segment)
+            && tcb.state == State::Established
+            && tcb.flags.0 & (DECISIVE | Flags::DETACHED.0) == flags_of(LEN)
+            && tcb.extension == Tcb::NO_EXTENSION
             && segment.flags().without(Control::PSH) == Control::ACK
-            && segment.seq() == block.rcv_nxt
-            && segment.timestamp().is_none_or(|value| value.wrapping_sub(block.ts_recent) as i32 >= 0)
-            && acknowledges <= block.snd_nxt - block.snd_una
-            && payload <= block.rcv_right - block.rcv_nxt
-            && (payload == 0 || block.receive_tail.is_none() && !self.pool.is_full_for_who_keeps_up())
+            && segment.seq() == tcb.rcv_nxt
+            && segment.timestamp().is_none_or(|value| value.wrapping_sub(tcb.ts_recent) as i32 >= 0)
+            && acknowledges <= tcb.snd_nxt - tcb.snd_una
+            && payload <= tcb.rcv_right - tcb.rcv_nxt
+            && (payload == 0 || tcb.receive_tail.is_none() && !self.pool.is_full_for_who_keeps_up())
             && (payload | acknowledges) != 0;
         if !is_predicted {
             return false;
         }
         // Combined in a register and written once: a read that follows a write of only a part of the field stalls.
-        let mut flags = block.flags;
+        let mut flags = tcb.flags;
         if acknowledges == 0 {
-            if block.has_unsent() {
+            if tcb.has_unsent() {
                 return false;
             }
         } else {
-            let tail = block.send_tail;
+            let tail = tcb.send_tail;
             let found = self.pool.find(tail);
             let kept = &found.segment;
             if kept.next != tail || kept.end() != ack || kept.marks.0 & NOT_PREDICTED != 0 {
                 return false;
             }
             // The one segment that was out.
-            block.measure_lone(self.now.short().wrapping_sub(kept.sent_at));
+            tcb.measure_lone(self.now.short().wrapping_sub(kept.sent_at));
             found.free();
-            block.all_is_acknowledged(ack);
+            tcb.all_is_acknowledged(ack);
             flags.clear(Flags::TIMES_A_FLIGHT);
         }
-        block.keep_up(ack, segment.window(), segment.timestamp(), self.tick);
+        tcb.keep_up(ack, segment.window(), segment.timestamp(), self.tick);
         if payload == 0 {
-            block.flags = flags;
+            tcb.flags = flags;
             return true;
         }
-        block.receive_tail = in_frame(frame);
+        tcb.receive_tail = in_frame(frame);
         self.in_frames[frame as usize] = InFrame { index, start: LEN as u16, length: payload as u16 };
-        block.rcv_nxt += payload;
-        *block.unread_mut() += payload;
+        tcb.rcv_nxt += payload;
+        *tcb.unread_mut() += payload;
         let was_ready = flags.has(Flags::IN_READY);
         flags.set(Flags::ACK_OWED.with(Flags::TELL_READABLE).with(Flags::IN_READY));
-        block.flags = flags;
-        let owes_ack_now = block.owes_ack_now(payload);
+        tcb.flags = flags;
+        let owes_ack_now = tcb.owes_ack_now(payload);
         if !was_ready {
             self.ready.push_back(index);
         }
@@ -99,7 +99,7 @@ impl Engine {
 
     // Apart, so that the loop over all segments keeps its registers.
     #[inline(never)]
-    fn predict_apart<const LEN: usize>(&mut self, index: u32, frame: u32) -> bool {
+    fn predict_apart<const LEN: usize>(&mut self, index: ConnIndex, frame: u32) -> bool {
         self.predict_plain::<LEN>(index, frame)
     }
 }
@@ -109,9 +109,9 @@ pub(super) const fn flags_of(len: usize) -> u32 {
     if plain::has_timestamps(len) { Flags::TIMESTAMPS.0 } else { 0 }
 }
 
-/// What a segment as predicted does to its block, whichever it is.
-impl Block {
-    /// The one segment that was out, which is free by now, was acknowledged. The flags that
+/// What a segment as predicted does to its TCB, whichever it is.
+impl Tcb {
+    /// The one segment that was out, which is free by now and was sent once, was acknowledged. The flags that
     /// [time a flight](Flags::TIMES_A_FLIGHT) are the caller's to clear.
     #[inline(always)]
     pub(super) fn all_is_acknowledged(&mut self, ack: Seq) {
@@ -119,7 +119,7 @@ impl Block {
         self.queued = 0;
         self.snd_una = ack;
         self.window.keep_recover_near(ack);
-        self.set_backoff(0);
+        self.end_backoff();
         self.peer_acks_mut().set_duplicates(0);
     }
 

@@ -1,7 +1,7 @@
 //! Events for the users of connections.
 
-use super::{ConnId, Engine};
-use crate::block::Flags;
+use super::{ConnId, ConnIndex, Engine};
+use crate::tcb::Flags;
 
 /// The events of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,15 +71,15 @@ impl Engine {
     pub fn next_ready(&mut self) -> Option<Ready> {
         loop {
             let place = self.ready.pop_front()?;
-            let block = &mut self.blocks[place];
-            let flags = block.flags;
+            let tcb = &mut self.tcbs[place];
+            let flags = tcb.flags;
             // Not if the place was given up since.
             if !flags.has(Flags::IN_READY) {
                 continue;
             }
-            block.flags.clear(Flags::TELL.with(Flags::IN_READY));
+            tcb.flags.clear(Flags::TELL.with(Flags::IN_READY));
             let id =
-                if flags.has(Flags::CLAIMED) { ConnId::claimed(place) } else { ConnId(place, block.tag()) };
+                if flags.has(Flags::CLAIMED) { ConnId::claimed(place.0) } else { ConnId(place, tcb.tag()) };
             let mut events = Events(((flags.0 & Flags::TELL.0) >> 23) as u8);
             if flags.has(Flags::TELL_OPENED) && flags.has(Flags::PASSIVE) {
                 events.0 |= Events::INCOMING.0;
@@ -95,14 +95,14 @@ impl Engine {
 
     /// Notes events for the user of the connection.
     #[inline]
-    pub(super) fn tell(&mut self, index: u32, news: Flags) {
-        let block = &mut self.blocks[index];
-        if block.has(Flags::DETACHED) {
+    pub(super) fn tell(&mut self, index: ConnIndex, news: Flags) {
+        let tcb = &mut self.tcbs[index];
+        if tcb.has(Flags::DETACHED) {
             return;
         }
-        block.flags.set(news);
-        if !block.has(Flags::IN_READY) {
-            block.flags.set(Flags::IN_READY);
+        tcb.flags.set(news);
+        if !tcb.has(Flags::IN_READY) {
+            tcb.flags.set(Flags::IN_READY);
             self.ready.push_back(index);
         }
     }

@@ -1,7 +1,7 @@
 //! A batch of frames comes in: in stages, so that the misses of the cache overlap.
 //!
 //! Parse and hash, fetching the bucket of each; then the protocol, in the order of arrival, while the next segments are looked up
-//! and their blocks are fetched. An address to fetch always comes from data in the cache, never from a line that was just asked for.
+//! and their TCBs are fetched. An address to fetch always comes from data in the cache, never from a line that was just asked for.
 
 use core::net::IpAddr;
 
@@ -11,11 +11,11 @@ use anywire_packet::{
 };
 
 use super::deliver::InFrame;
-use super::{Engine, PLACE, Place};
-use crate::block::{Flags, State};
+use super::{ConnIndex, Engine, PLACE, Place};
 use crate::frames::{Checksum, Frames};
 use crate::half_open::Traits;
 use crate::hash::{Key, place_hash};
+use crate::tcb::{Flags, State};
 use crate::time::Instant;
 
 /// A segment of the batch.
@@ -91,14 +91,14 @@ impl Engine {
             if let Some(coming) = segments.get(place + AHEAD) {
                 self.prefetch_tail(coming);
             }
-            // A block, most of the time, and a segment that nearly every one is.
+            // A TCB, most of the time, and a segment that nearly every one is.
             let arrived = &mut segments[place];
             let index = arrived.candidate;
-            if !(index <= PLACE && self.predict(index, arrived.form, arrived.frame)) {
+            if !(index <= PLACE && self.predict(ConnIndex(index), arrived.form, arrived.frame)) {
                 self.dispatch(arrived);
             }
             if index <= PLACE {
-                self.check(index);
+                self.check(ConnIndex(index));
             }
         }
         self.batch = batch;
@@ -110,7 +110,7 @@ impl Engine {
         let found = self.table.find_from(coming.home, coming.hash, |_| true);
         coming.candidate = found.unwrap_or(Place::NOBODY);
         match Place::of(coming.candidate) {
-            Place::Block(index) => self.blocks.prefetch(index),
+            Place::Tcb(index) => self.tcbs.prefetch(index),
             Place::HalfOpen(place) => self.half_open.prefetch(place),
             Place::TimeWait(place) => self.time_wait.prefetch(place),
         }
@@ -119,8 +119,8 @@ impl Engine {
     /// What waited long for its ACK has left the cache, and the answer to this segment will lie there as well.
     #[inline(always)]
     fn prefetch_tail(&self, coming: &Arrived) {
-        if let Place::Block(index) = Place::of(coming.candidate) {
-            self.pool.prefetch(self.blocks[index].send_tail);
+        if let Place::Tcb(index) = Place::of(coming.candidate) {
+            self.pool.prefetch(self.tcbs[index].send_tail);
         }
     }
 
@@ -202,7 +202,7 @@ impl Engine {
             found = self.table.find(arrived.hash, |value| self.is_for(value, arrived));
         }
         match found.map(Place::of) {
-            Some(Place::Block(index)) => self.on_segment(index, arrived),
+            Some(Place::Tcb(index)) => self.on_segment(index, arrived),
             Some(Place::HalfOpen(place)) => self.on_half_open(place, arrived),
             Some(Place::TimeWait(place)) => self.on_time_wait(place, arrived),
             None => self.on_stranger(arrived),
@@ -211,7 +211,7 @@ impl Engine {
 
     /// Ends the connection of a plain segment, if that is what it does, or reads it in the general form.
     fn end_or_read<const LEN: usize>(&mut self, arrived: &mut Arrived, may_end: bool) -> Taken {
-        if may_end && self.predict_end::<LEN>(arrived.candidate, arrived.frame) {
+        if may_end && self.predict_end::<LEN>(ConnIndex(arrived.candidate), arrived.frame) {
             return Taken::Whole;
         }
         match Plain::<LEN>::again(&self.received[arrived.frame as usize]) {
@@ -227,16 +227,16 @@ impl Engine {
         if value > PLACE {
             return self.is_mini_for(value, arrived);
         }
-        let block = &self.blocks[value];
+        let tcb = &self.tcbs[ConnIndex(value)];
         // A free place has no ports; one that has ended within this batch is in no table any more.
-        if ports(block.remote_port, block.local_port) != segment.ports || block.state == State::Closed {
+        if ports(tcb.remote_port, tcb.local_port) != segment.ports || tcb.state == State::Closed {
             return false;
         }
-        let local = self.local.address_v4(block.local);
+        let local = self.local.address_v4(tcb.local);
         if local != 0 {
-            return local == segment.local_v4 && block.remote == segment.remote_v4;
+            return local == segment.local_v4 && tcb.remote == segment.remote_v4;
         }
-        self.local.addresses(block.local, block.remote)
+        self.local.addresses(tcb.local, tcb.remote)
             == segment.addresses(&self.received[arrived.frame as usize])
     }
 
@@ -244,7 +244,7 @@ impl Engine {
         let segment = &arrived.segment;
         let place = Place::of(value);
         let is_used = match place {
-            Place::Block(_) => false,
+            Place::Tcb(_) => false,
             Place::HalfOpen(place) => self.half_open[place].traits.has(Traits::USED),
             Place::TimeWait(place) => self.time_wait[place].traits.has(Traits::USED),
         };
@@ -317,13 +317,13 @@ impl Engine {
         if self.pool.has_promised() {
             for index in std::mem::take(&mut self.waiting_to_split) {
                 // Another connection may have the place, and has something to send or not.
-                if self.blocks[index].state != State::Closed {
+                if self.tcbs[index].state != State::Closed {
                     self.schedule(index);
                 }
             }
         }
         while let Some(index) = self.waiting_for_memory.next(&self.pool) {
-            let flags = &mut self.blocks[index].flags;
+            let flags = &mut self.tcbs[index].flags;
             let waits = flags.has(Flags::WAITS_FOR_MEMORY) && flags.has(Flags::WANTS_ROOM);
             flags.clear(Flags::WAITS_FOR_MEMORY);
             if waits {
@@ -413,7 +413,7 @@ pub(super) fn remote_address(addresses: &Addresses) -> IpAddr {
     }
 }
 
-/// How many segments ahead a sent segment is fetched into the cache: its block has come by then.
+/// How many segments ahead a sent segment is fetched into the cache: its TCB has come by then.
 const AHEAD: usize = 8;
 /// How many segments ahead the connections themselves are looked up, and how many in a row: a processor has a dozen or two fetches
 /// under way at a time, and each may wait for the tables of its page first.

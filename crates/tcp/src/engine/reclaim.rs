@@ -6,62 +6,62 @@
 //! - A connection with something queued leaves the last part of the memory to connections that have nothing queued.
 //! - If that is not enough, connections without progress lose the memory they hold.
 
-use super::{End, Engine};
-use crate::block::{Block, Flags};
+use super::{ConnIndex, End, Engine};
 use crate::extension::ExtensionId;
 use crate::pool::Cell;
+use crate::tcb::{Flags, Tcb};
 use crate::time::Tick;
 
 /// Where the last search for something to take back ended.
 #[derive(Default)]
 pub(super) struct Reclaim {
-    /// Among the extensions, and among the blocks.
+    /// Among the extensions, and among the TCBs.
     extension: u32,
-    block: u32,
+    tcb: ConnIndex,
     /// When the last search of each found nothing.
-    pub(super) held_at: Option<Tick>,
+    pub(super) out_of_order_at: Option<Tick>,
     pub(super) at: Option<Tick>,
 }
 
 impl Reclaim {
     /// The last search of each may find something if it is made again.
     pub(super) const fn forget(&mut self) {
-        (self.held_at, self.at) = (None, None);
+        (self.out_of_order_at, self.at) = (None, None);
     }
 }
 
 impl Engine {
     /// Whether another segment may be held out of order.
-    pub(super) fn may_hold(&self) -> bool {
+    pub(super) fn may_reassemble(&self) -> bool {
         let share = self.limits.segment_bytes / HELD_PART / HELD_SEGMENT_BYTES;
-        self.held_segments < share.max(1)
+        self.out_of_order_segments < share.max(1)
     }
 
     /// When what a connection holds out of order has been there for too long without progress.
-    pub(super) fn held_until(&self, block: &Block) -> Option<Tick> {
-        if block.extension == Block::NO_EXTENSION {
+    pub(super) fn out_of_order_until(&self, tcb: &Tcb) -> Option<Tick> {
+        if tcb.extension == Tcb::NO_EXTENSION {
             return None;
         }
-        let extension = &self.extensions[block.extension];
+        let extension = &self.extensions[tcb.extension];
         let holds = !extension.out_of_order_tail.is_none();
-        holds.then(|| extension.held_since.after(HELD_MILLIS))
+        holds.then(|| extension.out_of_order_since.after(OUT_OF_ORDER_MILLIS))
     }
 
     /// Drops what a connection holds out of order. The peer keeps it until it is acknowledged, whatever SACK has reported
     /// (RFC 2018, section 8).
     #[cold]
-    pub(super) fn drop_held(&mut self, index: u32) {
-        let dropped = self.free_held(self.blocks[index].extension);
-        self.counters.held_dropped += u64::from(dropped);
+    pub(super) fn drop_out_of_order(&mut self, index: ConnIndex) {
+        let dropped = self.free_out_of_order(self.tcbs[index].extension);
+        self.counters.out_of_order_dropped += u64::from(dropped);
         self.drop_extension_if_calm(index);
     }
 
     /// Frees the data out of order in an extension, if it is one. Gives the number of segments.
-    pub(super) fn free_held(&mut self, id: ExtensionId) -> u16 {
+    pub(super) fn free_out_of_order(&mut self, id: ExtensionId) -> u16 {
         let Some(extension) = self.extensions_mut(id) else { return 0 };
         let count = std::mem::take(&mut extension.out_of_order_count);
         let tail = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
-        self.held_segments -= usize::from(count);
+        self.out_of_order_segments -= usize::from(count);
         self.pool.free_all(tail);
         count
     }
@@ -74,7 +74,7 @@ impl Engine {
         if self.reclaim.at == Some(self.tick) {
             return false;
         }
-        if self.reclaim_held() {
+        if self.reclaim_out_of_order() {
             return true;
         }
         if let Some(index) = self.find_stalled() {
@@ -88,26 +88,26 @@ impl Engine {
 
     /// Frees out-of-order data of connections without progress. False if there is nothing.
     #[cold]
-    pub(super) fn reclaim_held(&mut self) -> bool {
-        if self.reclaim.held_at == Some(self.tick) {
+    pub(super) fn reclaim_out_of_order(&mut self) -> bool {
+        if self.reclaim.out_of_order_at == Some(self.tick) {
             return false;
         }
         let found = self.find_holder();
         match found {
-            Some(index) => self.drop_held(index),
-            None => self.reclaim.held_at = Some(self.tick),
+            Some(index) => self.drop_out_of_order(index),
+            None => self.reclaim.out_of_order_at = Some(self.tick),
         }
         found.is_some()
     }
 
     /// A connection whose data out of order made no progress for long.
-    fn find_holder(&mut self) -> Option<u32> {
+    fn find_holder(&mut self) -> Option<ConnIndex> {
         for _ in 0..self.extensions.places().min(LOOKED_AT_MAX) {
             let place = self.reclaim.extension;
             self.reclaim.extension = (place + 1) % self.extensions.places();
             let extension = &self.extensions[place];
             if !extension.out_of_order_tail.is_none()
-                && extension.held_since.after(NO_PROGRESS_MILLIS).is_due(self.tick)
+                && extension.out_of_order_since.after(NO_PROGRESS_MILLIS).is_due(self.tick)
             {
                 return Some(extension.owner);
             }
@@ -116,15 +116,15 @@ impl Engine {
     }
 
     /// A connection whose peer answers probes of its closed window and never opens it.
-    fn find_stalled(&mut self) -> Option<u32> {
-        for _ in 0..self.blocks.places().min(LOOKED_AT_MAX) {
-            let index = self.reclaim.block;
-            self.reclaim.block = (index + 1) % self.blocks.places();
-            let block = &self.blocks[index];
-            let is_stalled = block.state.is_synchronized()
-                && block.has(Flags::PROBING_WINDOW)
-                && block.backoff() >= PROBES_WITHOUT_ROOM
-                && block.queued > 0;
+    fn find_stalled(&mut self) -> Option<ConnIndex> {
+        for _ in 0..self.tcbs.places().min(LOOKED_AT_MAX) {
+            let index = self.reclaim.tcb;
+            self.reclaim.tcb = ConnIndex((index.0 + 1) % self.tcbs.places());
+            let tcb = &self.tcbs[index];
+            let is_stalled = tcb.state.is_synchronized()
+                && tcb.has(Flags::PROBING_WINDOW)
+                && tcb.timeouts() >= PROBES_WITHOUT_ROOM
+                && tcb.queued > 0;
             if is_stalled {
                 return Some(index);
             }
@@ -138,7 +138,7 @@ const HELD_PART: usize = 4;
 const HELD_SEGMENT_BYTES: usize = 2048;
 
 /// How long data stays out of order without progress. A sender that lives has repeated by then what fills the gap.
-const HELD_MILLIS: u32 = 60_000;
+const OUT_OF_ORDER_MILLIS: u32 = 60_000;
 
 /// The same where others find no memory.
 const NO_PROGRESS_MILLIS: u32 = 2_000;

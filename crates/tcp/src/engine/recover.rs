@@ -8,36 +8,36 @@
 
 use anywire_packet::Seq;
 
-use super::Engine;
 use super::receive::Arrived;
-use crate::block::{Block, Flags};
+use super::{ConnIndex, Engine};
 use crate::congestion::{Progress, Prr};
 use crate::extension::{Extension, ExtensionId};
 use crate::pool::{Cell, Marks};
 use crate::recovery::{AckSigns, Delivered, Lost, ProbeAck, ProbeEnd, Rack, Tlp};
+use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
 
 impl Engine {
     /// The extension of a connection, made if it has none; nothing if there are too many.
-    pub(super) fn extension_of(&mut self, index: u32) -> Option<ExtensionId> {
-        let block = &self.blocks[index];
-        if block.extension == Block::NO_EXTENSION {
-            let rack = Rack::new(block.snd_una, block.rtt.srtt_micros());
+    pub(super) fn extension_of(&mut self, index: ConnIndex) -> Option<ExtensionId> {
+        let tcb = &self.tcbs[index];
+        if tcb.extension == Tcb::NO_EXTENSION {
+            let rack = Rack::new(tcb.snd_una, tcb.rtt.srtt_micros());
             let lost_bytes = self.lost_bytes(index);
             let extension = Extension { rack, owner: index, lost_bytes, ..Extension::default() };
-            let block = &mut self.blocks[index];
-            block.extension = ExtensionId::new(self.extensions.insert(extension)?);
+            let tcb = &mut self.tcbs[index];
+            tcb.extension = ExtensionId::new(self.extensions.insert(extension)?);
         }
-        Some(self.blocks[index].extension)
+        Some(self.tcbs[index].extension)
     }
 
     /// Gives the extension back if nothing in it matters any more.
-    pub(super) fn drop_extension_if_calm(&mut self, index: u32) {
-        let block = &self.blocks[index];
-        if block.extension == Block::NO_EXTENSION || block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+    pub(super) fn drop_extension_if_calm(&mut self, index: ConnIndex) {
+        let tcb = &self.tcbs[index];
+        if tcb.extension == Tcb::NO_EXTENSION || tcb.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
             return;
         }
-        let extension = &self.extensions[block.extension];
+        let extension = &self.extensions[tcb.extension];
         let is_calm = extension.out_of_order_tail.is_none()
             && extension.sacked_segments == 0
             && extension.sacked_bytes == 0
@@ -50,23 +50,23 @@ impl Engine {
             && extension.mtu_search.is_none();
         // Data in flight is no reason to keep it: a connection that always sends would never give it back.
         if is_calm {
-            let place = block.extension;
-            self.blocks[index].extension = Block::NO_EXTENSION;
+            let place = tcb.extension;
+            self.tcbs[index].extension = Tcb::NO_EXTENSION;
             self.extensions.remove(place.place());
         }
     }
 
     /// An ACK of a connection that has an extension or reports blocks, or a duplicate. False if the connection is gone.
     #[cold]
-    pub(super) fn on_ack_in_trouble(&mut self, index: u32, arrived: &Arrived, was: (Seq, Seq)) -> bool {
+    pub(super) fn on_ack_in_trouble(&mut self, index: ConnIndex, arrived: &Arrived, was: (Seq, Seq)) -> bool {
         let segment = &arrived.segment;
         let Some(place) = self.extension_of(index) else {
             // No memory for a board: the timer finds losses.
-            if segment.ack.gt(self.blocks[index].snd_una) {
+            if segment.ack.gt(self.tcbs[index].snd_una) {
                 let covered = self.cover(index, segment);
-                let block = &mut self.blocks[index];
-                if block.has(Flags::TIMED_OUT) && block.snd_una.ge(block.window.recover) {
-                    block.flags.clear(Flags::TIMED_OUT);
+                let tcb = &mut self.tcbs[index];
+                if tcb.has(Flags::TIMED_OUT) && tcb.snd_una.ge(tcb.window.recover) {
+                    tcb.flags.clear(Flags::TIMED_OUT);
                 }
                 self.grow_window(index, covered);
                 return self.after_progress(index, segment, covered.bytes);
@@ -74,9 +74,9 @@ impl Engine {
             return true;
         };
         let options = segment.options(&self.received[arrived.frame as usize]);
-        let blocks = if self.blocks[index].has(Flags::SACK) { options.sack() } else { &[] };
+        let blocks = if self.tcbs[index].has(Flags::SACK) { options.sack() } else { &[] };
         let duplicate = duplicate_in(blocks, segment.ack);
-        let is_progress = segment.ack.gt(self.blocks[index].snd_una);
+        let is_progress = segment.ack.gt(self.tcbs[index].snd_una);
         let is_duplicate = self.is_duplicate(index, segment, was);
         let echo = segment.timestamps().map(|(_, echo)| echo);
 
@@ -87,28 +87,28 @@ impl Engine {
             let told_nothing = &mut self.extensions[place].told_nothing;
             *told_nothing = (self.tick, if told_nothing.0 == self.tick { told_nothing.1 + 1 } else { 1 });
         }
-        if is_duplicate && !self.blocks[index].has(Flags::SACK) {
+        if is_duplicate && !self.tcbs[index].has(Flags::SACK) {
             delivered += self.count_duplicate(index, place);
         }
-        let acked = if is_progress { segment.ack - self.blocks[index].snd_una } else { 0 };
+        let acked = if is_progress { segment.ack - self.tcbs[index].snd_una } else { 0 };
         let is_mistaken = is_progress && self.was_mistaken(index, place, echo, duplicate.is_some());
         let was_lone = is_mistaken && self.has_one_in_flight(index);
         if is_progress {
             let covered = self.cover(index, segment);
             self.note_passed_probe(index, place);
-            let block = &mut self.blocks[index];
-            if !block.has(Flags::SACK) {
-                let mss = u32::from(block.eff_mss);
+            let tcb = &mut self.tcbs[index];
+            if !tcb.has(Flags::SACK) {
+                let mss = u32::from(tcb.eff_mss);
                 let extension = &mut self.extensions[place];
                 extension.sacked_bytes = extension
                     .sacked_bytes
                     .saturating_sub(covered.bytes.saturating_sub(mss))
-                    .min(block.snd_nxt - block.snd_una);
+                    .min(tcb.snd_nxt - tcb.snd_una);
             }
             if covered.rtt_micros.is_some() {
                 self.extensions[place].tlp.on_rtt_sample();
             }
-            if !self.blocks[index].has(Flags::RECOVERING) {
+            if !self.tcbs[index].has(Flags::RECOVERING) {
                 self.grow_window(index, covered);
             }
         }
@@ -150,16 +150,16 @@ impl Engine {
     /// Marks what this ACK newly covers, cumulatively or selectively; gives the bytes of it.
     fn note_delivered(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         place: ExtensionId,
         ack: Seq,
         blocks: &[(Seq, Seq)],
         echo: Option<u32>,
     ) -> u32 {
         let (now, micros, clock) = (self.now.short(), self.now.as_micros(), self.aging);
-        let block = &self.blocks[index];
-        let stamp = echo.map(|echo| echo.wrapping_sub(block.ts_offset));
-        let (tail, unsent, nxt) = (block.send_tail, block.send_next, block.snd_nxt);
+        let tcb = &self.tcbs[index];
+        let stamp = echo.map(|echo| echo.wrapping_sub(tcb.ts_offset));
+        let (tail, unsent, nxt) = (tcb.send_tail, tcb.send_next, tcb.snd_nxt);
         // A block that ends beyond SND.NXT is a lie. Far enough beyond, it would even count as old.
         let blocks = blocks.iter().filter(|(_, right)| (*right - 1).within(ack, nxt));
         let last = blocks.clone().fold(ack, |last, (_, right)| last.max(*right));
@@ -222,13 +222,13 @@ impl Engine {
     }
 
     /// Without SACK, a duplicate ACK says that some segment has arrived (RFC 5681 3.2, step 2); gives its bytes.
-    fn count_duplicate(&mut self, index: u32, place: ExtensionId) -> u32 {
-        let block = &mut self.blocks[index];
-        let count = block.peer_acks().duplicates();
-        block.peer_acks_mut().set_duplicates(count + 1);
-        let mss = u32::from(block.eff_mss).min(block.flight());
+    fn count_duplicate(&mut self, index: ConnIndex, place: ExtensionId) -> u32 {
+        let tcb = &mut self.tcbs[index];
+        let count = tcb.peer_acks().duplicates();
+        tcb.peer_acks_mut().set_duplicates(count + 1);
+        let mss = u32::from(tcb.eff_mss).min(tcb.flight());
         let extension = &mut self.extensions[place];
-        extension.sacked_bytes = (extension.sacked_bytes + mss).min(block.snd_nxt - block.snd_una);
+        extension.sacked_bytes = (extension.sacked_bytes + mss).min(tcb.snd_nxt - tcb.snd_una);
         mss
     }
 
@@ -236,7 +236,7 @@ impl Engine {
     #[expect(clippy::too_many_arguments, reason = "what one ACK says, taken apart once")]
     fn detect(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         place: ExtensionId,
         ack: Seq,
         duplicate: Option<Seq>,
@@ -246,26 +246,26 @@ impl Engine {
         is_new: bool,
     ) {
         let is_progress = acked > 0;
-        let block = &self.blocks[index];
-        let in_recovery = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        let ends_recovery = in_recovery && ack.ge(block.window.recover);
+        let tcb = &self.tcbs[index];
+        let in_recovery = tcb.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let ends_recovery = in_recovery && ack.ge(tcb.window.recover);
         let signs =
-            AckSigns { una: block.snd_una, nxt: block.snd_nxt, dsack: duplicate.is_some(), ends_recovery };
+            AckSigns { una: tcb.snd_una, nxt: tcb.snd_nxt, dsack: duplicate.is_some(), ends_recovery };
         let extension = &mut self.extensions[place];
         extension.rack.on_ack(signs);
         let probe = extension.tlp.on_ack(ProbeAck { ack, dsack_end: duplicate, bare_duplicate });
         if ends_recovery {
             self.end_recovery(index, place);
         }
-        let are_found = if self.blocks[index].has(Flags::SACK) {
+        let are_found = if self.tcbs[index].has(Flags::SACK) {
             // Otherwise only time has passed, and for that there is the timer.
             is_new && self.mark_lost_by_time(index, place)
         } else {
             self.mark_lost_by_duplicates(index, place, is_progress)
         };
         let has_new_losses = are_found || ends_recovery && self.has_repaired(index);
-        let block = &self.blocks[index];
-        let is_in = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let tcb = &self.tcbs[index];
+        let is_in = tcb.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         if (has_new_losses || probe == ProbeEnd::Repaired) && !is_in {
             self.begin_recovery(index, place, acked, delivered);
             if !has_new_losses {
@@ -273,50 +273,62 @@ impl Engine {
                 self.end_recovery(index, place);
             }
         }
-        if self.blocks[index].has(Flags::RECOVERING) {
+        if self.tcbs[index].has(Flags::RECOVERING) {
             self.pace_recovery(index, place, delivered, is_progress && !has_new_losses);
         }
     }
 
     /// How much may be in flight now, in a recovery.
-    pub(super) fn pace_recovery(&mut self, index: u32, place: ExtensionId, delivered: u32, is_safe: bool) {
+    pub(super) fn pace_recovery(
+        &mut self,
+        index: ConnIndex,
+        place: ExtensionId,
+        delivered: u32,
+        is_safe: bool,
+    ) {
         let pipe = self.pipe(index);
-        let block = &mut self.blocks[index];
-        let (ssthresh, eff_mss) = (block.window.ssthresh, block.eff_mss);
+        let tcb = &mut self.tcbs[index];
+        let (ssthresh, eff_mss) = (tcb.window.ssthresh, tcb.eff_mss);
         let progress = Progress { delivered, pipe, ssthresh, eff_mss, is_safe };
-        block.window.cwnd = self.extensions[place].prr.on_ack(progress);
+        tcb.window.cwnd = self.extensions[place].prr.on_ack(progress);
     }
 
     /// A loss was found, by an ACK that moved SND.UNA by `acked` and delivered so many bytes, or by the timer.
-    pub(super) fn begin_recovery(&mut self, index: u32, place: ExtensionId, acked: u32, delivered: u32) {
+    pub(super) fn begin_recovery(
+        &mut self,
+        index: ConnIndex,
+        place: ExtensionId,
+        acked: u32,
+        delivered: u32,
+    ) {
         if self.has_lost_probe_alone(index, place) {
             return self.resend_unreduced(index);
         }
         self.counters.fast_recoveries += 1;
-        let block = &mut self.blocks[index];
+        let tcb = &mut self.tcbs[index];
         let extension = &mut self.extensions[place];
-        extension.begin_repair(Some(block.window.prior()));
+        extension.begin_repair(Some(tcb.window.prior()));
         extension.tlp = Tlp::NONE;
         extension.probe_due = false;
-        extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
-        if !block.has_reacted() {
-            block.window.on_loss(block.algorithm(), block.flight() + acked, block.eff_mss);
-            block.flags.set(Flags::REDUCED);
+        extension.prr = Prr::new((tcb.flight() + delivered).saturating_sub(extension.sacked_bytes));
+        if !tcb.has_reacted() {
+            tcb.window.on_loss(tcb.algorithm(), tcb.flight() + acked, tcb.eff_mss);
+            tcb.flags.set(Flags::REDUCED);
         }
-        block.window.recover = block.snd_nxt;
-        block.flags.set(Flags::RECOVERING);
+        tcb.window.recover = tcb.snd_nxt;
+        tcb.flags.set(Flags::RECOVERING);
     }
 
-    fn end_recovery(&mut self, index: u32, place: ExtensionId) {
-        let block = &mut self.blocks[index];
-        if block.has(Flags::RECOVERING) {
-            block.window.on_recovered();
+    fn end_recovery(&mut self, index: ConnIndex, place: ExtensionId) {
+        let tcb = &mut self.tcbs[index];
+        if tcb.has(Flags::RECOVERING) {
+            tcb.window.on_recovered();
         }
-        block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        block.peer_acks_mut().set_duplicates(0);
+        tcb.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        tcb.peer_acks_mut().set_duplicates(0);
         let extension = &mut self.extensions[place];
         extension.begin_repair(None);
-        if !block.has(Flags::SACK) {
+        if !tcb.has(Flags::SACK) {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
         }
@@ -324,21 +336,21 @@ impl Engine {
 
     /// Whether anything in flight was taken for lost, and perhaps sent again. At the end of a recovery that is a loss in the next
     /// window of data, and so a second sign of congestion (RFC 5681 4.3).
-    fn has_repaired(&self, index: u32) -> bool {
-        let block = &self.blocks[index];
-        let mut sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+    fn has_repaired(&self, index: ConnIndex) -> bool {
+        let tcb = &self.tcbs[index];
+        let mut sent = self.pool.queue(tcb.send_tail).take_while(|cell| *cell != tcb.send_next);
         sent.any(|cell| self.pool.segment(cell).marks.has(Marks::LOST.with(Marks::RESENT)))
     }
 
     /// RFC 8985 6.2, step 5. True if anything was newly marked.
-    pub(super) fn mark_lost_by_time(&mut self, index: u32, place: ExtensionId) -> bool {
+    pub(super) fn mark_lost_by_time(&mut self, index: ConnIndex, place: ExtensionId) -> bool {
         let now = self.now.short();
-        let block = &self.blocks[index];
+        let tcb = &self.tcbs[index];
         let rack = self.extensions[place].rack;
-        let recovering = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let recovering = tcb.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         let sacked = u32::from(self.extensions[place].sacked_segments);
-        let window = rack.reo_wnd_micros(block.rtt.srtt_micros(), sacked, recovering);
-        let (tail, unsent) = (block.send_tail, block.send_next);
+        let window = rack.reo_wnd_micros(tcb.rtt.srtt_micros(), sacked, recovering);
+        let (tail, unsent) = (tcb.send_tail, tcb.send_next);
         let (mut lost, mut wait) = (0, 0);
         self.pool.walk(tail, unsent, |kept| {
             if kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
@@ -365,15 +377,15 @@ impl Engine {
     }
 
     /// RFC 6582: the third duplicate, or a partial ACK, means that the first segment is lost.
-    fn mark_lost_by_duplicates(&mut self, index: u32, place: ExtensionId, is_progress: bool) -> bool {
-        let block = &self.blocks[index];
-        let is_partial = is_progress && block.has(Flags::RECOVERING);
+    fn mark_lost_by_duplicates(&mut self, index: ConnIndex, place: ExtensionId, is_progress: bool) -> bool {
+        let tcb = &self.tcbs[index];
+        let is_partial = is_progress && tcb.has(Flags::RECOVERING);
         // Step 1: not for retransmissions from before the end of the last recovery. A congestion mark made none.
-        let is_third = block.peer_acks().duplicates() == 3
-            && (block.snd_una.gt(block.window.recover) || block.has_reacted())
-            && !block.has(Flags::RECOVERING);
-        let first = self.pool.front(block.send_tail);
-        if !(is_partial || is_third) || first.is_none() || first == block.send_next {
+        let is_third = tcb.peer_acks().duplicates() == 3
+            && (tcb.snd_una.gt(tcb.window.recover) || tcb.has_reacted())
+            && !tcb.has(Flags::RECOVERING);
+        let first = self.pool.front(tcb.send_tail);
+        if !(is_partial || is_third) || first.is_none() || first == tcb.send_next {
             return false;
         }
         let kept = self.pool.segment_mut(first);
@@ -386,16 +398,16 @@ impl Engine {
     }
 
     /// The last segment, in order of sending, that the peer has not reported. A loss probe repeats it.
-    pub(super) fn last_sent(&self, index: u32) -> Option<Cell> {
-        let block = &self.blocks[index];
-        let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+    pub(super) fn last_sent(&self, index: ConnIndex) -> Option<Cell> {
+        let tcb = &self.tcbs[index];
+        let sent = self.pool.queue(tcb.send_tail).take_while(|cell| *cell != tcb.send_next);
         sent.filter(|cell| !self.pool.segment(*cell).marks.has(Marks::SACKED)).last()
     }
 
     /// Segments in flight with more payload than the path takes go again, cut to the present size as they leave.
-    pub(super) fn resend_longer_than(&mut self, index: u32, payload: u16) {
-        let block = &self.blocks[index];
-        let (tail, unsent) = (block.send_tail, block.send_next);
+    pub(super) fn resend_longer_than(&mut self, index: ConnIndex, payload: u16) {
+        let tcb = &self.tcbs[index];
+        let (tail, unsent) = (tcb.send_tail, tcb.send_next);
         let mut lost = 0;
         self.pool.walk(tail, unsent, |kept| {
             if kept.length > payload && !kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
@@ -407,55 +419,55 @@ impl Engine {
         if lost == 0 {
             return;
         }
-        if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+        if let Some(extension) = self.extensions_mut(self.tcbs[index].extension) {
             extension.lost_bytes += lost;
         }
         self.resend_unreduced(index);
     }
 
     /// Sends again what is marked as lost. The path did not take it because of its length, which is no sign of congestion.
-    fn resend_unreduced(&mut self, index: u32) {
-        let is_in = self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        if !is_in && let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+    fn resend_unreduced(&mut self, index: ConnIndex) {
+        let is_in = self.tcbs[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        if !is_in && let Some(extension) = self.extensions_mut(self.tcbs[index].extension) {
             // Nothing is reduced, so nothing can be taken back.
             extension.begin_repair(None);
         }
-        let block = &mut self.blocks[index];
-        block.flags.set(if is_in { Flags::NONE } else { Flags::TIMED_OUT });
-        block.window.recover = block.snd_nxt;
+        let tcb = &mut self.tcbs[index];
+        tcb.flags.set(if is_in { Flags::NONE } else { Flags::TIMED_OUT });
+        tcb.window.recover = tcb.snd_nxt;
         self.schedule(index);
     }
 
     /// Bytes in flight (RFC 6675, section 4): sent, not held by the peer and not lost.
-    pub(super) fn pipe(&self, index: u32) -> u32 {
-        let block = &self.blocks[index];
-        if block.extension == Block::NO_EXTENSION && !block.has(Flags::TIMED_OUT) {
-            return block.flight();
+    pub(super) fn pipe(&self, index: ConnIndex) -> u32 {
+        let tcb = &self.tcbs[index];
+        if tcb.extension == Tcb::NO_EXTENSION && !tcb.has(Flags::TIMED_OUT) {
+            return tcb.flight();
         }
-        let (lost, sacked) = if block.extension == Block::NO_EXTENSION {
+        let (lost, sacked) = if tcb.extension == Tcb::NO_EXTENSION {
             (self.lost_bytes(index), 0)
         } else {
-            let extension = &self.extensions[block.extension];
+            let extension = &self.extensions[tcb.extension];
             (extension.lost_bytes, extension.sacked_bytes)
         };
-        block.flight().saturating_sub(lost).saturating_sub(sacked)
+        tcb.flight().saturating_sub(lost).saturating_sub(sacked)
     }
 
     /// Numbers of the segments in flight that are marked as lost, each with its FIN, as SND.NXT counts it.
-    pub(super) fn lost_bytes(&self, index: u32) -> u32 {
-        let block = &self.blocks[index];
-        let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+    pub(super) fn lost_bytes(&self, index: ConnIndex) -> u32 {
+        let tcb = &self.tcbs[index];
+        let sent = self.pool.queue(tcb.send_tail).take_while(|cell| *cell != tcb.send_next);
         let lost = sent.map(|cell| self.pool.segment(cell)).filter(|kept| kept.marks.has(Marks::LOST));
         lost.map(|kept| kept.end() - kept.seq).sum()
     }
 
     /// The first segment that is to be sent again.
-    pub(super) fn next_lost(&self, index: u32) -> Option<Cell> {
-        let block = &self.blocks[index];
-        if block.extension != Block::NO_EXTENSION && self.extensions[block.extension].lost_bytes == 0 {
+    pub(super) fn next_lost(&self, index: ConnIndex) -> Option<Cell> {
+        let tcb = &self.tcbs[index];
+        if tcb.extension != Tcb::NO_EXTENSION && self.extensions[tcb.extension].lost_bytes == 0 {
             return None;
         }
-        let mut sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+        let mut sent = self.pool.queue(tcb.send_tail).take_while(|cell| *cell != tcb.send_next);
         sent.find(|cell| self.pool.segment(*cell).marks.has(Marks::LOST))
     }
 
@@ -463,7 +475,7 @@ impl Engine {
     /// original's timestamp (RFC 3522), or reports all retransmissions as duplicates (RFC 3708).
     fn was_mistaken(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         place: ExtensionId,
         echo: Option<u32>,
         is_duplicate: bool,
@@ -474,39 +486,39 @@ impl Engine {
             extension.resent_count = extension.resent_count.saturating_sub(1);
         }
         let are_all_duplicates = is_duplicate && extension.resent_count == 0;
-        let block = &self.blocks[index];
-        if extension.prior.is_none() || !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+        let tcb = &self.tcbs[index];
+        if extension.prior.is_none() || !tcb.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
             return false;
         }
         if are_all_duplicates {
             return true;
         }
-        let Some(echo) = echo.filter(|_| block.has(Flags::TIMESTAMPS)) else { return false };
-        (echo.wrapping_sub(block.ts_offset).wrapping_sub(resent.0) as i32) < 0
+        let Some(echo) = echo.filter(|_| tcb.has(Flags::TIMESTAMPS)) else { return false };
+        (echo.wrapping_sub(tcb.ts_offset).wrapping_sub(resent.0) as i32) < 0
     }
 
     /// Whether one segment alone is out.
-    fn has_one_in_flight(&self, index: u32) -> bool {
-        let block = &self.blocks[index];
-        let first = self.pool.front(block.send_tail);
-        first == block.send_tail || self.pool.segment(first).next == block.send_next
+    fn has_one_in_flight(&self, index: ConnIndex) -> bool {
+        let tcb = &self.tcbs[index];
+        let first = self.pool.front(tcb.send_tail);
+        first == tcb.send_tail || self.pool.segment(first).next == tcb.send_next
     }
 
     /// Takes back a reduction that was for nothing. If the timer was too early for one segment, its ACK was delayed.
-    fn undo(&mut self, index: u32, place: ExtensionId, was_lone: bool) {
-        let block = &mut self.blocks[index];
-        if was_lone && block.has(Flags::TIMED_OUT) {
-            block.peer_acks_mut().assume_longer_delay();
+    fn undo(&mut self, index: ConnIndex, place: ExtensionId, was_lone: bool) {
+        let tcb = &mut self.tcbs[index];
+        if was_lone && tcb.has(Flags::TIMED_OUT) {
+            tcb.peer_acks_mut().assume_longer_delay();
         }
         if let Some(prior) = self.extensions[place].prior.take() {
-            block.window.undo(prior);
+            tcb.window.undo(prior);
         }
-        block.window.recover = block.snd_una;
+        tcb.window.recover = tcb.snd_una;
         self.extensions[place].resent_at = None;
         self.extensions[place].lost_bytes = 0;
-        block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        let (eff_mss, mut lost) = (block.eff_mss, 0);
-        self.pool.walk(block.send_tail, block.send_next, |kept| {
+        tcb.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let (eff_mss, mut lost) = (tcb.eff_mss, 0);
+        self.pool.walk(tcb.send_tail, tcb.send_next, |kept| {
             if kept.length > eff_mss {
                 // The path has become narrower, and has not taken it.
                 lost += if kept.marks.has(Marks::LOST) { kept.end() - kept.seq } else { 0 };
@@ -519,24 +531,23 @@ impl Engine {
     }
 
     /// The retransmission timer has fired (RFC 6298, section 5; RFC 6675 5.1).
-    pub(super) fn on_retransmission_timeout(&mut self, index: u32) {
+    pub(super) fn on_retransmission_timeout(&mut self, index: ConnIndex) {
         self.counters.timeouts += 1;
         let place = self.extension_of(index);
-        let block = &mut self.blocks[index];
-        let (tail, unsent) = (block.send_tail, block.send_next);
+        let tcb = &mut self.tcbs[index];
+        let (tail, unsent) = (tcb.send_tail, tcb.send_next);
         let first = self.pool.front(tail);
         // A path that has become narrower sends again as well, and reduces nothing.
-        let by_timer =
-            block.backoff() > 1 || place.is_none_or(|place| self.extensions[place].prior.is_some());
-        let is_repeated = block.has(Flags::TIMED_OUT)
+        let by_timer = tcb.timeouts() > 1 || place.is_none_or(|place| self.extensions[place].prior.is_some());
+        let is_repeated = tcb.has(Flags::TIMED_OUT)
             && by_timer
             && !first.is_none()
             && self.pool.segment(first).transmissions > 1;
         if is_repeated {
-            block.window.on_repeated_timeout(block.eff_mss);
+            tcb.window.on_repeated_timeout(tcb.eff_mss);
         } else {
-            let prior = block.window.prior();
-            block.window.on_timeout(block.algorithm(), block.flight(), block.eff_mss);
+            let prior = tcb.window.prior();
+            tcb.window.on_timeout(tcb.algorithm(), tcb.flight(), tcb.eff_mss);
             if let Some(place) = place {
                 self.extensions[place].begin_repair(Some(prior));
             }
@@ -550,10 +561,10 @@ impl Engine {
             extension.probe_due = false;
             extension.rack.on_timeout();
         }
-        block.window.recover = block.snd_nxt;
-        block.flags.clear(Flags::RECOVERING);
-        block.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
-        block.peer_acks_mut().set_duplicates(0);
+        tcb.window.recover = tcb.snd_nxt;
+        tcb.flags.clear(Flags::RECOVERING);
+        tcb.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
+        tcb.peer_acks_mut().set_duplicates(0);
         let mut lost = 0;
         self.pool.walk(tail, unsent, |kept| {
             kept.marks.clear(Marks::SACKED);

@@ -1,14 +1,14 @@
-//! Segments that belong to no block: SYN-ACKs, answers to strangers, what TIME-WAIT answers. They wait in a bounded queue. What
+//! Segments that belong to no TCB: SYN-ACKs, answers to strangers, what TIME-WAIT answers. They wait in a bounded queue. What
 //! finds no room there is not lost for good: whoever it is for asks again, or a timer is still due.
 
 use anywire_packet::emit::{Payload, emit_headers};
 use anywire_packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, Seq, headers_len};
 
-use super::receive::remote_address;
+use super::receive::{local_address, remote_address};
 use super::{ConnectError, Engine};
-use crate::block::Block;
 use crate::frames::Filling;
 use crate::hash::secret_hash_of_tuple;
+use crate::tcb::Tcb;
 
 /// A segment without payload that needs nothing but itself to be sent.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ impl Engine {
             self.counters.replies_dropped += 1;
             return;
         }
-        self.local.neighbours.hold(reply.neighbour);
+        self.local.neighbours.acquire(reply.neighbour);
         self.replies.push_back(reply);
     }
 
@@ -72,12 +72,22 @@ impl Engine {
         match self.local.neighbour_to(remote_address(addresses)) {
             Ok(neighbour) => Some(neighbour),
             Err(error) => {
-                let is_short = error == ConnectError::NoNeighbour;
-                self.counters.neighbours_refused += u64::from(is_short);
-                self.counters.frames_ignored += u64::from(!is_short);
+                match error {
+                    ConnectError::NoNeighbour => self.counters.neighbours_refused += 1,
+                    ConnectError::NoRoute => self.note_unroutable(addresses),
+                    _ => self.counters.frames_ignored += 1,
+                }
                 None
             }
         }
+    }
+
+    #[cold]
+    fn note_unroutable(&mut self, addresses: &Addresses) {
+        if self.counters.unroutable == 0 {
+            self.unroutable = Some((remote_address(addresses), local_address(addresses)));
+        }
+        self.counters.unroutable += 1;
     }
 
     pub(super) fn send_reset(
@@ -110,14 +120,14 @@ impl Engine {
 }
 
 /// A segment of a connection without payload, and without a window: the caller adds one.
-pub(super) fn without_payload(block: &Block, seq: Seq, flags: Flags) -> Outgoing {
+pub(super) fn without_payload(tcb: &Tcb, seq: Seq, flags: Flags) -> Outgoing {
     Outgoing {
-        local_port: block.local_port,
-        remote_port: block.remote_port,
+        local_port: tcb.local_port,
+        remote_port: tcb.remote_port,
         seq,
-        ack: block.rcv_nxt,
+        ack: tcb.rcv_nxt,
         flags,
-        traffic_class: block.class.field(),
+        traffic_class: tcb.class.field(),
         ..Outgoing::default()
     }
 }

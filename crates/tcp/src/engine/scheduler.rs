@@ -4,8 +4,9 @@
 //! end of its ring if it has more, so that bulk never starves an echo. New connections have a class of their own, so that a
 //! storm of them does not starve the others.
 
-use crate::block::{Block, Flags, ServiceClass};
+use super::ConnIndex;
 use crate::fifo::Fifo;
+use crate::tcb::{Flags, ServiceClass, Tcb};
 
 /// Rings of connections that wait to send.
 pub(super) struct Scheduler {
@@ -15,7 +16,7 @@ pub(super) struct Scheduler {
 }
 
 struct Class {
-    ring: Fifo<u32>,
+    ring: Fifo<ConnIndex>,
     /// Connections of this class that send in one round.
     weight: u32,
     left: u32,
@@ -33,7 +34,7 @@ pub(super) const NORMAL: u8 = 1;
 
 impl Class {
     #[inline(always)]
-    fn pop(&mut self) -> Option<(u32, Option<u32>)> {
+    fn pop(&mut self) -> Option<(ConnIndex, Option<ConnIndex>)> {
         if self.left == 0 {
             return None;
         }
@@ -53,22 +54,22 @@ impl Default for Scheduler {
 impl Scheduler {
     /// Puts a connection into its ring, if it is not there.
     #[inline(always)]
-    pub(super) fn enter(&mut self, index: u32, block: &mut Block) {
-        if !block.has(Flags::SCHEDULED) {
-            block.flags.set(Flags::SCHEDULED);
-            self.classes[usize::from(block.class.ring())].ring.push_back(index);
+    pub(super) fn enter(&mut self, index: ConnIndex, tcb: &mut Tcb) {
+        if !tcb.has(Flags::SCHEDULED) {
+            tcb.flags.set(Flags::SCHEDULED);
+            self.classes[usize::from(tcb.class.ring())].ring.push_back(index);
         }
     }
 
     /// The next one, if any waits. If so many wait that a later one may have left the cache, that one comes with it, to be
     /// prefetched.
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<(u32, Option<u32>)> {
+    pub(super) fn pop(&mut self) -> Option<(ConnIndex, Option<ConnIndex>)> {
         self.classes[self.current % CLASSES].pop().or_else(|| self.pop_of_next_class())
     }
 
     #[inline(never)]
-    fn pop_of_next_class(&mut self) -> Option<(u32, Option<u32>)> {
+    fn pop_of_next_class(&mut self) -> Option<(ConnIndex, Option<ConnIndex>)> {
         if self.waiting() == 0 {
             return None;
         }
@@ -96,5 +97,5 @@ impl Scheduler {
     }
 }
 
-/// How many connections ahead a block is fetched into the cache.
+/// How many connections ahead a TCB is fetched into the cache.
 const AHEAD: usize = 8;

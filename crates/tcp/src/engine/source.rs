@@ -86,6 +86,11 @@ impl Sources {
         bytes_of_map(&self.short) + self.blocks.capacity() * size_of::<PortBlock>()
     }
 
+    /// An address of ours was taken away: the next connection looks for one anew.
+    pub(super) fn forget_addresses(&mut self) {
+        self.short.clear();
+    }
+
     /// How many ports are given out.
     fn ports(&self) -> u64 {
         if self.blocks.is_empty() { PORTS } else { self.blocks.len() as u64 * u64::from(PortBlock::PORTS) }

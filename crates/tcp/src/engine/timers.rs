@@ -9,12 +9,12 @@ use anywire_packet::{Flags as Control, OptionsOut, Outgoing, Seq};
 use super::deliver::InFrame;
 use super::reply::{Reply, without_payload};
 use super::transmit::announce;
-use super::{End, Engine, Place};
-use crate::block::{Block, Flags, State};
+use super::{ConnIndex, End, Engine, Place};
 use crate::fifo::Fifo;
 use crate::recovery::{Probe, pto_micros};
 use crate::rtt::RtoBounds;
 use crate::settings::Settings;
+use crate::tcb::{Flags, State, Tcb};
 use crate::time::{FARTHEST_MILLIS, Instant, Tick};
 
 /// Durations of the settings, in ticks.
@@ -64,13 +64,13 @@ impl Engine {
 
     /// Handles all timers that are due now.
     pub(super) fn run_timers(&mut self) {
-        let mut due = [(0, Tick(0)); GROUP];
+        let mut due = [(ConnIndex::NONE, Tick(0)); GROUP];
         while let count @ 1.. = take_due(&mut self.delayed_acks, self.tick, usize::MAX, &mut due) {
             self.prefetch_all(&due[..count]);
             for (index, _) in &due[..count] {
-                let block = &mut self.blocks[*index];
-                block.flags.clear(Flags::ACK_QUEUED);
-                if block.has(Flags::ACK_OWED) {
+                let tcb = &mut self.tcbs[*index];
+                tcb.flags.clear(Flags::ACK_QUEUED);
+                if tcb.has(Flags::ACK_OWED) {
                     self.acknowledge_now(*index);
                 }
                 self.check(*index);
@@ -83,17 +83,17 @@ impl Engine {
             left -= count;
             self.prefetch_all(&due[..count]);
             for (index, at) in &due[..count] {
-                let block = &mut self.blocks[*index];
-                if !block.has_fresh_entry(*at) {
+                let tcb = &mut self.tcbs[*index];
+                if !tcb.has_fresh_entry(*at) {
                     // Of an earlier connection in this place: this one has its own entry, or has been looked at already.
                     continue;
                 }
-                block.flags.clear(Flags::FRESH);
-                if !block.has(Flags::RETRANSMIT) && block.state.is_synchronized() {
+                tcb.flags.clear(Flags::FRESH);
+                if !tcb.has(Flags::RETRANSMIT) && tcb.state.is_synchronized() {
                     // All that it has sent lately was acknowledged (RFC 4861 7.3.1).
-                    self.local.neighbours.note_progress(block.neighbour);
+                    self.local.neighbours.note_progress(tcb.neighbour);
                 }
-                if !block.is_left_to_wheel() {
+                if !tcb.is_left_to_wheel() {
                     self.look_at(*index);
                 }
             }
@@ -103,9 +103,9 @@ impl Engine {
         self.expire_time_waits();
     }
 
-    fn prefetch_all(&self, due: &[(u32, Tick)]) {
+    fn prefetch_all(&self, due: &[(ConnIndex, Tick)]) {
         for (index, _) in due {
-            self.blocks.prefetch(*index);
+            self.tcbs.prefetch(*index);
         }
     }
 
@@ -118,6 +118,11 @@ impl Engine {
         {
             return Some(self.now);
         }
+        self.next_timer()
+    }
+
+    /// When the next timer expires. Unlike [`next_deadline`](Self::next_deadline) it leaves out what waits for room to leave.
+    pub fn next_timer(&self) -> Option<Instant> {
         let ticks = [
             self.wheel.next(),
             self.fresh.front().map(|(_, at)| at),
@@ -139,11 +144,11 @@ impl Engine {
             due.clear();
             let has_more = self.wheel.advance(self.tick, DUE_BATCH, &mut due);
             for (place, value) in due.iter().enumerate() {
-                if let Some(Place::Block(coming)) = due.get(place + AHEAD).copied().map(Place::of) {
-                    self.blocks.prefetch(coming);
+                if let Some(Place::Tcb(coming)) = due.get(place + AHEAD).copied().map(Place::of) {
+                    self.tcbs.prefetch(coming);
                 }
                 match Place::of(*value) {
-                    Place::Block(index) => self.on_wheel(index),
+                    Place::Tcb(index) => self.on_wheel(index),
                     Place::HalfOpen(place) => self.on_half_open_wheel(place),
                     Place::TimeWait(_) => {}
                 }
@@ -156,25 +161,25 @@ impl Engine {
     }
 
     /// The wheel has come to a connection: perhaps for an entry that is out of date.
-    fn on_wheel(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        if !block.wheel_at().is_some_and(|at| at.is_due(self.tick)) {
+    fn on_wheel(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        if !tcb.wheel_at().is_some_and(|at| at.is_due(self.tick)) {
             return;
         }
-        if block.state == State::Established
-            && !block.has(Flags::RETRANSMIT.with(Flags::IDLE_TIMER))
-            && block.extension == Block::NO_EXTENSION
+        if tcb.state == State::Established
+            && !tcb.has(Flags::RETRANSMIT.with(Flags::IDLE_TIMER))
+            && tcb.extension == Tcb::NO_EXTENSION
         {
             // Only the timer of a flight was set, and that is acknowledged (RFC 4861 7.3.1).
-            self.local.neighbours.note_progress(block.neighbour);
+            self.local.neighbours.note_progress(tcb.neighbour);
         }
         // If it is among the fresh as well, this look serves for both.
-        block.flags.clear(Flags::IN_WHEEL.with(Flags::FRESH));
+        tcb.flags.clear(Flags::IN_WHEEL.with(Flags::FRESH));
         self.look_at(index);
     }
 
     /// Handles the due timers of a connection, or makes sure that it is looked at again.
-    fn look_at(&mut self, index: u32) {
+    fn look_at(&mut self, index: ConnIndex) {
         match self.deadline_of(index) {
             // Among the fresh as well: as long as the wheel is full, nothing else leads to it.
             Some(deadline) if deadline.is_due(self.tick) => self.on_deadline(index),
@@ -185,69 +190,69 @@ impl Engine {
     }
 
     /// The earliest of a connection's timers.
-    pub(super) fn deadline_of(&self, index: u32) -> Option<Tick> {
-        let block = &self.blocks[index];
-        let retransmit = block.retransmit_at();
-        if block.state == State::Established
-            && !block.has(Flags::IDLE_TIMER)
-            && block.extension == Block::NO_EXTENSION
+    pub(super) fn deadline_of(&self, index: ConnIndex) -> Option<Tick> {
+        let tcb = &self.tcbs[index];
+        let retransmit = tcb.retransmit_at();
+        if tcb.state == State::Established
+            && !tcb.has(Flags::IDLE_TIMER)
+            && tcb.extension == Tcb::NO_EXTENSION
         {
             return retransmit;
         }
-        let other = if block.times_its_end() {
-            Some(block.last_state_began_at().after(self.timings.last_state(block.state)))
+        let other = if tcb.times_its_end() {
+            Some(tcb.last_state_began_at().after(self.timings.last_state(tcb.state)))
         } else {
             self.probe_at(index)
         };
         let other = earlier(other, self.user_deadline(index));
-        earlier(earlier(retransmit, other), earlier(self.pace_at(block), self.held_until(block)))
+        earlier(earlier(retransmit, other), earlier(self.pace_at(tcb), self.out_of_order_until(tcb)))
     }
 
     /// Starts the timer of a state that ends by itself.
-    pub(super) fn time_last_state(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        block.begin_last_state(self.tick);
-        let wait = self.timings.last_state(block.state);
+    pub(super) fn time_last_state(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        tcb.begin_last_state(self.tick);
+        let wait = self.timings.last_state(tcb.state);
         self.set_deadline(index, self.tick.after(wait));
     }
 
     /// Makes sure that a connection is looked at by then.
-    pub(super) fn set_deadline(&mut self, index: u32, at: Tick) {
-        let block = &mut self.blocks[index];
-        if block.is_looked_at_by(at) {
+    pub(super) fn set_deadline(&mut self, index: ConnIndex, at: Tick) {
+        let tcb = &mut self.tcbs[index];
+        if tcb.is_looked_at_by(at) {
             return;
         }
-        if self.wheel.insert(at, index).is_ok() {
-            block.enter_wheel(at);
+        if self.wheel.insert(at, index.0).is_ok() {
+            tcb.enter_wheel(at);
         } else {
             // Full of entries that are out of date: the queue of the fresh tries again.
-            self.fresh.push_back((index, become_fresh(block, self.tick)));
+            self.fresh.push_back((index, become_fresh(tcb, self.tick)));
         }
     }
 
-    /// The same for what is [left to the wheel](Block::is_left_to_wheel): a look at the fresh may be skipped.
-    pub(super) fn set_deadline_in_wheel(&mut self, index: u32, at: Tick) {
-        let block = &mut self.blocks[index];
-        let Some(looked_at) = block.wheel_at() else { return self.set_deadline(index, at) };
+    /// The same for what is [left to the wheel](Tcb::is_left_to_wheel): a look at the fresh may be skipped.
+    pub(super) fn set_deadline_in_wheel(&mut self, index: ConnIndex, at: Tick) {
+        let tcb = &mut self.tcbs[index];
+        let Some(looked_at) = tcb.wheel_at() else { return self.set_deadline(index, at) };
         if !at.is_before(looked_at) {
             return;
         }
-        if self.wheel.insert(at, index).is_ok() {
-            block.enter_wheel(at);
+        if self.wheel.insert(at, index.0).is_ok() {
+            tcb.enter_wheel(at);
         } else {
-            block.flags.clear(Flags::FRESH.with(Flags::IN_WHEEL));
-            self.fresh.push_back((index, become_fresh(block, self.tick)));
+            tcb.flags.clear(Flags::FRESH.with(Flags::IN_WHEEL));
+            self.fresh.push_back((index, become_fresh(tcb, self.tick)));
         }
     }
 
     /// A segment has left that must be acknowledged: starts the timer if it does not run (RFC 6298, 5.1).
     #[inline]
-    pub(super) fn arm_retransmission(&mut self, index: u32) {
-        let block = &self.blocks[index];
-        if !block.has(Flags::RETRANSMIT)
-            || block.has(Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW)) && !self.waits_for_reordering(block)
+    pub(super) fn arm_retransmission(&mut self, index: ConnIndex) {
+        let tcb = &self.tcbs[index];
+        if !tcb.has(Flags::RETRANSMIT)
+            || tcb.has(Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW)) && !self.waits_for_reordering(tcb)
             // With its second full segment a flight may be probed.
-            || block.extension == Block::NO_EXTENSION && self.probe_wait(block, self.rto(index)).is_some()
+            || tcb.extension == Tcb::NO_EXTENSION && self.probe_wait(tcb, self.rto(index)).is_some()
         {
             self.restart_retransmission(index);
         }
@@ -255,19 +260,19 @@ impl Engine {
 
     /// How long to wait for a loss probe, if there is one to wait for.
     #[inline]
-    fn probe_wait(&self, block: &Block, rto: u32) -> Option<u32> {
-        let may_probe = block.queued > 1
-            && block.flight() >= 2 * u32::from(block.eff_mss)
-            && block.has(Flags::SACK)
-            && !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
-            && block.state.is_synchronized();
+    fn probe_wait(&self, tcb: &Tcb, rto: u32) -> Option<u32> {
+        let may_probe = tcb.queued > 1
+            && tcb.flight() >= 2 * u32::from(tcb.eff_mss)
+            && tcb.has(Flags::SACK)
+            && !tcb.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
+            && tcb.state.is_synchronized();
         if !may_probe {
             return None;
         }
-        let pto = pto_micros(block.rtt.srtt_micros(), 2, 0, rto.saturating_mul(1000)).div_ceil(1000)
+        let pto = pto_micros(tcb.rtt.srtt_micros(), 2, 0, rto.saturating_mul(1000)).div_ceil(1000)
             + PTO_SLACK_MILLIS;
-        let is_open = block.extension == Block::NO_EXTENSION || {
-            let extension = &self.extensions[block.extension];
+        let is_open = tcb.extension == Tcb::NO_EXTENSION || {
+            let extension = &self.extensions[tcb.extension];
             extension.tlp.may_probe() && extension.sacked_segments == 0
         };
         (pto < rto && is_open).then_some(pto)
@@ -277,61 +282,61 @@ impl Engine {
     /// 7.2), whose ACK the peer may not delay. A probe for less data would wait for the latest delayed ACK, and so as long
     /// as the RTO. Otherwise it is the RTO.
     #[inline]
-    pub(super) fn restart_retransmission(&mut self, index: u32) {
+    pub(super) fn restart_retransmission(&mut self, index: ConnIndex) {
         let rto = self.rto(index);
-        let pto = self.probe_wait(&self.blocks[index], rto);
-        let block = &mut self.blocks[index];
-        block.flags.clear(Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW));
+        let pto = self.probe_wait(&self.tcbs[index], rto);
+        let tcb = &mut self.tcbs[index];
+        tcb.flags.clear(Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW));
         if pto.is_some() {
-            block.flags.set(Flags::LOSS_TIMER);
+            tcb.flags.set(Flags::LOSS_TIMER);
         }
         let at = self.tick.after(pto.unwrap_or(rto));
-        block.set_retransmit_at(at);
-        if !block.is_looked_at_by(at) {
-            self.fresh.push_back((index, become_fresh(block, self.tick)));
+        tcb.set_retransmit_at(at);
+        if !tcb.is_looked_at_by(at) {
+            self.fresh.push_back((index, become_fresh(tcb, self.tick)));
         }
     }
 
     /// The reordering timer of RFC 8985 6.2, step 5.
-    pub(super) fn set_loss_timer(&mut self, index: u32, at: Tick) {
-        let block = &mut self.blocks[index];
-        if block.retransmit_at().is_some_and(|timer| timer.is_before(at)) {
+    pub(super) fn set_loss_timer(&mut self, index: ConnIndex, at: Tick) {
+        let tcb = &mut self.tcbs[index];
+        if tcb.retransmit_at().is_some_and(|timer| timer.is_before(at)) {
             return;
         }
-        block.flags.set(Flags::LOSS_TIMER);
-        block.set_retransmit_at(at);
+        tcb.flags.set(Flags::LOSS_TIMER);
+        tcb.set_retransmit_at(at);
         self.set_deadline(index, at);
     }
 
-    pub(super) fn rto(&self, index: u32) -> u32 {
-        let block = &self.blocks[index];
-        if matches!(block.state, State::SynSent | State::SynReceived) {
-            return (super::listen::INITIAL_RTO_MILLIS << block.backoff().min(6))
+    pub(super) fn rto(&self, index: ConnIndex) -> u32 {
+        let tcb = &self.tcbs[index];
+        if matches!(tcb.state, State::SynSent | State::SynReceived) {
+            return (super::listen::INITIAL_RTO_MILLIS << tcb.backoff().min(6))
                 .min(self.timings.rto.ceiling());
         }
-        block.rtt.rto_millis(&self.timings.rto, block.peer_acks().delay_millis(), block.backoff().into())
+        tcb.rtt.rto_millis(&self.timings.rto, tcb.peer_acks().delay_millis(), tcb.backoff().into())
     }
 
     /// One of a connection's timers has expired.
     #[cold]
-    fn on_deadline(&mut self, index: u32) {
+    fn on_deadline(&mut self, index: ConnIndex) {
         let mut waited = self.end_wait(index) | self.expire(index);
         let mut put_off_millis = 1;
-        if self.held_until(&self.blocks[index]).is_some_and(|until| until.is_due(self.tick)) {
-            self.drop_held(index);
+        if self.out_of_order_until(&self.tcbs[index]).is_some_and(|until| until.is_due(self.tick)) {
+            self.drop_out_of_order(index);
             waited = true;
         }
-        let block = &self.blocks[index];
-        if block.retransmit_at().is_some_and(|at| at.is_due(self.tick)) {
-            if block.has(Flags::PROBING_WINDOW) {
+        let tcb = &self.tcbs[index];
+        if tcb.retransmit_at().is_some_and(|at| at.is_due(self.tick)) {
+            if tcb.has(Flags::PROBING_WINDOW) {
                 put_off_millis = self.probe_window(index);
-            } else if block.has(Flags::LOSS_TIMER) {
+            } else if tcb.has(Flags::LOSS_TIMER) {
                 self.on_loss_timer(index);
             } else {
                 self.on_rto(index);
             }
         } else if !waited {
-            if block.times_its_end() {
+            if tcb.times_its_end() {
                 // A user that still holds it is told of the end.
                 return self.end(index, End::Closed);
             }
@@ -345,31 +350,31 @@ impl Engine {
     }
 
     /// RFC 6298, section 5: nothing got through for the RTO.
-    fn on_rto(&mut self, index: u32) {
+    fn on_rto(&mut self, index: ConnIndex) {
         if let Some(wait) = self.waits_for_rate(index) {
             // It has not left, so nobody can have answered.
             let again = self.tick.after(wait).after(self.rto(index));
-            let block = &mut self.blocks[index];
-            block.set_stalled_at(block.stalled_at().after(wait));
-            return block.set_retransmit_at(again);
+            let tcb = &mut self.tcbs[index];
+            tcb.set_stalled_at(tcb.stalled_at().after(wait));
+            return tcb.set_retransmit_at(again);
         }
         let user_timeout = self.user_timeout_of(index);
-        let block = &mut self.blocks[index];
-        if block.backoff() == 0 {
-            block.set_stalled_at(self.tick);
+        let tcb = &mut self.tcbs[index];
+        if tcb.timeouts() == 0 {
+            tcb.set_stalled_at(self.tick);
         }
-        let stalled = self.tick.since(block.stalled_at());
-        let is_opening = matches!(block.state, State::SynSent | State::SynReceived);
+        let stalled = self.tick.since(tcb.stalled_at());
+        let is_opening = matches!(tcb.state, State::SynSent | State::SynReceived);
         let limit = if is_opening { self.timings.open_timeout } else { user_timeout };
         if stalled >= limit {
             self.counters.timed_out += 1;
             return self.break_off(index, End::TimedOut);
         }
-        block.set_backoff((block.backoff() + 1).min(BACKOFF_MAX));
+        tcb.note_timeout();
         if is_opening {
-            block.flags.set(Flags::ACK_NOW);
+            tcb.flags.set(Flags::ACK_NOW);
             self.counters.retransmits += 1;
-            self.retransmissions.count(index);
+            self.retransmissions.count(index, 0);
             self.schedule(index);
         } else {
             self.suspect_black_hole(index);
@@ -377,29 +382,29 @@ impl Engine {
         }
         // Not beyond the moment at which it is given up.
         let wait = self.rto(index).min(limit - stalled);
-        self.blocks[index].set_retransmit_at(self.tick.after(wait));
+        self.tcbs[index].set_retransmit_at(self.tick.after(wait));
     }
 
     /// The loss probe, or the check for reordering, is due.
-    fn on_loss_timer(&mut self, index: u32) {
-        self.blocks[index].flags.clear(Flags::LOSS_TIMER.with(Flags::RETRANSMIT));
+    fn on_loss_timer(&mut self, index: ConnIndex) {
+        self.tcbs[index].flags.clear(Flags::LOSS_TIMER.with(Flags::RETRANSMIT));
         let Some(place) = self.extension_of(index) else {
             return self.restart_with_rto(index);
         };
         if self.extensions[place].sacked_segments > 0 {
             let had = self.mark_lost_by_time(index, place);
-            if had && !self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+            if had && !self.tcbs[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
                 self.begin_recovery(index, place, 0, 0);
-                if self.blocks[index].has(Flags::RECOVERING) {
+                if self.tcbs[index].has(Flags::RECOVERING) {
                     self.pace_recovery(index, place, 0, false);
                 }
             }
-            if !self.blocks[index].has(Flags::LOSS_TIMER) {
+            if !self.tcbs[index].has(Flags::LOSS_TIMER) {
                 self.restart_with_rto(index);
             }
             return self.schedule(index);
         }
-        if self.extensions[place].tlp.may_probe() && self.blocks[index].flight() > 0 {
+        if self.extensions[place].tlp.may_probe() && self.tcbs[index].flight() > 0 {
             self.extensions[place].probe_due = true;
             self.schedule(index);
         }
@@ -407,42 +412,42 @@ impl Engine {
     }
 
     /// A loss probe leaves; `nxt` is SND.NXT behind it.
-    pub(super) fn note_probe(&mut self, index: u32, probe: Probe, nxt: Seq) {
+    pub(super) fn note_probe(&mut self, index: ConnIndex, probe: Probe, nxt: Seq) {
         self.counters.loss_probes += 1;
-        let place = self.blocks[index].extension;
+        let place = self.tcbs[index].extension;
         self.extensions[place].tlp.on_probe_sent(probe, nxt);
     }
 
     /// Whether the timer waits for what may only have been overtaken (RFC 8985 6.2, step 5): it is not put off then.
-    pub(super) fn waits_for_reordering(&self, block: &Block) -> bool {
-        block.has(Flags::LOSS_TIMER)
-            && block.extension != Block::NO_EXTENSION
-            && self.extensions[block.extension].sacked_segments > 0
+    pub(super) fn waits_for_reordering(&self, tcb: &Tcb) -> bool {
+        tcb.has(Flags::LOSS_TIMER)
+            && tcb.extension != Tcb::NO_EXTENSION
+            && self.extensions[tcb.extension].sacked_segments > 0
     }
 
-    fn restart_with_rto(&mut self, index: u32) {
+    fn restart_with_rto(&mut self, index: ConnIndex) {
         let wait = self.rto(index);
-        self.blocks[index].set_retransmit_at(self.tick.after(wait));
+        self.tcbs[index].set_retransmit_at(self.tick.after(wait));
     }
 
     /// Nothing is in flight, and the peer's window takes nothing.
-    pub(super) fn begin_probing(&mut self, index: u32) {
-        if self.blocks[index].has(Flags::PROBING_WINDOW) {
+    pub(super) fn begin_probing(&mut self, index: ConnIndex) {
+        if self.tcbs[index].has(Flags::PROBING_WINDOW) {
             return;
         }
         self.restart_retransmission(index);
-        let block = &mut self.blocks[index];
-        block.flags.set(Flags::PROBING_WINDOW);
-        block.set_stalled_at(self.tick);
+        let tcb = &mut self.tcbs[index];
+        tcb.flags.set(Flags::PROBING_WINDOW);
+        tcb.set_stalled_at(self.tick);
     }
 
     /// The peer's window has opened.
-    pub(super) fn end_probing(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        block.flags.clear(Flags::PROBING_WINDOW);
-        block.set_backoff(0);
-        if block.flight() == 0 {
-            block.flags.clear(Flags::RETRANSMIT);
+    pub(super) fn end_probing(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        tcb.flags.clear(Flags::PROBING_WINDOW);
+        tcb.end_backoff();
+        if tcb.flight() == 0 {
+            tcb.flags.clear(Flags::RETRANSMIT);
         } else {
             self.restart_with_rto(index);
         }
@@ -451,24 +456,24 @@ impl Engine {
     /// A probe of a closed window (RFC 9293 3.8.6.1), at growing intervals (SHLD-30), for as long as the peer answers
     /// (MUST-37). Only a connection with a user stays open for a peer that answers for ever. Gives in how many ticks to look again,
     /// if that is due before.
-    fn probe_window(&mut self, index: u32) -> u32 {
+    fn probe_window(&mut self, index: ConnIndex) -> u32 {
         let limit = self.user_timeout_of(index);
-        let block = &self.blocks[index];
-        let stalled = self.tick.since(block.stalled_at());
+        let tcb = &self.tcbs[index];
+        let stalled = self.tick.since(tcb.stalled_at());
         if stalled >= limit {
             self.counters.timed_out += 1;
             self.break_off(index, End::TimedOut);
             return 1;
         }
-        let is_open = block.snd_right.gt(block.snd_nxt);
+        let is_open = tcb.snd_right.gt(tcb.snd_nxt);
         if !is_open && self.replies.len() >= self.probes_max() {
             return self.put_off_probe();
         }
-        let block = &mut self.blocks[index];
-        block.set_backoff((block.backoff() + 1).min(BACKOFF_MAX));
+        let tcb = &mut self.tcbs[index];
+        tcb.note_timeout();
         let wait = self.rto(index).min(limit - stalled);
-        let block = &mut self.blocks[index];
-        block.set_retransmit_at(self.tick.after(wait));
+        let tcb = &mut self.tcbs[index];
+        tcb.set_retransmit_at(self.tick.after(wait));
         if is_open {
             // If only by little: the time to wait for more is over (RFC 9293 3.8.6.2.1).
             self.schedule(index);
@@ -480,19 +485,19 @@ impl Engine {
     }
 
     /// A segment just before the window: whatever the peer's state, it answers with an ACK.
-    pub(super) fn replies_for_probe(&mut self, index: u32) {
-        self.reply_with_ack(index, self.blocks[index].snd_una - 1);
+    pub(super) fn replies_for_probe(&mut self, index: ConnIndex) {
+        self.reply_with_ack(index, self.tcbs[index].snd_una - 1);
     }
 
     /// An ACK with this number, among the replies.
-    pub(super) fn reply_with_ack(&mut self, index: u32, seq: Seq) {
-        let block = self.blocks[index];
-        let addresses = self.local.addresses(block.local, block.remote);
-        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
-        let window = announce(&mut self.blocks[index], self.settings.receive_window);
-        let segment = Outgoing { window, ..without_payload(&block, seq, Control::ACK) };
+    pub(super) fn reply_with_ack(&mut self, index: ConnIndex, seq: Seq) {
+        let tcb = self.tcbs[index];
+        let addresses = self.local.addresses(tcb.local, tcb.remote);
+        let timestamps = tcb.has(Flags::TIMESTAMPS).then(|| (self.stamp(tcb.ts_offset), tcb.ts_recent));
+        let window = announce(&mut self.tcbs[index], self.settings.receive_window);
+        let segment = Outgoing { window, ..without_payload(&tcb, seq, Control::ACK) };
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        self.reply(Reply { addresses, neighbour: block.neighbour, segment, options });
+        self.reply(Reply { addresses, neighbour: tcb.neighbour, segment, options });
     }
 }
 
@@ -507,9 +512,9 @@ const fn earlier(one: Option<Tick>, another: Option<Tick>) -> Option<Tick> {
 
 /// Notes a connection as one that has sent, and gives the tick at which it is to be looked at: the caller queues it.
 #[inline(always)]
-pub(super) fn become_fresh(block: &mut Block, now: Tick) -> Tick {
+pub(super) fn become_fresh(tcb: &mut Tcb, now: Tick) -> Tick {
     let at = now.after(FRESH_MILLIS);
-    block.enter_fresh(at);
+    tcb.enter_fresh(at);
     at
 }
 
@@ -518,10 +523,10 @@ const FRESH_MILLIS: u32 = 2;
 
 /// Takes entries out of a queue that are due, or more than may wait: as many as `taken` holds. Gives how many.
 fn take_due(
-    queue: &mut Fifo<(u32, Tick)>,
+    queue: &mut Fifo<(ConnIndex, Tick)>,
     now: Tick,
     waiting_max: usize,
-    taken: &mut [(u32, Tick)],
+    taken: &mut [(ConnIndex, Tick)],
 ) -> usize {
     let mut count = 0;
     while count < taken.len()
@@ -535,13 +540,13 @@ fn take_due(
     count
 }
 
-/// How many connections that have sent lately may wait to be looked at: so few that the cache still has their blocks.
+/// How many connections that have sent lately may wait to be looked at: so few that the cache still has their TCBs.
 const FRESH_MAX: usize = 1024;
 
-/// How many blocks are fetched in a row, and then looked at.
+/// How many TCBs are fetched in a row, and then looked at.
 const GROUP: usize = 32;
 
-/// How many entries ahead a block is fetched into the cache.
+/// How many entries ahead a TCB is fetched into the cache.
 const AHEAD: usize = 8;
 
 /// Added to the time of a loss probe, because both ends look at the clock in steps. On a path of microseconds a probe would
@@ -550,9 +555,6 @@ const PTO_SLACK_MILLIS: u32 = 2;
 
 /// Entries of the wheel that are handled in one go.
 const DUE_BATCH: usize = 256;
-
-/// Beyond this the interval is at its ceiling anyway.
-const BACKOFF_MAX: u8 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -7,10 +7,10 @@ use anywire_packet::Addresses;
 use super::listen::behind;
 use super::local::Listener;
 use super::receive::ports;
-use super::{ConnId, Engine, ListenerId, Place, scheduler};
-use crate::block::{Flags, ServiceClass, State};
+use super::{ConnId, ConnIndex, Engine, ListenerId, Place, scheduler};
 use crate::half_open::Traits;
 use crate::pool::Marks;
+use crate::tcb::{Flags, ServiceClass, State, Tcb};
 
 /// How a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub enum End {
     Aborted,
     /// Nobody at the next hop answers, while it is being opened.
     Unreachable,
+    /// Our address was [taken away](Engine::remove_address), or the network interface that had it.
+    NetworkDown,
 }
 
 /// Options of a connection that is opened, or of the connections of a listener.
@@ -167,23 +169,23 @@ impl Engine {
         let (mut reused, mut gives_way) = (None, None);
         match self.former(hash, &addresses, both)? {
             Some(Place::TimeWait(place)) => reused = Some(place),
-            Some(Place::Block(old)) => gives_way = Some(old),
+            Some(Place::Tcb(old)) => gives_way = Some(old),
             _ => {}
         }
         let neighbour = self.local.neighbour_to(remote.ip())?;
-        let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
-        self.local.neighbours.hold(neighbour);
+        let index = self.tcbs.take().ok_or(ConnectError::TooMany)?;
+        self.local.neighbours.acquire(neighbour);
         let last = gives_way.map(|old| self.give_way(old));
         let (number, last) = if let Some(place) = reused {
             // Its place in the table goes over, and so does the peer's number.
             let wait = self.time_wait[place];
             self.counters.time_wait_reused += 1;
-            self.table.replace(hash, Place::TimeWait(place).value(), Place::Block(index).value());
+            self.table.replace(hash, Place::TimeWait(place).value(), Place::Tcb(index).value());
             self.local.neighbours.release(wait.neighbour);
             self.time_wait.remove(place);
             (wait.remote, Some(wait.snd_nxt))
-        } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
-            (self.local.hold_peer(remote.ip()), last)
+        } else if self.table.insert(hash, Place::Tcb(index).value()).is_ok() {
+            (self.local.acquire_peer(remote.ip()), last)
         } else {
             self.local.neighbours.release(neighbour);
             self.free_place(index);
@@ -191,22 +193,22 @@ impl Engine {
         };
         let (iss, ts_offset) = self.starts(&addresses, both);
         let iss = behind(iss, last);
-        let block = &mut self.blocks[index];
-        debug_assert!(block.is_blank());
-        block.flags = Flags::NO_NAGLE.when(options.no_nagle);
-        block.remote = number;
-        block.remote_port = remote.port();
-        block.local_port = from.port();
-        block.local = local;
-        block.neighbour = neighbour;
-        block.class = class_of(options);
-        block.ts_offset = ts_offset;
+        let tcb = &mut self.tcbs[index];
+        debug_assert!(tcb.is_blank());
+        tcb.flags = Flags::NO_NAGLE.when(options.no_nagle);
+        tcb.remote = number;
+        tcb.remote_port = remote.port();
+        tcb.local_port = from.port();
+        tcb.local = local;
+        tcb.neighbour = neighbour;
+        tcb.class = class_of(options);
+        tcb.ts_offset = ts_offset;
         if options.keep_alive {
             self.keep_alive_by_settings(index);
         }
         self.fill_for_syn(index, iss, &addresses);
         self.schedule(index);
-        Ok(ConnId(index, self.blocks[index].tag()))
+        Ok(ConnId(index, self.tcbs[index].tag()))
     }
 
     /// The earlier connection between these addresses and ports, if there is one that gives way to a new one: our numbers and
@@ -222,9 +224,17 @@ impl Engine {
             Some(Place::TimeWait(place)) if self.time_wait[place].traits.has(Traits::TIMESTAMPS) => {
                 Ok(Some(Place::TimeWait(place)))
             }
-            Some(Place::Block(old)) if self.blocks[old].may_give_way() => Ok(Some(Place::Block(old))),
+            Some(Place::Tcb(old)) if self.tcbs[old].may_give_way() => Ok(Some(Place::Tcb(old))),
             Some(_) => Err(ConnectError::InUse),
         }
+    }
+
+    /// Whether a connection has these addresses and ports: ours, and the peer's. One in TIME-WAIT without a user does not count.
+    pub fn has_connection(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        let Some(addresses) = pair(local.ip(), remote.ip()) else { return false };
+        let both = ports(remote.port(), local.port());
+        let found = self.find(self.hash_of(&addresses, both), &addresses, both);
+        matches!(found, Some(Place::Tcb(_) | Place::HalfOpen(_)))
     }
 
     /// Asks for the cache line that [`connect_from`](Self::connect_from) will read first: of many connections that are opened
@@ -242,11 +252,11 @@ impl Engine {
         if !self.is_held(id) {
             return Status::Ended(End::Closed);
         }
-        let block = &self.blocks[id.0];
-        match block.state {
+        let tcb = &self.tcbs[id.0];
+        match tcb.state {
             State::SynSent | State::SynReceived => Status::Opening,
-            State::Closed => Status::Ended(block.end()),
-            _ if block.has(Flags::FIN_RECEIVED) => Status::PeerClosed,
+            State::Closed => Status::Ended(tcb.end()),
+            _ if tcb.has(Flags::FIN_RECEIVED) => Status::PeerClosed,
             _ => Status::Open,
         }
     }
@@ -257,24 +267,28 @@ impl Engine {
             let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
             return (nowhere, nowhere);
         }
-        let block = &self.blocks[id.0];
-        let local = SocketAddr::new(self.local.address(block.local), block.local_port);
-        (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
+        self.ends(&self.tcbs[id.0])
+    }
+
+    /// The addresses and ports of a connection: ours, and the peer's.
+    pub(super) fn ends(&self, tcb: &Tcb) -> (SocketAddr, SocketAddr) {
+        let local = SocketAddr::new(self.local.address(tcb.local), tcb.local_port);
+        (local, SocketAddr::new(self.local.peer(tcb.local, tcb.remote), tcb.remote_port))
     }
 
     /// The listener of a connection that came in: the one that its port has now, if it still has one.
     pub fn listener_of(&self, id: ConnId) -> Option<ListenerId> {
-        let block = self.is_held(id).then(|| &self.blocks[id.0])?;
-        block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?
+        let tcb = self.is_held(id).then(|| &self.tcbs[id.0])?;
+        tcb.has(Flags::PASSIVE).then(|| self.local.listener_for(tcb.local, tcb.local_port))?
     }
 
     /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.
     #[inline]
-    pub fn sends_bare(&self, id: ConnId) -> bool {
+    pub fn sends_pure_ack(&self, id: ConnId) -> bool {
         let waits = Flags::SCHEDULED.with(Flags::ACK_NOW);
         self.is_held(id) && {
-            let block = &self.blocks[id.0];
-            block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && block.state != State::Closed
+            let tcb = &self.tcbs[id.0];
+            tcb.flags.0 & waits.0 == waits.0 && !tcb.has_unsent() && tcb.state != State::Closed
         }
     }
 
@@ -285,30 +299,30 @@ impl Engine {
         }
     }
 
-    fn end_sending(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) {
+    fn end_sending(&mut self, index: ConnIndex) {
+        let tcb = &mut self.tcbs[index];
+        if !tcb.state.may_send() || tcb.has(Flags::FIN_QUEUED) {
             return;
         }
-        block.flags.set(Flags::FIN_QUEUED);
-        match block.state {
-            State::Established => block.state = State::FinWait1,
-            State::CloseWait => block.state = State::LastAck,
+        tcb.flags.set(Flags::FIN_QUEUED);
+        match tcb.state {
+            State::Established => tcb.state = State::FinWait1,
+            State::CloseWait => tcb.state = State::LastAck,
             _ => {}
         }
-        if block.has_unsent() {
+        if tcb.has_unsent() {
             // With the last data.
-            let tail = block.send_tail;
-            block.write_end += 1;
+            let tail = tcb.send_tail;
+            tcb.write_end += 1;
             self.pool.segment_mut(tail).marks.set(Marks::FIN);
         } else {
             let cell = self.pool.take_fin();
-            if block.send_tail.is_none() {
-                self.pool.segment_mut(cell).seq = block.write_end;
-                block.write_end += 1;
-                block.send_tail = cell;
-                block.send_next = cell;
-                block.queued = 1;
+            if tcb.send_tail.is_none() {
+                self.pool.segment_mut(cell).seq = tcb.write_end;
+                tcb.write_end += 1;
+                tcb.send_tail = cell;
+                tcb.send_next = cell;
+                tcb.queued = 1;
             } else {
                 self.enqueue(index, cell);
             }
@@ -322,14 +336,14 @@ impl Engine {
     /// other connection meanwhile, and [is a valid id](ConnId::claimed).
     pub fn claim(&mut self, id: ConnId) {
         if self.is_held(id) {
-            self.blocks[id.0].flags.set(Flags::CLAIMED);
+            self.tcbs[id.0].flags.set(Flags::CLAIMED);
         }
     }
 
     /// Takes the claim back: the next [`close`](Self::close) or [`abort`](Self::abort) lets go of the connection.
     pub fn release(&mut self, id: ConnId) {
         if self.is_held(id) {
-            self.blocks[id.0].flags.clear(Flags::CLAIMED);
+            self.tcbs[id.0].flags.clear(Flags::CLAIMED);
         }
     }
 
@@ -340,25 +354,25 @@ impl Engine {
         if !self.is_held(id) {
             return;
         }
-        let block = &self.blocks[index];
-        if block.has(Flags::CLAIMED) {
+        let tcb = &self.tcbs[index];
+        if tcb.has(Flags::CLAIMED) {
             return self.end_sending(index);
         }
-        match block.state {
-            State::Closed => return self.free_block(index),
+        match tcb.state {
+            State::Closed => return self.free_tcb(index),
             State::SynSent => {
-                self.blocks[index].flags.set(Flags::DETACHED);
+                self.tcbs[index].flags.set(Flags::DETACHED);
                 return self.end(index, End::Aborted);
             }
-            _ if block.unread() > 0 => return self.abort(id),
+            _ if tcb.unread() > 0 => return self.abort(id),
             _ => {}
         }
         self.end_sending(index);
         self.take_deadline_away(index);
-        let block = &mut self.blocks[index];
-        block.flags.set(Flags::DETACHED);
-        block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));
-        match block.state {
+        let tcb = &mut self.tcbs[index];
+        tcb.flags.set(Flags::DETACHED);
+        tcb.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));
+        match tcb.state {
             State::TimeWait => self.enter_time_wait(index),
             State::FinWait2 => self.time_last_state(index),
             _ => {}
@@ -371,15 +385,15 @@ impl Engine {
         if !self.is_held(id) {
             return;
         }
-        let block = &mut self.blocks[index];
-        let is_claimed = block.has(Flags::CLAIMED);
-        if block.state == State::Closed {
+        let tcb = &mut self.tcbs[index];
+        let is_claimed = tcb.has(Flags::CLAIMED);
+        if tcb.state == State::Closed {
             if !is_claimed {
-                self.free_block(index);
+                self.free_tcb(index);
             }
             return;
         }
-        block.flags.set(Flags::DETACHED.when(!is_claimed));
+        tcb.flags.set(Flags::DETACHED.when(!is_claimed));
         self.break_off(index, End::Aborted);
     }
 }

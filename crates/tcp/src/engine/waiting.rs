@@ -1,19 +1,20 @@
 //! Connections whose users found no memory, and that nothing else would wake: each is told in its turn.
 
+use super::ConnIndex;
 use std::collections::VecDeque;
 
 use super::memory::bytes_of_queue;
-use crate::block::{Block, Flags};
 use crate::pool::Pool;
 use crate::slab::Slab;
+use crate::tcb::{Flags, Tcb};
 
 /// Their places, in the order of their coming. Entries of earlier connections may be among them:
 /// [`Flags::WAITS_FOR_MEMORY`] tells.
 #[derive(Default)]
 pub(super) struct Waiting {
     /// For a small cell. Eight of these fit into a large one, and need not wait for it.
-    small: VecDeque<u32>,
-    large: VecDeque<u32>,
+    small: VecDeque<ConnIndex>,
+    large: VecDeque<ConnIndex>,
 }
 
 impl Waiting {
@@ -32,7 +33,7 @@ impl Waiting {
     }
 
     /// Waits for memory for so many bytes.
-    pub(super) fn push_back(&mut self, index: u32, bytes: usize) {
+    pub(super) fn push_back(&mut self, index: ConnIndex, bytes: usize) {
         if Pool::is_small(bytes) { self.small.push_back(index) } else { self.large.push_back(index) }
     }
 
@@ -42,25 +43,25 @@ impl Waiting {
     }
 
     /// The next one that there is memory for.
-    pub(super) fn next(&mut self, pool: &Pool) -> Option<u32> {
+    pub(super) fn next(&mut self, pool: &Pool) -> Option<ConnIndex> {
         let large = if pool.is_full() { None } else { self.large.pop_front() };
         large.or_else(|| if pool.has_room_for(1) { self.small.pop_front() } else { None })
     }
 
     /// Takes entries of earlier connections out: it has at most two for each place.
     #[cold]
-    pub(super) fn forget_earlier(&mut self, blocks: &mut Slab<Block>) {
+    pub(super) fn forget_earlier(&mut self, tcbs: &mut Slab<Tcb>) {
         // The first entry of each place counts, and takes the mark away from the others.
         for queue in [&mut self.large, &mut self.small] {
             queue.retain(|index| {
-                let flags = &mut blocks[*index].flags;
+                let flags = &mut tcbs[*index].flags;
                 let waits = flags.has(Flags::WAITS_FOR_MEMORY);
                 flags.clear(Flags::WAITS_FOR_MEMORY);
                 waits
             });
         }
         for index in self.large.iter().chain(&self.small) {
-            blocks[*index].flags.set(Flags::WAITS_FOR_MEMORY);
+            tcbs[*index].flags.set(Flags::WAITS_FOR_MEMORY);
         }
     }
 }

@@ -65,7 +65,7 @@ fn every_dead_peer_is_given_up_within_the_set_time_and_none_sooner() {
     assert_eq!(host.engine.counters().replies_dropped, 0);
     assert_eq!(host.engine.counters().timed_out, PEERS as u64);
     let counted = host.engine.memory().others;
-    assert!(counted < 40 << 20, "{counted} bytes beside the blocks");
+    assert!(counted < 40 << 20, "{counted} bytes beside the TCBs");
 }
 
 /// Time passes; gives how many frames left.

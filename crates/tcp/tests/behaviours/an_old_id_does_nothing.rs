@@ -74,7 +74,7 @@ fn use_all(engine: &mut Engine, id: ConnId) {
     assert!(engine.is_finished(id) && !engine.has_peer_closed(id) && !engine.wants_room(id));
     assert_eq!((engine.send_room(id), engine.segment_bytes(id)), (0, 0));
     assert_eq!(engine.status(id), Status::Ended(End::Closed));
-    assert!(engine.addresses(id).1.ip().is_unspecified() && !engine.sends_bare(id));
+    assert!(engine.addresses(id).1.ip().is_unspecified() && !engine.sends_pure_ack(id));
     engine.set_no_nagle(id, true);
     engine.set_user_timeout(id, Duration::from_millis(1));
     engine.set_dscp(id, 46);

@@ -1,10 +1,10 @@
 //! How much leaves at once and in which order: the initial window, the restart after idleness, tiny segments, and fairness
 //! between connections.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use anywire_tcp::{ConnectOptions, Frames};
+use anywire_tcp::{Algorithm, ConnId, ConnectOptions, Frames};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
 use crate::common::wire::{FIN, RST, Segment};
@@ -62,6 +62,73 @@ fn after_idleness_the_window_is_the_initial_one_again() {
     host.wait(Duration::from_secs(5));
     host.engine.send(id, &[1; 100_000]);
     assert_eq!(host.sent().len(), 10, "RFC 5681 4.1");
+}
+
+/// Sends `bytes` each `step` milliseconds for so many of them, over a path of 100 ms whose peer acknowledges each segment. At the
+/// end all comes back.
+fn send_at_a_pace(host: &mut Host, id: ConnId, peer: &mut Peer, (bytes, step): (usize, u64), millis: u64) {
+    let mut under_way = VecDeque::new();
+    for at in (0..millis + 1000).step_by(10) {
+        if at < millis && at % step == 0 {
+            assert_eq!(host.engine.send(id, &vec![1; bytes]), bytes);
+        }
+        under_way.extend(host.wait_millis(10).into_iter().map(|(at, segment)| (at + 100, segment)));
+        peer.later(10);
+        while under_way.front().is_some_and(|(due, _)| *due <= host.millis()) {
+            peer.heard(&under_way.pop_front().expect("it is there").1);
+            host.give(&[peer.acks()]);
+        }
+    }
+    assert_eq!(host.engine.info(id).map(|info| info.send_q), Some(0), "all has arrived");
+}
+
+/// The window of a user who has filled it once, and then sends little with always something in flight.
+fn window_after_a_pace(
+    predicts: bool,
+    algorithm: Algorithm,
+    has_lost: bool,
+    pace: (usize, u64),
+) -> (u32, u64) {
+    let mut settings = settings();
+    (settings.predicts, settings.congestion) = (predicts, algorithm);
+    let mut host = Host::with(settings, small_limits());
+    host.round_trip = 100;
+    let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+    let (id, mut peer) = host.accept_with(Peer { scale: Some(8), ..Peer::new() }, options);
+    if has_lost {
+        host.engine.send(id, &[1; 14_480]);
+        let sent = host.sent();
+        host.pass(100, &mut peer);
+        let sack = vec![(sent[0].end(), sent[9].end())];
+        let again = host.answers(&Segment { sack, ..peer.acks() });
+        assert_eq!(again.first().map(|one| one.seq), Some(sent[0].seq));
+        host.pass(100, &mut peer);
+        peer.heard(&again[0]);
+        peer.ack = sent[9].end();
+        host.give(&[peer.acks()]);
+        assert!(host.engine.info(id).is_some_and(|info| info.ssthresh.is_some()));
+    }
+    // More than the window takes, and always something in flight from then on.
+    host.engine.send(id, &[1; 60_000]);
+    send_at_a_pace(&mut host, id, &mut peer, pace, 20_000);
+    (host.engine.info(id).map_or(0, |info| info.cwnd), host.outcome().0)
+}
+
+/// RFC 9438 5.8, RFC 7661, RFC 9293 3.8.2: what is never in flight proves nothing about the path.
+#[test]
+fn a_window_that_is_not_filled_does_not_grow() {
+    for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
+        for has_lost in [false, true] {
+            // Ten segments in flight, or always less than two.
+            for pace in [(1448, 10), (100, 10), (2896, 50)] {
+                let [cwnd, unpredicted] =
+                    [true, false].map(|predicts| window_after_a_pace(predicts, algorithm, has_lost, pace));
+                assert_eq!(cwnd, unpredicted, "{algorithm:?}, {pace:?}");
+                // Twice what was ever in flight, which slow start may come to.
+                assert!(cwnd.0 <= 2 * 55, "{cwnd:?} segments by {algorithm:?}, loss {has_lost}, {pace:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -253,16 +320,16 @@ fn the_longest_frames_fill_a_batch_to_its_last_place() {
 fn an_ack_that_is_about_to_leave_alone_is_told() {
     let mut host = Host::new();
     let (id, peer) = host.accept(Peer::new());
-    assert!(!host.engine.sends_bare(id), "nothing is to be acknowledged");
+    assert!(!host.engine.sends_pure_ack(id), "nothing is to be acknowledged");
     host.give(&[peer.data_at(100, b"behind a gap")]);
-    assert!(host.engine.sends_bare(id));
+    assert!(host.engine.sends_pure_ack(id));
     assert_eq!(host.engine.send(id, b"data"), 4);
-    assert!(!host.engine.sends_bare(id), "it goes with the data");
+    assert!(!host.engine.sends_pure_ack(id), "it goes with the data");
     assert_eq!(host.sent_one().payload, b"data");
-    assert!(!host.engine.sends_bare(id), "it has left");
+    assert!(!host.engine.sends_pure_ack(id), "it has left");
     // A reset that waits takes no data with it.
     host.engine.claim(id);
     host.engine.abort(id);
-    assert!(!host.engine.sends_bare(id));
+    assert!(!host.engine.sends_pure_ack(id));
     assert!(host.sent_one().is(RST));
 }

@@ -48,6 +48,7 @@ fn what_was_sent_again_is_counted_for_each_and_forgotten_with_it() {
     let info = host.engine.info(id).expect("it is open");
     assert_eq!(info.retrans as usize, sent.len() - 1, "each but the first was sent again");
     assert_eq!(u64::from(info.retrans), host.engine.counters().retransmits);
+    assert_eq!(info.bytes_retrans, 4 * u64::from(info.retrans));
     assert!(info.backoff > 2 && info.cwnd == 1 && info.ssthresh.is_some(), "{info:?}");
     host.engine.abort(id);
     host.sent();

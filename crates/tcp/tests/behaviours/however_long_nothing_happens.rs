@@ -216,7 +216,7 @@ const ALIKE: [(&str, Row); 21] = [
         let (mut host, _, mut peer) = open(Peer::new());
         span.pass(&mut host, &mut peer);
         host.give(&[peer.data_at(5, b"later")]);
-        until(&mut host, |host| host.engine.counters().held_dropped == 1)
+        until(&mut host, |host| host.engine.counters().out_of_order_dropped == 1)
     }),
     ("a handshake from the other side", |span| {
         let (mut host, _, mut peer) = open(Peer::new());

@@ -2,6 +2,7 @@
 
 mod common;
 
+mod a_busy_window_follows_its_curve;
 mod a_connection_finds_a_free_port;
 mod a_connection_keeps_its_addresses;
 mod a_connection_sets_its_own_options;
@@ -14,9 +15,10 @@ mod a_million_dead_peers_are_noticed;
 mod a_rate_is_kept;
 mod a_window_stays_within_its_buffer;
 mod a_writer_that_panics_leaves_the_queue_whole;
+mod an_address_may_be_taken_away;
 mod an_old_id_does_nothing;
 mod answers_are_limited_for_each_connection;
-mod any_segments_and_calls_leave_every_block_whole;
+mod any_segments_and_calls_leave_every_tcb_whole;
 mod blind_attackers_change_nothing;
 mod bursts_and_turns;
 mod closed_windows_are_probed;

@@ -1,6 +1,7 @@
-//! The retransmission timer (RFC 6298): one second at first, measured then, doubled for each silence, and given up after
-//! the user timeout.
+//! The retransmission timer (RFC 6298): one second at first, measured then, doubled for each silence until a measurement, and
+//! given up after the user timeout.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use anywire_tcp::{End, Events, Status};
@@ -85,19 +86,140 @@ fn data_is_sent_again_after_the_measured_timeout_and_then_twice_as_late() {
     assert_eq!(host.engine.memory().segments_in_use, 0);
 }
 
+/// How far apart segments leave, in milliseconds.
+fn gaps(sent: &[(u64, Segment)]) -> Vec<u64> {
+    times(sent).windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+/// Karn's rule: the answer after 20 s could be for any of the transmissions, so it is no measurement, and the timeout stays as
+/// long as it has become until there is one (RFC 6298, sections 3 and 5).
 #[test]
-fn progress_resets_the_backoff_and_an_ambiguous_answer_measures_nothing() {
+fn an_ambiguous_answer_measures_nothing_and_leaves_the_timeout_as_long_as_it_is() {
     let mut host = Host::new();
-    let (id, mut peer) = host.accept(Peer::plain());
+    let (id, mut peer) = host.accept(Peer { timestamps: None, ..Peer::new() });
     host.engine.send(id, b"one");
     let first = host.wait(Duration::from_secs(20));
     assert!(first.len() >= 4);
-    // The answer after 20 s could be for any of the transmissions: Karn's rule.
+    let measured = host.engine.info(id).unwrap().rtt;
     peer.heard(&first[0].1);
     host.give(&[peer.acks()]);
+    assert_eq!(host.engine.info(id).unwrap().rtt, measured);
     host.engine.send(id, b"two");
-    let again = times(&host.wait(Duration::from_secs(2)));
-    assert!(again.len() >= 3 && again[1] - again[0] <= 1000, "{again:?}");
+    let again = host.wait(Duration::from_secs(60));
+    let longest = *gaps(&first).last().unwrap();
+    assert!(
+        gaps(&again)[0] >= 2 * longest && gaps(&again)[0] <= 2 * longest + 2,
+        "{first:?}, then {again:?}"
+    );
+    // Another one, and then a measurement.
+    peer.heard(&again[0].1);
+    host.give(&[peer.acks()]);
+    host.engine.send(id, b"three");
+    peer.heard(&host.sent_one());
+    host.give(&[peer.acks()]);
+    assert_eq!(host.engine.info(id).unwrap().backoff, 0);
+    host.engine.send(id, b"four");
+    assert!(gaps(&host.wait(Duration::from_secs(2)))[0] < 500);
+}
+
+/// The timestamp that it echoes tells which transmission was answered, and so how long that took (RFC 7323, section 4).
+#[test]
+fn an_answer_that_echoes_the_last_transmission_is_a_measurement() {
+    let mut host = Host::new();
+    host.round_trip = 50;
+    let (id, mut peer) = host.accept(Peer::new());
+    host.engine.send(id, b"one");
+    let mut last = host.sent_one();
+    for _ in 0..5 {
+        let wait = host.engine.next_deadline().unwrap();
+        host.now = wait;
+        last = host.sent().pop().unwrap_or(last);
+    }
+    assert!(host.engine.info(id).unwrap().backoff >= 2);
+    host.wait_millis(50);
+    peer.heard(&last);
+    host.give(&[peer.acks()]);
+    let info = host.engine.info(id).unwrap();
+    assert_eq!((info.backoff, info.send_q), (0, 0));
+    assert!(info.rtt.abs_diff(Duration::from_millis(50)) <= Duration::from_millis(2), "{info:?}");
+}
+
+/// How often each of twelve segments leaves, one after the other, on a path that has become slow for good: its round trip was 50 ms
+/// and is now so many.
+fn transmissions_on_a_slow_path(peer: Peer, round_trip: u64) -> Vec<usize> {
+    let mut host = Host::new();
+    host.round_trip = 50;
+    let (id, mut peer) = host.accept(peer);
+    for _ in 0..10 {
+        host.engine.send(id, b"fast");
+        peer.heard(&host.sent_one());
+        host.pass(50, &mut peer);
+        host.give(&[peer.acks()]);
+    }
+    let mut under_way = VecDeque::new();
+    let mut transmissions = Vec::new();
+    for _ in 0..12 {
+        host.engine.send(id, b"slow");
+        let mut count = 0;
+        while host.engine.info(id).unwrap().send_q > 0 {
+            for (at, segment) in host.wait_millis(10) {
+                under_way.push_back((at + round_trip, segment));
+                count += 1;
+            }
+            peer.later(10);
+            while under_way.front().is_some_and(|(at, _)| *at <= host.millis()) {
+                let (_, segment) = under_way.pop_front().unwrap();
+                // What comes once more is reported (RFC 2883).
+                let is_again = segment.seq != peer.ack;
+                let sack =
+                    if is_again && peer.sack { vec![(segment.seq, segment.end())] } else { Vec::new() };
+                peer.heard(&segment);
+                host.give(&[Segment { sack, ..peer.acks() }]);
+            }
+        }
+        transmissions.push(count);
+    }
+    assert_eq!(host.engine.status(id), Status::Open);
+    transmissions
+}
+
+/// Without the second half of Karn's rule each segment would go again for ever, and none would ever be measured.
+#[test]
+fn a_path_that_has_become_slow_for_good_is_measured_in_the_end() {
+    for peer in [Peer::new(), Peer { timestamps: None, ..Peer::new() }, Peer::plain()] {
+        for round_trip in [600, 2000, 7000] {
+            let found = transmissions_on_a_slow_path(peer.clone(), round_trip);
+            assert!(found[..5].iter().sum::<usize>() <= 13, "{found:?} at {round_trip} ms for {peer:?}");
+            assert!(found[5..].iter().all(|count| *count == 1), "{found:?} at {round_trip} ms for {peer:?}");
+        }
+    }
+}
+
+/// The user timeout is of one stall: it begins with the first timeout in a row, however long that has taken to come.
+#[test]
+fn a_stall_is_timed_from_its_own_first_timeout() {
+    let mut settings = settings();
+    settings.user_timeout = Duration::from_secs(30);
+    let mut host = Host::with(settings, small_limits());
+    let (id, mut peer) = host.accept(Peer::plain());
+    host.engine.send(id, b"one");
+    let sent = host.wait(Duration::from_secs(2));
+    assert_eq!(sent.len(), 4, "{sent:?}");
+    peer.heard(&sent[0].1);
+    host.give(&[peer.acks()]);
+    host.wait(Duration::from_secs(40));
+    let start = host.millis();
+    host.engine.send(id, b"two");
+    let sent = host.wait(Duration::from_secs(29));
+    assert!(sent.len() > 1, "{sent:?}");
+    assert_eq!(host.engine.status(id), Status::Open);
+    let first_timeout = sent[1].0;
+    while host.engine.status(id) == Status::Open {
+        host.wait_millis(100);
+    }
+    assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+    let stalled = host.millis() - first_timeout;
+    assert!((30_000..=30_200).contains(&stalled), "{stalled} ms after {sent:?} from {start} on");
 }
 
 #[test]
@@ -107,13 +229,24 @@ fn what_waited_behind_a_lost_segment_measures_nothing_either() {
     host.engine.send(id, &[1; 2 * 1460]);
     let sent = host.sent();
     assert_eq!(sent.len(), 2);
+    let before = host.engine.info(id).unwrap();
     // The first is lost, and again twice; then both are acknowledged.
     host.wait(Duration::from_secs(4));
     peer.heard_all(&sent);
     host.give(&[peer.acks()]);
+    let after = host.engine.info(id).unwrap();
+    assert_eq!(
+        (after.send_q, after.rtt, after.rttvar),
+        (0, before.rtt, before.rttvar),
+        "no round trip of 4 s"
+    );
+    // Only the backoff is left, until there is a measurement.
     host.engine.send(id, b"more");
+    peer.heard(&host.sent_one());
+    host.give(&[peer.acks()]);
+    host.engine.send(id, b"and more");
     let again = times(&host.wait(Duration::from_secs(2)));
-    assert!(again.len() >= 3 && again[1] - again[0] <= 1000, "no round trip of four seconds: {again:?}");
+    assert!(again.len() >= 3 && again[1] - again[0] <= 1000, "{again:?}");
 }
 
 #[test]

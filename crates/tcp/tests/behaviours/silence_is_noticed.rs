@@ -264,7 +264,7 @@ fn a_connection_that_opens_has_a_deadline_too() {
     host.engine.abort(id);
 }
 
-/// Re-arming costs no memory: not in the wheel, and not beside the blocks beyond 16 bytes a connection.
+/// Re-arming costs no memory: not in the wheel, and not beside the TCBs beyond 16 bytes a connection.
 #[test]
 fn a_deadline_that_moves_takes_no_more_places() {
     let mut host = Host::new();
@@ -414,7 +414,7 @@ fn a_deadline_is_told_of_in_time_also_if_the_wheel_is_full() {
     assert_eq!(host.news(), [(id, Events::DEADLINE)]);
 }
 
-/// The same place of the block tells when the peer was heard of and since when it makes no progress.
+/// The same field of the TCB tells when the peer was heard of and since when it makes no progress.
 #[test]
 fn after_a_stall_the_idle_time_begins_anew() {
     for closes_window in [false, true] {

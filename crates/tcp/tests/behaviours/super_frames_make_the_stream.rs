@@ -14,7 +14,7 @@ use crate::common::wire::{ACK, FIN, PSH, Segment};
 const CHECKSUM_AT: usize = 50;
 
 const fn meta(checksum: Checksum) -> Meta {
-    Meta { checksum, segment_bytes: 0 }
+    Meta { checksum, segment_bytes: 0, is_answered: false }
 }
 
 /// Frames in one batch, with what is known of each.
@@ -81,7 +81,7 @@ fn the_longest_one_is_one_text() {
         let headers = if v6 { 86 } else { 66 };
         let bytes: Vec<u8> = (0..65_535 - headers).map(|at: u32| (at % 251) as u8).collect();
         let data = peer.data(&bytes);
-        let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448 };
+        let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448, ..Meta::default() };
         give(&mut host, &[(unfinished(&data), known)]);
         assert_eq!(host.sent_one().ack, peer.seq, "two segments are owed an ACK");
         assert!(host.read(id) == bytes);
@@ -119,7 +119,7 @@ fn any_order_makes_the_stream() {
                 if to == LENGTH {
                     segment.bits = segment.bits | FIN;
                 }
-                let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448 };
+                let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448, ..Meta::default() };
                 batch.push((unfinished(&segment), known));
             }
             give(&mut host, &batch);
@@ -153,7 +153,7 @@ fn one_beyond_a_gap_is_reported_whole() {
     let mut host = Host::new();
     let (id, peer) = host.accept(Peer { scale: Some(7), ..Peer::new() });
     let bytes = vec![7; 60_000];
-    let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448 };
+    let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448, ..Meta::default() };
     give(&mut host, &[(unfinished(&peer.data_at(1448, &bytes)), known)]);
     let answer = host.sent_one();
     let at = |from: u32| peer.seq.wrapping_add(from);
@@ -170,7 +170,7 @@ fn a_batch_is_kept_though_memory_is_short() {
     let mut host = Host::with(settings(), limits);
     let peers = (0..4).map(|number| Peer { scale: Some(7), ..Peer::new().port(6000 + number) });
     let mut connections: Vec<_> = peers.map(|peer| host.accept(peer)).collect();
-    let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448 };
+    let known = Meta { checksum: Checksum::Partial, segment_bytes: 1448, ..Meta::default() };
     let batch: Vec<_> = connections
         .iter_mut()
         .map(|(_, peer)| (unfinished(&peer.data(&[peer.here.port() as u8; 65_000])), known))
@@ -249,7 +249,7 @@ fn join(frames: &[Vec<u8>]) -> Vec<(Vec<u8>, Meta)> {
     let one = |(segment, bytes): &(Segment, usize)| {
         let is_super = segment.payload.len() > *bytes;
         let segment_bytes = if is_super { *bytes as u16 } else { 0 };
-        (unfinished(segment), Meta { checksum: Checksum::Partial, segment_bytes })
+        (unfinished(segment), Meta { checksum: Checksum::Partial, segment_bytes, ..Meta::default() })
     };
     joined.iter().map(one).collect()
 }

@@ -1,5 +1,5 @@
 //! Random segments with numbers near the ones of an open connection, and random calls of its user between them. The check
-//! of every block in debug builds finds any damage.
+//! of every TCB in debug builds finds any damage.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ use crate::common::wire::{ACK, Bits, RST, SYN, Segment};
 const STEPS: usize = 40;
 
 #[test]
-fn any_segments_and_calls_leave_every_block_whole() {
+fn any_segments_and_calls_leave_every_tcb_whole() {
     for_each_seed(1000, |seed| {
         let mut random = Random::new(seed);
         let mut host = host(&mut random);
@@ -117,6 +117,11 @@ fn call(random: &mut Random, host: &mut Host, id: ConnId) -> bool {
         9 if random.chance(0.1) => {
             host.engine.close(id);
             return false;
+        }
+        10 if random.chance(0.02) => {
+            let (local, _) = host.engine.addresses(id);
+            host.engine.remove_address(local.ip());
+            let _ = host.engine.add_address(local.ip());
         }
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! The state of a connection (RFC 9293 3.3.2), and its flags.
 
-/// The states of RFC 9293 3.3.2 that have a block. LISTEN is a listener; a passive SYN-RECEIVED is a
+/// The states of RFC 9293 3.3.2 that have a TCB. LISTEN is a listener; a passive SYN-RECEIVED is a
 /// [`HalfOpen`](crate::half_open::HalfOpen); TIME-WAIT is a [`TimeWait`](crate::time_wait::TimeWait) as soon as the
 /// connection has no user any more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -58,7 +58,7 @@ impl Flags {
     pub(crate) const FIN_RECEIVED: Self = Self(1 << 5);
     /// An ACK is owed, and may wait for company (RFC 9293 3.8.6.3).
     pub(crate) const ACK_OWED: Self = Self(1 << 6);
-    /// An ACK must leave at the next transmission; after the end, [a reset](super::Block::owes_reset).
+    /// An ACK must leave at the next transmission; after the end, [a reset](super::Tcb::owes_reset).
     pub(crate) const ACK_NOW: Self = Self(1 << 7);
     /// In the queue of delayed ACKs.
     pub(crate) const ACK_QUEUED: Self = Self(1 << 8);
@@ -70,15 +70,16 @@ impl Flags {
     pub(crate) const RECOVERING: Self = Self(1 << 11);
     /// After a retransmission timeout, until all that was in flight then is acknowledged.
     pub(crate) const TIMED_OUT: Self = Self(1 << 12);
-    /// The congestion window, and not the user or the peer, held back the last transmission.
+    /// The congestion window, and not the user or the peer, held back a transmission, and was [filled](super::Window::is_filled_by)
+    /// by each since.
     pub(crate) const CWND_LIMITED: Self = Self(1 << 13);
     /// A holder has claimed it: nobody else lets go of it.
     pub(crate) const CLAIMED: Self = Self(1 << 14);
-    /// In the wheel: [`Block::wheel_at`](super::Block::wheel_at) tells the tick.
+    /// In the wheel: [`Tcb::wheel_at`](super::Tcb::wheel_at) tells the tick.
     pub(crate) const IN_WHEEL: Self = Self(1 << 15);
     /// Among the connections that have sent lately: looked at once before they cost a place in the wheel.
     pub(crate) const FRESH: Self = Self(1 << 16);
-    /// The timer of [`Block::retransmit_at`](super::Block::retransmit_at) runs.
+    /// The timer of [`Tcb::retransmit_at`](super::Tcb::retransmit_at) runs.
     pub(crate) const RETRANSMIT: Self = Self(1 << 17);
     /// The peer's window is closed: that timer is for the next probe of it.
     pub(crate) const PROBING_WINDOW: Self = Self(1 << 18);

@@ -1,4 +1,4 @@
-//! The control block: all that a connection is while nothing goes wrong, in 128 bytes.
+//! The TCB: all that a connection is while nothing goes wrong, in 128 bytes.
 //!
 //! Two lines of the cache. The hot one is what each segment reads and writes; the warm one is touched when payload
 //! moves, a timer is set or the congestion window binds. What only a connection in trouble needs (a scoreboard, what
@@ -15,6 +15,7 @@ use std::mem::offset_of;
 use anywire_packet::Seq;
 
 use crate::congestion::{Algorithm, Window};
+use crate::engine::ConnIndex;
 use crate::extension::ExtensionId;
 use crate::peer_acks::PeerAcks;
 use crate::pool::Cell;
@@ -28,7 +29,7 @@ pub(crate) use self::state::{Flags, State};
 /// A connection. The private fields mean different things in different states: [`shared`] has an accessor for each meaning.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(128))]
-pub(crate) struct Block {
+pub(crate) struct Tcb {
     // The hot line.
     /// An IPv4 address, or the number of an IPv6 address in the engine's list of them. In a free place: which place
     /// is free next.
@@ -60,7 +61,7 @@ pub(crate) struct Block {
     pub(crate) scales: u8,
     /// How the peer acknowledges. During the handshake its own ring of senders.
     peer_acks: PeerAcks,
-    /// Timeouts in a row, and whether it has answered lately. After the end its reason.
+    /// How often the timeout is doubled, timeouts in a row, and whether it has answered lately. After the end its reason.
     backoff: u8,
     /// The most payload that a segment to the peer carries, options already taken off.
     pub(crate) eff_mss: u16,
@@ -98,8 +99,8 @@ pub(crate) struct Block {
     pub(crate) max_snd_wnd: u16,
 }
 
-const _: () = assert!(size_of::<Block>() == 128);
-const _: () = assert!(offset_of!(Block, window) == 64);
+const _: () = assert!(size_of::<Tcb>() == 128);
+const _: () = assert!(offset_of!(Tcb, window) == 64);
 
 /// A bit that every tag has, so that none is [that of claimed connections](crate::engine::CLAIMED).
 const NOT_CLAIMED: u32 = 1 << 8;
@@ -107,7 +108,7 @@ const NOT_CLAIMED: u32 = 1 << 8;
 /// The least payload of a segment that counts as full: what each host takes without having said so (RFC 9293 MUST-15).
 const FULL_LEAST: u32 = 536;
 
-impl Block {
+impl Tcb {
     pub(crate) const NO_EXTENSION: ExtensionId = ExtensionId::NONE;
 
     /// Bytes that were sent and not acknowledged.
@@ -202,7 +203,9 @@ impl Block {
     }
 }
 
-impl Linked for Block {
+impl Linked for Tcb {
+    type Place = ConnIndex;
+
     fn next_free(&mut self) -> &mut u32 {
         &mut self.remote
     }

@@ -1,15 +1,15 @@
-//! The fields of a block that mean different things in different states: an accessor for each meaning.
+//! The fields of a TCB that mean different things in different states: an accessor for each meaning.
 //!
-//! The block has no byte left, so these fields serve two states each. They are private to the block, and in debug builds
+//! The TCB has no byte left, so these fields serve two states each. They are private to the TCB, and in debug builds
 //! each accessor checks the state.
 
-use super::{Block, Flags, State};
+use super::{Flags, State, Tcb};
 use crate::engine::End;
 use crate::peer_acks::PeerAcks;
 use crate::time::Tick;
 
 /// `retransmit_at`: the timer of a flight. Once all is acknowledged, it still tells when the last flight began.
-impl Block {
+impl Tcb {
     /// When to send again: the RTO, a loss probe, a check for reordering, or a probe of a closed window.
     pub(crate) fn retransmit_at(&self) -> Option<Tick> {
         self.has(Flags::RETRANSMIT).then_some(self.retransmit_at)
@@ -38,7 +38,7 @@ impl Block {
 }
 
 /// `wheel_at`: the tick of its entry in the wheel. Without one, the tick of its entry in the queue of the fresh.
-impl Block {
+impl Tcb {
     pub(crate) fn wheel_at(&self) -> Option<Tick> {
         self.has(Flags::IN_WHEEL).then_some(self.wheel_at)
     }
@@ -75,17 +75,42 @@ impl Block {
     }
 }
 
-/// `backoff`: the timeouts in a row, and in the topmost bit whether it has answered lately. After the end, its reason.
-impl Block {
-    /// How often the retransmission timer has fired in a row (RFC 6298 5.5).
+/// `backoff`: in the low four bits how often the timeout is doubled, in three more the timeouts in a row, and in the topmost
+/// whether it has answered lately. After the end, its reason.
+impl Tcb {
+    /// How often the retransmission timeout is doubled (RFC 6298 5.5): up to 15 times.
+    #[inline(always)]
     pub(crate) fn backoff(&self) -> u8 {
         debug_assert!(self.state != State::Closed);
-        self.backoff & !ANSWERED
+        self.backoff & BACKOFF
     }
 
-    pub(crate) fn set_backoff(&mut self, count: u8) {
-        debug_assert!(self.state != State::Closed && count < ANSWERED);
-        self.backoff = self.backoff & ANSWERED | count;
+    /// How often the retransmission timer has fired since there was progress, or how many probes of a closed window have left. All
+    /// counts from seven up are equal.
+    pub(crate) fn timeouts(&self) -> u8 {
+        debug_assert!(self.state != State::Closed);
+        (self.backoff & TIMEOUTS) >> TIMEOUTS_SHIFT
+    }
+
+    /// The timer has fired: it will take twice as long.
+    pub(crate) fn note_timeout(&mut self) {
+        debug_assert!(self.state != State::Closed);
+        self.backoff += u8::from(self.backoff & BACKOFF < BACKOFF);
+        self.backoff += u8::from(self.backoff & TIMEOUTS < TIMEOUTS) << TIMEOUTS_SHIFT;
+    }
+
+    /// There was progress. The timeout stays as long as it is: only a measurement [ends the backoff](Self::end_backoff).
+    pub(crate) fn end_timeouts(&mut self) {
+        debug_assert!(self.state != State::Closed);
+        self.backoff &= !TIMEOUTS;
+    }
+
+    /// The timeout is that of RFC 6298, section 2, again: a round trip was measured (Karn's rule, section 3), or what the timer was
+    /// for is over. No timeouts are in a row.
+    #[inline(always)]
+    pub(crate) fn end_backoff(&mut self) {
+        debug_assert!(self.state != State::Closed);
+        self.backoff &= ANSWERED;
     }
 
     /// Whether it has answered lately what may be forged, or may be an answer itself.
@@ -112,6 +137,7 @@ impl Block {
             4 => End::TimedOut,
             5 => End::Aborted,
             6 => End::Unreachable,
+            7 => End::NetworkDown,
             _ => End::Closed,
         }
     }
@@ -122,10 +148,16 @@ impl Block {
     }
 }
 
+/// The parts of the field. With the default bounds, 15 doublings lead from the shortest timeout to the longest.
+const BACKOFF: u8 = 15;
+const TIMEOUTS: u8 = 7 << TIMEOUTS_SHIFT;
+const TIMEOUTS_SHIFT: u32 = 4;
 const ANSWERED: u8 = 1 << 7;
 
+const _: () = assert!(BACKOFF ^ TIMEOUTS ^ ANSWERED == u8::MAX);
+
 /// The flag `ACK_NOW`: an ACK leaves at the next transmission. After the end, the reset that tells the peer.
-impl Block {
+impl Tcb {
     /// Whether its reset has not left. It keeps its place until then.
     #[inline]
     pub(crate) const fn owes_reset(&self) -> bool {
@@ -134,7 +166,7 @@ impl Block {
 }
 
 /// `unread`: the bytes for the reader. In SYN-SENT, when the SYN left.
-impl Block {
+impl Tcb {
     /// Bytes that arrived in order and were not read yet.
     pub(crate) fn unread(&self) -> u32 {
         debug_assert!(self.state != State::SynSent);
@@ -160,7 +192,7 @@ impl Block {
 
 /// `heard_at`: when the peer was last heard of. In a stall, since when it lasts. In a state that ends by itself, when that
 /// state began.
-impl Block {
+impl Tcb {
     /// Whether its state ends by itself: TIME-WAIT, or FIN-WAIT-2 without a user.
     pub(crate) const fn times_its_end(&self) -> bool {
         matches!(self.state, State::TimeWait)
@@ -208,7 +240,7 @@ impl Block {
 
 /// `peer_acks`: how the peer acknowledges. During the handshake of an active open, the connection's own ring: until then it
 /// waits in the ring of new connections.
-impl Block {
+impl Tcb {
     pub(crate) fn peer_acks(&self) -> PeerAcks {
         debug_assert!(self.state.is_synchronized());
         self.peer_acks
