@@ -215,6 +215,10 @@ impl<D: Device, W: io::Write> Device for Capture<D, W> {
         self.device.next_deadline()
     }
 
+    fn is_behind(&self) -> bool {
+        self.device.is_behind()
+    }
+
     fn readiness(&self) -> Readiness<'_> {
         self.device.readiness()
     }

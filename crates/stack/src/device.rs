@@ -1,13 +1,14 @@
 //! Devices: what carries the frames of an engine, a batch at a time.
 //!
 //! One loop owns a [`Device`] and polls it. The device never blocks and reads no clock. It says how many frames it
-//! takes, so frames without room wait at the sender and not in a queue. An end of a [pair](crate::pair), a port of a
+//! takes, so frames without room wait at the sender and not in a queue. An end of a [pair](crate::pair), an endpoint of a
 //! [mesh](crate::mesh) and the wrappers [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture)
 //! are devices. Frames are Ethernet II without the check sequence.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::task::Waker;
+use std::time::Duration;
 
 use anywire_tcp::{Frames, Instant, Mac};
 
@@ -81,13 +82,19 @@ pub trait Device {
     /// cannot carry a frame at all, like one without a link, takes it out, drops it and counts it.
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize;
 
+    /// Whether so many frames wait to be received that some may soon be dropped: then the owner receives before it does anything else.
+    /// Default: never.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
     /// An empty batch for this device: room for [`Frames::BATCH`] frames of its MTU.
     fn batch(&self) -> Frames {
         batch(self.capabilities().mtu)
     }
 
-    /// When to call [`receive`](Self::receive) again even if no frame is sent. Devices that hold no frames back have
-    /// none.
+    /// When to call [`receive`](Self::receive) again even if no frame is sent. Devices that hold no frames back, and have nothing to look
+    /// after, have none.
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
@@ -102,7 +109,8 @@ pub trait Device {
     /// owner must not sleep. May be true too early.
     ///
     /// A device of [`Readiness::Hook`] keeps the waker, and wakes it when one of the two happens. It may wait until there is room
-    /// for several frames, so that they leave together. A device that shares rings with the kernel asks to be woken here.
+    /// for several frames, so that they leave together. A device that shares rings with the kernel asks to be woken here. An owner that
+    /// always has something to do never calls this, so what must happen in any case happens in [`receive`](Self::receive).
     fn before_sleep(&mut self, owner: &Waker) -> bool {
         let _ = owner;
         false
@@ -190,6 +198,16 @@ pub enum LinkEvent {
     Down,
     /// It will never carry frames again: somebody has removed the device.
     Gone,
+    /// The interface has another Ethernet address than when the device was opened: frames for the former one do not arrive any more.
+    MacChanged {
+        /// The address that it had.
+        from: Mac,
+        /// The one that it has now.
+        to: Mac,
+    },
+    /// The kernel has been given this address, on whichever of its interfaces. It answers for it, and its resets end the connections of
+    /// an engine that has the address too.
+    KernelHasAddress(IpAddr),
     /// Peers that the device reached have gone for good: ask [`Device::reaches`]. Only an in-process network knows.
     Departed,
 }
@@ -218,6 +236,14 @@ pub struct DeviceCounters {
     pub passed_on: u64,
     /// Of the received frames, those that came by the queue of another loop, which may have kept a copy (ARP, neighbour discovery).
     pub taken_over: u64,
+    /// AF_XDP: times that the kernel had a frame for the owner and found no chunk to put it into. Each is in `dropped_in`.
+    pub no_chunk: u64,
+    /// AF_XDP: frames that found no room in the receive ring. They are in `dropped_in`.
+    pub receive_ring_full: u64,
+    /// AF_XDP: descriptors of the owner's that the kernel refused. Each is a fault of this program.
+    pub invalid_descriptors: u64,
+    /// AF_XDP: times that the interface took no more frames for now, or dropped one.
+    pub transmit_busy: u64,
 }
 
 impl DeviceCounters {
@@ -230,6 +256,13 @@ impl DeviceCounters {
         } else {
             self.dropped_in += 1;
         }
+    }
+
+    /// Counts a frame of the owner's as sent.
+    #[inline]
+    pub(crate) const fn sent_one(&mut self, frame: &[u8]) {
+        self.frames_out += 1;
+        self.bytes_out += frame.len() as u64;
     }
 
     /// Counts `taken` of the owner's frames as sent and the others as dropped, and empties the batch.
@@ -257,6 +290,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
         (**self).transmit(now, frames)
+    }
+
+    fn is_behind(&self) -> bool {
+        (**self).is_behind()
     }
 
     fn batch(&self) -> Frames {
@@ -293,5 +330,48 @@ pub(crate) fn batch(mtu: usize) -> Frames {
     Frames::with_room(Frames::BATCH, ETHERNET_BYTES + mtu)
 }
 
+/// What a device looks after once a second, in [`Device::receive`]: an owner may never sleep, or never wake up.
+#[derive(Debug, Default)]
+pub(crate) struct Housekeeping {
+    due: Instant,
+}
+
+impl Housekeeping {
+    /// Whether it is time for it. If so, the next one is a second later.
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        let next = now + HOUSEKEEPING_EVERY;
+        // A queue may go to a loop whose clock started later.
+        let is_due = self.due <= now || self.due > next;
+        if is_due {
+            self.due = next;
+        }
+        is_due
+    }
+
+    /// When it is time.
+    pub(crate) const fn due(&self) -> Instant {
+        self.due
+    }
+}
+
+/// The period of housekeeping: it costs a few system calls a second, and news that only it finds is at most this old.
+const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(1);
+
 /// Bytes in front of the IP packet: two addresses and a type.
 pub(crate) const ETHERNET_BYTES: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn housekeeping_is_due_once_a_second_by_any_clock() {
+        let mut housekeeping = Housekeeping::default();
+        let at = |seconds: f64| Instant::from_micros((seconds * 1e6) as u64);
+        let begun = [1.0, 1.5, 1.9, 2.0, 2.5, 9.0, 9.9].map(|seconds| housekeeping.begin(at(seconds)));
+        assert_eq!(begun, [true, false, false, true, false, true, false]);
+        assert_eq!(housekeeping.due(), at(10.0));
+        assert!(housekeeping.begin(at(3.0)), "the clock of another loop");
+        assert!(!housekeeping.begin(at(3.5)) && housekeeping.due() == at(4.0));
+    }
+}

@@ -225,6 +225,10 @@ impl<D: Device> Device for Impair<D> {
         [self.device.next_deadline(), self.outgoing.next_deadline(), incoming].into_iter().flatten().min()
     }
 
+    fn is_behind(&self) -> bool {
+        self.device.is_behind()
+    }
+
     fn readiness(&self) -> Readiness<'_> {
         self.device.readiness()
     }

@@ -24,6 +24,8 @@ mod clock;
 pub mod device;
 pub mod impair;
 pub mod ip;
+mod link_state;
+mod lower_layer;
 pub mod mesh;
 mod offload;
 pub mod pair;

@@ -1,5 +1,5 @@
-//! `tap:NAME`: frames go to a network interface of the kernel and come from it, so that the kernel is a neighbour on the other end of a
-//! cable.
+//! `tap:NAME`: frames go to a network interface of the kernel and come from it, so that the kernel is a neighbour at the other end of a
+//! link.
 //!
 //! A [`Tap`] is one queue of a TAP device, which `ip tuntap add dev NAME mode tap` makes. The kernel's end has addresses, routes and
 //! neighbours as any interface has; this end has a MAC address of its own ([`Capabilities::mac`]), and the addresses of the engine above it.
@@ -20,22 +20,27 @@
 //! # A trap
 //!
 //! The kernel must not have the address of the engine on any of its interfaces: it would answer itself, and its resets would end the
-//! connections. Ask [`Tap::check_address`] before.
+//! connections. Ask [`Tap::check_address`] before; if it is given the address later, [`LinkEvent::KernelHasAddress`] tells so, with the next
+//! frame; if the loop never sleeps, within a second.
 
 mod transmit;
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::task::Waker;
 
 use anywire_advice::Advice;
+use anywire_packet::layout::{self, Layout};
 use anywire_sys::interfaces;
+use anywire_sys::network_interface::{InterfaceChange, InterfaceWatch, NetworkInterface};
 use anywire_sys::tap::{self, Header, is_gone};
 use anywire_tcp::{Checksum, Frames, Instant, Mac, Meta};
 
 use crate::device::{
-    self, Capabilities, Device, DeviceCounters, ETHERNET_BYTES, LinkEvent, Readiness, Segmentation,
+    self, Capabilities, Device, DeviceCounters, ETHERNET_BYTES, Housekeeping, LinkEvent, Readiness,
+    Segmentation,
 };
-use crate::offload::{self, Layout};
+use crate::link_state::{Link, LinkState};
 
 pub use anywire_sys::tap::TapError;
 
@@ -79,18 +84,13 @@ pub struct Tap {
     counters: DeviceCounters,
     /// What the kernel had dropped before.
     dropped_before: u64,
-    /// What its owner was told of the link, or takes it for before.
-    told: Link,
-    link: Link,
+    link: LinkState,
     /// The last frame found no room.
     is_full: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
-    Up,
-    Down,
-    Gone,
+    /// Tells which addresses the kernel is given. None if the system has no descriptor left for it.
+    watch: Option<InterfaceWatch>,
+    /// Asks it, though the owner never sleeps.
+    housekeeping: Housekeeping,
 }
 
 /// Why an address cannot be that of an engine on a TAP device.
@@ -143,10 +143,11 @@ impl Tap {
             frame_bytes_max,
             counters: DeviceCounters::default(),
             dropped_before: tap.dropped().unwrap_or(0),
-            told: Link::Up,
             // If it is down, the first frame that leaves will tell.
-            link: Link::Up,
+            link: LinkState::new(Link::Up),
             is_full: false,
+            watch: NetworkInterface::find(name).and_then(|interface| InterfaceWatch::new(&interface)).ok(),
+            housekeeping: Housekeeping::default(),
             tap,
         })
     }
@@ -199,15 +200,26 @@ impl Tap {
         }
         self.counters.frames_in += 1;
         self.counters.super_frames_in += u64::from(meta.segment_bytes > 0);
-        self.link = Link::Up;
+        self.link.set(Link::Up);
         true
+    }
+
+    /// Asks which addresses the kernel was given.
+    fn look_at_addresses(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        // Of the link itself, reads and writes tell.
+        while let Ok(Some(change)) = watch.change() {
+            if let InterfaceChange::KernelAddress(address) = change {
+                self.link.note(LinkEvent::KernelHasAddress(address));
+            }
+        }
     }
 
     fn note_fault(&mut self, fault: &std::io::Error) {
         if is_gone(fault) {
-            self.link = Link::Gone;
-        } else if tap::is_down(fault) && self.link != Link::Gone {
-            self.link = Link::Down;
+            self.link.set(Link::Gone);
+        } else if tap::is_down(fault) {
+            self.link.set(Link::Down);
         }
     }
 }
@@ -217,7 +229,10 @@ impl Device for Tap {
         self.capabilities
     }
 
-    fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
+    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        if self.housekeeping.begin(now) {
+            self.look_at_addresses();
+        }
         while frames.has_room_for(self.frame_bytes_max) && self.read_into(frames) {}
         self.counters.bytes_in += frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
         frames.len()
@@ -243,16 +258,13 @@ impl Device for Tap {
         Readiness::Descriptor(self.tap.as_fd())
     }
 
+    fn before_sleep(&mut self, _: &Waker) -> bool {
+        self.look_at_addresses();
+        self.link.has_news()
+    }
+
     fn link_event(&mut self) -> Option<LinkEvent> {
-        if self.told == self.link {
-            return None;
-        }
-        self.told = self.link;
-        Some(match self.link {
-            Link::Up => LinkEvent::Up,
-            Link::Down => LinkEvent::Down,
-            Link::Gone => LinkEvent::Gone,
-        })
+        self.link.next_event()
     }
 
     /// Asks the system how many frames were dropped because they were not read in time.
@@ -266,7 +278,7 @@ impl Device for Tap {
 fn meta_of(header: &Header, frame: &mut [u8]) -> Meta {
     if !header.needs_checksum {
         let checksum = if header.is_verified { Checksum::Verified } else { Checksum::Unchecked };
-        return Meta { checksum, segment_bytes: 0 };
+        return Meta { checksum, segment_bytes: 0, ..Meta::default() };
     }
     let (start, field_at) = (
         usize::from(header.checksum_start),
@@ -278,10 +290,11 @@ fn meta_of(header: &Header, frame: &mut [u8]) -> Meta {
             Meta {
                 checksum: Checksum::Partial,
                 segment_bytes: if is_super { header.segment_bytes } else { 0 },
+                ..Meta::default()
             }
         }
         _ => {
-            offload::finish_at(frame, start, field_at);
+            layout::finish_at(frame, start, field_at);
             Meta::default()
         }
     }

@@ -363,7 +363,7 @@ impl Memory {
             },
             computed_bytes,
             computed_bytes_per_endpoint: computed_bytes as f64 / f64::from(plan.connections) / 2.0,
-            blocks_bytes: sum(|(engine, _)| engine.blocks),
+            blocks_bytes: sum(|(engine, _)| engine.tcbs),
             table_bytes: sum(|(engine, _)| engine.table),
             segments_bytes: sum(|(engine, _)| engine.segments),
             timers_bytes: sum(|(engine, _)| engine.timers),

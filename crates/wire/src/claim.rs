@@ -23,7 +23,7 @@ use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Held while a server starts to listen, or takes its file away.
+/// Held while a server starts to listen, or takes its file away; that of an interface as long as a process has it.
 pub(crate) struct Claim {
     /// None where the system gives no Unix sockets to this process, or a stranger has the name.
     _socket: Option<Socket>,
@@ -60,6 +60,12 @@ impl Claim {
     /// The same for a caller that must not block for long, because it may run on a loop.
     pub(crate) fn of_folder_soon(file: &Path) -> io::Result<Self> {
         Self::of_folder_within(file, PATIENCE_ON_A_LOOP)
+    }
+
+    /// The one for a network interface of this thread's network namespace, to be held as long as its frames come to this process.
+    #[cfg(feature = "stack")]
+    pub(crate) fn of_interface(name: &str, index: u32) -> io::Result<Self> {
+        Self::take(format_args!("interface:{index}:{name}"), None, PATIENCE_ON_A_LOOP)
     }
 
     fn of_folder_within(file: &Path, patience: Duration) -> io::Result<Self> {
@@ -133,7 +139,7 @@ impl Claim {
 enum Holder {
     /// With a connection to it, which ends with it.
     Listens(UCred, Socket),
-    /// Nobody, by now, or a socket that lets nobody in yet.
+    /// It is free by now, or its socket does not accept yet.
     IsSilent,
     /// A socket of another kind.
     IsNoClaim,

@@ -131,6 +131,8 @@ pub struct Negotiated {
     pub peer_certificates: Vec<Vec<u8>>,
     /// Whether an earlier session was resumed (RFC 8446 section 2.2), so that no certificate was sent.
     pub is_resumed: bool,
+    /// The dialling end takes every certificate (`ClientTlsOptions::dangerously_accept_any_certificate`), so the peer may be an attacker.
+    pub is_unverified: bool,
 }
 
 impl fmt::Debug for Negotiated {
@@ -143,6 +145,7 @@ impl fmt::Debug for Negotiated {
             .field("cipher_suite", &self.cipher_suite)
             .field("peer_certificates", &self.peer_certificates.len())
             .field("is_resumed", &self.is_resumed)
+            .field("is_unverified", &self.is_unverified)
             .finish()
     }
 }

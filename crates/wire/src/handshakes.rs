@@ -51,11 +51,11 @@ impl Handshakes {
     /// # Errors
     /// It failed, took too long, or was the oldest at the limit. It is counted, and the connection to be dropped.
     pub(crate) async fn make(&self, connection: &mut Connection) -> io::Result<()> {
-        let place = Place::take(self);
+        let permit = Permit::take(self);
         tokio::select! {
             biased;
             made = connection.handshake(self.timeout) => made.inspect_err(|error| self.count_failure(error)),
-            () = place.lost.notified() => {
+            () = permit.lost.notified() => {
                 self.ended.fetch_add(1, Ordering::Relaxed);
                 Err(io::Error::other("more handshakes were under way than the limit allows, and this was the oldest"))
             }
@@ -91,36 +91,36 @@ impl Handshakes {
     }
 }
 
-/// The place of a handshake among those of its listener on this loop. Dropping it makes room.
-struct Place<'h> {
+/// The permit of a handshake, one of so many on this loop. Dropping it makes room.
+struct Permit<'h> {
     handshakes: &'h Handshakes,
-    here: Rc<Here>,
+    of_loop: Rc<OfLoop>,
     number: u64,
-    /// Another handshake has the place now.
+    /// Another handshake has the permit now.
     lost: Rc<Notify>,
 }
 
 /// All handshakes of this loop.
 #[derive(Default)]
-struct Here {
+struct OfLoop {
     /// By listener, the oldest first.
     under_way: RefCell<HashMap<u64, BTreeMap<u64, Rc<Notify>>>>,
     warnings: RefCell<Throttle>,
 }
 
-impl<'h> Place<'h> {
+impl<'h> Permit<'h> {
     fn take(handshakes: &'h Handshakes) -> Self {
-        let here: Rc<Here> = anywire_loops::local(Here::default);
+        let of_loop: Rc<OfLoop> = anywire_loops::local(OfLoop::default);
         let lost = Rc::new(Notify::new());
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         {
-            let mut all = here.under_way.borrow_mut();
+            let mut all = of_loop.under_way.borrow_mut();
             let under_way = all.entry(handshakes.listener).or_default();
             if under_way.len() >= handshakes.max
                 && let Some((_, oldest)) = under_way.pop_first()
             {
                 oldest.notify_one();
-                if here.warnings.borrow_mut().is_due(WARN_EVERY) {
+                if of_loop.warnings.borrow_mut().is_due(WARN_EVERY) {
                     let limit = handshakes.max;
                     tracing::warn!(
                         limit,
@@ -131,14 +131,14 @@ impl<'h> Place<'h> {
             under_way.insert(number, Rc::clone(&lost));
         }
         handshakes.under_way.fetch_add(1, Ordering::Relaxed);
-        Self { handshakes, here, number, lost }
+        Self { handshakes, of_loop, number, lost }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.handshakes.under_way.fetch_sub(1, Ordering::Relaxed);
-        let mut all = self.here.under_way.borrow_mut();
+        let mut all = self.of_loop.under_way.borrow_mut();
         if let Some(under_way) = all.get_mut(&self.handshakes.listener) {
             under_way.remove(&self.number);
             if under_way.is_empty() {

@@ -133,6 +133,7 @@ impl Listener {
             handshakes: Handshakes::new(self.options.handshake_timeout, self.options.handshakes_max),
             limit: self.limit,
             stopped: watch::Sender::new(false),
+            failed: watch::Sender::new(None),
             tasks: Mutex::default(),
             accepted: AtomicU64::new(0),
             refused_peers: AtomicU64::new(0),
@@ -141,7 +142,7 @@ impl Listener {
         let spread = acceptors.len() < self.loops.len();
         for (acceptor, home) in acceptors.into_iter().zip(self.loops.iter()) {
             let loops = if spread { self.loops.iter().collect() } else { Vec::new() };
-            let (serve, common) = (serve.clone(), Arc::clone(&common));
+            let (serve, common) = (serve.boxed(), Arc::clone(&common));
             Accepting { acceptor: Some(acceptor), arrival: None, home, loops, next: 0, serve, common }
                 .start();
         }
@@ -203,6 +204,20 @@ impl ListenerHandle {
         counters
     }
 
+    /// Waits until the listener has ended by itself, and says why: its device was removed. Never ready otherwise. Its connections have
+    /// failed by then.
+    pub fn failed(&self) -> impl Future<Output = Arc<io::Error>> + Send + 'static {
+        let mut failed = self.common.failed.subscribe();
+        async move {
+            let reason = failed.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+            match reason {
+                Some(reason) => reason,
+                // The handle is gone, and nobody can fail any more.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Stops listening: the address is free again when this returns (on a loop: soon after). Connections go on, unless
     /// they are still in their handshake. Peers that have connected already are accepted before that, as far as the limit of
     /// connections allows: the system would reset them, with requests that they may have sent.
@@ -235,6 +250,8 @@ struct Common {
     handshakes: Handshakes,
     limit: ConnectionLimit,
     stopped: watch::Sender<bool>,
+    /// Why it has ended by itself.
+    failed: watch::Sender<Option<Arc<io::Error>>>,
     /// Those that accept, until it has stopped.
     tasks: Mutex<Vec<Task<()>>>,
     accepted: AtomicU64,
@@ -248,12 +265,7 @@ impl Common {
     }
 
     /// Registers an arrival with the present loop, makes its handshake, and has it served.
-    fn admit(
-        self: &Arc<Self>,
-        arrival: Box<dyn Arrival>,
-        permit: Permit,
-        serve: &(impl Fn(Connection) + Clone + 'static),
-    ) {
+    fn admit(self: &Arc<Self>, arrival: Box<dyn Arrival>, permit: Permit, serve: &dyn Serve) {
         let mut connection = match arrival.register() {
             Ok(connection) => connection,
             Err(error) => {
@@ -272,21 +284,21 @@ impl Common {
         match connection.poll_handshake(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(())) => {
                 self.handshakes.count_success(&connection);
-                serve(connection);
+                serve.serve(connection);
             }
             Poll::Ready(Err(error)) => {
                 self.handshakes.count_failure(&error);
                 self.handshake_failed(&error);
             }
             Poll::Pending => {
-                let (common, serve) = (Arc::clone(self), serve.clone());
+                let (common, serve) = (Arc::clone(self), serve.boxed());
                 drop(anywire_loops::spawn(async move { common.shake_hands(connection, serve).await }));
             }
         }
     }
 
     /// Serves the connection after its handshake. A listener or a loop that stops does not wait for it.
-    async fn shake_hands(&self, mut connection: Connection, serve: impl Fn(Connection)) {
+    async fn shake_hands(&self, mut connection: Connection, serve: Box<dyn Serve>) {
         let mut stopped = self.stopped.subscribe();
         tokio::select! {
             biased;
@@ -295,10 +307,24 @@ impl Common {
             done = self.handshakes.make(&mut connection) => match done {
                 Ok(()) => {
                     self.handshakes.count_success(&connection);
-                    serve(connection);
+                    serve.serve(connection);
                 }
                 Err(error) => self.handshake_failed(&error),
             },
+        }
+    }
+
+    /// Listening has failed for good. All its loops hear of it.
+    fn end(&self, why: io::Error) {
+        let is_first = self.failed.send_if_modified(|failed| {
+            let is_first = failed.is_none();
+            failed.get_or_insert_with(|| Arc::new(why));
+            is_first
+        });
+        if is_first {
+            let why = self.failed.borrow().clone();
+            tracing::error!(address = %self.address, error = why.as_deref().map(tracing::field::display), "listening has ended");
+            self.stopped.send_replace(true);
         }
     }
 
@@ -308,7 +334,7 @@ impl Common {
 }
 
 /// The task that accepts from one socket.
-struct Accepting<F: Serve> {
+struct Accepting {
     /// `None` once another loop has it.
     acceptor: Option<Box<dyn Acceptor>>,
     /// Accepted, and not yet permitted. It goes over to another loop as well.
@@ -319,16 +345,29 @@ struct Accepting<F: Serve> {
     loops: Vec<LoopHandle>,
     /// Whose turn it is among them.
     next: usize,
-    serve: F,
+    serve: Box<dyn Serve>,
     common: Arc<Common>,
 }
 
-/// What is called with each connection.
-trait Serve: Fn(Connection) + Clone + Send + 'static {}
+/// What is called with each connection. One type for all, so that accepting is compiled here and not once more with each service.
+trait Serve: Send {
+    fn serve(&self, connection: Connection);
 
-impl<F: Fn(Connection) + Clone + Send + 'static> Serve for F {}
+    /// A clone.
+    fn boxed(&self) -> Box<dyn Serve>;
+}
 
-impl<F: Serve> Accepting<F> {
+impl<F: Fn(Connection) + Clone + Send + 'static> Serve for F {
+    fn serve(&self, connection: Connection) {
+        self(connection);
+    }
+
+    fn boxed(&self) -> Box<dyn Serve> {
+        Box::new(self.clone())
+    }
+}
+
+impl Accepting {
     fn start(self) {
         let (home, common) = (self.home.clone(), Arc::clone(&self.common));
         // Past the limit of hand-overs: nobody would accept.
@@ -390,6 +429,9 @@ impl<F: Serve> Accepting<F> {
             if is_of_the_peer(&failed) {
                 continue;
             }
+            if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.has_ended()) {
+                return self.common.end(failed);
+            }
             if out_of_descriptors(&failed) {
                 self.common.descriptor_exhaustions.fetch_add(1, Ordering::Relaxed);
             }
@@ -428,12 +470,12 @@ impl<F: Serve> Accepting<F> {
         let Some(arrival) = self.arrival.take() else { return };
         match self.next_loop() {
             Some(other) if !other.is_current() => {
-                let (common, serve) = (Arc::clone(&self.common), self.serve.clone());
+                let (common, serve) = (Arc::clone(&self.common), self.serve.boxed());
                 // A loop with so much to do that it takes no hand-over counts that, and the connection is closed.
-                drop(other.spawn(move || async move { common.admit(arrival, permit, &serve) }));
+                drop(other.spawn(move || async move { common.admit(arrival, permit, &*serve) }));
             }
             _ => {
-                let admitting = AssertUnwindSafe(|| self.common.admit(arrival, permit, &self.serve));
+                let admitting = AssertUnwindSafe(|| self.common.admit(arrival, permit, &*self.serve));
                 if let Err(panic) = catch_unwind(admitting) {
                     report(panic);
                 }
@@ -450,7 +492,7 @@ impl<F: Serve> Accepting<F> {
     }
 }
 
-impl<F: Serve> Drop for Accepting<F> {
+impl Drop for Accepting {
     /// If its loop has died, another one accepts.
     fn drop(&mut self) {
         let Some(mut acceptor) = self.acceptor.take() else { return };
@@ -463,7 +505,7 @@ impl<F: Serve> Drop for Accepting<F> {
             "the loop that accepted has died; another one accepts"
         );
         acceptor.leave_loop();
-        let (loops, serve) = (std::mem::take(&mut self.loops), self.serve.clone());
+        let (loops, serve) = (std::mem::take(&mut self.loops), self.serve.boxed());
         let (arrival, next, common) = (self.arrival.take(), self.next, Arc::clone(&self.common));
         Self { acceptor: Some(acceptor), arrival, home, loops, next, serve, common }.start();
     }
@@ -505,85 +547,4 @@ const LOG_FAILURE_EVERY: Duration = Duration::from_secs(1);
 const LOG_LIMIT_EVERY: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::task::{Context, Poll};
-
-    use super::*;
-
-    /// Gives scripted outcomes, and records when it is asked.
-    struct Scripted {
-        outcomes: VecDeque<io::Result<()>>,
-        asked: Arc<Mutex<Vec<tokio::time::Instant>>>,
-    }
-
-    impl Acceptor for Scripted {
-        fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
-            self.asked.lock().expect("no panic").push(tokio::time::Instant::now());
-            let Some(outcome) = self.outcomes.pop_front() else { return Poll::Pending };
-            Poll::Ready(outcome.map(|()| Box::new(crate::memory::pair("scripted").0) as Box<dyn Arrival>))
-        }
-    }
-
-    /// The milliseconds between each of these outcomes and the next try.
-    async fn pauses(outcomes: impl IntoIterator<Item = io::Result<()>>) -> (Vec<u128>, u64) {
-        let (asked, outcomes) = (Arc::default(), outcomes.into_iter().collect::<VecDeque<_>>());
-        let count = outcomes.len();
-        let acceptor = Box::new(Scripted { outcomes, asked: Arc::clone(&asked) });
-        let common = Arc::new(Common {
-            address: "memory:scripted".parse().expect("an address"),
-            allowed_peers: None,
-            handshakes: Handshakes::new(Duration::ZERO, 1),
-            limit: ConnectionLimit::new(1),
-            stopped: watch::Sender::new(false),
-            tasks: Mutex::default(),
-            accepted: AtomicU64::new(0),
-            refused_peers: AtomicU64::new(0),
-            descriptor_exhaustions: AtomicU64::new(0),
-        });
-        let mut accepting = Accepting {
-            acceptor: Some(acceptor),
-            arrival: None,
-            home: Loops::start(1).expect("a thread").get(0),
-            loops: Vec::new(),
-            next: 0,
-            serve: drop,
-            common: Arc::clone(&common),
-        };
-        // The paused clock advances by itself, so an hour leaves room for all pauses.
-        tokio::time::timeout(Duration::from_secs(3600), accepting.accept()).await.expect_err("it goes on");
-        let asked = asked.lock().expect("no panic");
-        let pauses = asked.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).take(count).collect();
-        (pauses, common.descriptor_exhaustions.load(Ordering::Relaxed))
-    }
-
-    fn no_descriptor() -> io::Result<()> {
-        Err(rustix::io::Errno::MFILE.into())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_pause_doubles_up_to_a_second_and_a_success_ends_that() {
-        let failures = || (0..10).map(|_| no_descriptor());
-        let (pauses, exhaustions) = pauses(failures().chain([Ok(())]).chain(failures().take(2))).await;
-        let doubling = [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000];
-        assert_eq!(pauses, [&doubling[..], &[0, 5, 10]].concat());
-        assert_eq!(exhaustions, 12);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn whatever_the_system_has_run_out_of_counts() {
-        use rustix::io::Errno;
-
-        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
-            assert_eq!(pauses([Err(errno.into())]).await, (vec![5], 1), "{errno}");
-        }
-        assert_eq!(pauses([Err(Errno::PERM.into())]).await, (vec![5], 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_that_has_left_costs_no_pause() {
-        let left = || Err(io::ErrorKind::ConnectionAborted.into());
-        let (pauses, exhaustions) = pauses([left(), left(), Ok(()), left()]).await;
-        assert_eq!((pauses, exhaustions), (vec![0; 4], 0));
-    }
-}
+mod tests;

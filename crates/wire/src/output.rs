@@ -79,6 +79,11 @@ impl Output {
         self.shared.push(Shared { at: self.copied.len(), bytes });
     }
 
+    /// How much memory it has of its own, in bytes, without the bytes that it shares.
+    pub fn capacity(&self) -> usize {
+        self.copied.capacity() + self.shared.capacity() * size_of::<Shared>()
+    }
+
     /// Bytes that the connection has not taken.
     #[inline]
     pub fn len(&self) -> usize {

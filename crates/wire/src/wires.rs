@@ -103,6 +103,12 @@ pub trait Acceptor: Send {
     /// The next connection, not yet registered with a loop.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>;
 
+    /// Whether accepting has failed for good, such as on a device that was removed. The listener ends then, with the last error, and does
+    /// not try again.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// The loop that polled it has died, and another one polls it next. Gives up what is registered with the first one, such as a
     /// socket. Called only if it is the one of several loops.
     fn leave_loop(&mut self) {}

@@ -140,7 +140,7 @@ impl Host for Interface {
             timeouts: counters.timeouts,
             fast_recoveries: counters.fast_recoveries,
             out_of_order: counters.out_of_order,
-            held_dropped: counters.held_dropped,
+            held_dropped: counters.out_of_order_dropped,
             malformed: counters.frames_malformed,
             keep_alives: counters.keep_alives,
             window_probes: counters.window_probes,

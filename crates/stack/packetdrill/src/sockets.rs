@@ -391,6 +391,7 @@ impl Socket {
             Status::Ended(End::TimedOut) => libc::ETIMEDOUT,
             Status::Ended(End::Unreachable) => libc::EHOSTUNREACH,
             Status::Ended(End::Aborted) => libc::ECONNABORTED,
+            Status::Ended(End::NetworkDown) => libc::ENETDOWN,
             _ => return None,
         };
         (!std::mem::replace(&mut self.is_end_told, true)).then_some(Errno(errno))

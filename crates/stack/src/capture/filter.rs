@@ -5,8 +5,8 @@
 //! test      = [ "not" | "!" ] ( "(" filter ")" | primitive )
 //! primitive = protocol [ [direction] what ] | [direction] what | "less" N | "greater" N
 //! protocol  = "ip" | "ip6" | "arp" | "tcp" | "udp" | "icmp" | "icmp6"
-//! direction = "src" | "dst"
-//! what      = "host" IP | "net" IP/BITS | "port" N | "portrange" N-N | "ether" "host" MAC
+//! direction = "src" | "dst" | "src or dst"
+//! what      = [ "host" ] IP | "net" IP/BITS | "port" N | "portrange" N-N | "ether" "host" MAC
 //! ```
 //!
 //! Left out, and refused with the place: names of hosts and services (nothing is looked up), a second value without its word

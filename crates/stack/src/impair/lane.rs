@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+use anywire_packet::layout::finish;
 use anywire_tcp::{Checksum, Frames, Instant, Meta};
 use fastrand::Rng;
 
 use super::{ImpairCounters, Impairment};
-use crate::offload::{finish, segments};
+use crate::offload::segments;
 
 /// One direction of a bad network. Times in here are nanoseconds, since a fast line carries several frames in
 /// a microsecond.

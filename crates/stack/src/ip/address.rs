@@ -1,5 +1,5 @@
-//! An address of ours, from its first probe on: it is used once nobody else has answered to it (RFC 5227 2.1, RFC 4862 5.4), then
-//! announced, and defended (RFC 5227 2.4).
+//! One address of the host: probed (RFC 5227 2.1, RFC 4862 5.4), used and announced if no other host answers, then defended
+//! (RFC 5227 2.4).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -28,7 +28,7 @@ enum Stage {
     Waiting,
     /// It is ours, and so many announcements are left.
     Ours(u8),
-    /// It is ours, and another layer, on another loop, answers for it. False until it is used.
+    /// It is ours, and another layer, on another loop, announces and defends it. False until it is used.
     Followed(bool),
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Due {
     Follow,
 }
 
-/// What it means that somebody else has an address.
+/// What follows from an address conflict (RFC 5227 section 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conflict {
     /// It is not ours yet, and will not be.
@@ -64,14 +64,22 @@ impl Address {
         Self { ip, stage, due: Some(now + wait), defended: None }
     }
 
-    /// An address that another layer has probed, and answers for.
+    /// An address that another layer has probed, and announces and defends.
     pub(super) const fn followed(now: Instant, ip: IpAddr) -> Self {
         Self { ip, stage: Stage::Followed(false), due: Some(now), defended: None }
     }
 
-    /// The layer that has answered for it is gone: this one does from now on, and says so.
+    /// The layer that has led it is gone: this one announces and defends it from now on.
     pub(super) fn lead(&mut self, now: Instant) {
         if let Stage::Followed(true) = self.stage {
+            self.stage = Stage::Ours(ANNOUNCEMENTS);
+            self.announce_again(now);
+        }
+    }
+
+    /// It is announced anew, if this layer leads it.
+    pub(super) fn announce_again(&mut self, now: Instant) {
+        if let Stage::Ours(_) = self.stage {
             self.stage = Stage::Ours(ANNOUNCEMENTS);
             self.due = Some(now);
         }
@@ -80,11 +88,6 @@ impl Address {
     /// Whether it is ours.
     pub(super) const fn is_ours(&self) -> bool {
         matches!(self.stage, Stage::Ours(_) | Stage::Followed(true))
-    }
-
-    /// Whether neighbours who ask for it get their answer from here.
-    pub(super) const fn answers(&self) -> bool {
-        matches!(self.stage, Stage::Ours(_))
     }
 
     /// What is due at `now`, if anything is; the next thing gets its time.
@@ -168,10 +171,10 @@ mod tests {
         address.lead(at(1));
         assert!(!address.is_ours(), "it is not used yet");
         assert_eq!(address.take_due(at(1), &Probing::RFC_5227, &mut random), Some(Due::Follow));
-        assert_eq!((address.is_ours(), address.answers(), address.due), (true, false, None));
+        assert_eq!((address.is_ours(), address.due), (true, None));
         assert_eq!(address.conflict(at(2)), Conflict::Known);
         address.lead(at(3));
-        assert!(address.answers());
+        assert!(address.is_ours());
         let mut announced = 0;
         while let Some(due) = address.due {
             assert_eq!(address.take_due(due, &Probing::RFC_5227, &mut random), Some(Due::Announce));

@@ -3,17 +3,17 @@
 use anywire_packet::icmp::emit_echo_reply;
 use anywire_tcp::Instant;
 
-/// A bucket of permits that fills by time.
+/// Tokens that come by time, each for one answer.
 #[derive(Debug)]
-pub(super) struct Permits {
+pub(super) struct TokenBucket {
     left: u32,
     per_second: u32,
     burst: u32,
-    /// When the permits were counted last: the fraction of one is still in it.
+    /// When the tokens were counted last: the fraction of one is still in it.
     counted: Instant,
 }
 
-impl Permits {
+impl TokenBucket {
     pub(super) const fn new(per_second: u32, burst: u32) -> Self {
         Self { left: burst, per_second, burst, counted: Instant::from_micros(0) }
     }
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn so_many_at_once_and_so_many_a_second() {
-        let mut permits = Permits::new(100, 10);
+        let mut tokens = TokenBucket::new(100, 10);
         let start = 5_000_000_u64;
-        let mut at = |micros: u64| permits.take(Instant::from_micros(start + micros));
+        let mut at = |micros: u64| tokens.take(Instant::from_micros(start + micros));
         assert_eq!((0..50).filter(|_| at(0)).count(), 10);
         // However the time is cut.
         let within_a_second = (0..3000).filter(|step| at(step * 333)).count();
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn none_at_all_if_that_is_the_limit() {
-        let mut permits = Permits::new(0, 0);
-        assert!((0..10).all(|second| !permits.take(Instant::from_micros(second * MICROS))));
+        let mut tokens = TokenBucket::new(0, 0);
+        assert!((0..10).all(|second| !tokens.take(Instant::from_micros(second * MICROS))));
     }
 }

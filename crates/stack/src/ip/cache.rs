@@ -23,7 +23,8 @@ use anywire_packet::Mac;
 use anywire_tcp::{Engine, Instant};
 use fastrand::Rng;
 
-use super::settings::{Counters, Limits, Settings};
+pub(super) use super::inspect::NeighbourState as State;
+use super::settings::{Limits, Settings};
 
 /// What is known of the connections that use a neighbour.
 pub(super) trait Users {
@@ -63,15 +64,16 @@ pub(super) enum Todo {
     Undelivered(Vec<u8>),
 }
 
-/// The states that have a name of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// It is asked for.
-    Incomplete,
-    Reachable,
-    Stale,
-    Delay,
-    Probe,
+/// What the cache has counted, under the names of [`Counters`](super::settings::Counters).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CacheCounters {
+    pub(super) resolved: u64,
+    pub(super) unreachable: u64,
+    pub(super) moved: u64,
+    pub(super) evicted: u64,
+    pub(super) not_asked: u64,
+    pub(super) pending_dropped: u64,
+    pub(super) undelivered: u64,
 }
 
 /// A neighbour.
@@ -101,7 +103,7 @@ pub(super) struct Cache {
     pub(super) pending: usize,
     pub(super) todo: VecDeque<Todo>,
     pub(super) random: Rng,
-    pub(super) counters: Counters,
+    pub(super) counters: CacheCounters,
 }
 
 impl Cache {
@@ -116,7 +118,7 @@ impl Cache {
             pending: 0,
             todo: VecDeque::new(),
             random: Rng::with_seed(settings.seed),
-            counters: Counters::default(),
+            counters: CacheCounters::default(),
         }
     }
 

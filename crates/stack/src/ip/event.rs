@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use anywire_packet::Mac;
+use anywire_packet::{Cidr, Mac};
 use anywire_tcp::RouteError;
 
 /// Something that has happened below TCP.
@@ -45,6 +45,38 @@ pub enum Event {
     },
     /// A neighbour does not answer. Connections that are being opened end; the others go on to send, and it is asked for again.
     NeighbourUnreachable(IpAddr),
+    /// A peer in another network has called, and no route leads back to it: it hears nothing. Told of the first one; later ones are
+    /// [counted](anywire_tcp::Counters::unroutable).
+    NoRoute {
+        /// The peer.
+        peer: IpAddr,
+        /// The network of ours that it has called.
+        network: Cidr,
+    },
+    /// The link carries frames again. Our addresses are announced anew, because it may lead to another switch.
+    LinkUp,
+    /// The link carries no frames for now. Connections go on once it is up again, unless they time out before.
+    LinkDown,
+    /// The interface has another Ethernet address than when the device was opened, which was ours too: neighbours do not reach us any
+    /// more. Set it back, or open the device anew.
+    MacChanged {
+        /// The address that it had, which is still ours.
+        from: Mac,
+        /// The one that it has now.
+        to: Mac,
+    },
+    /// The kernel has been given an address of ours, and answers for it: its resets end our connections. Take it from the kernel, or take
+    /// another one.
+    KernelHasAddress(IpAddr),
+    /// Somebody has removed the device: its connections end, and no frame will come any more.
+    DeviceGone,
+}
+
+impl Event {
+    /// Whether it says that an address is ours, or will not be.
+    pub(super) const fn settles_address(&self) -> bool {
+        matches!(self, Self::AddressReady(_) | Self::AddressInUse { .. } | Self::AddressRefused { .. })
+    }
 }
 
 impl fmt::Display for Event {
@@ -62,6 +94,24 @@ impl fmt::Display for Event {
                 write!(f, "{address} has moved from {from} to {to}")
             }
             Self::NeighbourUnreachable(address) => write!(f, "{address} does not answer on this link"),
+            Self::NoRoute { peer, network } => write!(
+                f,
+                "{peer} has called and cannot be answered: it is outside of the own network {network}, and no gateway is known \
+                 (gateway=IP names one, prefix=N the size of the network)"
+            ),
+            Self::LinkUp => write!(f, "the link is up"),
+            Self::LinkDown => write!(f, "the link is down: nothing is sent until it is up again"),
+            Self::MacChanged { from, to } => write!(
+                f,
+                "the interface has the address {to} now, and had {from}, which is still ours: neighbours do not reach us until it is set \
+                 back or the service is started again"
+            ),
+            Self::KernelHasAddress(address) => write!(
+                f,
+                "the kernel has been given {address}, which is ours, and answers for it: take it from the kernel (`ip addr del`), or \
+                 take another one here"
+            ),
+            Self::DeviceGone => write!(f, "the device is gone: make it anew, and start again"),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use anywire_packet::Mac;
 
-use super::cache::State;
 use super::layer::Layer;
 
 /// A neighbour on the link.
@@ -54,13 +53,7 @@ impl Layer {
         let described = self.cache.neighbours.iter().map(|(address, neighbour)| NeighbourInfo {
             address: *address,
             mac: neighbour.mac,
-            state: match neighbour.state {
-                State::Incomplete => NeighbourState::Incomplete,
-                State::Reachable => NeighbourState::Reachable,
-                State::Stale => NeighbourState::Stale,
-                State::Delay => NeighbourState::Delay,
-                State::Probe => NeighbourState::Probe,
-            },
+            state: neighbour.state,
         });
         let mut all: Vec<_> = described.collect();
         all.sort_unstable_by_key(|neighbour| neighbour.address);

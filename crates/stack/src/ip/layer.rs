@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use anywire_advice::Advice;
 use anywire_packet::ethernet::{EtherType, Link, Mac};
 use anywire_packet::icmp::port_unreachable;
+use anywire_packet::layout::finish;
 use anywire_packet::ndp::{ALL_NODES, group_mac, solicited_node};
 use anywire_packet::{Addresses, Checks, Icmp, Packet, Parsed, Refusal, general};
 use anywire_sys::martian::is_martian;
@@ -13,11 +14,10 @@ use anywire_tcp::{Checksum, Engine, Frames, Instant, Meta};
 use fastrand::Rng;
 
 use super::address::{Address, Conflict, Due};
-use super::answer::{Permits, echo_reply};
-use super::cache::{Cache, Todo};
+use super::answer::{TokenBucket, echo_reply};
+use super::cache::{Cache, CacheCounters, Todo};
 use super::event::Event;
 use super::settings::{Counters, Limits, Probing, Settings};
-use crate::offload::finish;
 
 /// The layer below TCP, for one engine on one link.
 ///
@@ -67,12 +67,14 @@ pub struct Layer {
     limits: Limits,
     pub(super) cache: Cache,
     pub(super) addresses: Vec<Address>,
-    permits: Permits,
-    neighbour_permits: Permits,
+    answer_tokens: TokenBucket,
+    neighbour_tokens: TokenBucket,
     /// Frames of its own that wait for room.
     outgoing: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     random: Rng,
+    /// The cache of neighbours counts for itself.
+    pub(super) counters: Counters,
 }
 
 /// Why an address was not taken.
@@ -99,14 +101,15 @@ impl Layer {
             limits,
             cache: Cache::new(settings, limits),
             addresses: Vec::new(),
-            permits: Permits::new(limits.answers_per_second, limits.answers_burst),
-            neighbour_permits: Permits::new(
+            answer_tokens: TokenBucket::new(limits.answers_per_second, limits.answers_burst),
+            neighbour_tokens: TokenBucket::new(
                 limits.neighbour_answers_per_second,
                 limits.neighbour_answers_burst,
             ),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
             random: Rng::with_seed(settings.seed.rotate_left(32)),
+            counters: Counters::default(),
         }
     }
 
@@ -129,7 +132,7 @@ impl Layer {
     }
 
     /// Gives the host an address that another layer has, on another loop of the same device: it is the engine's at the next
-    /// [`advance`](Self::advance), and the other layer goes on to answer neighbours who ask for it.
+    /// [`advance`](Self::advance), and the other layer goes on to announce and defend it.
     ///
     /// # Errors
     /// See [`LayerError`].
@@ -139,10 +142,22 @@ impl Layer {
         Ok(())
     }
 
-    /// Answers for an address from now on that was [followed](Self::follow_address), and announces it. Does nothing with others.
+    /// Announces and defends an address from now on that was [followed](Self::follow_address). Does nothing with others.
     pub fn lead_address(&mut self, now: Instant, address: IpAddr) {
         let known = self.addresses.iter_mut().find(|known| known.ip == address);
         known.into_iter().for_each(|known| known.lead(now));
+    }
+
+    /// Takes an address away, which neighbours get no answer for any more. Its connections end, and their peers get a reset. Does nothing
+    /// if it is not there. Says how many connections have ended.
+    pub fn remove_address(&mut self, engine: &mut Engine, address: IpAddr) -> usize {
+        self.addresses.retain(|known| known.ip != address);
+        engine.remove_address(address)
+    }
+
+    /// Announces all addresses once more that it leads: the link may lead to other neighbours than before.
+    pub fn announce_again(&mut self, now: Instant) {
+        self.addresses.iter_mut().for_each(|address| address.announce_again(now));
     }
 
     fn add(&mut self, now: Instant, address: IpAddr, probing: Probing) -> Result<(), LayerError> {
@@ -184,7 +199,7 @@ impl Layer {
         let shared = &*engine;
         for (frame, meta) in shared.left_over() {
             let whole = finished(frame, meta);
-            self.on_frame(now, shared, whole.as_deref().unwrap_or(frame));
+            self.on_frame(now, shared, whole.as_deref().unwrap_or(frame), meta);
         }
         self.settle(engine);
     }
@@ -208,7 +223,7 @@ impl Layer {
             if !frames.push(&frame) {
                 if frames.is_empty() {
                     // Longer than any frame of this device.
-                    self.cache.counters.outgoing_dropped += 1;
+                    self.counters.outgoing_dropped += 1;
                     continue;
                 }
                 self.outgoing.push_front(frame);
@@ -264,44 +279,55 @@ impl Layer {
     }
 
     /// The counters.
-    pub const fn counters(&self) -> &Counters {
-        &self.cache.counters
+    pub const fn counters(&self) -> Counters {
+        let CacheCounters { resolved, unreachable, moved, evicted, not_asked, pending_dropped, undelivered } =
+            self.cache.counters;
+        Counters {
+            resolved,
+            unreachable,
+            moved,
+            evicted,
+            not_asked,
+            pending_dropped,
+            undelivered,
+            ..self.counters
+        }
     }
 
-    pub(super) fn on_frame(&mut self, now: Instant, engine: &Engine, frame: &[u8]) {
+    pub(super) fn on_frame(&mut self, now: Instant, engine: &Engine, frame: &[u8], meta: Meta) {
         let Some((link, ether_type, packet)) = Link::parse(frame) else { return self.refuse() };
         let is_ours = link.destination() == self.mac || link.destination().is_group();
-        // Our own, which a switch has brought back.
-        if !is_ours || link.source() == self.mac {
+        // Our own, which a switch has brought back, or of nobody.
+        if !is_ours || link.source() == self.mac || link.source().is_group() {
             return self.refuse();
         }
         match ether_type {
-            EtherType::ARP => self.on_arp(now, engine, &link, packet),
-            EtherType::IPV4 | EtherType::IPV6 => self.on_ip(now, engine, &link, frame),
-            _ => self.cache.counters.ignored += 1,
+            EtherType::ARP => self.on_arp(now, engine, &link, packet, meta),
+            EtherType::IPV4 | EtherType::IPV6 => self.on_ip(now, engine, &link, frame, meta),
+            _ => self.counters.ignored += 1,
         }
     }
 
-    fn on_ip(&mut self, now: Instant, engine: &Engine, link: &Link, frame: &[u8]) {
+    fn on_ip(&mut self, now: Instant, engine: &Engine, link: &Link, frame: &[u8], meta: Meta) {
         let mut place = Parsed::default();
         match general(frame, Checks::ALL, &mut place) {
             Ok(Packet::Icmp(Icmp::EchoRequest(addresses))) => {
                 if self.answer(now, engine, link, &addresses, || echo_reply(frame)) {
-                    self.cache.counters.echoes += 1;
+                    self.counters.echoes += 1;
                 }
             }
-            Ok(Packet::Icmp(Icmp::Other)) => self.on_ndp(now, engine, link, frame),
+            Ok(Packet::Icmp(Icmp::Other)) => self.on_ndp(now, engine, link, frame, meta),
             Err(Refusal::Protocol) => {
                 let Some(addresses) = Addresses::of(frame) else { return self.refuse() };
                 if self.answer(now, engine, link, &addresses, || port_unreachable(frame)) {
-                    self.cache.counters.ports_unreachable += 1;
+                    self.counters.ports_unreachable += 1;
                 }
             }
             _ => self.refuse(),
         }
     }
 
-    /// Answers a packet for an address of ours, if there are permits left. Whether it was answered.
+    /// Answers a packet for an address of ours, if there are tokens left. Whether it was answered.
     fn answer(
         &mut self,
         now: Instant,
@@ -317,11 +343,11 @@ impl Layer {
             return false;
         };
         let Some(answer) = answer() else {
-            self.cache.counters.ignored += 1;
+            self.counters.ignored += 1;
             return false;
         };
-        if !self.permits.take(now) {
-            self.cache.counters.answers_withheld += 1;
+        if !self.answer_tokens.take(now) {
+            self.counters.answers_withheld += 1;
             return false;
         }
         self.cache.send(now, hop.address, answer, engine);
@@ -333,23 +359,18 @@ impl Layer {
         self.addresses.iter().any(|address| address.ip == ip && address.is_ours())
     }
 
-    /// Whether neighbours who ask for an address get their answer from here.
-    pub(super) fn answers_for(&self, ip: IpAddr) -> bool {
-        self.addresses.iter().any(|address| address.ip == ip && address.answers())
-    }
-
     /// Whether a neighbour who asks for an address gets an answer now, which is counted either way.
     pub(super) fn may_answer(&mut self, now: Instant, engine: &Engine, asking: IpAddr) -> bool {
-        let may = engine.uses_neighbour(asking) || self.neighbour_permits.take(now);
-        self.cache.counters.answered += u64::from(may);
-        self.cache.counters.neighbours_unanswered += u64::from(!may);
+        let may = engine.uses_neighbour(asking) || self.neighbour_tokens.take(now);
+        self.counters.answered += u64::from(may);
+        self.counters.neighbours_unanswered += u64::from(!may);
         may
     }
 
     /// Somebody else uses an address of ours, if it is one.
     pub(super) fn on_conflict(&mut self, now: Instant, ip: IpAddr, by: Mac) {
         let Some(place) = self.addresses.iter().position(|address| address.ip == ip) else { return };
-        self.cache.counters.conflicts += 1;
+        self.counters.conflicts += 1;
         match self.addresses[place].conflict(now) {
             Conflict::Lost => {
                 self.addresses.remove(place);
@@ -364,23 +385,26 @@ impl Layer {
     }
 
     pub(super) const fn refuse(&mut self) {
-        self.cache.counters.refused += 1;
+        self.counters.refused += 1;
     }
 
     /// Puts a frame of its own among those that leave.
     pub(super) fn push(&mut self, frame: Vec<u8>) {
         if self.outgoing.len() >= self.limits.outgoing {
-            self.cache.counters.outgoing_dropped += 1;
+            self.counters.outgoing_dropped += 1;
             return;
         }
         self.outgoing.push_back(frame);
     }
 
     fn tell(&mut self, event: Event) {
-        if self.events.len() >= self.limits.events && self.events.pop_front().is_some() {
-            self.cache.counters.events_lost += 1;
-        }
         self.events.push_back(event);
+        if self.events.len() > self.limits.events {
+            // Somebody waits for what becomes of an address of ours. Of neighbours, anybody on the link can make any number of events.
+            let of_others = self.events.iter().position(|event| !event.settles_address());
+            let lost = self.events.remove(of_others.unwrap_or(0));
+            self.counters.events_lost += u64::from(lost.is_some());
+        }
     }
 
     /// Does what the cache asks for.

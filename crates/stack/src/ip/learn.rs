@@ -7,15 +7,15 @@ use anywire_tcp::Instant;
 
 use super::cache::{Cache, Neighbour, State, Todo, Users};
 
-/// What was said of a neighbour's interface.
+/// A message about the interface of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
-    /// It has asked us for something: we will answer, so it is worth knowing.
-    Asked,
-    /// It has answered us. One that does not override replaces no interface that is known.
-    Answered { overrides: bool },
-    /// It has told everybody.
-    Announced { overrides: bool },
+pub(super) enum Message {
+    /// It asks us for something (RFC 4861 7.2.3): we will answer, so it is worth knowing.
+    Solicitation,
+    /// It answers us, by a solicited advertisement (RFC 4861 7.2.5). One that does not override replaces no interface that is known.
+    Solicited { overrides: bool },
+    /// It tells everybody, by an unsolicited one (RFC 4861 7.2.6).
+    Unsolicited { overrides: bool },
 }
 
 impl Cache {
@@ -25,25 +25,27 @@ impl Cache {
         now: Instant,
         address: IpAddr,
         mac: Option<Mac>,
-        said: Said,
+        message: Message,
         users: &impl Users,
     ) {
         let Some(known) = self.neighbours.get(&address) else {
-            if let (Some(mac), Said::Asked) = (mac, said) {
+            if let (Some(mac), Message::Solicitation) = (mac, message) {
                 self.remember(address, mac, users);
             }
             return;
         };
         let Some(before) = known.mac else {
             if let Some(mac) = mac {
-                self.complete(now, address, mac, said);
+                self.complete(now, address, mac, message);
             }
             return;
         };
         let is_other = mac.is_some_and(|mac| mac != before);
         let overrides = matches!(
-            said,
-            Said::Asked | Said::Answered { overrides: true } | Said::Announced { overrides: true }
+            message,
+            Message::Solicitation
+                | Message::Solicited { overrides: true }
+                | Message::Unsolicited { overrides: true }
         );
         if is_other && !overrides {
             // Somebody else says to have the address. Which of both is right, the next question shows.
@@ -55,8 +57,8 @@ impl Cache {
         if let Some(mac) = mac.filter(|_| is_other) {
             self.replace(address, before, mac);
         }
-        match said {
-            Said::Answered { .. } => self.confirm(now, address),
+        match message {
+            Message::Solicited { .. } => self.confirm(now, address),
             // It was not asked, so that it hears us is not shown.
             _ if is_other => self.doubt(now, address, users),
             _ => {}
@@ -80,7 +82,7 @@ impl Cache {
     }
 
     /// The neighbour that was asked for is found.
-    fn complete(&mut self, now: Instant, address: IpAddr, mac: Mac, said: Said) {
+    fn complete(&mut self, now: Instant, address: IpAddr, mac: Mac, message: Message) {
         let Some(neighbour) = self.neighbours.get_mut(&address) else { return };
         neighbour.mac = Some(mac);
         let pending = std::mem::take(&mut neighbour.pending);
@@ -89,7 +91,7 @@ impl Cache {
         self.counters.resolved += 1;
         self.todo.push_back(Todo::Set(address, Some(mac)));
         self.todo.extend(pending.into_iter().map(|frame| Todo::Send(mac, frame)));
-        if matches!(said, Said::Answered { .. }) {
+        if matches!(message, Message::Solicited { .. }) {
             self.confirm(now, address);
         } else {
             // Frames go there from now on.

@@ -7,20 +7,20 @@ use anywire_packet::ethernet::{EtherType, Link, Mac};
 use anywire_packet::ip::Header;
 use anywire_packet::ndp::{ALL_NODES, Ndp, group_mac};
 use anywire_sys::martian::is_martian;
-use anywire_tcp::{Engine, Instant};
+use anywire_tcp::{Engine, Instant, Meta};
 
 use super::layer::Layer;
-use super::learn::Said;
+use super::learn::Message;
 
 impl Layer {
-    pub(super) fn on_arp(&mut self, now: Instant, engine: &Engine, link: &Link, packet: &[u8]) {
+    pub(super) fn on_arp(&mut self, now: Instant, engine: &Engine, link: &Link, packet: &[u8], meta: Meta) {
         let Some(arp) = Arp::parse(packet) else { return self.refuse() };
         let (sender, target) = (IpAddr::V4(arp.sender), IpAddr::V4(arp.target));
         let is_probe = arp.sender == Ipv4Addr::UNSPECIFIED;
         if !self.is_others(arp.sender_mac) || !is_probe && is_martian(sender) {
             return self.refuse();
         }
-        self.cache.counters.asked_and_told += 1;
+        self.counters.asked_and_told += 1;
         if self.addresses.iter().any(|address| address.ip == sender) {
             return self.on_conflict(now, sender, arp.sender_mac);
         }
@@ -29,11 +29,12 @@ impl Layer {
             return self.on_conflict(now, target, arp.sender_mac);
         }
         if !is_probe {
-            let said = self.said(engine, &arp, link);
-            self.cache.learn(now, sender, Some(arp.sender_mac), said, engine);
+            let message = self.message(engine, &arp, link);
+            self.cache.learn(now, sender, Some(arp.sender_mac), message, engine);
         }
         if arp.operation == Operation::Request
-            && self.answers_for(target)
+            && self.owns(target)
+            && !meta.is_answered
             && self.may_answer(now, engine, sender)
         {
             self.push(arp.reply(self.mac).frame(arp.sender_mac, self.mac).to_vec());
@@ -42,38 +43,43 @@ impl Layer {
 
     /// What a message of ARP says of its sender. Only an answer to a question of ours proves that it hears us; a neighbour is new
     /// only if it asks us, from our link; and what others say to each other updates who is known (RFC 826).
-    fn said(&self, engine: &Engine, arp: &Arp, link: &Link) -> Said {
+    fn message(&self, engine: &Engine, arp: &Arp, link: &Link) -> Message {
         let is_to_us = link.destination() == self.mac || self.owns(arp.target.into());
         match arp.operation {
             Operation::Reply if is_to_us && self.cache.is_asked(arp.sender.into()) => {
-                Said::Answered { overrides: true }
+                Message::Solicited { overrides: true }
             }
             Operation::Request if self.owns(arp.target.into()) && is_on_link(engine, arp.sender.into()) => {
-                Said::Asked
+                Message::Solicitation
             }
-            _ => Said::Announced { overrides: true },
+            _ => Message::Unsolicited { overrides: true },
         }
     }
 
-    pub(super) fn on_ndp(&mut self, now: Instant, engine: &Engine, link: &Link, frame: &[u8]) {
+    pub(super) fn on_ndp(&mut self, now: Instant, engine: &Engine, link: &Link, frame: &[u8], meta: Meta) {
         let Some((_, EtherType::IPV6, packet)) = Link::parse(frame) else {
-            self.cache.counters.ignored += 1;
+            self.counters.ignored += 1;
             return;
         };
         let message = match Ndp::parse(packet) {
             Ok(Some(message)) => message,
             Ok(None) => {
-                self.cache.counters.ignored += 1;
+                self.counters.ignored += 1;
                 return;
             }
             Err(_) => return self.refuse(),
         };
         let Ok(header) = Header::parse_v6(packet) else { return self.refuse() };
-        self.cache.counters.asked_and_told += 1;
+        self.counters.asked_and_told += 1;
         let (_, source) = header.addresses.ips();
         match message {
             Ndp::Solicitation { target, source_mac } => {
-                self.on_solicitation(now, engine, link, source, target, source_mac);
+                if self.on_solicitation(now, engine, link, source, target, source_mac)
+                    && !meta.is_answered
+                    && self.may_answer(now, engine, source)
+                {
+                    self.answer_solicitation(link, source, target, source_mac);
+                }
             }
             Ndp::Advertisement { target, target_mac, flags } => {
                 let address = IpAddr::V6(target);
@@ -81,18 +87,18 @@ impl Layer {
                     return self.on_conflict(now, address, target_mac.unwrap_or_else(|| link.source()));
                 }
                 let overrides = flags.overrides;
-                let said = if flags.solicited && self.cache.is_asked(address) {
-                    Said::Answered { overrides }
+                let message = if flags.solicited && self.cache.is_asked(address) {
+                    Message::Solicited { overrides }
                 } else {
-                    Said::Announced { overrides }
+                    Message::Unsolicited { overrides }
                 };
                 let mac = target_mac.filter(|mac| self.is_others(*mac));
-                self.cache.learn(now, address, mac, said, engine);
+                self.cache.learn(now, address, mac, message, engine);
             }
         }
     }
 
-    /// RFC 4861 7.2.3, 7.2.4; RFC 4862 5.4.3.
+    /// RFC 4861 7.2.3; RFC 4862 5.4.3. Whether it is a question for an address of ours.
     fn on_solicitation(
         &mut self,
         now: Instant,
@@ -101,33 +107,44 @@ impl Layer {
         source: IpAddr,
         target: Ipv6Addr,
         source_mac: Option<Mac>,
-    ) {
-        let (address, IpAddr::V6(asking)) = (IpAddr::V6(target), source) else { return };
+    ) -> bool {
+        let address = IpAddr::V6(target);
         let from = source_mac.unwrap_or_else(|| link.source());
         if !self.is_others(from) {
-            return self.refuse();
+            self.refuse();
+            return false;
         }
         if self.addresses.iter().any(|known| known.ip == source) {
-            return self.on_conflict(now, source, from);
+            self.on_conflict(now, source, from);
+            return false;
         }
         if !self.owns(address) {
             // Somebody who probes for an address that we probe for.
-            if asking.is_unspecified() {
+            if source.is_unspecified() {
                 self.on_conflict(now, address, from);
             }
-            return;
+            return false;
         }
-        if source_mac.is_some() && !asking.is_unspecified() && is_on_link(engine, source) {
-            self.cache.learn(now, source, source_mac, Said::Asked, engine);
+        if source_mac.is_some() && !source.is_unspecified() && is_on_link(engine, source) {
+            self.cache.learn(now, source, source_mac, Message::Solicitation, engine);
         }
-        if !self.answers_for(address) || !self.may_answer(now, engine, source) {
-            return;
-        }
+        true
+    }
+
+    /// RFC 4861 7.2.4.
+    fn answer_solicitation(
+        &mut self,
+        link: &Link,
+        source: IpAddr,
+        target: Ipv6Addr,
+        source_mac: Option<Mac>,
+    ) {
+        let IpAddr::V6(asking) = source else { return };
         if asking.is_unspecified() {
             return self.advertise(target, ALL_NODES, group_mac(ALL_NODES), false);
         }
         // Without an option it is answered where it came from: it has asked over this link.
-        self.advertise(target, asking, from, true);
+        self.advertise(target, asking, source_mac.unwrap_or_else(|| link.source()), true);
     }
 
     fn is_others(&self, mac: Mac) -> bool {

@@ -99,7 +99,7 @@ pub struct Limits {
     pub neighbour_answers_burst: u32,
     /// Addresses of ours. Default: 64.
     pub addresses: usize,
-    /// Events that wait to be taken; above that the oldest is lost. Default: 64.
+    /// Events that wait to be taken; above that one is lost: the oldest that says nothing of whether an address is ours. Default: 64.
     pub events: usize,
 }
 

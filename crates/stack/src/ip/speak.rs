@@ -16,7 +16,7 @@ impl Layer {
         let chosen = engine.next_hop(address).ok().and_then(|hop| hop.source);
         let any = || self.addresses.iter().map(|address| address.ip).find(is_same_family);
         let Some(source) = chosen.filter(is_same_family).or_else(any) else { return };
-        self.cache.counters.questions += 1;
+        self.counters.questions += 1;
         match (address, source) {
             (IpAddr::V4(target), IpAddr::V4(source)) => {
                 let question = Arp::request(self.mac, source, target);
@@ -35,7 +35,7 @@ impl Layer {
 
     /// Asks whether somebody else has an address (RFC 5227 2.1.1; RFC 4862 5.4.2).
     pub(super) fn probe(&mut self, ip: IpAddr) {
-        self.cache.counters.questions += 1;
+        self.counters.questions += 1;
         match ip {
             IpAddr::V4(ip) => {
                 let probe = Arp::request(self.mac, Ipv4Addr::UNSPECIFIED, ip);

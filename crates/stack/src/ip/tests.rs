@@ -9,7 +9,7 @@ use anywire_tcp::Instant;
 use proptest::prelude::*;
 
 use super::cache::{Cache, State, Todo, Users};
-use super::learn::Said;
+use super::learn::Message;
 use super::settings::{Limits, Settings};
 
 /// Connections, as the test says.
@@ -57,7 +57,7 @@ fn known(state: State, users: &mut Connections, is_used: bool) -> Cache {
     }
     cache.send(at(0), ip(1), vec![0; 60], users);
     if state != State::Incomplete {
-        cache.learn(at(1), ip(1), Some(A), Said::Answered { overrides: true }, users);
+        cache.learn(at(1), ip(1), Some(A), Message::Solicited { overrides: true }, users);
         cache.enter(ip(1), state, None);
     }
     cache.todo.clear();
@@ -89,7 +89,7 @@ fn the_latest_frames_wait_and_leave_in_their_order() {
         cache.send(at(0), ip(1), vec![number; 60], &users);
     }
     todo(&mut cache);
-    cache.learn(at(1), ip(1), Some(A), Said::Answered { overrides: true }, &users);
+    cache.learn(at(1), ip(1), Some(A), Message::Solicited { overrides: true }, &users);
     let left = [2, 3, 4].map(|number| Todo::Send(A, vec![number; 60]));
     assert_eq!(todo(&mut cache), [&[Todo::Set(ip(1), Some(A))][..], &left].concat());
     assert_eq!((cache.counters.pending_dropped, cache.counters.resolved, cache.pending), (2, 1, 0));
@@ -147,15 +147,15 @@ fn one_without_connections_is_not_asked_and_the_next_frame_passes_here() {
 #[test]
 fn messages_change_what_rfc_4861_lets_them() {
     use State::{Delay, Incomplete, Probe, Reachable, Stale};
-    let answered = |overrides| Said::Answered { overrides };
-    let announced = |overrides| Said::Announced { overrides };
+    let answered = |overrides| Message::Solicited { overrides };
+    let announced = |overrides| Message::Unsolicited { overrides };
     // Doubtful is DELAY for one with a connection, and STALE for one without.
     for is_used in [true, false] {
         let doubtful = if is_used { Delay } else { Stale };
-        for (state, mac, said, then) in [
+        for (state, mac, message, then) in [
             (Incomplete, Some(B), answered(false), (Reachable, B)),
             (Incomplete, Some(B), announced(false), (Delay, B)),
-            (Incomplete, Some(B), Said::Asked, (Delay, B)),
+            (Incomplete, Some(B), Message::Solicitation, (Delay, B)),
             (Reachable, Some(B), answered(true), (Reachable, B)),
             (Reachable, Some(B), answered(false), (doubtful, A)),
             (Stale, Some(B), answered(false), (Stale, A)),
@@ -166,21 +166,21 @@ fn messages_change_what_rfc_4861_lets_them() {
             (Reachable, Some(A), announced(true), (Reachable, A)),
             (Reachable, None, announced(true), (Reachable, A)),
             (Reachable, Some(B), announced(true), (doubtful, B)),
-            (Probe, Some(B), Said::Asked, (doubtful, B)),
-            (Reachable, Some(A), Said::Asked, (Reachable, A)),
+            (Probe, Some(B), Message::Solicitation, (doubtful, B)),
+            (Reachable, Some(A), Message::Solicitation, (Reachable, A)),
         ] {
             let mut users = Connections::default();
             let mut cache = known(state, &mut users, is_used);
-            cache.learn(at(5), ip(1), mac, said, &users);
+            cache.learn(at(5), ip(1), mac, message, &users);
             let (state_then, mac_then) = then;
             assert_eq!(
                 cache.state_of(ip(1)),
                 Some((state_then, Some(mac_then))),
-                "{state:?} {mac:?} {said:?}"
+                "{state:?} {mac:?} {message:?}"
             );
             let moved = Todo::Moved { address: ip(1), from: A, to: B };
             let is_moved = todo(&mut cache).contains(&moved);
-            assert_eq!(is_moved, state != Incomplete && mac_then == B, "{state:?} {mac:?} {said:?}");
+            assert_eq!(is_moved, state != Incomplete && mac_then == B, "{state:?} {mac:?} {message:?}");
         }
     }
     // An answer without an interface tells nothing of one that is asked for.
@@ -193,11 +193,11 @@ fn messages_change_what_rfc_4861_lets_them() {
 #[test]
 fn only_who_asks_us_is_new() {
     let (mut cache, users) = (cache(), Connections::default());
-    for said in [Said::Announced { overrides: true }, Said::Answered { overrides: true }] {
-        cache.learn(at(0), ip(1), Some(A), said, &users);
+    for message in [Message::Unsolicited { overrides: true }, Message::Solicited { overrides: true }] {
+        cache.learn(at(0), ip(1), Some(A), message, &users);
         assert_eq!((cache.state_of(ip(1)), todo(&mut cache)), (None, vec![]));
     }
-    cache.learn(at(0), ip(1), Some(A), Said::Asked, &users);
+    cache.learn(at(0), ip(1), Some(A), Message::Solicitation, &users);
     assert_eq!(cache.state_of(ip(1)), Some((State::Stale, Some(A))));
 }
 
@@ -206,10 +206,10 @@ fn those_with_connections_and_those_that_are_asked_for_stay() {
     let limits = Limits { neighbours: 10, resolving: 4, ..Limits::default() };
     let (mut cache, mut users) = (Cache::new(Settings::new(7), limits), Connections::default());
     users.used.insert(ip(0));
-    cache.learn(at(0), ip(0), Some(A), Said::Asked, &users);
+    cache.learn(at(0), ip(0), Some(A), Message::Solicitation, &users);
     cache.send(at(0), ip(1), vec![1; 60], &users);
     for number in 2..200 {
-        cache.learn(at(0), ip(number), Some(A), Said::Asked, &users);
+        cache.learn(at(0), ip(number), Some(A), Message::Solicitation, &users);
         assert!(cache.neighbours.len() <= 10 && cache.order.len() == cache.neighbours.len());
     }
     assert!(cache.state_of(ip(0)).is_some() && cache.state_of(ip(1)).is_some());
@@ -233,7 +233,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         (0u8..12).prop_map(Step::Send),
-        (0u8..12, any::<Option<bool>>(), 0u8..5).prop_map(|(who, mac, said)| Step::Learn(who, mac, said)),
+        (0u8..12, any::<Option<bool>>(), 0u8..5)
+            .prop_map(|(who, mac, message)| Step::Learn(who, mac, message)),
         (0u32..20_000).prop_map(Step::Pass),
         (0u8..12, any::<bool>()).prop_map(|(who, is_used)| Step::Use(who, is_used)),
         (0u8..12).prop_map(Step::Progress),
@@ -250,15 +251,15 @@ proptest! {
         for step in steps {
             match step {
                 Step::Send(who) => cache.send(now, ip(who), vec![who; 60], &users),
-                Step::Learn(who, mac, said) => {
+                Step::Learn(who, mac, message) => {
                     let mac = mac.map(|is_a| if is_a { A } else { B });
-                    let overrides = said & 1 == 1;
-                    let said = match said {
-                        0 | 1 => Said::Answered { overrides },
-                        2 | 3 => Said::Announced { overrides },
-                        _ => Said::Asked,
+                    let overrides = message & 1 == 1;
+                    let message = match message {
+                        0 | 1 => Message::Solicited { overrides },
+                        2 | 3 => Message::Unsolicited { overrides },
+                        _ => Message::Solicitation,
                     };
-                    cache.learn(now, ip(who), mac, said, &users);
+                    cache.learn(now, ip(who), mac, message, &users);
                 }
                 Step::Pass(millis) => {
                     now = now + Duration::from_millis(millis.into());

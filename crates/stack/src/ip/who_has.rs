@@ -44,25 +44,27 @@ pub fn who_has<D: Device + ?Sized>(
     let now = || anywire_tcp::Instant::from_micros(start.elapsed().as_micros() as u64);
     layer.add_address(now(), address).map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
     loop {
-        layer.advance(now(), &mut engine);
-        match layer.next_event() {
-            Some(Event::AddressInUse { by, .. }) => return Ok(Some(by)),
-            Some(Event::AddressReady(_)) => return Ok(None),
-            Some(Event::AddressRefused { reason, .. }) => return Err(io::Error::other(reason)),
-            _ => {}
-        }
-        send(&mut *devices[0], now(), &mut layer, &mut engine, &mut outgoing);
+        // Looked at before the device: a thread that comes late finds the answer there, and not that its time is over.
+        let at = now();
         let mut is_quiet = true;
         for device in &mut *devices {
-            is_quiet &= device.receive(now(), &mut incoming) == 0;
-            engine.receive(now(), &mut incoming);
-            layer.input(now(), &mut engine);
+            is_quiet &= device.receive(at, &mut incoming) == 0;
+            engine.receive(at, &mut incoming);
+            layer.input(at, &mut engine);
             while let Some(event) = device.link_event() {
                 if event == LinkEvent::Gone {
                     return Err(io::ErrorKind::NetworkDown.into());
                 }
             }
         }
+        layer.advance(at, &mut engine);
+        match layer.next_event() {
+            Some(Event::AddressInUse { by, .. }) => return Ok(Some(by)),
+            Some(Event::AddressReady(_)) => return Ok(None),
+            Some(Event::AddressRefused { reason, .. }) => return Err(io::Error::other(reason)),
+            _ => {}
+        }
+        send(&mut *devices[0], at, &mut layer, &mut engine, &mut outgoing);
         if is_quiet && !layer.has_events() {
             let due = layer.next_deadline().map_or(LOOK_EVERY, |due| due.since(now()));
             wait(devices, due.min(LOOK_EVERY))?;

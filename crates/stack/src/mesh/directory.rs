@@ -1,20 +1,18 @@
-//! Who is there: the ports of a mesh by their numbers, and its services by their addresses.
+//! Who is there: the endpoints of a mesh by their numbers, and its services by their addresses.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
 use anywire_advice::Advice;
 use anywire_sys::martian::is_martian;
 
-use super::listen_queue::{ListenQueue, Queue, Queued, Refused};
-use super::port::Port;
-use super::station::Station;
-use super::{Limits, is_of_ports};
+use super::endpoint::Endpoint;
+use super::listen_queue::{ListenQueue, Queue, Refused};
+use super::mailbox::Mailbox;
+use super::{Limits, is_of_endpoints};
 
 /// The hosts of one process that reach each other. Clones are the same mesh; usable from any thread.
 #[derive(Debug, Clone)]
@@ -22,16 +20,16 @@ pub struct Mesh {
     pub(super) directory: Arc<Directory>,
 }
 
-/// Why a mesh refuses a port or a service.
+/// Why a mesh refuses an endpoint or a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {
-    /// All ports are in use. Drop one, or raise [`Limits::ports`].
+    /// All endpoints are in use. Drop one, or raise [`Limits::endpoints`].
     #[error(
-        "cannot join the mesh: all {limit} ports are in use{help}",
-        help = Advice("drop one, or raise `Limits::ports`")
+        "cannot join the mesh: all {limit} endpoints are in use{help}",
+        help = Advice("drop one, or raise `Limits::endpoints`")
     )]
-    PortsExhausted {
+    EndpointsExhausted {
         /// How many there may be.
         limit: usize,
     },
@@ -50,7 +48,10 @@ pub enum MeshError {
         help = Advice("drop that service, or choose another port")
     )]
     AddressTaken(SocketAddr),
-    /// The address is a port's own, or no single host's. Choose one that no port has.
+    /// All ports that may be chosen are in use at this address.
+    #[error("no port is left to listen at on the mesh{help}", help = Advice("name one below 49,152"))]
+    NoPort,
+    /// The address is that of an endpoint, or no single host's. Choose one that no endpoint has.
     #[error(
         "cannot listen on the mesh at {0}: that is no address of a service{help}",
         help = Advice("choose that of a host, outside of 10.255.0.0/16")
@@ -77,8 +78,8 @@ pub(super) struct Known {
 
 #[derive(Debug, Default)]
 struct Listed {
-    ports: HashMap<u16, Arc<Station>>,
-    /// The number that was given out last: the one of a port that has gone is not used again soon.
+    endpoints: HashSet<u16>,
+    /// The number that was given out last: the one of an endpoint that has gone is not used again soon.
     last_number: u16,
     /// Those who know them keep them, so a change makes another table.
     services: Arc<Services>,
@@ -91,50 +92,50 @@ struct Queues {
 }
 
 impl Mesh {
-    /// A mesh without ports.
+    /// A mesh without endpoints.
     pub fn new(limits: Limits) -> Self {
         let directory = Directory { limits, listed: Mutex::default(), version: AtomicU64::new(0) };
         Self { directory: Arc::new(directory) }
     }
 
-    /// Another port, for the thread that calls. It is freed when it is dropped.
+    /// Another endpoint, for the thread that calls. It is freed when it is dropped.
     ///
     /// # Errors
-    /// [`MeshError::PortsExhausted`] at the [limit](Limits::ports).
-    pub fn join(&self) -> Result<Port, MeshError> {
-        let limit = self.directory.limits.ports.min(usize::from(u16::MAX - 1));
+    /// [`MeshError::EndpointsExhausted`] at the [limit](Limits::endpoints).
+    pub fn join(&self) -> Result<Endpoint, MeshError> {
+        let limit = self.directory.limits.endpoints.min(usize::from(u16::MAX - 1));
         let mut listed = self.directory.lock();
-        if listed.ports.len() >= limit {
-            return Err(MeshError::PortsExhausted { limit });
+        if listed.endpoints.len() >= limit {
+            return Err(MeshError::EndpointsExhausted { limit });
         }
         let mut number = listed.last_number;
         loop {
             number = number.checked_add(1).filter(|number| *number != u16::MAX).unwrap_or(1);
-            if !listed.ports.contains_key(&number) {
+            if !listed.endpoints.contains(&number) {
                 break;
             }
         }
-        let station = Arc::new(Station::new(number));
+        let mailbox = Arc::new(Mailbox::new(number));
         listed.last_number = number;
-        listed.ports.insert(number, Arc::clone(&station));
+        listed.endpoints.insert(number);
         drop(listed);
-        Ok(Port::new(self.clone(), station))
+        Ok(Endpoint::new(self.clone(), mailbox))
     }
 
-    /// Listens at an address for `hosts` hosts. Each has a listen queue of its own, with room for `backlog`
-    /// connections that were not accepted yet. Port 0 stands for a free one. Clients that
-    /// connect before a host [attends](super::Host::attend) its queue wait there.
+    /// Listens at an address for `hosts` hosts. Each has a listen queue of its own, and `backlog` connections may wait there to be
+    /// accepted. Port 0 stands for a free one. Clients that connect before a host [listens](super::Host::listen) at its queue wait, too,
+    /// as many as may wait to be accepted; others wait for their handshakes.
     ///
     /// # Errors
-    /// [`MeshError::AddressTaken`] if another service listens there, [`MeshError::NotAService`] if the address cannot
-    /// be a service's, [`MeshError::ServicesExhausted`] at the [limit](Limits::services).
+    /// [`MeshError::AddressTaken`] if another service listens there. [`MeshError::NoPort`] if port 0 was asked for and all ports are taken.
+    /// [`MeshError::NotAService`] if no service may have the address. [`MeshError::ServicesExhausted`] at the [limit](Limits::services).
     pub fn listen(
         &self,
         address: SocketAddr,
         hosts: usize,
         backlog: usize,
     ) -> Result<(Service, Vec<ListenQueue>), MeshError> {
-        if is_of_ports(address.ip()) || is_martian(address.ip()) {
+        if is_of_endpoints(address.ip()) || is_martian(address.ip()) {
             return Err(MeshError::NotAService(address.ip()));
         }
         let mut listed = self.directory.lock();
@@ -145,7 +146,8 @@ impl Mesh {
         let ports = if address.port() == 0 { PORTS_FREE } else { address.port()..=address.port() };
         let mut candidates = ports.map(|port| SocketAddr::new(address.ip(), port));
         let free = candidates.find(|candidate| !listed.services.contains_key(candidate));
-        let address = free.ok_or(MeshError::AddressTaken(address))?;
+        let taken = if address.port() == 0 { MeshError::NoPort } else { MeshError::AddressTaken(address) };
+        let address = free.ok_or(taken)?;
         let shared: Vec<_> = (0..hosts.max(1)).map(|_| Arc::new(Queue::new(backlog.max(1)))).collect();
         let queues = shared.iter().map(|queue| ListenQueue { queue: Arc::clone(queue) }).collect();
         let queues_of_all = Arc::new(Queues { all: shared, next: AtomicUsize::new(0) });
@@ -154,14 +156,19 @@ impl Mesh {
         Ok((Service { directory: Arc::clone(&self.directory), address }, queues))
     }
 
-    /// Takes a place in the backlog of a service, for a connection from this address and port.
-    pub(super) const fn enqueue<'m>(
-        &'m self,
-        known: &'m RefCell<Known>,
+    /// The queue that gets the next connection to a service: each in turn, those left out that were dropped.
+    pub(super) fn next_queue(
+        &self,
+        known: &RefCell<Known>,
         service: SocketAddr,
-        from: SocketAddr,
-    ) -> Enqueue<'m> {
-        Enqueue { mesh: self, known, service, from }
+    ) -> Result<Arc<Queue>, Refused> {
+        let queues = self.queues(known, service).ok_or(Refused)?;
+        let (first, count) = (queues.next.fetch_add(1, Ordering::Relaxed), queues.all.len());
+        let mut in_turn = (0..count).map(|step| (step, &queues.all[(first + step) % count]));
+        let (step, queue) = in_turn.find(|(_, queue)| queue.is_open()).ok_or(Refused)?;
+        // It is the turn of the one behind it, so that no host gets the share of one that is left out.
+        queues.next.fetch_add(step, Ordering::Relaxed);
+        Ok(Arc::clone(queue))
     }
 
     fn queues(&self, known: &RefCell<Known>, service: SocketAddr) -> Option<Arc<Queues>> {
@@ -170,60 +177,6 @@ impl Mesh {
             *known = Known { version: Some(version), services: Arc::clone(&self.directory.lock().services) };
         }
         known.services.get(&service).cloned()
-    }
-
-    /// Queues are asked round-robin; a full one is skipped. Pending while none has a place.
-    fn poll_enqueue(
-        &self,
-        known: &RefCell<Known>,
-        service: SocketAddr,
-        from: SocketAddr,
-        cx: &Context<'_>,
-    ) -> Poll<Result<Queued, Refused>> {
-        let Some(queues) = self.queues(known, service) else { return Poll::Ready(Err(Refused)) };
-        let first = queues.next.fetch_add(1, Ordering::Relaxed);
-        let mut is_open = false;
-        for step in 0..queues.all.len() {
-            let queue = &queues.all[(first + step) % queues.all.len()];
-            match queue.poll_join(from, cx) {
-                Poll::Ready(Ok(())) => {
-                    // It is the turn of the one behind it, so that no host gets the share of one that is skipped.
-                    queues.next.fetch_add(step, Ordering::Relaxed);
-                    return Poll::Ready(Ok(Queued { queue: Arc::clone(queue), from }));
-                }
-                Poll::Ready(Err(Refused)) => {}
-                Poll::Pending => is_open = true,
-            }
-        }
-        if is_open { Poll::Pending } else { Poll::Ready(Err(Refused)) }
-    }
-
-    pub(super) fn station(&self, number: u16) -> Option<Arc<Station>> {
-        self.directory.lock().ports.get(&number).cloned()
-    }
-}
-
-/// A connection that waits for a place in a backlog. Dropped, it leaves nothing behind.
-pub(super) struct Enqueue<'m> {
-    mesh: &'m Mesh,
-    known: &'m RefCell<Known>,
-    service: SocketAddr,
-    from: SocketAddr,
-}
-
-impl Future for Enqueue<'_> {
-    type Output = Result<Queued, Refused>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mesh.poll_enqueue(self.known, self.service, self.from, cx)
-    }
-}
-
-impl Drop for Enqueue<'_> {
-    fn drop(&mut self) {
-        // A service that has gone has told everybody.
-        let queues = self.mesh.queues(self.known, self.service);
-        queues.iter().flat_map(|queues| &queues.all).for_each(|queue| queue.give_up(self.from));
     }
 }
 
@@ -239,9 +192,9 @@ impl Directory {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    pub(super) fn leave(&self, station: &Station) {
-        self.lock().ports.remove(&station.number);
-        station.close();
+    pub(super) fn leave(&self, mailbox: &Mailbox) {
+        self.lock().endpoints.remove(&mailbox.number);
+        mailbox.close();
     }
 }
 
@@ -268,3 +221,24 @@ impl Drop for Service {
 
 /// Among these a free port is chosen (RFC 6335, section 6).
 const PORTS_FREE: std::ops::RangeInclusive<u16> = 49_152..=u16::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_to_listen_at_run_out_by_their_own_error() {
+        let mesh = Mesh::new(Limits { services: usize::MAX, ..Limits::default() });
+        let ip = IpAddr::from([10, 0, 0, 2]);
+        let listen = |port| mesh.listen(SocketAddr::new(ip, port), 1, 1);
+        let last = listen(u16::MAX).expect("nobody listens there");
+        let queues = Arc::new(Queues { all: Vec::new(), next: AtomicUsize::new(0) });
+        let others = (*PORTS_FREE.start()..u16::MAX).map(|port| SocketAddr::new(ip, port));
+        mesh.directory.change(&mut mesh.directory.lock(), |services| {
+            services.extend(others.map(|other| (other, Arc::clone(&queues))));
+        });
+        assert_eq!(listen(0).expect_err("all are taken"), MeshError::NoPort);
+        drop(last);
+        assert_eq!(listen(0).expect("one is free again").0.address().port(), u16::MAX);
+    }
+}

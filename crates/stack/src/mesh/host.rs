@@ -1,7 +1,7 @@
-//! A host on a mesh: an engine on a port, which dials services and serves them.
+//! A host on a mesh: an engine on an endpoint, which dials services and serves them.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
@@ -9,14 +9,15 @@ use std::rc::Rc;
 use anywire_tcp::{Cidr, ConnectOptions, Engine, Mac, Route, Settings, Via};
 
 use super::directory::{Known, Mesh};
-use super::listen_queue::{ListenQueue, Queued};
-use super::port::Switchboard;
+use super::listen_queue::ListenQueue;
+use super::switch::Switch;
 use crate::device::Device;
 use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 
 /// A host on a [`Mesh`], for one thread. Clones are the same host.
 ///
 /// ```
+/// use std::time::Duration;
 /// use anywire_stack::mesh::{Host, Limits, Mesh};
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 ///
@@ -29,9 +30,8 @@ use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 /// let server = std::thread::spawn(move || run()?.block_on(async {
 ///     let (host, driver) = Host::join(&there, [1; 4])?;
 ///     tokio::task::spawn_local(driver);
-///     let mut listener = host.attend(service.address(), &queue)?;
+///     let mut listener = host.listen(service.address(), &queue)?;
 ///     let mut stream = listener.accept().await?;
-///     queue.note_accepted(stream.peer_addr());
 ///     stream.write_all(b"hello").await?;
 ///     stream.shutdown().await?;
 ///     stream.read_u8().await.expect_err("the other end closes, too");
@@ -41,12 +41,12 @@ use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 /// run()?.block_on(async {
 ///     let (host, driver) = Host::join(&mesh, [2; 4])?;
 ///     tokio::task::spawn_local(driver);
-///     let (mut stream, reservation) = host.dial("10.0.0.2:80".parse()?).await?;
+///     let mut stream = host.dial("10.0.0.2:80".parse()?).await?;
 ///     let mut heard = String::new();
 ///     stream.read_to_string(&mut heard).await?;
 ///     assert_eq!(heard, "hello");
-///     drop((stream, reservation));
-///     host.interface().finish(std::time::Duration::from_millis(100));
+///     drop(stream);
+///     host.interface().finish(Duration::from_millis(100), Duration::from_secs(1));
 ///     Ok::<_, Box<dyn std::error::Error>>(())
 /// })?;
 /// server.join().unwrap()?;
@@ -55,7 +55,7 @@ use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 #[derive(Debug, Clone)]
 pub struct Host {
     interface: Interface,
-    board: Switchboard,
+    switch: Switch,
     ports: Rc<RefCell<LocalPorts>>,
     known: Rc<RefCell<Known>>,
 }
@@ -64,10 +64,10 @@ impl Host {
     /// Another host, and the task that drives it. Keep `secret` private: see [`Settings::secret`].
     ///
     /// # Errors
-    /// `QuotaExceeded` at the limit of ports; or the system's, if it has no memory left.
+    /// `QuotaExceeded` at the limit of endpoints; or the system's, if it has no memory left.
     pub fn join(mesh: &Mesh, secret: [u64; 4]) -> io::Result<(Self, Driver)> {
-        let port = mesh.join().map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
-        let board = port.board.clone();
+        let endpoint = mesh.join().map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
+        let switch = endpoint.switch.clone();
         let mut settings = Settings::new(secret);
         // Nothing is damaged on its way from memory to memory.
         settings.checksums = false;
@@ -78,9 +78,9 @@ impl Host {
         // Ports are used round-robin, and a port in TIME-WAIT can be reused (RFC 6191), so few of these are needed.
         limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);
         let mut engine = Engine::new(settings, limits)?;
-        let mtu = u16::try_from(port.capabilities().mtu).unwrap_or(u16::MAX);
-        engine.set_mac(port.mac());
-        for address in board.addresses() {
+        let mtu = u16::try_from(endpoint.capabilities().mtu).unwrap_or(u16::MAX);
+        engine.set_mac(endpoint.mac());
+        for address in switch.addresses() {
             engine.add_address(address).map_err(io::Error::other)?;
             let (network, gateway) =
                 if address.is_ipv4() { (Cidr::ALL_V4, GATEWAY_V4) } else { (Cidr::ALL_V6, GATEWAY_V6) };
@@ -89,116 +89,95 @@ impl Host {
             // The mesh forwards by IP address; Ethernet addresses only show in captures.
             engine.add_neighbour(gateway, MESH_MAC).map_err(io::Error::other)?;
         }
-        let (interface, driver) = Interface::new(engine, port);
-        Ok((Self { interface, board, ports: Rc::default(), known: Rc::default() }, driver))
+        let (interface, driver) = Interface::new(engine, endpoint);
+        Ok((Self { interface, switch, ports: Rc::default(), known: Rc::default() }, driver))
     }
 
-    /// Its network interface: the engine and the port, with their counters.
+    /// Its network interface: the engine and the endpoint, with their counters.
     pub const fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// Connects to a service: takes a place in its backlog, waits for one if need be, and then for the
-    /// handshake, unless no host attends the service yet. The reservation is to be dropped together with the stream.
+    /// Connects to a service, whose hosts take turns. Waits for the handshake, unless no host listens yet. If more wait to be
+    /// accepted than may, the SYN is sent again until there is room, as between machines.
     ///
     /// # Errors
     /// `ConnectionRefused` if no host listens there, `AddrNotAvailable` if all local ports are in use, and the errors
     /// of [`Interface::connect`].
-    pub async fn dial(&self, service: SocketAddr) -> io::Result<(Stream, Reservation)> {
-        let mut tries = 0;
-        loop {
-            let from = self.take_port(service)?;
-            let place = self.board.mesh.enqueue(&self.known, service, from.address).await;
-            let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
-            let place = place.map_err(refused)?;
-            let mut stream = match self.interface.start(Some(from.address), service, NO_NAGLE) {
-                // An earlier connection from there has not quite ended; the next port is as good.
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < PORTS => {
-                    tries += 1;
-                    continue;
-                }
-                started => started?,
-            };
-            // Nothing has left yet. Not before it is known that the port is free: the frames of an earlier connection
-            // would take the way of this one.
-            self.board.steer(from.address.port(), &place).map_err(refused)?;
-            if place.is_attended() {
-                stream.opened().await?;
-            } else {
-                stream.take_for_open();
-            }
-            return Ok((stream, Reservation { _place: place, _from: from }));
+    pub async fn dial(&self, service: SocketAddr) -> io::Result<Stream> {
+        let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
+        let from = self.take_port(service)?;
+        let queue = self.switch.mesh.next_queue(&self.known, service).map_err(refused)?;
+        let mut stream = self.interface.start(Some(from), service, NO_NAGLE)?;
+        // Nothing has left yet: the driver runs on this thread.
+        self.switch.steer(from.port(), &queue).map_err(refused)?;
+        match queue.take_early() {
+            Some(place) => stream.take_for_open_with(place),
+            None => stream.opened().await?,
         }
+        Ok(stream)
     }
 
-    /// Serves a queue of the service at this address. From now on this host gets new connections, and the connections that
+    /// Listens at a queue of the service at this address. From now on this host gets new connections, and the connections that
     /// have waited.
     ///
     /// # Errors
     /// `AddrInUse` if this host listens there already, for a queue that was not dropped yet.
-    pub fn attend(&self, service: SocketAddr, queue: &ListenQueue) -> io::Result<Listener> {
+    pub fn listen(&self, service: SocketAddr, queue: &ListenQueue) -> io::Result<Listener> {
         self.interface.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
-        // Clients enforce the backlog when they dial. This limit only bounds connections that were given up before
-        // they were accepted.
-        let backlog = queue.backlog().saturating_mul(2).saturating_add(16);
-        let options = ListenOptions { backlog, connections: NO_NAGLE };
+        let options = ListenOptions { backlog: queue.backlog(), connections: NO_NAGLE };
         let listener = self.interface.listen(service, options)?;
-        self.board.attend(&queue.queue);
+        self.switch.listen(&queue.queue);
         Ok(listener)
     }
 
-    fn take_port(&self, service: SocketAddr) -> io::Result<FromPort> {
-        let [v4, v6] = self.board.addresses();
-        let port = self.ports.borrow_mut().take().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let address = SocketAddr::new(if service.is_ipv4() { v4 } else { v6 }, port);
-        Ok(FromPort { address, ports: Rc::clone(&self.ports) })
-    }
-}
-
-/// What keeps a dialled connection's place in the backlog until it is accepted, and its local port.
-#[derive(Debug)]
-pub struct Reservation {
-    _place: Queued,
-    _from: FromPort,
-}
-
-#[derive(Debug)]
-struct FromPort {
-    address: SocketAddr,
-    ports: Rc<RefCell<LocalPorts>>,
-}
-
-impl Drop for FromPort {
-    fn drop(&mut self) {
-        self.ports.borrow_mut().used.remove(&self.address.port());
+    /// A local address and port to reach a service from. Ports lead to hosts, so one port is used towards one service at a time.
+    fn take_port(&self, service: SocketAddr) -> io::Result<SocketAddr> {
+        let [v4, v6] = self.switch.addresses();
+        let own = |remote: SocketAddr, port| SocketAddr::new(if remote.is_ipv4() { v4 } else { v6 }, port);
+        let port = self.interface.with_engine(|engine| {
+            let connections = engine.connections();
+            let is_used = |port, remote| engine.has_connection(own(remote, port), remote);
+            self.ports.borrow_mut().take(service, connections, is_used)
+        });
+        Ok(own(service, port.ok_or(io::ErrorKind::AddrNotAvailable)?))
     }
 }
 
 /// The local ports of dialled connections. They are used round-robin, so a port that was just given back is reused last.
 #[derive(Debug)]
 struct LocalPorts {
-    used: HashSet<u16>,
+    /// Where connections from each port went last.
+    services: HashMap<u16, SocketAddr>,
     next: u16,
 }
 
 impl LocalPorts {
-    fn take(&mut self) -> Option<u16> {
-        if self.used.len() >= PORTS {
-            return None;
+    /// The next port from which there is no connection, towards whatever service. `connections` is how many there are at most.
+    fn take(
+        &mut self,
+        service: SocketAddr,
+        connections: usize,
+        is_used: impl Fn(u16, SocketAddr) -> bool,
+    ) -> Option<u16> {
+        if self.services.len() > 2 * connections + NOTES_MIN {
+            self.services.retain(|port, service| is_used(*port, *service));
         }
-        loop {
+        for _ in 0..PORTS {
             let port = self.next;
             self.next = port.checked_add(1).unwrap_or(PORT_FIRST);
-            if self.used.insert(port) {
+            if self.services.get(&port).is_none_or(|service| !is_used(port, *service)) {
+                self.services.insert(port, service);
                 return Some(port);
             }
         }
+        None
     }
 }
 
 impl Default for LocalPorts {
     fn default() -> Self {
-        Self { used: HashSet::new(), next: PORT_FIRST }
+        Self { services: HashMap::new(), next: PORT_FIRST }
     }
 }
 
@@ -209,7 +188,7 @@ const NO_NAGLE: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: fa
 const GATEWAY_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const GATEWAY_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
 
-/// Their interface. No port has this address.
+/// Their interface. No endpoint has this address.
 const MESH_MAC: Mac = Mac::new([2, 0, 0, 1, 0, 0]);
 
 /// The first local port (RFC 6056 asks for a wide range).
@@ -218,21 +197,42 @@ const PORT_FIRST: u16 = 16_384;
 /// How many there are: all of them are tried before a dial fails.
 const PORTS: usize = (u16::MAX - PORT_FIRST) as usize + 1;
 
+/// Ports of which it is noted where they led, even if no connection is left.
+const NOTES_MIN: usize = 64;
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn ports_take_turns_and_run_out() {
+        let service: SocketAddr = "10.0.0.2:80".parse().expect("an address");
+        let used = RefCell::new(HashSet::new());
         let mut ports = LocalPorts::default();
-        let first = ports.take();
-        assert_eq!((first, ports.take()), (Some(PORT_FIRST), Some(PORT_FIRST + 1)));
-        ports.used.remove(&PORT_FIRST);
+        let take = |ports: &mut LocalPorts| {
+            let port = ports.take(service, PORTS, |port, _| used.borrow().contains(&port));
+            used.borrow_mut().extend(port);
+            port
+        };
+        assert_eq!((take(&mut ports), take(&mut ports)), (Some(PORT_FIRST), Some(PORT_FIRST + 1)));
+        used.borrow_mut().remove(&PORT_FIRST);
         for _ in 0..PORTS - 2 {
-            assert_ne!(ports.take(), Some(PORT_FIRST));
+            assert_ne!(take(&mut ports), Some(PORT_FIRST));
         }
-        assert_eq!((ports.take(), ports.take()), (Some(PORT_FIRST), None));
-        ports.used.remove(&40_000);
-        assert_eq!(ports.take(), Some(40_000));
+        assert_eq!((take(&mut ports), take(&mut ports)), (Some(PORT_FIRST), None));
+        used.borrow_mut().remove(&40_000);
+        assert_eq!(take(&mut ports), Some(40_000));
+    }
+
+    #[test]
+    fn ports_without_connections_are_forgotten() {
+        let service = "10.0.0.2:80".parse().expect("an address");
+        let mut ports = LocalPorts::default();
+        for _ in 0..PORTS {
+            ports.take(service, 7, |_, _| false).expect("none is used");
+            assert!(ports.services.len() <= 2 * 7 + NOTES_MIN + 1);
+        }
     }
 }

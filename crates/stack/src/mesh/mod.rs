@@ -1,49 +1,58 @@
-//! A switch between the cores of one process: every host has a cable to each other one that it talks to.
+//! A switch between the cores of one process: every host has a link to each other one that it talks to.
 //!
-//! A [pair](crate::pair) lives on one core. A mesh has no central switch. Each [`Port`] sorts the frames of its
+//! A [pair](crate::pair) lives on one core. A mesh has no central switch. Each [`Endpoint`] sorts the frames of its
 //! engine by destination and writes them into the [ring](anywire_sys::ring) of the destination's core. If that core
-//! sleeps, the port wakes it. So a frame is copied in and out once, and no core works for another.
+//! sleeps, the endpoint wakes it. So a frame is copied in and out once, and no core works for another.
 //!
 //! # Addresses
 //!
-//! Each port has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others are
-//! services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it. A client
-//! first takes a place in the [`ListenQueue`] of the next host, round-robin. Frames from its local port then go to
-//! that host for the life of the connection, even if another host listens there later.
+//! Each endpoint has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others are
+//! services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it. A client's connections go to
+//! their [`ListenQueue`]s in turn. Frames from its local port then go to that host for the life of the connection, even if another host
+//! listens there later.
+//!
+//! How many connections wait to be accepted is a matter of the host's engine, as everywhere. A host that is slow or stuck holds up no
+//! other: frames for it wait, and above [`Limits::waiting_frames`] they are dropped.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `directory` | who is there: ports by number, services by address |
-//! | `listen_queue` | one host's part of a service: its backlog, and where frames for it wait until the host is there |
-//! | `cable` | two rings between two ports, and what wakes their owners |
-//! | `station` | what others see of the loop that has a port |
-//! | `port` | the device |
-//! | `host` | an engine on a port, and what it takes to dial and to serve |
+//! | `directory` | who is there: endpoints by number, services by address |
+//! | `listen_queue` | one host's part of a service, and where frames for it wait until the host is there |
+//! | `link` | two rings between two endpoints, and what wakes their owners |
+//! | `mailbox` | what others see of the loop that has an endpoint |
+//! | `endpoint` | the device |
+//! | `switch` | its links to others, and which of them a frame takes |
+//! | `host` | an engine on an endpoint, and what it takes to dial and to serve |
 
-pub(crate) mod cable;
 mod directory;
+mod endpoint;
 mod host;
+pub(crate) mod link;
 mod listen_queue;
-mod port;
-pub(crate) mod station;
+pub(crate) mod mailbox;
+mod switch;
 
 use std::net::IpAddr;
 
 pub use self::directory::{Mesh, MeshError, Service};
-pub use self::host::{Host, Reservation};
+pub use self::endpoint::Endpoint;
+pub use self::host::Host;
 pub use self::listen_queue::{ListenQueue, Refused};
-pub use self::port::Port;
 
 /// How long packets may be, and how much is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest IP packet, in bytes. Default 1500.
     pub mtu: usize,
-    /// Memory of each direction of a cable, in bytes. Default 512 KiB: about 340 of the longest frames, more
+    /// Memory of each direction of a link, in bytes. Default 512 KiB: about 340 of the longest frames, more
     /// than a connection has under way with a window of 256 KiB.
     pub ring_bytes: usize,
-    /// Ports. Default 1024; at most 65,534. A cable is made for each pair that talks.
-    pub ports: usize,
+    /// Frames that wait for a loop whose direction of the link is full; more are dropped and counted, as by any network. So a loop
+    /// that is stuck costs the others this much memory, and no time. Default 1024: with the ring, as much as six connections have under
+    /// way.
+    pub waiting_frames: usize,
+    /// Endpoints. Default 1024; at most 65,534. A link is made for each pair that talks.
+    pub endpoints: usize,
     /// Services. Default 4096.
     pub services: usize,
     /// Connections of one host, to either direction. Default 65,536, which takes a megabyte from the start;
@@ -53,17 +62,24 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { mtu: 1500, ring_bytes: 512 << 10, ports: 1024, services: 4096, connections: 1 << 16 }
+        Self {
+            mtu: 1500,
+            ring_bytes: 512 << 10,
+            waiting_frames: 1024,
+            endpoints: 1024,
+            services: 4096,
+            connections: 1 << 16,
+        }
     }
 }
 
-/// The first 16 bits of the IPv4 addresses of ports; the others are the port's number.
+/// The first 16 bits of the IPv4 addresses of endpoints; the others are the number of the endpoint.
 pub const NETWORK_V4: [u8; 2] = [10, 255];
 
-/// The first 112 bits of the IPv6 addresses of ports, which are unique local ones (RFC 4193).
+/// The first 112 bits of the IPv6 addresses of endpoints, which are unique local ones (RFC 4193).
 pub const NETWORK_V6: [u16; 7] = [0xfd61, 0x6e79, 0x7769, 0x7265, 0, 0, 0];
 
-/// The number of the port that has this address, if one has.
+/// The number of the endpoint that has this address, if one has.
 fn number_of(address: IpAddr) -> Option<u16> {
     match address {
         IpAddr::V4(address) => {
@@ -77,12 +93,12 @@ fn number_of(address: IpAddr) -> Option<u16> {
     }
 }
 
-/// Whether an address belongs to the ports of a mesh, so that no service can have it.
-pub fn is_of_ports(address: IpAddr) -> bool {
+/// Whether an address belongs to the endpoints of a mesh, so that no service can have it.
+pub fn is_of_endpoints(address: IpAddr) -> bool {
     number_of(address).is_some()
 }
 
-/// The addresses of the port of this number.
+/// The addresses of the endpoint of this number.
 fn addresses_of(number: u16) -> [IpAddr; 2] {
     let ([a, b], [c, d]) = (NETWORK_V4, number.to_be_bytes());
     let [e, f, g, h, i, j, k] = NETWORK_V6;
@@ -100,6 +116,6 @@ mod tests {
         for number in [1, 255, 256, u16::MAX] {
             assert_eq!(addresses_of(number).map(number_of), [Some(number); 2]);
         }
-        assert!(!is_of_ports([10, 0, 0, 2].into()) && !is_of_ports(Ipv6Addr::LOCALHOST.into()));
+        assert!(!is_of_endpoints([10, 0, 0, 2].into()) && !is_of_endpoints(Ipv6Addr::LOCALHOST.into()));
     }
 }

@@ -1,8 +1,9 @@
 //! Segments that follow one another in a batch, to leave as one super-frame.
 
+use anywire_packet::layout::Layout;
 use anywire_tcp::{Checksum, Frames};
 
-use super::{ACK, ECE, FIN, IP_AT, Layout, PSH, four, two};
+use super::{ACK, ECE, FIN, IP_AT, PSH, four, two};
 
 /// Frames of a batch that are the segments of one super-frame: headers that differ in nothing that the cut does not restore.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,12 @@
 //! Offloads against frames that are made here, byte by byte.
 
+use anywire_packet::layout::{finish, finish_at};
 use anywire_tcp::Frames;
 use proptest::prelude::*;
 
 use super::*;
 
-const PARTIAL: Meta = Meta { checksum: Checksum::Partial, segment_bytes: 0 };
+const PARTIAL: Meta = Meta { checksum: Checksum::Partial, segment_bytes: 0, is_answered: false };
 const FRAME_BYTES_MAX: usize = 65_549;
 
 /// A segment of TCP with options, whose checksums are whole.
@@ -128,7 +129,7 @@ proptest! {
         let run = Run::starting_at(&frames, 0, FRAME_BYTES_MAX).expect("it is partial");
         prop_assert_eq!(run.count, all.len());
         let (mut cut, mut scratch) = (Vec::new(), Vec::new());
-        let meta = Meta { checksum: Checksum::Partial, segment_bytes: run.segment_bytes as u16 };
+        let meta = Meta { checksum: Checksum::Partial, segment_bytes: run.segment_bytes as u16, ..Meta::default() };
         segments(&joined(&frames, 0, &run), meta, &mut scratch, |part, meta| {
             assert_eq!(meta, PARTIAL);
             cut.push(finished(part));

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anywire_advice::Advice;
 use anywire_tcp::PortBlock;
 
-use super::board::Board;
+use super::addresses::AddressTable;
 use super::queues::Queue;
 use super::shard::Shard;
 use super::steering::{Number, Steering};
 use crate::device::{Capabilities, Device};
-use crate::mesh::station::Station;
+use crate::mesh::mailbox::Mailbox;
 use crate::xdp::Attachment;
 
 /// A device of which several loops have a [`Shard`] each. See the [module's documentation](super).
@@ -28,12 +28,12 @@ pub struct Shards {
     /// How often queues began to wait for a new owner, or a loop to want one.
     orders: AtomicU64,
     is_gone: AtomicBool,
-    pub(super) board: Board,
+    pub(super) addresses: AddressTable,
 }
 
 struct State {
     steering: Arc<Steering>,
-    stations: Vec<Arc<Station>>,
+    mailboxes: Vec<Arc<Mailbox>>,
     /// The number that was given out last. None is used again before all others were.
     last: Number,
     /// Queues on their way to a loop.
@@ -56,6 +56,12 @@ pub enum ServiceError {
     /// All ports that may be chosen are in use.
     #[error("no port is left to listen at{help}", help = Advice("name one below 49,152"))]
     NoPort,
+    /// As many loops listen there as the service is for.
+    #[error(
+        "cannot listen at {0}: as many loops do as the service was reserved for{help}",
+        help = Advice("reserve it for more, or try again once one of them has ended")
+    )]
+    TooManyLoops(SocketAddr),
 }
 
 /// A device has as many loops as it may have.
@@ -68,7 +74,7 @@ impl Shards {
     pub fn new(capabilities: Capabilities, attachment: Option<Arc<Attachment>>, secret: u64) -> Arc<Self> {
         let state = State {
             steering: Arc::new(Steering::new(secret)),
-            stations: Vec::new(),
+            mailboxes: Vec::new(),
             last: 0,
             queues: Vec::new(),
             wanting: Vec::new(),
@@ -81,7 +87,7 @@ impl Shards {
             version: AtomicU64::new(0),
             orders: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
-            board: Board::default(),
+            addresses: AddressTable::default(),
         })
     }
 
@@ -96,24 +102,24 @@ impl Shards {
     ) -> Result<Shard, TooManyLoops> {
         let queues: Vec<_> = queues.into_iter().collect();
         let mut state = self.state();
-        if state.stations.len() >= LOOPS_MAX {
+        if state.mailboxes.len() >= LOOPS_MAX {
             return Err(TooManyLoops);
         }
-        let is_taken = |number| number == 0 || state.stations.iter().any(|other| other.number == number);
+        let is_taken = |number| number == 0 || state.mailboxes.iter().any(|other| other.number == number);
         let mut number = state.last.wrapping_add(1);
         while is_taken(number) {
             number = number.wrapping_add(1);
         }
-        let station = Arc::new(Station::new(number));
+        let mailbox = Arc::new(Mailbox::new(number));
         state.last = number;
-        state.stations.push(Arc::clone(&station));
+        state.mailboxes.push(Arc::clone(&mailbox));
         self.change(&mut state, |steering| steering.join(number, !queues.is_empty()));
-        if queues.is_empty() && state.stations.len() > 1 {
+        if queues.is_empty() && state.mailboxes.len() > 1 {
             state.wanting.push(number);
             self.order(&state);
         }
         drop(state);
-        Ok(Shard::new(Arc::clone(self), station, queues))
+        Ok(Shard::new(Arc::clone(self), mailbox, queues))
     }
 
     /// So many loops will listen at an address, each by [`Host::listen`](super::Host::listen). Port 0 stands for a free one.
@@ -146,25 +152,31 @@ impl Shards {
     /// Nobody on the link has this address, as [`who_has`](crate::ip::who_has) has found a moment ago: the first loop that
     /// [joins](super::Host::join) it does not ask again.
     pub fn note_free(&self, address: IpAddr) {
-        self.board.note_free(address);
+        self.addresses.note_free(address);
     }
 
     /// Whether an address [is free](Self::note_free), and no loop has it yet.
     pub fn is_free(&self, address: IpAddr) -> bool {
-        self.board.is_free(address)
+        self.addresses.is_free(address)
+    }
+
+    /// Whether a loop of this process has an address on the device, or asks for it.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.addresses.has(address)
     }
 
     /// How many loops use the device.
     pub fn loops(&self) -> usize {
-        self.state().stations.len()
+        self.state().mailboxes.len()
     }
 
-    /// A loop listens there from now on.
-    pub(super) fn attend(&self, address: SocketAddr, number: Number) {
-        let mut state = self.state();
-        self.change(&mut state, |steering| steering.attend(address, number));
+    /// A loop listens there from now on, unless as many do as the service is for.
+    pub(super) fn listen(&self, address: SocketAddr, number: Number) -> Result<(), ServiceError> {
+        let (mut state, mut has_slot) = (self.state(), false);
+        self.change(&mut state, |steering| has_slot = steering.listen(address, number));
         // SYNs may wait for it.
         self.order(&state);
+        if has_slot { Ok(()) } else { Err(ServiceError::TooManyLoops(address)) }
     }
 
     /// More ports for a loop to dial from; none if none is left.
@@ -178,8 +190,8 @@ impl Shards {
     /// The loop has ended, which had these queues: others read them from now on. Without others they are closed.
     pub(super) fn leave(&self, number: Number, queues: impl Iterator<Item = Queue>) {
         let mut state = self.state();
-        let own = state.stations.iter().position(|station| station.number == number);
-        let station = own.map(|own| state.stations.swap_remove(own));
+        let own = state.mailboxes.iter().position(|mailbox| mailbox.number == number);
+        let mailbox = own.map(|own| state.mailboxes.swap_remove(own));
         state.wanting.retain(|other| *other != number);
         self.change(&mut state, |steering| steering.leave(number));
         let (to_us, others) =
@@ -189,7 +201,7 @@ impl Shards {
         let mut closed = Vec::new();
         for queue in queues.chain(to_us.into_iter().map(|(_, queue)| queue)) {
             // One that has none is the first to get it.
-            let heir = state.wanting.pop().or_else(|| state.stations.first().map(|station| station.number));
+            let heir = state.wanting.pop().or_else(|| state.mailboxes.first().map(|mailbox| mailbox.number));
             match heir {
                 Some(heir) => {
                     state.queues.push((heir, queue));
@@ -198,13 +210,13 @@ impl Shards {
                 None => closed.push(queue),
             }
         }
-        if state.stations.is_empty() {
+        if state.mailboxes.is_empty() {
             // The next loop finds out for itself.
             self.is_gone.store(false, Ordering::Release);
         }
         self.order(&state);
         drop(state);
-        station.iter().for_each(|station| station.close());
+        mailbox.iter().for_each(|mailbox| mailbox.close());
     }
 
     /// Another loop gets one of the queues of a loop that has several.
@@ -248,25 +260,26 @@ impl Shards {
         Some(Arc::clone(&self.state().steering))
     }
 
-    pub(super) fn station(&self, number: Number) -> Option<Arc<Station>> {
-        self.state().stations.iter().find(|station| station.number == number).cloned()
+    pub(super) fn mailbox(&self, number: Number) -> Option<Arc<Mailbox>> {
+        self.state().mailboxes.iter().find(|mailbox| mailbox.number == number).cloned()
     }
 
     /// The device is gone for good: those without a queue would not hear of it.
     pub(super) fn tell_gone(&self) {
         if !self.is_gone.swap(true, Ordering::AcqRel) {
-            self.state().stations.iter().for_each(|station| station.notifier.notify());
+            self.state().mailboxes.iter().for_each(|mailbox| mailbox.notifier.notify());
         }
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    /// Whether the device was removed. One that is made anew under its name is another one.
+    pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
     }
 
     /// Has all loops look.
     fn order(&self, state: &State) {
         self.orders.fetch_add(1, Ordering::Release);
-        state.stations.iter().for_each(|station| station.notifier.notify());
+        state.mailboxes.iter().for_each(|mailbox| mailbox.notifier.notify());
     }
 
     fn change(&self, state: &mut State, change: impl FnOnce(&mut Steering)) {

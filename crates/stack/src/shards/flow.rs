@@ -1,7 +1,11 @@
 //! Whom a frame concerns, of the loops that share a device.
 
+use std::net::IpAddr;
+
+use anywire_packet::arp::{Arp, Operation};
 use anywire_packet::ethernet::{EtherType, Link};
 use anywire_packet::ip::{self, Header};
+use anywire_packet::ndp::Ndp;
 use anywire_packet::{Addresses, Checks, Flags, Icmp, Packet, Parsed, general};
 
 /// Both ends of a connection, as we see them.
@@ -20,7 +24,10 @@ pub(super) enum Concerns {
     /// The loop with this connection, if there is one: it is a segment, or an error of ICMP about one of ours.
     Flow(Flow),
     /// All loops: neighbours are known to each of them (ARP, neighbour discovery).
-    All,
+    All {
+        /// The address that a neighbour asks for.
+        asked: Option<IpAddr>,
+    },
     /// Any loop, and one is enough: echo, datagrams, what will be refused.
     Any,
 }
@@ -31,7 +38,10 @@ impl Concerns {
         let header = match ether_type {
             EtherType::IPV4 => Header::parse_v4(packet, Checks::NONE),
             EtherType::IPV6 => Header::parse_v6(packet),
-            EtherType::ARP => return Self::All,
+            EtherType::ARP => {
+                let question = Arp::parse(packet).filter(|arp| arp.operation == Operation::Request);
+                return Self::All { asked: question.map(|arp| arp.target.into()) };
+            }
             _ => return Self::Any,
         };
         let Ok(Header { addresses, protocol, start, end, .. }) = header else { return Self::Any };
@@ -59,15 +69,26 @@ impl Concerns {
                 is_syn: false,
             }),
             // Among others, those of neighbour discovery.
-            Ok(Packet::Icmp(Icmp::Other)) if is_v6 => Self::All,
+            Ok(Packet::Icmp(Icmp::Other)) if is_v6 => Self::All { asked: solicited(frame) },
             _ => Self::Any,
         }
     }
 }
 
+/// The address that a message of neighbour discovery asks for.
+fn solicited(frame: &[u8]) -> Option<IpAddr> {
+    let (_, _, packet) = Link::parse(frame)?;
+    match Ndp::parse(packet) {
+        Ok(Some(Ndp::Solicitation { target, .. })) => Some(target.into()),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use anywire_packet::arp::Arp;
+    use std::net::Ipv6Addr;
+
+    use anywire_packet::ndp::{Advertised, group_mac, solicited_node};
     use anywire_packet::{Mac, OptionsOut, Outgoing, emit};
     use proptest::prelude::*;
 
@@ -114,7 +135,19 @@ mod tests {
     #[test]
     fn questions_for_neighbours_concern_all() {
         let ask = Arp::request(LINK[0], [10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-        assert_eq!(Concerns::of(&ask.frame(Mac::BROADCAST, LINK[0])), Concerns::All);
+        let asked = Some([10, 0, 0, 2].into());
+        assert_eq!(Concerns::of(&ask.frame(Mac::BROADCAST, LINK[0])), Concerns::All { asked });
+        let told = ask.reply(LINK[1]).frame(LINK[0], LINK[1]);
+        assert_eq!(Concerns::of(&told), Concerns::All { asked: None });
+        let [asking, target] = [1, 2].map(|last| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last));
+        let group = solicited_node(target);
+        let ask = Ndp::Solicitation { target, source_mac: Some(LINK[0]) };
+        let frame = ask.frame(Link::new(group_mac(group), LINK[0]), asking, group);
+        assert_eq!(Concerns::of(&frame), Concerns::All { asked: Some(target.into()) });
+        let flags = Advertised { router: false, solicited: true, overrides: true };
+        let told = Ndp::Advertisement { target, target_mac: Some(LINK[1]), flags };
+        let frame = told.frame(Link::new(LINK[0], LINK[1]), target, asking);
+        assert_eq!(Concerns::of(&frame), Concerns::All { asked: None });
         assert_eq!(Concerns::of(&[]), Concerns::Any);
     }
 

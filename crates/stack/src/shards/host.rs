@@ -8,34 +8,38 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use anywire_tcp::{Cidr, ConnectError, ConnectOptions, Engine, Mac, Route, RouteError, Settings, Via};
 use tokio::sync::Notify;
 
-use super::board::Step;
+use super::addresses::Step;
 use super::directory::Shards;
 use super::shard::Shard;
 use super::steering::Number;
 use crate::device::{Capabilities, Device};
 use crate::ip::{self, Event, Layer, Probing};
-use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
+use crate::stream::{Driver, Events, Interface, ListenOptions, Listener, Stream, WeakInterface};
 use crate::xdp::{Claim, OpenError, Wanted};
 
-/// A host on a device that it may share with other loops. Clones are the same one. It belongs to one thread.
+/// A host on a device that it may share with other loops. Clones are the same one. It belongs to one thread. When the last clone,
+/// stream and listener of it is dropped, its driver ends as soon as its connections have, and gives back addresses, queues and services.
 #[derive(Clone)]
 pub struct Host {
     inner: Rc<Inner>,
+    interface: Interface,
 }
 
+/// What all clones of a host and its watch share. The watch lasts as long as the driver, which ends with the last [`Interface`], so
+/// this holds none.
 struct Inner {
-    interface: Interface,
     shards: Arc<Shards>,
     number: Number,
     addresses: RefCell<HashMap<IpAddr, State>>,
     /// An address is in another state.
     has_changed: Notify,
-    /// What sends packets for our addresses here.
-    claims: RefCell<Vec<Claim>>,
+    /// What sends packets for our addresses here. An address that somebody else has has none.
+    claims: RefCell<HashMap<IpAddr, Claim>>,
     /// It has ports to dial from. One that never dials leaves them to others.
     has_ports: Cell<bool>,
     /// Told of what happens below TCP that concerns no single call.
@@ -121,7 +125,6 @@ impl Host {
         let layer = Layer::new(options.mac, settings, ip::Limits::default());
         let (interface, driver) = Interface::with_layer(engine, layer, shard);
         let inner = Rc::new(Inner {
-            interface,
             shards,
             number,
             addresses: RefCell::default(),
@@ -130,17 +133,18 @@ impl Host {
             has_ports: Cell::new(false),
             tell: Box::new(tell),
         });
-        let watch: Watch = Box::pin(Rc::clone(&inner).watch());
-        Ok((Self { inner }, driver, watch))
+        let watch: Watch = Box::pin(Rc::clone(&inner).watch(interface.events(), interface.downgrade()));
+        Ok((Self { inner, interface }, driver, watch))
     }
 
     /// Its network interface: engine and device, with their counters.
     pub fn interface(&self) -> &Interface {
-        &self.inner.interface
+        &self.interface
     }
 
     /// Gives the host an address, and ways to its network and, by the gateway, to all others. Waits until it is known that nobody else
-    /// has the address; if another loop has it on this device, it is ready at once.
+    /// has the address; if another loop has it on this device, it is ready at once. An address that the host has already gets these ways as
+    /// well; of two gateways, the one that was named last leads to other networks.
     ///
     /// # Errors
     /// See [`JoinError`].
@@ -149,10 +153,11 @@ impl Host {
         loop {
             // What somebody else had the last time is asked for anew.
             if matches!(inner.state(ip), Some(State::Awaited | State::Ready)) {
+                self.add_routes(own, gateway)?;
                 return inner.settled(ip).await;
             }
-            let changed = inner.shards.board.changed();
-            match inner.shards.board.want(ip, inner.number, has_waited) {
+            let changed = inner.shards.addresses.changed();
+            match inner.shards.addresses.want(ip, inner.number, has_waited) {
                 Step::Wait => {
                     has_waited = true;
                     changed.await;
@@ -160,9 +165,10 @@ impl Host {
                 Step::InUse(by) => return Err(JoinError::InUse { address: ip, by }),
                 step => {
                     inner.set(ip, State::Awaited);
-                    if let Err(error) = inner.add(own, gateway, step) {
+                    if let Err(error) = self.add(own, gateway, step) {
                         inner.addresses.borrow_mut().remove(&ip);
-                        inner.shards.board.give_up(ip, inner.number);
+                        inner.claims.borrow_mut().remove(&ip);
+                        inner.shards.addresses.give_up(ip, inner.number);
                         return Err(error);
                     }
                 }
@@ -184,10 +190,11 @@ impl Host {
     /// Listens, as one of the loops that a [service](Shards::reserve) is for.
     ///
     /// # Errors
-    /// Those of [`Interface::listen`].
+    /// Those of [`Interface::listen`]; `QuotaExceeded` if as many loops listen there as the service is for.
     pub fn listen(&self, address: SocketAddr, options: ListenOptions) -> io::Result<Listener> {
-        let listener = self.inner.interface.listen(address, options)?;
-        self.inner.shards.attend(address, self.inner.number);
+        let listener = self.interface.listen(address, options)?;
+        let shared = self.inner.shards.listen(address, self.inner.number);
+        shared.map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
         Ok(listener)
     }
 
@@ -198,13 +205,12 @@ impl Host {
     /// Those of [`Interface::connect`]; `AddrNotAvailable` if other loops have all ports.
     pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
-        let inner = &*self.inner;
         // Before it has any, its engine would give out all of them.
-        if !inner.has_ports.get() && !inner.take_ports() {
+        if !self.inner.has_ports.get() && !self.take_ports() {
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, ConnectError::NoPort));
         }
         loop {
-            let error = match inner.interface.start(None, remote, options) {
+            let error = match self.interface.start(None, remote, options) {
                 Ok(mut stream) => {
                     stream.opened().await?;
                     return Ok(stream);
@@ -212,25 +218,54 @@ impl Host {
                 Err(error) => error,
             };
             let reason = error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectError>());
-            if reason != Some(&ConnectError::NoPort) || !inner.take_ports() {
+            if reason != Some(&ConnectError::NoPort) || !self.take_ports() {
                 return Err(error);
             }
         }
     }
-}
 
-impl Inner {
     /// Takes more ports to dial from; false if other loops have them all.
     fn take_ports(&self) -> bool {
-        let blocks = self.shards.give_blocks(self.number);
+        let blocks = self.inner.shards.give_blocks(self.inner.number);
         if blocks.is_empty() {
             return false;
         }
-        self.has_ports.set(true);
+        self.inner.has_ports.set(true);
         self.interface.with_engine(|engine| engine.give_ports(blocks));
         true
     }
 
+    /// Ways to the network of an address and, by the gateway, to all others.
+    fn add_routes(&self, own: Cidr, gateway: Option<IpAddr>) -> Result<(), RouteError> {
+        let Capabilities { mtu, .. } = self.interface.capabilities();
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let on_link = Route { network: own.network(), via: Via::OnLink, mtu, source: None };
+        let all = if own.address().is_ipv4() { Cidr::ALL_V4 } else { Cidr::ALL_V6 };
+        let others =
+            gateway.map(|gateway| Route { network: all, via: Via::Gateway(gateway), mtu, source: None });
+        self.interface.with_engine(|engine| {
+            [Some(on_link), others].into_iter().flatten().try_for_each(|route| engine.add_route(route))
+        })
+    }
+
+    fn add(&self, own: Cidr, gateway: Option<IpAddr>, step: Step) -> Result<(), JoinError> {
+        self.add_routes(own, gateway)?;
+        if let Some(attachment) = self.inner.shards.attachment() {
+            let claim = attachment.claim(Wanted::Address(own.address()))?;
+            self.inner.claims.borrow_mut().insert(own.address(), claim);
+        }
+        let added = match step {
+            Step::Follow => self.interface.follow_address(own.address()),
+            _ if self.inner.shards.addresses.take_free(own.address()) => {
+                self.interface.add_free_address(own.address())
+            }
+            _ => self.interface.add_address(own.address()),
+        };
+        added.map_err(JoinError::Layer)
+    }
+}
+
+impl Inner {
     fn state(&self, ip: IpAddr) -> Option<State> {
         self.addresses.borrow().get(&ip).copied()
     }
@@ -252,52 +287,36 @@ impl Inner {
         }
     }
 
-    fn add(&self, own: Cidr, gateway: Option<IpAddr>, step: Step) -> Result<(), JoinError> {
-        let Capabilities { mtu, .. } = self.interface.capabilities();
-        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let on_link = Route { network: own.network(), via: Via::OnLink, mtu, source: None };
-        let all = if own.address().is_ipv4() { Cidr::ALL_V4 } else { Cidr::ALL_V6 };
-        let others =
-            gateway.map(|gateway| Route { network: all, via: Via::Gateway(gateway), mtu, source: None });
-        self.interface.with_engine(|engine| {
-            [Some(on_link), others].into_iter().flatten().try_for_each(|route| engine.add_route(route))
-        })?;
-        if let Some(attachment) = self.shards.attachment() {
-            self.claims.borrow_mut().push(attachment.claim(Wanted::Address(own.address()))?);
-        }
-        let added = match step {
-            Step::Follow => self.interface.follow_address(own.address()),
-            _ if self.shards.board.take_free(own.address()) => self.interface.add_free_address(own.address()),
-            _ => self.interface.add_address(own.address()),
-        };
-        added.map_err(JoinError::Layer)
-    }
-
     /// Follows what happens below TCP, and what other loops tell.
-    async fn watch(self: Rc<Self>) {
-        let (mut events, mut others) = (pin!(self.follow_events()), pin!(self.follow_others()));
-        poll_fn(|cx| {
-            let _ = others.as_mut().poll(cx);
-            events.as_mut().poll(cx)
+    async fn watch(self: Rc<Self>, events: Option<Events>, interface: WeakInterface) {
+        let (mut events, mut others) =
+            (pin!(self.follow_events(events)), pin!(self.follow_others(interface)));
+        poll_fn(|cx| match others.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => events.as_mut().poll(cx),
         })
         .await;
     }
 
-    async fn follow_events(&self) {
-        while let Some(event) = self.interface.next_event().await {
-            let board = &self.shards.board;
+    async fn follow_events(&self, mut events: Option<Events>) {
+        while let Some(events) = &mut events
+            && let Some(event) = events.next().await
+        {
+            let table = &self.shards.addresses;
             match event {
                 Event::AddressReady(ip) => {
                     self.set(ip, State::Ready);
-                    board.is_ready(ip, self.number);
+                    table.set_ready(ip, self.number);
                 }
                 Event::AddressInUse { address, by } => {
                     self.set(address, State::InUse(by));
-                    board.is_in_use(address, self.number, by);
+                    self.claims.borrow_mut().remove(&address);
+                    table.set_in_use(address, self.number, by);
                 }
                 Event::AddressRefused { address, reason } => {
                     self.set(address, State::Refused(reason));
-                    board.give_up(address, self.number);
+                    self.claims.borrow_mut().remove(&address);
+                    table.give_up(address, self.number);
                 }
                 _ => {}
             }
@@ -305,18 +324,21 @@ impl Inner {
         }
     }
 
-    /// Answers for addresses whose loop has ended.
-    async fn follow_others(&self) {
+    /// Leads addresses whose loop has ended, as long as the interface is there.
+    async fn follow_others(&self, interface: WeakInterface) {
         loop {
-            let changed = self.shards.board.changed();
+            let changed = self.shards.addresses.changed();
             let ready: Vec<_> = {
                 let addresses = self.addresses.borrow();
                 let ready = addresses.iter().filter(|(_, state)| matches!(state, State::Ready));
                 ready.map(|(ip, _)| *ip).collect()
             };
-            for ip in ready {
-                if self.shards.board.leads(ip, self.number) {
-                    self.interface.lead_address(ip);
+            {
+                let Some(interface) = interface.upgrade() else { return };
+                for ip in ready {
+                    if self.shards.addresses.leads(ip, self.number) {
+                        interface.lead_address(ip);
+                    }
                 }
             }
             changed.await;
@@ -326,7 +348,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shards.board.leave(self.number);
+        self.shards.addresses.leave(self.number);
     }
 }
 

@@ -8,7 +8,8 @@
 //! - A loop dials from ports of its own, so answers lead home, whatever address it dials from.
 //! - A service has a slot for each loop that listens, and a hash of both ends of a connection says which slot has it.
 //! - ARP and neighbour discovery are for all loops; an error of ICMP is for the loop whose segment it quotes.
-//! - One loop probes for an address, and answers neighbours who ask for it. If it ends, another one does.
+//! - One loop probes for an address, announces and defends it; if it ends, another one does. A neighbour who asks for it is answered by
+//!   the loop that receives the question.
 //! - If there are fewer queues than loops, those without send by the queue of another. If a loop ends, others read its queues.
 //!
 //! A ring that is full drops frames, and counts them: a loop that is stuck holds up nobody else.
@@ -17,19 +18,23 @@
 //! | --- | --- |
 //! | `directory` | who uses a device, and what they have told each other |
 //! | `steering` | which loop has a connection |
+//! | `slots` | which loops share the connections of a service |
 //! | `flow` | which connection a frame is about |
+//! | `early` | SYNs for a loop that has not begun to listen |
 //! | `shard` | the device of one loop |
-//! | `lanes`, `queues` | its rings to other loops, and the queues that it reads |
-//! | `board` | the addresses that the loops share |
+//! | `rings`, `queues` | its rings to other loops, and the queues that it reads |
+//! | `addresses` | the addresses that the loops share |
 //! | `host` | an engine on a shard, with addresses, to dial and to serve |
 
-mod board;
+mod addresses;
 mod directory;
+mod early;
 mod flow;
 mod host;
-mod lanes;
 mod queues;
+mod rings;
 mod shard;
+mod slots;
 mod steering;
 
 pub use anywire_tcp::{Cidr, Mac};

@@ -75,6 +75,10 @@ impl Queues {
         0
     }
 
+    pub(super) fn is_behind(&self) -> bool {
+        self.all.iter().any(|queue| queue.is_behind())
+    }
+
     pub(super) fn readiness(&self) -> Readiness<'_> {
         match (&self.all[..], &self.epoll) {
             ([], _) => Readiness::Hook,
@@ -142,4 +146,8 @@ fn add(sum: &mut DeviceCounters, more: DeviceCounters) {
     sum.dropped_out += more.dropped_out;
     sum.super_frames_in += more.super_frames_in;
     sum.super_frames_out += more.super_frames_out;
+    sum.no_chunk += more.no_chunk;
+    sum.receive_ring_full += more.receive_ring_full;
+    sum.invalid_descriptors += more.invalid_descriptors;
+    sum.transmit_busy += more.transmit_busy;
 }

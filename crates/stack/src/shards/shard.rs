@@ -6,32 +6,33 @@ use std::task::Waker;
 use anywire_tcp::{Frames, Instant, Meta};
 
 use super::directory::Shards;
-use super::flow::Concerns;
-use super::lanes::{Direction, Lanes};
+use super::early::EarlySyns;
+use super::flow::{Concerns, Flow};
 use super::queues::{Queue, Queues};
+use super::rings::{Direction, Rings};
 use super::steering::{Number, Owner, Steering};
 use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
-use crate::mesh::station::Station;
+use crate::mesh::mailbox::Mailbox;
 
 /// One loop's part of a device. It belongs to the loop that [joined](Shards::join). If it is dropped, other loops get its
 /// queues, and the connections that would have come here.
 pub struct Shard {
     shards: Arc<Shards>,
-    own: Arc<Station>,
+    own: Arc<Mailbox>,
     queues: Queues,
-    lanes: Lanes,
+    rings: Rings,
     steering: Arc<Steering>,
     version: u64,
     /// Whether frames have to be [sorted](Steering::sorts).
     sorts: bool,
     /// SYNs for a loop that has not begun to listen, and whether another table may say where they go.
-    early: Vec<(Vec<u8>, Meta)>,
+    early: EarlySyns,
     early_may_go: bool,
     orders: u64,
     /// Frames of other loops that wait for room in our queue.
     leaving: Frames,
-    /// The lanes have more than there was room for: they come first the next time.
-    lanes_first: bool,
+    /// The rings have more than there was room for: they come first the next time.
+    rings_first: bool,
     now: Instant,
     counters: ShardCounters,
     has_told_gone: bool,
@@ -53,29 +54,29 @@ struct ShardCounters {
     sent_for_others: u64,
     sent_for_others_bytes: u64,
     /// Frames dropped since the other loop had fallen too far behind.
-    lanes_full: u64,
-    /// Frames dropped since their loop has not begun to listen.
+    rings_full: u64,
+    /// Frames dropped since their loop has not begun to listen, or not in time.
     too_early: u64,
 }
 
 impl Shard {
-    pub(super) fn new(shards: Arc<Shards>, own: Arc<Station>, own_queues: Vec<Queue>) -> Self {
+    pub(super) fn new(shards: Arc<Shards>, own: Arc<Mailbox>, own_queues: Vec<Queue>) -> Self {
         let mut queues = Queues::default();
         own_queues.into_iter().for_each(|queue| queues.add(queue));
-        let lanes = Lanes::new(Arc::clone(&own));
+        let rings = Rings::new(Arc::clone(&own));
         let mut shard = Self {
             shards,
             own,
             queues,
-            lanes,
+            rings,
             steering: Arc::new(Steering::new(0)),
             version: u64::MAX,
             sorts: false,
-            early: Vec::new(),
+            early: EarlySyns::default(),
             early_may_go: false,
             orders: u64::MAX,
             leaving: batch(),
-            lanes_first: false,
+            rings_first: false,
             now: Instant::default(),
             counters: ShardCounters::default(),
             has_told_gone: false,
@@ -100,7 +101,7 @@ impl Shard {
             self.early_may_go = !self.early.is_empty();
             self.steering = steering;
         }
-        self.lanes.look_after();
+        self.rings.look_after();
         if self.shards.has_orders(self.orders) {
             let (queues, is_wanted) = self.shards.orders(self.own.number, &mut self.orders);
             queues.into_iter().for_each(|queue| self.queues.add(queue));
@@ -112,16 +113,23 @@ impl Shard {
 
     /// Passes on what belongs to other loops.
     fn sort(&mut self, frames: &mut Frames) {
-        let Self { shards, own, lanes, steering, counters, early, .. } = self;
+        let Self { shards, own, rings, steering, counters, early, now, .. } = self;
         frames.retain(|frame, meta| {
             let flow = match Concerns::of(frame) {
                 Concerns::Any => return true,
-                Concerns::All => {
+                Concerns::All { asked } => {
+                    let answers = asked.and_then(|ip| shards.addresses.answers(ip, own.number));
                     for other in steering.members().filter(|other| *other != own.number) {
-                        if !lanes.is_half_empty(other)
-                            || !lanes.push(shards, other, Direction::In, frame, meta)
+                        if !rings.is_half_empty(other)
+                            || !rings.push(
+                                shards,
+                                other,
+                                Direction::In,
+                                frame,
+                                Meta { is_answered: answers != Some(other), ..meta },
+                            )
                         {
-                            counters.lanes_full += 1;
+                            counters.rings_full += 1;
                         }
                     }
                     return true;
@@ -132,27 +140,20 @@ impl Shard {
                 Owner::Nobody => true,
                 Owner::Loop(owner) if owner == own.number => true,
                 Owner::Loop(owner) => {
-                    if lanes.push(shards, owner, Direction::In, frame, meta) {
+                    if rings.push(shards, owner, Direction::In, frame, meta) {
                         counters.passed_on += 1;
                         counters.passed_on_bytes += frame.len() as u64;
                     } else {
-                        counters.lanes_full += 1;
+                        counters.rings_full += 1;
                     }
                     false
                 }
                 Owner::NotYet => {
-                    if flow.is_syn && early.len() < EARLY_MAX {
-                        early.push((frame.to_vec(), meta));
-                    } else {
-                        counters.too_early += 1;
-                    }
+                    counters.too_early += if flow.is_syn { early.keep(*now, flow, frame, meta) } else { 1 };
                     false
                 }
             }
         });
-        if frames.is_empty() {
-            frames.clear();
-        }
     }
 
     /// Sends what other loops have given us.
@@ -170,9 +171,9 @@ impl Shard {
         }
     }
 
-    fn read_lanes(&mut self, frames: &mut Frames) {
+    fn read_rings(&mut self, frames: &mut Frames) {
         let (arrived_before, leaving_before) = (frames.len(), self.leaving.len());
-        self.lanes_first = self.lanes.read(frames, &mut self.leaving);
+        self.rings_first = self.rings.read(frames, &mut self.leaving);
         let bytes =
             |frames: &Frames, from| frames.iter().skip(from).map(|frame| frame.len() as u64).sum::<u64>();
         self.counters.taken_over += (frames.len() - arrived_before) as u64;
@@ -198,14 +199,11 @@ impl Device for Shard {
         self.look_after();
         self.send_for_others();
         if std::mem::take(&mut self.early_may_go) {
-            for (frame, meta) in std::mem::take(&mut self.early) {
-                if frames.push(&frame) {
-                    frames.describe_last(meta);
-                }
-            }
+            let waits = |flow: &Flow| self.steering.owner(flow) == Owner::NotYet;
+            self.counters.too_early += self.early.release(self.now, frames, waits);
             self.sort(frames);
         }
-        if frames.is_empty() && !std::mem::take(&mut self.lanes_first) {
+        if frames.is_empty() && !std::mem::take(&mut self.rings_first) {
             for _ in 0..BATCHES_OF_OTHERS {
                 if self.queues.receive(now, frames) == 0 {
                     break;
@@ -218,14 +216,14 @@ impl Device for Shard {
                 }
             }
         }
-        self.read_lanes(frames);
-        self.lanes.publish(self.now);
+        self.read_rings(frames);
+        self.rings.publish();
         frames.len()
     }
 
     fn room(&self) -> usize {
         if self.queues.is_empty() {
-            return self.uplink().map_or(0, |uplink| self.lanes.room(uplink));
+            return self.uplink().map_or(0, |uplink| self.rings.room(uplink));
         }
         self.queues.room()
     }
@@ -238,15 +236,19 @@ impl Device for Shard {
         let Some(uplink) = self.uplink() else { return 0 };
         let mut sent = 0;
         while let Some(frame) = frames.get(sent)
-            && self.lanes.push(&self.shards, uplink, Direction::Out, frame, frames.meta(sent))
+            && self.rings.push(&self.shards, uplink, Direction::Out, frame, frames.meta(sent))
         {
             self.counters.sent_by_others_bytes += frame.len() as u64;
             sent += 1;
         }
         self.counters.sent_by_others += sent as u64;
         frames.remove_first(sent);
-        self.lanes.publish(self.now);
+        self.rings.publish();
         sent
+    }
+
+    fn is_behind(&self) -> bool {
+        self.queues.is_behind()
     }
 
     fn batch(&self) -> Frames {
@@ -267,7 +269,7 @@ impl Device for Shard {
         self.own.notifier.announce_sleep(owner);
         let is_told = self.shards.has_orders(self.orders) || self.shards.is_gone() != self.has_told_gone;
         let has_event =
-            self.queues.before_sleep(owner) || is_told || self.lanes_first || self.lanes.has_event();
+            self.queues.before_sleep(owner) || is_told || self.rings_first || self.rings.has_event();
         if has_event {
             self.own.notifier.cancel_sleep();
         }
@@ -292,7 +294,7 @@ impl Device for Shard {
         all.bytes_in = shift(all.bytes_in, own.taken_over_bytes, own.passed_on_bytes);
         all.frames_out = shift(all.frames_out, own.sent_by_others, own.sent_for_others);
         all.bytes_out = shift(all.bytes_out, own.sent_by_others_bytes, own.sent_for_others_bytes);
-        all.dropped_in += own.lanes_full + own.too_early;
+        all.dropped_in += own.rings_full + own.too_early;
         (all.passed_on, all.taken_over) = (own.passed_on, own.taken_over);
         all
     }
@@ -321,9 +323,6 @@ fn batch() -> Frames {
 
 /// As much as the batch of a TAP device has.
 const BATCH_BYTES: usize = 4 * (64 << 10);
-
-/// SYNs that wait for their loop: no more than a batch has room for.
-const EARLY_MAX: usize = 32;
 
 /// Batches that are all passed on before the owner has its turn.
 const BATCHES_OF_OTHERS: usize = 16;

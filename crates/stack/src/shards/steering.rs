@@ -1,13 +1,15 @@
 //! Which loop has a connection: by the port that it was dialled from, or by a hash among the loops that listen.
 //!
-//! All loops go by the same table, so a segment has one owner, on whatever queue it arrives. The table is never changed: a change
-//! makes another one. What is under way must not lose its owner, so a change keeps each connection where it is:
+//! All loops go by the same table, so a segment has one owner, on whatever queue it arrives. A table is never changed: a change makes
+//! another one, in which most connections keep their owner:
 //!
 //! - A loop that dials has blocks of ports of its own, from which it never parts.
-//! - A service has so many slots as it has loops, and a connection belongs to the loop of its slot, which takes the slot when it begins
-//!   to listen. Until then, a SYN for the slot waits.
-//! - When a loop ends, its connections have ended, and others get its slots and blocks.
-//! - A service that is gone keeps its slots: its connections may go on.
+//! - Each service has 240 slots, and a connection belongs to the loop of its slot. A loop that begins to listen takes its share of them.
+//!   Until a slot has a loop that listens, a SYN for it waits.
+//! - When a loop ends, its connections have ended, and loops that listen inherit the slots where it listened, until another loop begins to
+//!   listen in its place.
+//! - A service that is gone keeps its slots: its connections may go on, though the next service at its address is for another number of
+//!   loops.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,6 +17,7 @@ use anywire_packet::Addresses;
 use anywire_tcp::PortBlock;
 
 use super::flow::Flow;
+use super::slots::Slots;
 
 /// The number of a loop on its device; 0 is nobody.
 pub(super) type Number = u16;
@@ -44,10 +47,7 @@ struct Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Service {
     address: SocketAddr,
-    /// The loop of each slot.
-    slots: Vec<Number>,
-    /// Which slots are taken by a loop that listens. The others are still those of an earlier service at this address.
-    is_taken: Vec<bool>,
+    slots: Slots,
     /// When it has ended, counted in services; none while it is open.
     ended: Option<u64>,
 }
@@ -70,7 +70,7 @@ impl Steering {
 
     /// Whether frames may be for other loops than the one that gets them, or too early.
     pub(super) fn sorts(&self) -> bool {
-        let is_early = |service: &Service| service.ended.is_none() && service.is_taken.contains(&false);
+        let is_early = |service: &Service| service.ended.is_none() && !service.slots.are_all_served();
         self.members.len() > 1 || self.services.iter().any(is_early)
     }
 
@@ -94,14 +94,12 @@ impl Steering {
         }
         let (local, _) = flow.addresses.ips();
         let Ok(place) = self.find(SocketAddr::new(local, flow.local_port)) else { return Owner::Nobody };
-        let Service { slots, is_taken, ended, .. } = &self.services[place];
-        // Of 32 bits, so many times the number of slots has no more than 64.
-        let slot = (((self.hash(flow) >> 32) * slots.len() as u64) >> 32) as usize;
-        match slots[slot] {
+        let Service { slots, ended, .. } = &self.services[place];
+        match slots.owner(self.hash(flow)) {
             // What is not there is not there: any loop may say so.
             0 if ended.is_some() => Owner::Nobody,
             // A slot of an earlier service: its loop has connections, and does not listen any more, or not yet.
-            number if number != 0 && (is_taken[slot] || !flow.is_syn || ended.is_some()) => {
+            number if number != 0 && (!flow.is_syn || ended.is_some() || slots.is_listening(number)) => {
                 Owner::Loop(number)
             }
             _ => Owner::NotYet,
@@ -157,42 +155,32 @@ impl Steering {
         self.members.retain(|member| member.number != number);
         self.blocks.iter_mut().filter(|owner| **owner == number).for_each(|owner| *owner = 0);
         for service in &mut self.services {
-            service.lose(number);
+            service.slots.lose(number);
         }
-        self.services
-            .retain(|service| service.ended.is_none() || service.slots.iter().any(|slot| *slot != 0));
+        self.services.retain(|service| service.ended.is_none() || service.slots.have_owners());
     }
 
     /// So many loops will listen there. The slots of an earlier service stay until they are taken.
     pub(super) fn open(&mut self, address: SocketAddr, loops: usize) {
-        let loops = loops.max(1);
         match self.find(address) {
             Ok(place) => {
                 let service = &mut self.services[place];
+                service.slots.open(loops);
                 service.ended = None;
-                if service.slots.len() != loops {
-                    service.slots = vec![0; loops];
-                }
-                service.is_taken = vec![false; loops];
             }
             Err(place) => {
-                let (slots, is_taken) = (vec![0; loops], vec![false; loops]);
-                self.services.insert(place, Service { address, slots, is_taken, ended: None });
+                let slots = Slots::new(loops);
+                self.services.insert(place, Service { address, slots, ended: None });
             }
         }
     }
 
-    /// A loop begins to listen: it takes the slot that it had, or else one that nobody has, or that belongs to a loop with several.
-    pub(super) fn attend(&mut self, address: SocketAddr, number: Number) {
-        let Ok(place) = self.find(address) else { return };
-        let Service { slots, is_taken, .. } = &mut self.services[place];
-        let free = || (0..slots.len()).filter(|slot| !is_taken[*slot]);
-        let is_double = |slot: &usize| slots.iter().filter(|owner| **owner == slots[*slot]).count() > 1;
-        let slot = free().find(|slot| slots[*slot] == number);
-        let slot = slot.or_else(|| free().find(|slot| slots[*slot] == 0));
-        if let Some(slot) = slot.or_else(|| free().find(is_double)).or_else(|| free().next()) {
-            (slots[slot], is_taken[slot]) = (number, true);
-        }
+    /// A loop begins to listen, and takes its share of the slots. False if as many loops listen as the service is for.
+    #[must_use]
+    pub(super) fn listen(&mut self, address: SocketAddr, number: Number) -> bool {
+        // Of a service that is gone, or is none, nothing is shared out.
+        let Ok(place) = self.find(address) else { return true };
+        self.services[place].slots.listen(number)
     }
 
     /// Nobody listens there any more; connections go on.
@@ -227,22 +215,6 @@ impl Steering {
     pub(super) fn free_port(&self, ip: IpAddr) -> Option<u16> {
         (LISTENED_FIRST..=u16::MAX)
             .find(|port| !self.is_dialled_from(*port) && self.find(SocketAddr::new(ip, *port)).is_err())
-    }
-}
-
-impl Service {
-    /// Another loop that listens gets the slots of one that has ended.
-    fn lose(&mut self, number: Number) {
-        let others = |slots: &[Number]| -> Vec<_> {
-            slots.iter().copied().filter(|slot| *slot != 0 && *slot != number).collect()
-        };
-        let heirs = others(&self.slots);
-        for slot in 0..self.slots.len() {
-            if self.slots[slot] == number {
-                let heir = heirs.get(slot % heirs.len().max(1)).copied();
-                (self.slots[slot], self.is_taken[slot]) = (heir.unwrap_or(0), heir.is_some());
-            }
-        }
     }
 }
 
@@ -286,13 +258,17 @@ mod tests {
 
     /// The owners of connections from many ports of a few peers.
     fn owners(steering: &Steering, local: SocketAddr) -> Vec<Owner> {
-        let remotes = (1..=4_u8).flat_map(|host| {
+        flows(local).map(|flow| steering.owner(&flow)).collect()
+    }
+
+    fn flows(local: SocketAddr) -> impl Iterator<Item = Flow> {
+        let remotes = (1..=4_u8).flat_map(move |host| {
             (30_000..30_500_u16).map(move |port| match local {
                 SocketAddr::V4(_) => SocketAddr::from(([10, 0, 0, host], port)),
                 SocketAddr::V6(_) => SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, host.into()], port)),
             })
         });
-        remotes.map(|remote| steering.owner(&flow(local, remote))).collect()
+        remotes.map(move |remote| flow(local, remote))
     }
 
     #[test]
@@ -300,7 +276,7 @@ mod tests {
         for service in ["10.0.0.2:80", "[fd00::2]:80"].map(address) {
             let mut steering = of(1..=3);
             steering.open(service, 3);
-            (1..=3).for_each(|number| steering.attend(service, number));
+            (1..=3).for_each(|number| assert!(steering.listen(service, number)));
             let owners = owners(&steering, service);
             for number in 1..=3 {
                 let count = owners.iter().filter(|owner| **owner == Owner::Loop(number)).count();
@@ -315,13 +291,102 @@ mod tests {
         let (mut steering, service) = (of(1..=2), address("10.0.0.2:80"));
         steering.open(service, 2);
         assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::NotYet));
-        steering.attend(service, 1);
+        assert!(steering.listen(service, 1));
         let before = owners(&steering, service);
         assert!(before.contains(&Owner::NotYet) && before.contains(&Owner::Loop(1)));
-        steering.attend(service, 2);
+        assert!(steering.listen(service, 1) && owners(&steering, service) == before, "it has its slot");
+        assert!(steering.listen(service, 2));
         for (before, after) in before.into_iter().zip(owners(&steering, service)) {
             assert_eq!(after, if before == Owner::NotYet { Owner::Loop(2) } else { before });
         }
+    }
+
+    #[test]
+    fn slots_of_a_loop_that_ends_go_to_those_that_listen() {
+        let (mut steering, service) = (of(1..=4), address("10.0.0.2:80"));
+        steering.open(service, 3);
+        assert!(steering.listen(service, 1) && steering.listen(service, 2));
+        let before = owners(&steering, service);
+        steering.leave(2);
+        for (before, after) in before.into_iter().zip(owners(&steering, service)) {
+            assert_eq!(after, if before == Owner::Loop(2) { Owner::Loop(1) } else { before });
+        }
+        assert!(steering.listen(service, 3), "the slot that nobody has had waits for it");
+        let before = owners(&steering, service);
+        steering.join(5, true);
+        assert!(steering.listen(service, 4), "the service is for three, and one of them has ended");
+        let with_another = owners(&steering, service);
+        assert!(!steering.listen(service, 5) && owners(&steering, service) == with_another);
+        for (before, after) in before.into_iter().zip(with_another) {
+            assert!(
+                after == before || (before, after) == (Owner::Loop(1), Owner::Loop(4)),
+                "{before:?} {after:?}"
+            );
+        }
+        steering.leave(1);
+        steering.leave(4);
+        assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::Loop(3)));
+        steering.leave(3);
+        assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::NotYet));
+        assert!(steering.listen(service, 5));
+    }
+
+    /// The heir's own connections stay, and what it has inherited goes to the loop that comes in the place of the one that has ended.
+    #[test]
+    fn a_loop_that_comes_later_gets_what_others_have_inherited() {
+        let (mut steering, service) = (of(1..=2), address("10.0.0.2:80"));
+        steering.open(service, 2);
+        assert!(steering.listen(service, 1) && steering.listen(service, 2));
+        let before = owners(&steering, service);
+        steering.leave(2);
+        steering.join(3, true);
+        assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::Loop(1)));
+        assert!(steering.listen(service, 3));
+        for (before, after) in before.into_iter().zip(owners(&steering, service)) {
+            assert_eq!(after, if before == Owner::Loop(2) { Owner::Loop(3) } else { before });
+        }
+    }
+
+    /// Connections that drain keep their owner though the next service at their address has another number of loops: no more of them
+    /// change it than a loop more needs, and none with fewer.
+    #[test]
+    fn connections_that_drain_outlive_another_number_of_loops() {
+        for (first, second, kept_min) in [(2, 3, 1240), (3, 2, 1240), (1, 4, 430), (4, 4, 2000)] {
+            let (mut steering, service) = (of(1..=4), address("10.0.0.2:80"));
+            steering.open(service, first);
+            (1..=first as Number).for_each(|number| assert!(steering.listen(service, number)));
+            let before = owners(&steering, service);
+            steering.close(service);
+            steering.open(service, second);
+            // Segments of what drains go where they went before.
+            let segments = |steering: &Steering| -> Vec<_> {
+                flows(service).map(|flow| steering.owner(&Flow { is_syn: false, ..flow })).collect()
+            };
+            assert!(segments(&steering) == before, "{first} {second}");
+            (1..=second as Number).for_each(|number| assert!(steering.listen(service, number)));
+            let after = segments(&steering);
+            assert!(after == owners(&steering, service), "nobody waits: {first} {second}");
+            let kept = before.iter().zip(&after).filter(|(before, after)| before == after).count();
+            assert!(kept >= kept_min, "{first} {second}: {kept} of 2000");
+            for number in 1..=second as Number {
+                let count = after.iter().filter(|owner| **owner == Owner::Loop(number)).count();
+                assert!(count > 2000 / second * 4 / 5, "{first} {second}: loop {number} has {count}");
+            }
+        }
+    }
+
+    /// One that has not begun to listen anew would refuse what should wait for it.
+    #[test]
+    fn slots_of_an_earlier_service_wait_for_those_that_will_listen() {
+        let (mut steering, service) = (of(1..=3), address("10.0.0.2:80"));
+        steering.open(service, 2);
+        assert!(steering.listen(service, 1) && steering.listen(service, 2));
+        steering.close(service);
+        steering.open(service, 2);
+        steering.leave(1);
+        assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::NotYet));
+        assert!(steering.listen(service, 2) && owners(&steering, service).contains(&Owner::NotYet));
+        assert!(steering.listen(service, 3) && !owners(&steering, service).contains(&Owner::NotYet));
     }
 
     /// Connections of the others stay where they are, and so do those of a service that has gone or that began anew.
@@ -329,7 +394,7 @@ mod tests {
     fn what_is_under_way_keeps_its_owner() {
         let (mut steering, service) = (of(1..=3), address("10.0.0.2:80"));
         steering.open(service, 3);
-        (1..=3).for_each(|number| steering.attend(service, number));
+        (1..=3).for_each(|number| assert!(steering.listen(service, number)));
         let before = owners(&steering, service);
         steering.leave(2);
         for (before, after) in before.iter().zip(owners(&steering, service)) {
@@ -344,7 +409,7 @@ mod tests {
         steering.open(service, 3);
         assert!(steering.sorts() && owners(&steering, service).iter().all(|owner| *owner == Owner::NotYet));
         for number in [3, 4, 1] {
-            steering.attend(service, number);
+            assert!(steering.listen(service, number));
         }
         let kept = before.iter().zip(owners(&steering, service)).filter(|(a, b)| **a == *b).count();
         assert!(kept > 1200, "{kept} of 2000: one slot of three has a new loop");
@@ -357,7 +422,7 @@ mod tests {
         let services = ["10.0.0.2:80", "10.0.0.3:80", "10.0.0.2:81"].map(address);
         for (service, number) in services.into_iter().zip([1, 2, 2]) {
             steering.open(service, 1);
-            steering.attend(service, number);
+            assert!(steering.listen(service, number));
         }
         for (service, number) in services.into_iter().zip([1, 2, 2]) {
             assert!(owners(&steering, service).iter().all(|owner| *owner == Owner::Loop(number)));
@@ -409,7 +474,7 @@ mod tests {
         for port in 1..3000 {
             let service = SocketAddr::from(([10, 0, 0, 2], port));
             steering.open(service, 1);
-            steering.attend(service, 1);
+            assert!(steering.listen(service, 1));
             steering.close(service);
             assert!(steering.services.len() <= ENDED_MAX);
         }
@@ -435,14 +500,14 @@ mod tests {
                     (2, _) if !steering.is_open(services[at]) && !steering.is_dialled_from(services[at].port()) => {
                         steering.open(services[at], usize::from(which));
                     }
-                    (3, Some(member)) => steering.attend(services[at], member),
+                    (3, Some(member)) => _ = steering.listen(services[at], member),
                     (4, _) if steering.is_open(services[at]) => steering.close(services[at]),
                     (5, Some(member)) => drop(steering.give_blocks(member, 7 * at)),
                     _ => {}
                 }
                 let members: Vec<_> = steering.members().collect();
                 for service in services {
-                    for owner in owners(&steering, service).into_iter().step_by(97) {
+                    for owner in flows(service).step_by(97).map(|flow| steering.owner(&flow)) {
                         prop_assert!(!matches!(owner, Owner::Loop(number) if !members.contains(&number)));
                     }
                 }

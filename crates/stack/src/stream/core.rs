@@ -1,9 +1,10 @@
 //! An interface without its runtime: the engine and its device, the tasks that wait for its connections, and the queues of
 //! listeners.
 
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
 use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, Ready, Status};
@@ -14,6 +15,7 @@ use super::listener::ListenOptions;
 use crate::capture::Recorder;
 use crate::device::{Device, LinkEvent};
 use crate::ip::{Event, Layer};
+use crate::lower_layer::LowerLayer;
 
 /// What an interface has counted; the engine and the device count for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,21 +32,21 @@ pub struct InterfaceCounters {
 /// The engine and its device, and the waiting tasks of each connection that has a stream.
 pub(super) struct Core {
     pub(super) engine: Engine,
-    /// What resolves addresses below the engine; none where all neighbours are known.
-    pub(super) layer: Option<Layer>,
+    pub(super) lower: LowerLayer,
     pub(super) device: Box<dyn Device>,
     pub(super) counters: InterfaceCounters,
     /// By the number of the connection.
     slots: Vec<Slot>,
     /// By the address that is listened on; any address of the engine is 0.0.0.0.
-    queues: HashMap<SocketAddr, Queue>,
+    queues: HashMap<SocketAddr, AcceptQueue>,
     incoming: Frames,
     /// What the device had no room for is left here, and is sent before anything else.
     outgoing: Frames,
     /// Captures that run.
     pub(super) recorders: Vec<Recorder>,
-    /// Who waits for an event of the layer.
+    /// Who waits for an event of the layer. Only one may.
     listener_of_events: Option<Waker>,
+    pub(super) are_events_taken: bool,
     /// Tasks to wake once no borrow is held.
     pub(super) woken: VecDeque<Waker>,
     /// How connections end since the driver or the device has gone.
@@ -58,15 +60,13 @@ pub(super) struct Slot {
     is_held: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// It has ended in a way that the engine does not know of.
-    fault: Option<io::ErrorKind>,
     has_ended_writing: bool,
     /// Its end was told to the writer, for whom it is a broken pipe from then on.
     has_told: bool,
     /// Letting go of it resets it.
     pub(super) aborts: bool,
-    /// Its user takes it for connected, though the peer has not answered yet.
-    pub(super) passes_for_open: bool,
+    /// Its user takes it for connected, though the peer has not answered yet: a place among such connections, until it is let go of.
+    pub(super) passes_for_open: Option<Box<dyn Any>>,
     /// Its user has let go of it meanwhile: it closes once it is open.
     closes_when_open: bool,
     /// Bytes that its user has read and written.
@@ -75,7 +75,7 @@ pub(super) struct Slot {
 }
 
 /// What arrives at a listener.
-struct Queue {
+struct AcceptQueue {
     id: anywire_tcp::ListenerId,
     waiting: VecDeque<ConnId>,
     acceptor: Option<Waker>,
@@ -85,7 +85,7 @@ impl Core {
     pub(super) fn new(engine: Engine, layer: Option<Layer>, device: Box<dyn Device>) -> Self {
         Self {
             engine,
-            layer,
+            lower: LowerLayer::new(layer),
             counters: InterfaceCounters::default(),
             slots: Vec::new(),
             queues: HashMap::new(),
@@ -93,6 +93,7 @@ impl Core {
             outgoing: device.batch(),
             recorders: Vec::new(),
             listener_of_events: None,
+            are_events_taken: false,
             woken: VecDeque::new(),
             stopped: None,
             device,
@@ -104,15 +105,6 @@ impl Core {
     /// One step. Returns whether it has done something: then there may be more to do at once.
     pub(super) fn step(&mut self, now: Instant) -> bool {
         self.counters.polls += 1;
-        if self.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.engine.advance(now);
-            self.take_events();
-        }
-        if let Some(layer) = &mut self.layer
-            && layer.next_deadline().is_some_and(|deadline| deadline <= now)
-        {
-            layer.advance(now, &mut self.engine);
-        }
         let mut is_busy = self.send(now, SENT_BATCHES_A_STEP);
         for _ in 0..BATCHES_A_STEP {
             if self.device.receive(now, &mut self.incoming) == 0 {
@@ -123,29 +115,57 @@ impl Core {
                 record(&mut self.recorders, now, &self.incoming, true);
             }
             self.engine.receive(now, &mut self.incoming);
-            if let Some(layer) = &mut self.layer {
-                layer.input(now, &mut self.engine);
-            }
+            self.lower.input(now, &mut self.engine);
             self.take_events();
+            if self.device.is_behind() {
+                // Like a kernel, which takes segments in before any process runs. What a batch costs here is a fraction of what the
+                // tasks do with it.
+                continue;
+            }
             if !self.woken.is_empty() {
                 // A reader finds its bytes in their frames only until the next batch comes in.
                 break;
             }
             self.send(now, SENT_BATCHES_A_STEP);
         }
-        while let Some(event) = self.device.link_event() {
+        is_busy |= self.advance(now);
+        while let Some(event) = self.lower.take_link_event(now, &self.engine, &mut *self.device) {
             self.on_link_event(event);
         }
-        if self.layer.as_ref().is_some_and(Layer::has_events) {
+        if self.lower.has_events() {
             self.woken.extend(self.listener_of_events.take());
+        }
+        is_busy
+    }
+
+    /// Does what is due by time, and sends what comes of it. Whether anything was due that did not wait for room.
+    ///
+    /// After what has arrived: a thread that comes late finds the answer that a timer waits for in the device.
+    fn advance(&mut self, now: Instant) -> bool {
+        let is_due = self.engine.next_deadline().is_some_and(|deadline| deadline <= now);
+        // What waits for room is due all the time, and nothing that could be gone on with.
+        let is_busy = if self.engine.wants_to_transmit() {
+            self.engine.next_timer().is_some_and(|deadline| deadline <= now)
+        } else {
+            is_due
+        };
+        if is_due {
+            self.engine.advance(now);
+            self.take_events();
+        }
+        self.lower.advance(now, &mut self.engine);
+        if is_due || self.lower.wants_to_transmit() {
+            self.send(now, SENT_BATCHES_A_STEP);
         }
         is_busy
     }
 
     fn on_link_event(&mut self, event: LinkEvent) {
         match event {
-            LinkEvent::Up => {}
-            LinkEvent::Down => self.counters.link_downs += 1,
+            LinkEvent::Up
+            | LinkEvent::Down
+            | LinkEvent::MacChanged { .. }
+            | LinkEvent::KernelHasAddress(_) => {}
             LinkEvent::Gone => self.stop(io::ErrorKind::NetworkDown),
             LinkEvent::Departed => self.end_unreachable(),
         }
@@ -153,8 +173,10 @@ impl Core {
 
     /// The next event of the layer; none if there is no layer, or the driver has gone.
     pub(super) fn poll_event(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
-        let Some(layer) = &mut self.layer else { return Poll::Ready(None) };
-        match layer.next_event() {
+        if self.lower.layer().is_none() {
+            return Poll::Ready(None);
+        }
+        match self.lower.next_event() {
             None if self.stopped.is_none() => {
                 keep(&mut self.listener_of_events, cx);
                 Poll::Pending
@@ -173,9 +195,7 @@ impl Core {
                 }
                 self.engine.transmit_up_to(now, &mut self.outgoing, room);
                 let had_frames = !self.outgoing.is_empty();
-                if let Some(layer) = &mut self.layer {
-                    layer.output(now, &mut self.engine, &mut self.outgoing, room);
-                }
+                self.lower.output(now, &mut self.engine, &mut self.outgoing, room);
                 if self.outgoing.is_empty() {
                     if had_frames {
                         // All of them wait for their neighbours.
@@ -197,7 +217,7 @@ impl Core {
 
     /// Whether the engine or the layer has something to send.
     pub(super) fn wants_to_transmit(&self) -> bool {
-        self.engine.wants_to_transmit() || self.layer.as_ref().is_some_and(Layer::wants_to_transmit)
+        self.engine.wants_to_transmit() || self.lower.wants_to_transmit()
     }
 
     /// Whether something waits for room in the device.
@@ -207,24 +227,10 @@ impl Core {
 
     /// Ends the connections whose other end has gone for good.
     fn end_unreachable(&mut self) {
-        for index in 0..self.slots.len() {
-            let Some(id) = self.engine.at(index as u32) else { continue };
-            if !self.slots[index].is_held || self.fault(id).is_some() {
-                continue;
-            }
-            let (local, remote) = self.engine.addresses(id);
-            if self.device.reaches(local, remote) {
-                continue;
-            }
-            if self.slots[index].closes_when_open {
-                self.finish_opening(id);
-                continue;
-            }
-            self.counters.departed += 1;
-            let slot = &mut self.slots[index];
-            slot.fault = Some(io::ErrorKind::ConnectionReset);
-            self.woken.extend([slot.reader.take(), slot.writer.take()].into_iter().flatten());
-        }
+        let device = &*self.device;
+        let ended = self.engine.end_unreachable(|local, remote| device.reaches(local, remote));
+        self.counters.departed += ended as u64;
+        self.take_events();
     }
 
     /// The driver or the device has gone: all connections end like this. Wakes all waiting tasks.
@@ -237,6 +243,13 @@ impl Core {
 
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
+    }
+
+    /// Takes an address away, and tells the tasks whose connections that has ended. Says how many it has ended.
+    pub(super) fn remove_address(&mut self, address: IpAddr) -> usize {
+        let ended = self.lower.remove_address(&mut self.engine, address);
+        self.take_events();
+        ended
     }
 
     fn take_events(&mut self) {
@@ -292,13 +305,27 @@ impl Core {
     /// The stream is gone: the connection ends in the way that its state and its user ask for.
     pub(super) fn let_go(&mut self, id: ConnId) {
         let slot = std::mem::take(self.slot(id));
-        if slot.aborts || slot.fault.is_some() {
+        if slot.aborts {
             self.engine.abort(id);
-        } else if slot.passes_for_open && self.engine.status(id) == Status::Opening && !self.is_stopped() {
+        } else if slot.passes_for_open.is_some()
+            && self.engine.status(id) == Status::Opening
+            && !self.is_stopped()
+        {
             // Closing now would abort the handshake, and the written bytes would be lost (RFC 9293 3.10.4).
             *self.slot(id) = Slot { is_held: true, closes_when_open: true, ..Slot::default() };
         } else {
             self.engine.close(id);
+        }
+    }
+
+    /// Lets go of all connections, though their streams are there.
+    pub(super) fn close_all(&mut self) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].is_held
+                && let Some(id) = self.engine.at(index as u32)
+            {
+                self.let_go(id);
+            }
         }
     }
 
@@ -414,15 +441,15 @@ impl Core {
 
     /// How a connection has failed, if it has.
     fn fault(&self, id: ConnId) -> Option<io::ErrorKind> {
-        let slot = &self.slots[id.index() as usize];
-        slot.fault.or_else(|| match self.engine.status(id) {
+        match self.engine.status(id) {
             Status::Ended(End::Reset) => Some(io::ErrorKind::ConnectionReset),
             Status::Ended(End::Refused) => Some(io::ErrorKind::ConnectionRefused),
             Status::Ended(End::TimedOut) => Some(io::ErrorKind::TimedOut),
             Status::Ended(End::Unreachable) => Some(io::ErrorKind::HostUnreachable),
             Status::Ended(End::Aborted) => Some(io::ErrorKind::ConnectionAborted),
+            Status::Ended(End::NetworkDown) => Some(io::ErrorKind::NetworkDown),
             _ => self.stopped,
-        })
+        }
     }
 
     // What listeners do.
@@ -435,7 +462,7 @@ impl Core {
         let id = self.engine.listen(address, options.connections)?;
         let key = if address.ip().is_unspecified() { any(address.port()) } else { address };
         self.engine.set_backlog(id, options.backlog);
-        self.queues.insert(key, Queue { id, waiting: VecDeque::new(), acceptor: None });
+        self.queues.insert(key, AcceptQueue { id, waiting: VecDeque::new(), acceptor: None });
         Ok(key)
     }
 
@@ -479,5 +506,5 @@ fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
 /// streams, and evict sent frames from the cache before they are received.
 const SENT_BATCHES_A_STEP: usize = 4;
 
-/// Batches received in a step while no task waits for them: mostly the ACKs of a long write.
+/// Batches received in a step while no task waits for them, mostly the ACKs of a long write, or while the device is behind.
 const BATCHES_A_STEP: usize = 16;

@@ -1,5 +1,6 @@
 //! A stream: one connection of an engine, as tokio's code wants it.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -28,7 +29,12 @@ impl Stream {
     /// Treats the stream as connected before the peer has answered. If the stream is dropped before the answer, the
     /// written bytes leave as soon as the peer answers.
     pub fn take_for_open(&mut self) {
-        self.shared.with(|core| core.slot(self.id).passes_for_open = true);
+        self.take_for_open_with(());
+    }
+
+    /// The same with a place among such connections, which is free again once the stream is dropped.
+    pub(crate) fn take_for_open_with(&self, place: impl Any) {
+        self.shared.with(|core| core.slot(self.id).passes_for_open = Some(Box::new(place)));
     }
 
     /// Ready once the handshake is done, or has failed.

@@ -15,6 +15,8 @@ use crate::ip::{Layer, NeighbourInfo};
 pub struct ConnectionInfo {
     /// What the engine knows.
     pub tcp: Info,
+    /// Bytes of payload that were sent, those that were sent again counted each time; of a connection that its user holds.
+    pub bytes_sent: u64,
     /// Bytes that were written and acknowledged; of a connection that its user holds.
     pub bytes_acked: u64,
     /// Bytes that have arrived in order; of a connection that its user holds.
@@ -34,18 +36,18 @@ impl Interface {
 
     /// Neighbours on the link, with their states. None without a [layer](Self::with_layer).
     pub fn neighbours(&self) -> Vec<NeighbourInfo> {
-        self.shared.core.borrow().layer.as_ref().map(Layer::neighbours).unwrap_or_default()
+        self.shared.core.borrow().lower.layer().map(Layer::neighbours).unwrap_or_default()
     }
 
     /// The addresses of the host, and whether each may be used: not while others are asked whether they have it. None without a
     /// [layer](Self::with_layer).
     pub fn own_addresses(&self) -> Vec<(IpAddr, bool)> {
-        self.shared.core.borrow().layer.as_ref().map(Layer::own_addresses).unwrap_or_default()
+        self.shared.core.borrow().lower.layer().map(Layer::own_addresses).unwrap_or_default()
     }
 
-    /// Records the frames that pass from now on, both ways, until the sink [has no reader](crate::capture::SinkError::Closed): those
-    /// that arrive before the engine has seen them, and those that leave before the device takes them. An interface without a
-    /// capture pays one branch a batch.
+    /// Records frames in both directions until the sink [has no reader](crate::capture::SinkError::Closed). Arriving frames are recorded
+    /// before the engine handles them, and leaving frames before the device takes them. An interface without a capture pays one branch a
+    /// batch.
     pub fn capture(&self, recording: Recording, sink: impl Sink + 'static) {
         let recorder = Recorder::new(self.shared.now(), recording, sink);
         let recorders = &mut self.shared.core.borrow_mut().recorders;
@@ -65,6 +67,7 @@ impl Core {
         let (read, written) = tcp.id.map_or((0, 0), |id| self.bytes_of(id));
         ConnectionInfo {
             tcp,
+            bytes_sent: written.saturating_sub(tcp.notsent.into()) + tcp.bytes_retrans,
             bytes_acked: written.saturating_sub(tcp.send_q.into()),
             bytes_received: read + u64::from(tcp.recv_q),
         }

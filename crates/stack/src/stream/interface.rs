@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Instant, ListenE
 use super::core::{Core, InterfaceCounters};
 use super::driver::Driver;
 use super::duplex::Stream;
+use super::events::Events;
 use super::listener::{ListenOptions, Listener};
 use crate::clock::Clock;
 use crate::device::{Capabilities, Device, DeviceCounters};
-use crate::ip::{self, Event, Layer};
+use crate::ip::{self, Layer};
 use crate::wait::{Polling, Waiter};
 
 /// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
@@ -35,7 +36,7 @@ impl Interface {
     }
 
     /// The same on a link where neighbours are asked for: `layer` does that, and gives the engine its addresses.
-    /// [`next_event`](Self::next_event) tells when an address is ready.
+    /// [`events`](Self::events) tells when an address is ready.
     pub fn with_layer(engine: Engine, layer: Layer, device: impl Device + 'static) -> (Self, Driver) {
         Self::over(engine, Some(layer), device)
     }
@@ -108,7 +109,7 @@ impl Interface {
     }
 
     /// Gives the host an address. With a [layer](Self::with_layer) it is used once nobody else has answered to it, which
-    /// [`next_event`](Self::next_event) tells; without one at once.
+    /// [`events`](Self::events) tells; without one at once.
     ///
     /// # Errors
     /// Inside is a [`LayerError`](ip::LayerError), or without a layer a [`RouteError`](anywire_tcp::RouteError).
@@ -117,7 +118,7 @@ impl Interface {
     }
 
     /// Gives the host an address that nobody has, as [`who_has`](ip::who_has) has found a moment ago. It is used at once, which
-    /// [`next_event`](Self::next_event) tells too.
+    /// [`events`](Self::events) tells too.
     ///
     /// # Errors
     /// Those of [`add_address`](Self::add_address).
@@ -131,17 +132,16 @@ impl Interface {
         add: impl FnOnce(&mut Layer, Instant, IpAddr) -> Result<(), ip::LayerError>,
     ) -> io::Result<()> {
         let now = self.shared.now();
-        let added = self.shared.with(|core| match &mut core.layer {
-            Some(layer) => add(layer, now, address).map_err(io::Error::other),
-            None => core.engine.add_address(address).map_err(io::Error::other),
-        });
+        let added = self
+            .shared
+            .with(|core| core.lower.add_address(&mut core.engine, address, |layer| add(layer, now, address)));
         // The layer is due earlier than the driver knows.
         self.shared.wake_driver();
         added
     }
 
-    /// Gives the host an address that another loop of the same device has, which goes on to answer for it. It is ready at once,
-    /// which [`next_event`](Self::next_event) tells.
+    /// Gives the host an address that another loop of the same device has, which goes on to announce and defend it. It is ready at once,
+    /// which [`events`](Self::events) tells.
     ///
     /// # Errors
     /// Those of [`add_address`](Self::add_address).
@@ -149,41 +149,71 @@ impl Interface {
         self.add(address, Layer::follow_address)
     }
 
-    /// Answers for an address from now on that was [followed](Self::follow_address): the other loop has ended.
+    /// Announces and defends an address from now on that was [followed](Self::follow_address): the other loop has ended.
     pub fn lead_address(&self, address: IpAddr) {
         let now = self.shared.now();
-        self.shared.with(|core| core.layer.iter_mut().for_each(|layer| layer.lead_address(now, address)));
+        self.shared.with(|core| {
+            if let Some(layer) = core.lower.layer_mut() {
+                layer.lead_address(now, address);
+            }
+        });
         self.shared.wake_driver();
     }
 
-    /// What has happened below TCP: an address is ready or somebody else's, a neighbour has moved. None if the interface has no
-    /// [layer](Self::with_layer), or its driver has gone.
-    pub async fn next_event(&self) -> Option<Event> {
-        std::future::poll_fn(|cx| self.shared.core.borrow_mut().poll_event(cx)).await
+    /// Takes an address away. Its connections end with `NetworkDown`, and their peers get a reset; listeners wait until it is back. Says
+    /// how many connections have ended.
+    pub fn remove_address(&self, address: IpAddr) -> usize {
+        let ended = self.shared.with(|core| core.remove_address(address));
+        self.shared.wake_tasks();
+        ended
+    }
+
+    /// What happens below TCP. None while somebody has it already, such as the [host](crate::shards::Host) of a shared device: each event
+    /// is told once.
+    pub fn events(&self) -> Option<Events> {
+        Events::of(&self.shared)
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakInterface {
+        WeakInterface(Rc::downgrade(&self.shared))
     }
 
     /// What the layer has counted; none if there is no layer.
     pub fn layer_counters(&self) -> Option<ip::Counters> {
-        self.shared.core.borrow().layer.as_ref().map(|layer| *layer.counters())
+        self.shared.core.borrow().lower.layer().map(Layer::counters)
+    }
+
+    /// Closes all connections because the process ends, also those that streams have, and [finishes](Self::finish). Those streams
+    /// are at their end from then on.
+    pub fn close_all(&self, patience: Duration, deadline: Duration) {
+        self.shared.with(Core::close_all);
+        self.finish(patience, deadline);
     }
 
     /// Drives the interface on the calling thread after the tasks of its loop have ended. Returns when no connection
-    /// is left, or when no frame has arrived for `patience`. Blocks until then.
-    pub fn finish(&self, patience: Duration) {
-        let mut heard_last = std::time::Instant::now();
+    /// is left, when no frame has arrived for `patience`, or after `deadline`, which no peer can move. Blocks until then.
+    pub fn finish(&self, patience: Duration, deadline: Duration) {
+        let began = std::time::Instant::now();
+        let mut heard_last = began;
         loop {
             let is_busy = self.shared.step();
-            if self.with_engine(|engine| engine.connections()) == 0 {
+            let now = std::time::Instant::now();
+            if self.with_engine(|engine| engine.connections()) == 0 || now.duration_since(began) >= deadline {
                 return;
             }
             if is_busy {
-                heard_last = std::time::Instant::now();
-            } else if heard_last.elapsed() >= patience {
+                heard_last = now;
+            } else if now.duration_since(heard_last) >= patience {
                 return;
             } else {
                 std::thread::sleep(FINISH_PAUSE);
             }
         }
+    }
+
+    /// Whether nobody drives it any more: the [`Driver`] was dropped, or the device is gone.
+    pub fn has_stopped(&self) -> bool {
+        self.shared.core.borrow().is_stopped()
     }
 
     /// Says how the driver waits for the device from now on. Default: [`Polling::Adaptive`].
@@ -194,7 +224,8 @@ impl Interface {
 
     /// The counters so far.
     pub fn counters(&self) -> InterfaceCounters {
-        self.shared.core.borrow().counters
+        let core = self.shared.core.borrow();
+        InterfaceCounters { link_downs: core.lower.link_downs, ..core.counters }
     }
 
     /// What the device is able to do.
@@ -211,6 +242,16 @@ impl Interface {
 impl std::fmt::Debug for Interface {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Interface").field("counters", &self.counters()).finish_non_exhaustive()
+    }
+}
+
+/// An [`Interface`] that does not keep its driver from ending.
+pub(crate) struct WeakInterface(Weak<Shared>);
+
+impl WeakInterface {
+    /// None if the driver has ended.
+    pub(crate) fn upgrade(&self) -> Option<Interface> {
+        self.0.upgrade().map(|shared| Interface { shared })
     }
 }
 
@@ -265,15 +306,14 @@ impl Shared {
     /// When the next step is due without a wake-up.
     pub(super) fn next_deadline(&self) -> Option<tokio::time::Instant> {
         let core = self.core.borrow();
-        let engine = if core.wants_room() {
+        let (room, engine) = if core.wants_room() {
             // There was no room; the device tells when there is, unless it goes by the time.
-            Some(self.now() + ROOM_PATIENCE)
+            (Some(self.now() + ROOM_PATIENCE), core.engine.next_timer())
         } else {
-            core.engine.next_deadline()
+            (None, core.engine.next_deadline())
         };
-        let layer = core.layer.as_ref().and_then(Layer::next_deadline);
-        let next = [engine, layer, core.device.next_deadline()].into_iter().flatten().min()?;
-        Some(self.clock.at(next))
+        let next = [room, engine, core.lower.next_deadline(), core.device.next_deadline()];
+        Some(self.clock.at(next.into_iter().flatten().min()?))
     }
 
     /// Whether there is nothing left to do for the driver.

@@ -12,6 +12,7 @@
 //! | `core` | the engine, who waits for which of its connections, and the queues of listeners; no runtime |
 //! | `driver` | when frames move, and when the driver sleeps |
 //! | `duplex`, `listener` | a stream; a port that is listened on |
+//! | `events` | what happens below TCP |
 //! | `inspect` | what is known of connections and neighbours, and captures |
 //!
 //! ```
@@ -27,8 +28,8 @@
 //!
 //!     let here = "10.0.0.2:80".parse()?;
 //!     let (_service, queues) = mesh.listen(here, 1, 16)?;
-//!     let mut listener = host.attend(here, &queues[0])?;
-//!     let (mut calling, _lead) = host.dial(here).await?;
+//!     let mut listener = host.listen(here, &queues[0])?;
+//!     let mut calling = host.dial(here).await?;
 //!     let mut called = listener.accept().await?;
 //!     calling.write_all(b"hello").await?;
 //!     calling.shutdown().await?;
@@ -43,6 +44,7 @@
 mod core;
 mod driver;
 mod duplex;
+mod events;
 mod inspect;
 mod interface;
 mod listener;
@@ -52,7 +54,9 @@ pub use anywire_tcp::{Counters as EngineCounters, Memory};
 pub use self::core::InterfaceCounters;
 pub use self::driver::Driver;
 pub use self::duplex::Stream;
+pub use self::events::Events;
 pub use self::inspect::ConnectionInfo;
 pub use self::interface::Interface;
+pub(crate) use self::interface::WeakInterface;
 pub use self::listener::{ListenOptions, Listener};
 pub use crate::wait::Polling;

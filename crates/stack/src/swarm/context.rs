@@ -90,7 +90,7 @@ impl SwarmState {
             return true;
         }
         // The last ACK of the handshake leaves in any case, and takes the request along.
-        if self.has_opened && self.engine.sends_bare(ConnId::claimed(place)) {
+        if self.has_opened && self.engine.sends_pure_ack(ConnId::claimed(place)) {
             return true;
         }
         self.senders.push(index);

@@ -84,6 +84,7 @@ impl Future for Dial {
             }
             Status::Ended(End::Refused) => Poll::Ready(Err(DialError::Refused)),
             Status::Ended(End::TimedOut) => Poll::Ready(Err(DialError::TimedOut)),
+            Status::Ended(End::NetworkDown) => Poll::Ready(Err(DialError::NetworkDown)),
             Status::Ended(End::Unreachable) => Poll::Ready(Err(DialError::Unreachable)),
             Status::Ended(End::Reset | End::Aborted) => Poll::Ready(Err(DialError::Reset)),
             Status::Ended(End::Closed) | Status::Open | Status::PeerClosed => Poll::Ready(Ok(conn)),
@@ -108,6 +109,9 @@ pub enum DialError {
     /// Nobody at the next hop answers: the host is not there, or the gateway is not.
     #[error("nobody answers on the link: check that the host or the gateway runs, and its address")]
     Unreachable,
+    /// Our address was taken away meanwhile, or the network interface.
+    #[error("our address is gone, or the interface that had it: add one, and connect again")]
+    NetworkDown,
     /// The connection was reset before it was open.
     #[error("the connection was reset before it was open")]
     Reset,

@@ -19,6 +19,8 @@ use super::mail::{Deliver, Mail};
 use super::rest::Alarm;
 use crate::clock::Clock;
 use crate::device::Device;
+use crate::ip::Layer;
+use crate::lower_layer::LowerLayer;
 use crate::wait::Waiter;
 
 /// Connections with a task each, all of one type. The owner calls [`round`](Self::round) in a loop.
@@ -67,11 +69,12 @@ use crate::wait::Waiter;
 pub struct Swarm<F, S, D> {
     tasks: Tasks<F>,
     start: S,
-    state: SwarmState,
-    device: D,
-    frames: Frames,
+    pub(super) state: SwarmState,
+    pub(super) lower: LowerLayer,
+    pub(super) device: D,
+    pub(super) frames: Frames,
     /// What the device had no room for, to be sent before anything else. Empty for devices that keep to their [`room`](Device::room).
-    unsent: Frames,
+    pub(super) unsent: Frames,
     /// Numbers on their way to the executor; empty between rounds.
     woken: Vec<u32>,
     connections_max: u32,
@@ -79,7 +82,7 @@ pub struct Swarm<F, S, D> {
     next_spare: u32,
     /// Connections that were asked for by [`open`](Self::open), until they are open or have failed, by their places.
     opening: HashMap<u32, ConnId>,
-    counters: SwarmCounters,
+    pub(super) counters: SwarmCounters,
     mail: Vec<Box<dyn Deliver>>,
     alarm: Arc<Alarm>,
     /// Since [`run_until`](Self::run_until) was called first.
@@ -101,6 +104,61 @@ where
     /// # Errors
     /// The system's, if address space for the tasks cannot be had; `InvalidInput` for no connections, or more than 3 billion.
     pub fn new(engine: Engine, device: D, connections_max: usize, start: S) -> io::Result<Self> {
+        Self::over(engine, None, device, connections_max, start)
+    }
+
+    /// A swarm on a real link, where neighbours are asked for: `layer` does that, and gives the engine its addresses.
+    /// [`next_event`](Self::next_event) tells when an address is ready.
+    ///
+    /// ```no_run
+    /// use anywire_stack::device::Device;
+    /// use anywire_stack::ip::{self, Event, Layer};
+    /// use anywire_stack::swarm::{Incoming, Swarm};
+    /// use anywire_stack::tap::{Options, Tap};
+    /// use anywire_tcp::{ConnectOptions, Engine, Limits, Route, Settings, Via};
+    ///
+    /// # async fn serve(secret: [u64; 4], seed: u64) -> Result<(), Box<dyn std::error::Error>> {
+    /// let tap = Tap::open("tap0", Options::default())?;
+    /// let mac = tap.capabilities().mac.ok_or("a TAP device has an address")?;
+    /// let mut engine = Engine::new(Settings::new(secret), Limits::default())?;
+    /// engine.set_mac(mac);
+    /// engine.add_route(Route { network: "10.0.0.0/24".parse()?, via: Via::OnLink, mtu: 1500, source: None })?;
+    /// let layer = Layer::new(mac, ip::Settings::new(seed), ip::Limits::default());
+    /// let mut swarm = Swarm::with_layer(engine, layer, tap, 1_000_000, |mut incoming: Incoming| async move {
+    ///     while let Some(received) = incoming.conn.recv().await {
+    ///         incoming.conn.send(received).await;
+    ///     }
+    /// })?;
+    /// swarm.add_address("10.0.0.2".parse()?)?;
+    /// loop {
+    ///     match swarm.run_until_event().await {
+    ///         Event::AddressReady(ip) => _ = swarm.engine().listen((ip, 7).into(), ConnectOptions::default())?,
+    ///         Event::DeviceGone => return Ok(()),
+    ///         event => eprintln!("{event}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn with_layer(
+        engine: Engine,
+        layer: Layer,
+        device: D,
+        connections_max: usize,
+        start: S,
+    ) -> io::Result<Self> {
+        Self::over(engine, Some(layer), device, connections_max, start)
+    }
+
+    fn over(
+        engine: Engine,
+        layer: Option<Layer>,
+        device: D,
+        connections_max: usize,
+        start: S,
+    ) -> io::Result<Self> {
         let tasks_max = match connections_max {
             0 => 0,
             connections => connections.saturating_add(connections / SPARE_SHARE + SPARE_MIN),
@@ -109,6 +167,7 @@ where
             tasks: Tasks::with_capacity(tasks_max)?,
             start,
             state: SwarmState::new(engine),
+            lower: LowerLayer::new(layer),
             frames: device.batch(),
             unsent: Frames::with_room(0, 0),
             device,
@@ -163,7 +222,7 @@ where
 
     /// Counts since the start.
     pub fn counters(&self) -> SwarmCounters {
-        SwarmCounters { tasks: self.tasks.counters(), ..self.counters }
+        SwarmCounters { tasks: self.tasks.counters(), link_downs: self.lower.link_downs, ..self.counters }
     }
 
     /// Bytes of tasks and rings; the engine's are its own.
@@ -174,16 +233,17 @@ where
 
     /// When a round is due at the latest, if no frame arrives before.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let Self { state, tasks, device, .. } = self;
+        let Self { state, tasks, device, lower, .. } = self;
         let is_due = state.has_dropped_elsewhere() || self.is_ending_tasks(tasks.now());
         if is_due || self.mail.iter().any(|mail| mail.has_some()) {
             return Some(Instant::default());
         }
         let ends = state.drain.map(|drain| drain.ends).filter(|ends| *ends > tasks.now());
         let waits_for_room = self.waits_for_room();
-        let engine = state.engine.next_deadline().filter(|_| !waits_for_room);
+        let engine = if waits_for_room { state.engine.next_timer() } else { state.engine.next_deadline() };
         let room = (waits_for_room || !state.senders.is_empty()).then(|| tasks.now() + ROOM_PATIENCE);
-        [ends, engine, room, tasks.next_deadline(), device.next_deadline()].into_iter().flatten().min()
+        let others = [lower.next_deadline(), tasks.next_deadline(), device.next_deadline()];
+        [ends, engine, room].into_iter().chain(others).flatten().min()
     }
 
     /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, lets tasks send as far
@@ -192,12 +252,18 @@ where
     pub fn round(&mut self, now: Instant) -> usize {
         self.state.end_dropped_elsewhere();
         // Before the next batch, so that unread bytes of the last one leave its frames.
-        self.state.engine.advance(now);
+        let had_events = self.lower.has_events();
         let arrived = self.device.receive(now, &mut self.frames);
         if arrived > 0 {
             self.state.engine.receive(now, &mut self.frames);
+            self.lower.input(now, &mut self.state.engine);
         }
-        let mut done = arrived + self.tasks.advance(now);
+        // After what has arrived: a thread that comes late finds the answer that a timer waits for in the device.
+        self.state.engine.advance(now);
+        self.lower.advance(now, &mut self.state.engine);
+        self.follow_link(now);
+        let has_news = !had_events && self.lower.has_events();
+        let mut done = arrived + usize::from(has_news) + self.tasks.advance(now);
         if self.state.drain.is_some() {
             done += self.end_tasks(now);
         }
@@ -375,52 +441,6 @@ where
             granted += count;
         }
         granted
-    }
-
-    /// Messages that the device has room for. What the engine has to send already comes first: nothing is to queue there.
-    pub(super) fn room(&self) -> usize {
-        self.device_room().saturating_sub(self.state.engine.waiting_to_transmit())
-    }
-
-    /// Whether something is to be sent, and the device has no room.
-    pub(super) fn waits_for_room(&self) -> bool {
-        !self.unsent.is_empty() || self.state.engine.wants_to_transmit() && self.device.room() == 0
-    }
-
-    /// Frames that the device has room for.
-    fn device_room(&self) -> usize {
-        if self.unsent.is_empty() { self.device.room() } else { 0 }
-    }
-
-    /// Sends as far as the device has room.
-    fn transmit(&mut self, now: Instant) -> usize {
-        let mut sent = 0;
-        if !self.unsent.is_empty() {
-            sent += self.device.transmit(now, &mut self.unsent);
-        }
-        loop {
-            let room = self.device_room();
-            if room == 0 || !self.state.engine.wants_to_transmit() {
-                return sent;
-            }
-            self.state.engine.transmit_up_to(now, &mut self.frames, room);
-            if self.frames.is_empty() {
-                return sent;
-            }
-            sent += self.device.transmit(now, &mut self.frames);
-            if !self.frames.is_empty() {
-                self.keep_unsent();
-            }
-        }
-    }
-
-    /// Puts aside what the device had no room for: the batch is needed for what arrives.
-    #[cold]
-    fn keep_unsent(&mut self) {
-        if self.unsent.room() < self.frames.len() {
-            self.unsent = self.device.batch();
-        }
-        std::mem::swap(&mut self.frames, &mut self.unsent);
     }
 }
 

@@ -45,6 +45,10 @@ pub struct SwarmCounters {
     pub refused: u64,
     /// Tasks that were dropped from the deadline of [`Swarm::drain`](super::Swarm::drain) on.
     pub cut: u64,
+    /// Connections whose other end is known to have gone for good: an endpoint of a [mesh](crate::mesh) that was dropped.
+    pub departed: u64,
+    /// Times that the link of the device has gone down. Connections go on once it is up again.
+    pub link_downs: u64,
 }
 
 /// Why a task could not be spawned. The future is dropped.

@@ -14,6 +14,7 @@
 //! - [`Swarm`] puts it on top of an engine and a device: a task for each connection, which it sees as a [`Conn`].
 //! - [`connect`] opens further connections from a task, [`splice`] joins two, and [`LengthPrefix`] makes messages of bytes.
 //! - [`Mail`] brings messages to tasks, to one, a group or all, from other threads as well.
+//! - [`Swarm::with_layer`] is for a real link: neighbours are found, addresses come and go, and [`Swarm::next_event`] tells of it.
 //! - [`Swarm::drain`] ends all of it by a deadline.
 //! - [`select`], [`timeout`] and [`Deadline`] wait for one of several things, or not for ever.
 //!
@@ -55,6 +56,7 @@ mod executor;
 mod frame;
 mod leaf;
 mod limits;
+mod link;
 mod mail;
 mod office;
 mod ready;

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::conn::Incoming;
 use super::driver::Swarm;
 use crate::device::{Device, Readiness};
+use crate::ip::Event;
 use crate::wait::POLL_EVERY;
 
 impl<F, S, D> Swarm<F, S, D>
@@ -77,7 +78,13 @@ where
         self.run_while(|swarm, _| if swarm.is_drained() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    async fn run_while<R>(&mut self, mut stop: impl FnMut(&Self, &mut Context<'_>) -> Poll<R>) -> R {
+    /// The same until something happens below TCP, as [`next_event`](Self::next_event) tells it. May be dropped before, and called
+    /// again: no event is lost.
+    pub async fn run_until_event(&mut self) -> Event {
+        self.run_while(|swarm, _| swarm.next_event().map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    async fn run_while<R>(&mut self, mut stop: impl FnMut(&mut Self, &mut Context<'_>) -> Poll<R>) -> R {
         let clock = self.clock();
         poll_fn(|cx| {
             if let Poll::Ready(result) = stop(self, cx) {

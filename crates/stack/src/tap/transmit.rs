@@ -2,11 +2,13 @@
 
 use std::io::{self, IoSlice};
 
+use anywire_packet::layout::Layout;
 use anywire_sys::tap::{Header, Segmentation};
 use anywire_tcp::Frames;
 
-use super::{Link, SUPER_FRAME_BYTES, Tap};
-use crate::offload::{FRAMES_MAX, Layout, Run};
+use super::{SUPER_FRAME_BYTES, Tap};
+use crate::link_state::Link;
+use crate::offload::{FRAMES_MAX, Run};
 
 /// What has become of the first frames of a batch.
 struct Sent {
@@ -22,11 +24,11 @@ impl Tap {
     pub(super) fn send_all(&mut self, frames: &mut Frames) -> usize {
         let (mut done, mut sent) = (0, 0);
         self.is_full = false;
-        while done < frames.len() && self.link != Link::Gone {
+        while done < frames.len() && !self.link.is_gone() {
             let first = self.send_first(frames, done);
             match first.result {
                 Ok(true) => {
-                    self.link = Link::Up;
+                    self.link.set(Link::Up);
                     sent += first.frames;
                     self.counters.frames_out += first.frames as u64;
                     self.counters.bytes_out += first.bytes as u64;
@@ -43,7 +45,7 @@ impl Tap {
             }
             done += first.frames;
         }
-        if self.link == Link::Gone {
+        if self.link.is_gone() {
             self.counters.dropped_out += (frames.len() - done) as u64;
             frames.clear();
         } else {

@@ -4,32 +4,32 @@ use std::ops::{ControlFlow, Range};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
-use anywire_sys::network_interface::{InterfaceChange, InterfaceWatch};
-use anywire_sys::xsk::{CopyMode, Counters, FRAME_BYTES_MAX, Settings, Sockets, Statistics};
+use anywire_packet::layout::Layout;
+use anywire_sys::network_interface::{InterfaceChange, InterfaceWatch, NetworkInterface};
+use anywire_sys::xsk::{Class, CopyMode, Counters, FRAME_BYTES_MAX, Settings, Sockets, Statistics};
 use anywire_tcp::{Checksum, Frames, Instant, Mac, Meta};
 
 use super::attachment::{Attachment, patiently};
 use super::error::OpenError;
-use crate::device::{self, Capabilities, Device, DeviceCounters, ETHERNET_BYTES, LinkEvent, Readiness};
-use crate::offload::{self, Layout};
+use crate::device::{
+    self, Capabilities, Device, DeviceCounters, ETHERNET_BYTES, Housekeeping, LinkEvent, Readiness,
+};
+use crate::link_state::{Link, LinkState};
 
 /// How [`Xdp::open`] opens its sockets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Frames that may wait in each direction, for each queue: a power of two, at most 32,768. Default 1,024. The UMEM has twice as
-    /// many chunks, of 2 KiB, or of 4 KiB if the MTU is above 1,778.
-    pub depth: u32,
+    /// Frames that may wait to be sent, and for each queue to be received: so many segments of connections, and so many of all else. A
+    /// power of two, at most 32,768. Default: as many as 32 MiB for all queues of the interface have room for, at most 8,192 and at least
+    /// 1,024; or fewer if the system lets less memory be locked. For one queue that is 4,096 with chunks of 2 KiB. They have 4 KiB if the
+    /// MTU is above 1,778.
+    ///
+    /// The peers of 10,000 connections may all send at once, and while a loop serves some of them nobody takes from the rings. What finds
+    /// no place is sent again after a timeout of 200 ms, by all of them at once.
+    pub depth: Option<u32>,
     /// Whether the kernel copies frames. Default: only if the driver has no zero-copy.
     pub copy: CopyMode,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let Settings { depth, mode, .. } = Settings::default();
-        Self { depth, copy: mode }
-    }
 }
 
 /// `xdp:NAME`: some queues of a network interface, for one loop.
@@ -52,23 +52,13 @@ pub struct Xdp {
     capabilities: Capabilities,
     /// Bytes of the longest frame that may arrive.
     frame_bytes_max: usize,
+    /// Entries of each ring.
+    depth: usize,
     counters: DeviceCounters,
     partial_checksums: u64,
-    link: Link,
-    /// What the owner was told.
-    told: Link,
-    /// The time of the last look at the device, and when to ask next whether the program is still attached.
-    now: Instant,
-    ask_at: Instant,
-    /// A frame whose checksum is finished here.
-    scratch: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
-    Up,
-    Down,
-    Gone,
+    link: LinkState,
+    /// Whether anything has become of the interface, and whether the program is still attached.
+    housekeeping: Housekeeping,
 }
 
 impl Xdp {
@@ -85,26 +75,33 @@ impl Xdp {
     ) -> Result<Self, OpenError> {
         let interface = attachment.interface();
         let (name, index) = (&interface.name, interface.index);
-        let settings = Self::settings(name, interface.mtu, options)?;
         let queues: Vec<_> = queues.collect();
-        let sockets = patiently(
-            || {
-                Sockets::open(index, &queues, settings)
-                    .map_err(|error| OpenError::of_sockets(name, interface.receive_queues, error))
-            },
-            |error| matches!(error, OpenError::QueueTaken { .. }),
-        )?;
+        let mut settings = Self::settings(interface, options)?;
+        let sockets = loop {
+            let opened = patiently(
+                || {
+                    Sockets::open(index, &queues, settings)
+                        .map_err(|error| OpenError::of_sockets(name, interface.receive_queues, error))
+                },
+                |error| matches!(error, OpenError::QueueTaken { .. }),
+            );
+            match opened {
+                Err(OpenError::MemoryLocked) if options.depth.is_none() && settings.depth > DEPTH_LEAST => {
+                    settings.depth /= 2;
+                }
+                opened => break opened?,
+            }
+        };
         let watching = || {
-            let watch = InterfaceWatch::new(index)?;
+            let watch = InterfaceWatch::new(interface)?;
             sockets.watch(&watch)?;
             Ok(watch)
         };
         let watch = watching().map_err(OpenError::system("watching a network interface"))?;
-        for (queue, socket) in sockets.each_socket() {
+        for (queue, class, socket) in sockets.each_socket() {
             attachment
                 .maps
-                .sockets
-                .insert(queue, socket)
+                .set_socket(queue, class, socket)
                 .map_err(OpenError::system("telling an XDP program of an AF_XDP socket"))?;
         }
         let may_be_partial = attachment.may_be_partial();
@@ -121,13 +118,11 @@ impl Xdp {
             watch,
             capabilities,
             frame_bytes_max,
+            depth: settings.depth as usize,
             counters: DeviceCounters::default(),
             partial_checksums: 0,
-            link,
-            told: Link::Up,
-            now: Instant::default(),
-            ask_at: Instant::default(),
-            scratch: Vec::new(),
+            link: LinkState::new(link),
+            housekeeping: Housekeeping::default(),
         })
     }
 
@@ -160,33 +155,58 @@ impl Xdp {
         self.sockets.statistics()
     }
 
-    /// The smallest chunks that hold a frame of the interface.
-    fn settings(name: &str, mtu: u32, options: Options) -> Result<Settings, OpenError> {
-        let Options { depth, copy: mode } = options;
-        let of = |chunk_bytes| Settings { depth, chunk_bytes, mode };
+    /// The smallest chunks that hold a frame of the interface, and as many as there is memory for.
+    fn settings(interface: &NetworkInterface, options: Options) -> Result<Settings, OpenError> {
+        let (Options { depth, copy: mode }, mtu) = (options, interface.mtu);
+        let of = |chunk_bytes| {
+            let depth = depth.unwrap_or_else(|| {
+                // Two receive rings for each queue, and one to send.
+                let chunks =
+                    UMEM_BYTES / chunk_bytes as usize / (3 * interface.receive_queues as usize).max(1);
+                let chunks = chunks.clamp(DEPTH_LEAST as usize, DEPTH_MOST as usize) as u32;
+                1 << chunks.ilog2()
+            });
+            Settings { depth, chunk_bytes, mode }
+        };
         let fits = |settings: &Settings| mtu + ETHERNET_BYTES as u32 <= settings.frame_bytes();
         [2048, 4096].map(of).into_iter().find(fits).ok_or_else(|| OpenError::MtuTooLarge {
-            name: name.to_owned(),
+            name: interface.name.clone(),
             mtu,
             mtu_max: of(4096).frame_bytes() - ETHERNET_BYTES as u32,
         })
     }
 
-    /// Hears of the interface, and asks once a second whether the program is still attached.
+    /// Hears of the interface.
     fn look_at_link(&mut self) {
-        match self.watch.change() {
-            Ok(Some(InterfaceChange::Up)) => self.link = Link::Up,
-            Ok(Some(InterfaceChange::Down)) => self.link = Link::Down,
-            Ok(Some(InterfaceChange::Gone)) => self.link = Link::Gone,
-            Ok(None) => {}
-            // The kernel had more to tell than it may keep. The next frame that is sent tells the state.
-            Err(_) => self.link = if self.link == Link::Gone { Link::Gone } else { Link::Up },
-        }
-        if self.now >= self.ask_at {
-            self.ask_at = self.now + ASK_EVERY;
-            if !self.attachment.is_attached() {
-                self.link = Link::Gone;
+        loop {
+            match self.watch.change() {
+                Ok(Some(InterfaceChange::Up)) => self.link.set(Link::Up),
+                Ok(Some(InterfaceChange::Down)) => self.link.set(Link::Down),
+                Ok(Some(InterfaceChange::Gone)) => self.link.set(Link::Gone),
+                Ok(Some(InterfaceChange::Mac(mac))) => {
+                    let (from, to) = (self.capabilities.mac, Mac::new(mac));
+                    if let Some(from) = from.filter(|from| *from != to) {
+                        self.link.note(LinkEvent::MacChanged { from, to });
+                    }
+                }
+                Ok(Some(InterfaceChange::KernelAddress(address))) => {
+                    self.link.note(LinkEvent::KernelHasAddress(address));
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    // The kernel had more to tell than it may keep. The next frame that is sent tells the state.
+                    self.link.set(Link::Up);
+                    break;
+                }
             }
+        }
+    }
+
+    /// Hears of the interface, and asks whether the program is still attached, which nobody tells.
+    fn keep_house(&mut self) {
+        self.look_at_link();
+        if !self.attachment.is_attached() {
+            self.link.set(Link::Gone);
         }
     }
 
@@ -199,15 +219,17 @@ impl Xdp {
 
     fn note_fault(&mut self, fault: &std::io::Error) {
         if fault.kind() == std::io::ErrorKind::NetworkDown {
-            self.link = Link::Down;
+            self.link.set(Link::Down);
         }
         self.look_at_link();
     }
 
-    /// Copies a frame to the ring. False if there is no room.
-    fn send(&mut self, frame: &[u8], meta: Meta) -> bool {
-        if meta == Meta::default() || meta.checksum != Checksum::Partial {
-            return match frame.len() {
+    /// Copies a frame to the ring, which has room for one, and counts it. One that cannot leave as it is gets dropped: it is longer than a
+    /// chunk, or left something to the device that [`capabilities`](Device::capabilities) does not promise.
+    fn send(&mut self, frame: &[u8], meta: Meta) {
+        let is_whole = meta.checksum != Checksum::Partial && meta.segment_bytes == 0;
+        let is_sent = is_whole
+            && match frame.len() {
                 length @ ..FRAME_BYTES_LEAST => {
                     let mut padded = [0; FRAME_BYTES_LEAST];
                     padded[..length].copy_from_slice(frame);
@@ -215,15 +237,12 @@ impl Xdp {
                 }
                 _ => self.sockets.transmit(frame),
             };
+        if is_sent {
+            self.counters.frames_out += 1;
+            self.counters.bytes_out += frame.len().max(FRAME_BYTES_LEAST) as u64;
+        } else {
+            self.counters.dropped_out += 1;
         }
-        let Self { sockets, scratch, .. } = self;
-        let mut is_sent = true;
-        offload::segments(frame, meta, scratch, |segment, _| {
-            let mut whole = segment.to_vec();
-            offload::finish(&mut whole);
-            is_sent &= sockets.transmit(&whole);
-        });
-        is_sent
     }
 }
 
@@ -233,15 +252,21 @@ impl Device for Xdp {
     }
 
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        self.now = now;
+        if self.housekeeping.begin(now) {
+            self.keep_house();
+        }
         if !frames.has_room_for(self.frame_bytes_max) {
             return frames.len();
         }
         let Self { sockets, counters, capabilities, partial_checksums, frame_bytes_max, .. } = self;
-        sockets.receive(|frame| {
+        sockets.receive(frames.room(), |frame| {
             counters.take_in(frame, frames);
             if capabilities.receive_checksum && Layout::of(frame).is_some_and(|at| at.is_partial(frame)) {
-                frames.describe_last(Meta { checksum: Checksum::Partial, segment_bytes: 0 });
+                frames.describe_last(Meta {
+                    checksum: Checksum::Partial,
+                    segment_bytes: 0,
+                    ..Meta::default()
+                });
                 *partial_checksums += 1;
             }
             if frames.has_room_for(*frame_bytes_max) {
@@ -260,17 +285,10 @@ impl Device for Xdp {
     fn transmit(&mut self, _: Instant, frames: &mut Frames) -> usize {
         let mut taken = 0;
         for index in 0..frames.len() {
-            let frame = &frames[index];
             if self.sockets.room() == 0 {
                 break;
             }
-            if self.send(frame, frames.meta(index)) {
-                self.counters.frames_out += 1;
-                self.counters.bytes_out += frame.len() as u64;
-            } else {
-                // There was room, so it is longer than a chunk.
-                self.counters.dropped_out += 1;
-            }
+            self.send(&frames[index], frames.meta(index));
             taken += 1;
         }
         frames.remove_first(taken);
@@ -278,11 +296,20 @@ impl Device for Xdp {
         taken
     }
 
+    fn is_behind(&self) -> bool {
+        self.sockets.available(Class::Priority) > self.depth / BEHIND
+    }
+
     fn batch(&self) -> Frames {
         if self.attachment.may_be_joined() {
             return Frames::with_bytes(Frames::BATCH, JOINED_BATCH_BYTES);
         }
         device::batch(self.capabilities.mtu)
+    }
+
+    /// Once a second, since nobody tells when the program is detached.
+    fn next_deadline(&self) -> Option<Instant> {
+        (!self.link.is_gone()).then_some(self.housekeeping.due())
     }
 
     fn readiness(&self) -> Readiness<'_> {
@@ -294,33 +321,48 @@ impl Device for Xdp {
         self.look_at_link();
         match wakes {
             // What cannot leave an interface that is down waits for the interface.
-            Ok(has_more) => has_more && self.link == Link::Up || self.link != self.told,
+            Ok(has_more) => has_more && self.link.is_up() || self.link.has_news(),
             Err(fault) => {
                 self.note_fault(&fault);
-                self.link != self.told
+                self.link.has_news()
             }
         }
     }
 
     fn link_event(&mut self) -> Option<LinkEvent> {
-        if self.told == self.link {
-            return None;
+        let event = self.link.next_event();
+        if event == Some(LinkEvent::Up) {
+            self.flush();
         }
-        self.told = self.link;
-        Some(match self.link {
-            Link::Up => {
-                self.flush();
-                LinkEvent::Up
-            }
-            Link::Down => LinkEvent::Down,
-            Link::Gone => LinkEvent::Gone,
-        })
+        event
     }
 
+    /// Asks the kernel as well: a system call for each queue.
     fn counters(&self) -> DeviceCounters {
-        self.counters
+        // No cause is known for which an open socket would not answer.
+        let Statistics { no_chunk, dropped, receive_ring_full, invalid } =
+            self.sockets.statistics().unwrap_or_default();
+        let Counters { too_long, transmit_busy, .. } = self.sockets.counters();
+        DeviceCounters {
+            dropped_in: self.counters.dropped_in + dropped + receive_ring_full + too_long,
+            no_chunk,
+            receive_ring_full,
+            invalid_descriptors: invalid,
+            transmit_busy,
+            ..self.counters
+        }
     }
 }
+
+/// Memory for frames, unless rings of [`DEPTH_LEAST`] need more.
+const UMEM_BYTES: usize = 32 << 20;
+
+/// Bounds of the rings' depth if nobody says it: 5 ms of a flood, and more than 10,000 connections need on a core that is at its limit.
+const DEPTH_LEAST: u32 = 1024;
+const DEPTH_MOST: u32 = 8192;
+
+/// The part of a receive ring that may wait before the owner is [behind](Device::is_behind).
+const BEHIND: usize = 4;
 
 /// Bytes of a batch if frames may be long: four of them, or 64 frames of the usual length.
 const JOINED_BATCH_BYTES: usize = 5 * (64 << 10);
@@ -328,6 +370,3 @@ const JOINED_BATCH_BYTES: usize = 5 * (64 << 10);
 /// Bytes of the shortest frame on an Ethernet, without its check sequence (IEEE 802.3 3.2.8). The kernel pads what it sends itself; what
 /// AF_XDP sends goes to the driver as it is, and not every card pads it.
 const FRAME_BYTES_LEAST: usize = 60;
-
-/// How often the kernel is asked whether the program is attached: one system call.
-const ASK_EVERY: Duration = Duration::from_secs(1);

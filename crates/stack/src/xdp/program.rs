@@ -13,15 +13,25 @@
 //! A sender's address in ARP counts so that the stack hears of others who use it (RFC 5227). The target of a neighbour
 //! message counts so that solicited-node groups need no table of their own: two addresses with the same last 24 bits share one.
 //!
-//! "To the stack" is a redirect to the AF_XDP socket of the queue that the packet came by. If there is none, the packet goes to the
-//! kernel.
+//! "To the stack" is a redirect to an AF_XDP socket of the queue that the packet came by. If there is none, the packet goes to the
+//! kernel. Each queue has two sockets:
+//!
+//! | packet | socket |
+//! | --- | --- |
+//! | TCP with ACK, and neither SYN nor RST; no fragment, and not behind IPv6 extension headers | [`Class::Priority`] |
+//! | anything else: SYN, RST, fragments, ARP, ICMP, UDP | [`Class::BestEffort`] |
+//!
+//! The second kind is what anybody can send without a connection, and as much of it as the link carries. So it has a receive ring of its
+//! own, of which the stack takes a few frames at a time.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
 
 use anywire_sys::bpf::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use anywire_sys::bpf::Width::{Byte, Double, Half, Word};
 use anywire_sys::bpf::{Assembler, Code, Comparison, Label, LoadError, Map, Program, Register, SocketMap};
+use anywire_sys::xsk::Class;
 
 /// The tables that the program reads.
 #[derive(Debug)]
@@ -30,8 +40,8 @@ pub(super) struct Maps {
     addresses: Map<16, 4>,
     /// The same, with a TCP port each.
     ports: Map<20, 4>,
-    /// The socket of each queue.
-    pub(super) sockets: SocketMap,
+    /// The sockets of each queue, by [`set_socket`](Self::set_socket).
+    sockets: SocketMap,
 }
 
 impl Maps {
@@ -40,7 +50,7 @@ impl Maps {
         Ok(Self {
             addresses: Map::hash("aw_addresses", ADDRESSES_MAX)?,
             ports: Map::hash("aw_ports", PORTS_MAX)?,
-            sockets: SocketMap::new("aw_sockets", queues)?,
+            sockets: SocketMap::new("aw_sockets", 2 * queues)?,
         })
     }
 
@@ -58,14 +68,19 @@ impl Maps {
         self.ports.insert(&port_key(address), &1_u32.to_ne_bytes())
     }
 
+    /// Has packets of a queue and a class go to a socket.
+    pub(super) fn set_socket(&self, queue: u32, class: Class, socket: impl AsFd) -> io::Result<()> {
+        self.sockets.insert(2 * queue + class as u32, socket)
+    }
+
     pub(super) fn remove_port(&self, address: SocketAddr) -> io::Result<bool> {
         self.ports.remove(&port_key(address))
     }
 }
 
-/// Loads the program. `else_verdict` is for packets of the stack's whose queue has no socket.
-pub(super) fn load(maps: &Maps, else_verdict: Verdict) -> Result<Program, LoadError> {
-    Program::load_xdp("anywire", &assemble(maps, else_verdict))
+/// Loads the program. The verdicts are for packets of the stack's whose queue has no socket: one for each [`Class`].
+pub(super) fn load(maps: &Maps, else_verdicts: [Verdict; 2]) -> Result<Program, LoadError> {
+    Program::load_xdp("anywire", &assemble(maps, else_verdicts))
 }
 
 /// What becomes of a packet (`enum xdp_action`).
@@ -76,6 +91,9 @@ pub(super) enum Verdict {
     Drop = 1,
     /// It goes on to the kernel.
     Pass = 2,
+    /// It is sent back. Tests tell by it what would be redirected to the second socket.
+    #[cfg(test)]
+    SendBack = 3,
 }
 
 fn address_key(address: IpAddr) -> [u8; 16] {
@@ -101,7 +119,7 @@ const DATA_END: Register = R8;
 /// The TCP header.
 const TCP: Register = R9;
 
-fn assemble(maps: &Maps, else_verdict: Verdict) -> Code<'_> {
+fn assemble(maps: &Maps, [priority_verdict, best_effort_verdict]: [Verdict; 2]) -> Code<'_> {
     let mut code = Assembler::new();
     let [ipv4, ipv6, arp, tcp] = std::array::from_fn(|_| code.label());
     let ends = Ends { redirect: code.label(), pass: code.label() };
@@ -109,6 +127,7 @@ fn assemble(maps: &Maps, else_verdict: Verdict) -> Code<'_> {
     code.set(CONTEXT, R1);
     code.load(Word, DATA, CONTEXT, XDP_MD_DATA);
     code.load(Word, DATA_END, CONTEXT, XDP_MD_DATA_END);
+    code.store(Word, R10, CLASS, Class::BestEffort as i32);
     need(&mut code, DATA, ETHERNET + IPV4, ends.pass);
     code.load(Half, R2, DATA, ETHER_TYPE);
     code.jump_if(R2, Comparison::Equal, network(0x0800), ipv4);
@@ -117,6 +136,7 @@ fn assemble(maps: &Maps, else_verdict: Verdict) -> Code<'_> {
     code.jump(ends.pass);
 
     code.bind(ipv4);
+    classify_ipv4(&mut code);
     look_up_ipv4(&mut code, maps, ETHERNET + 16);
     ends.unless_by_port(&mut code);
     code.load(Byte, R2, DATA, ETHERNET + 9);
@@ -125,24 +145,18 @@ fn assemble(maps: &Maps, else_verdict: Verdict) -> Code<'_> {
     code.load(Half, R2, DATA, ETHERNET + 6);
     code.and(R2, network(0x1fff));
     code.jump_if(R2, Comparison::NotEqual, 0, ends.pass);
-    // The header's length, in words, is the lower half of its first byte.
-    code.load(Byte, R2, DATA, ETHERNET);
-    code.and(R2, 0x0f);
-    code.shift_left(R2, 2);
-    code.set(TCP, DATA);
-    code.add(TCP, R2);
-    code.add(TCP, i32::from(ETHERNET));
+    skip_ipv4(&mut code);
     code.jump(tcp);
 
     code.bind(ipv6);
     need(&mut code, DATA, ETHERNET + IPV6, ends.pass);
     neighbour_discovery(&mut code, maps, ends);
+    classify_ipv6(&mut code);
     look_up_ipv6(&mut code, maps, ETHERNET + 24);
     ends.unless_by_port(&mut code);
     code.load(Byte, R2, DATA, ETHERNET + 6);
     code.jump_if(R2, Comparison::NotEqual, PROTOCOL_TCP, ends.pass);
-    code.set(TCP, DATA);
-    code.add(TCP, i32::from(ETHERNET + IPV6));
+    skip_ipv6(&mut code);
 
     code.bind(tcp);
     need(&mut code, TCP, 4, ends.pass);
@@ -169,7 +183,14 @@ fn assemble(maps: &Maps, else_verdict: Verdict) -> Code<'_> {
     code.bind(ends.redirect);
     code.load_map(R1, &maps.sockets);
     code.load(Word, R2, CONTEXT, XDP_MD_QUEUE);
-    code.set(R3, else_verdict as i32);
+    code.shift_left(R2, 1);
+    code.load(Word, R4, R10, CLASS);
+    code.add(R2, R4);
+    let is_priority = code.label();
+    code.set(R3, priority_verdict as i32);
+    code.jump_if(R4, Comparison::Equal, Class::Priority as i32, is_priority);
+    code.set(R3, best_effort_verdict as i32);
+    code.bind(is_priority);
     code.call(BPF_REDIRECT_MAP);
     code.exit();
 
@@ -202,6 +223,55 @@ impl Ends {
         code.jump_if(R1, Comparison::Equal, WHOLE as i32, self.redirect);
         code.bind(other);
     }
+}
+
+/// Notes the class of an IPv4 packet, whose header without options is there.
+fn classify_ipv4(code: &mut Assembler<'_>) {
+    let other = code.label();
+    code.load(Byte, R2, DATA, ETHERNET + 9);
+    code.jump_if(R2, Comparison::NotEqual, PROTOCOL_TCP, other);
+    // A fragment, the first included: RFC 791, all but the reserved bit and "don't fragment".
+    code.load(Half, R2, DATA, ETHERNET + 6);
+    code.and(R2, network(0x3fff));
+    code.jump_if(R2, Comparison::NotEqual, 0, other);
+    skip_ipv4(code);
+    classify_tcp(code, other);
+    code.bind(other);
+}
+
+/// The same for IPv6.
+fn classify_ipv6(code: &mut Assembler<'_>) {
+    let other = code.label();
+    code.load(Byte, R2, DATA, ETHERNET + 6);
+    code.jump_if(R2, Comparison::NotEqual, PROTOCOL_TCP, other);
+    skip_ipv6(code);
+    classify_tcp(code, other);
+    code.bind(other);
+}
+
+fn classify_tcp(code: &mut Assembler<'_>, other: Label) {
+    need(code, TCP, TCP_FLAGS + 1, other);
+    code.load(Byte, R2, TCP, TCP_FLAGS);
+    code.and(R2, SYN | RST | ACK);
+    code.jump_if(R2, Comparison::NotEqual, ACK, other);
+    code.store(Word, R10, CLASS, Class::Priority as i32);
+}
+
+/// TCP = what is behind the IPv4 header.
+fn skip_ipv4(code: &mut Assembler<'_>) {
+    // The header's length, in words, is the lower half of its first byte.
+    code.load(Byte, R2, DATA, ETHERNET);
+    code.and(R2, 0x0f);
+    code.shift_left(R2, 2);
+    code.set(TCP, DATA);
+    code.add(TCP, R2);
+    code.add(TCP, i32::from(ETHERNET));
+}
+
+/// TCP = what is behind the IPv6 header.
+fn skip_ipv6(code: &mut Assembler<'_>) {
+    code.set(TCP, DATA);
+    code.add(TCP, i32::from(ETHERNET + IPV6));
 }
 
 /// Redirects a neighbour message whose target is the stack's; goes on with all else.
@@ -277,6 +347,8 @@ const BPF_REDIRECT_MAP: i32 = 51;
 // The key on the program's stack: an address, and behind it a port.
 const ADDRESS: i16 = -24;
 const PORT: i16 = ADDRESS + 16;
+/// Beside it, the class of the packet.
+const CLASS: i16 = -32;
 
 // Lengths of headers, and places within them.
 const ETHERNET: i16 = 14;
@@ -288,6 +360,12 @@ const ARP_SENDER: i16 = 14;
 const ARP_TARGET: i16 = 24;
 /// Type, code, checksum, reserved, target: RFC 4861 4.3 and 4.4.
 const NEIGHBOUR_MESSAGE: i16 = 24;
+
+/// The flags of TCP (RFC 9293 3.1), and three of them.
+const TCP_FLAGS: i16 = 13;
+const SYN: i32 = 0x02;
+const RST: i32 = 0x04;
+const ACK: i32 = 0x10;
 
 const PROTOCOL_TCP: i32 = 6;
 const PROTOCOL_ICMPV6: i32 = 58;

@@ -6,14 +6,15 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::hosts::{Notifiers, bytes, echo, exchange, run};
+use crate::hosts::{Notifiers, bytes, echo, exchange, interface_on, run};
 use crate::hub::Hub;
 use crate::swarms::{Net, QUICK, address, engine, mac, settings};
 use anywire_stack::device::{Capabilities, Device, DeviceCounters, Readiness};
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::stream::Interface;
 use anywire_stack::swarm::{Incoming, Swarm};
-use anywire_tcp::{Frames, Instant};
+use anywire_tcp::{ConnectOptions, Frames, Instant};
+use tokio::time;
 
 const ROOMS: [usize; 5] = [1, 2, 8, 63, 64];
 
@@ -60,13 +61,68 @@ impl<D: Device> Device for Ring<D> {
     }
 }
 
+/// A device that loses all that it is given, and has so much room.
+struct Sink(Rc<Cell<usize>>);
+
+impl Device for Sink {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(1500)
+    }
+
+    fn receive(&mut self, _: Instant, _: &mut Frames) -> usize {
+        0
+    }
+
+    fn room(&self) -> usize {
+        self.0.get()
+    }
+
+    fn transmit(&mut self, _: Instant, frames: &mut Frames) -> usize {
+        let taken = frames.len().min(self.room());
+        frames.remove_first(taken);
+        taken
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Hook
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
+}
+
+#[test]
+fn timers_do_not_wait_for_room() {
+    run(async || {
+        let (room, started) = (Rc::new(Cell::new(64)), time::Instant::now());
+        let (host, driver) = interface_on(1, Sink(Rc::clone(&room)));
+        tokio::task::spawn_local(driver);
+        let start =
+            |last| host.start(None, address(last, 80), ConnectOptions::default()).expect("a way there");
+        let _first = start(2);
+        tokio::task::yield_now().await;
+        let next_timer =
+            || host.with_engine(|engine| engine.next_timer()).expect("a SYN waits for its answer");
+        let due = next_timer();
+        // The engine's clock begins at one second.
+        let at = started + Duration::from_micros(due.as_micros() - 1_000_000);
+        // From then on the driver looks each ten milliseconds whether there is room again.
+        time::sleep_until(at - Duration::from_millis(25)).await;
+        room.set(0);
+        let _second = start(3);
+        time::sleep_until(at + Duration::from_millis(2)).await;
+        assert!(next_timer() > due, "it has expired");
+    });
+}
+
 /// Whether an echo comes back within ten minutes of the tests' clock.
 async fn comes_back(client: &Interface) -> bool {
     let all = async {
         let stream = client.connect(address(2, 80)).await?;
         exchange(stream, bytes(0, 100_000)).await
     };
-    let back = tokio::time::timeout(Duration::from_secs(600), all).await;
+    let back = time::timeout(Duration::from_secs(600), all).await;
     back.is_ok_and(|back| back.expect("it ends well") == bytes(0, 100_000))
 }
 

@@ -29,7 +29,7 @@ fn on_a_host<T>(mesh: &Mesh, run: impl AsyncFnOnce(Host) -> T) -> T {
         let (host, driver) = Host::join(mesh, [3, 1, 4, 1]).expect("there is room");
         tokio::task::spawn_local(driver);
         let result = run(host.clone()).await;
-        host.interface().finish(Duration::from_millis(100));
+        host.interface().finish(Duration::from_millis(100), Duration::from_secs(10));
         result
     })
 }
@@ -40,11 +40,10 @@ fn serve(mesh: &Mesh, address: SocketAddr, queue: ListenQueue) -> (oneshot::Send
     let mesh = mesh.clone();
     let thread = std::thread::spawn(move || {
         on_a_host(&mesh, async |host| {
-            let mut listener = host.attend(address, &queue).expect("nobody else attends it");
+            let mut listener = host.listen(address, &queue).expect("nobody else listens there");
             let mut count = 0;
             let accepting = async {
                 while let Ok(stream) = listener.accept().await {
-                    queue.note_accepted(stream.peer_addr());
                     count += 1;
                     tokio::task::spawn_local(echo(stream));
                 }
@@ -81,11 +80,10 @@ fn every_byte_arrives_and_hosts_take_turns() {
                     for number in 0..30 {
                         let host = host.clone();
                         tasks.push(tokio::task::spawn_local(async move {
-                            let (stream, reservation) = host.dial(service()).await.expect("somebody listens");
+                            let stream = host.dial(service()).await.expect("somebody listens");
                             let sent = bytes(client * 1000 + number, 100_000 + number);
                             let back = exchange(stream, sent.clone()).await.expect("it ends well");
                             assert!(back == sent, "{} of {} bytes came back", back.len(), sent.len());
-                            drop(reservation);
                         }));
                     }
                     for task in tasks {
@@ -112,8 +110,8 @@ fn a_host_reaches_its_own_services_and_those_of_ipv6() {
         let (_service, mut queues) = mesh.listen(address, 1, 16).expect("nobody listens there");
         let queue = queues.remove(0);
         on_a_host(&mesh, async |host| {
-            let mut listener = host.attend(address, &queue).expect("nobody else attends it");
-            let (mut stream, _reservation) = host.dial(address).await.expect("it is here");
+            let mut listener = host.listen(address, &queue).expect("nobody else listens there");
+            let mut stream = host.dial(address).await.expect("it is here");
             let accepted = listener.accept().await.expect("it has come");
             assert_eq!((stream.peer_addr(), accepted.local_addr()), (address, address));
             assert_eq!(stream.local_addr(), accepted.peer_addr());
@@ -124,7 +122,7 @@ fn a_host_reaches_its_own_services_and_those_of_ipv6() {
 }
 
 #[test]
-fn who_dials_before_anybody_attends_waits_and_may_write() {
+fn who_dials_before_anybody_listens_waits_and_may_write() {
     let mesh = Mesh::new(Limits::default());
     let (service_guard, mut queues) = mesh.listen(service(), 1, 2).expect("nobody listens there");
     let (dialled, wait) = mpsc::channel();
@@ -132,21 +130,22 @@ fn who_dials_before_anybody_attends_waits_and_may_write() {
         let mesh = mesh.clone();
         move || {
             on_a_host(&mesh, async |host| {
-                let (mut one, _reservation) = host.dial(service()).await.expect("it may wait");
-                let (mut two, _reservation) = host.dial(service()).await.expect("it may wait");
+                let mut one = host.dial(service()).await.expect("it may wait");
+                let mut two = host.dial(service()).await.expect("it may wait");
                 one.write_all(b"hel").await.expect("it waits, too");
-                // A third one has no place.
-                let mut third = std::pin::pin!(host.dial(service()));
-                let is_waiting = poll_fn(|cx| Poll::Ready(third.as_mut().poll(cx).is_pending())).await;
+                // One more than the backlog may wait, as with Linux; the others wait for their handshakes.
+                let mut three = host.dial(service()).await.expect("it may wait");
+                let mut four = std::pin::pin!(host.dial(service()));
+                let is_waiting = poll_fn(|cx| Poll::Ready(four.as_mut().poll(cx).is_pending())).await;
                 assert!(is_waiting, "the backlog is full");
                 dialled.send(()).expect("the test waits");
-                let (mut third, _reservation) = third.await.expect("there is room in the end");
                 one.write_all(b"lo").await.expect("it is read");
                 let mut answer = [0; 5];
                 one.read_exact(&mut answer).await.expect("it is answered");
                 assert_eq!(&answer, b"hello");
                 ask(&mut two).await;
-                ask(&mut third).await;
+                ask(&mut three).await;
+                ask(&mut four.await.expect("there is room in the end")).await;
             });
         }
     });
@@ -154,8 +153,58 @@ fn who_dials_before_anybody_attends_waits_and_may_write() {
     let (stop, server) = serve(&mesh, service(), queues.remove(0));
     peer.join().expect("no panic");
     stop.send(()).expect("it serves");
-    assert_eq!(server.join().expect("no panic"), 3);
+    assert_eq!(server.join().expect("no panic"), 4);
     drop(service_guard);
+}
+
+#[test]
+fn who_dialled_early_and_has_left_takes_no_place() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, _queues) = mesh.listen(service(), 1, 2).expect("nobody listens there");
+    on_a_host(&mesh, async |host| {
+        for ends_at_once in [true, false].repeat(5) {
+            let mut stream = host.dial(service()).await.expect("it may wait");
+            if ends_at_once {
+                stream.abort();
+            }
+        }
+        // Of three places all are free again.
+        let _three = [
+            host.dial(service()).await.expect("it may wait"),
+            host.dial(service()).await.expect("it may wait"),
+            host.dial(service()).await.expect("it may wait"),
+        ];
+        let mut fourth = std::pin::pin!(host.dial(service()));
+        assert!(poll_fn(|cx| Poll::Ready(fourth.as_mut().poll(cx).is_pending())).await);
+    });
+}
+
+#[test]
+fn beyond_the_backlog_the_newest_wait_and_none_is_reset() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, queues) = mesh.listen(service(), 1, 1).expect("nobody listens there");
+    crate::hosts::run(async || {
+        let (host, driver) = Host::join(&mesh, [3, 1, 4, 1]).expect("there is room");
+        tokio::task::spawn_local(driver);
+        let mut listener = host.listen(service(), &queues[0]).expect("nobody else listens there");
+        let asking: Vec<_> = (0..5)
+            .map(|_| {
+                let host = host.clone();
+                tokio::task::spawn_local(async move {
+                    ask(&mut host.dial(service()).await.expect("somebody listens")).await;
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let overflows = || host.interface().with_engine(|engine| engine.counters().listen_overflows);
+        assert!(overflows() > 0, "two wait, as with Linux, and three are too many");
+        for _ in 0..asking.len() {
+            tokio::task::spawn_local(echo(listener.accept().await.expect("it has come")));
+        }
+        for task in asking {
+            task.await.expect("it is answered");
+        }
+    });
 }
 
 #[test]
@@ -163,7 +212,7 @@ fn who_waits_at_an_entrance_that_closes_is_turned_away() {
     let mesh = Mesh::new(Limits::default());
     let (service_guard, queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
     on_a_host(&mesh, async |host| {
-        let (mut stream, _reservation) = host.dial(service()).await.expect("it may wait");
+        let mut stream = host.dial(service()).await.expect("it may wait");
         std::thread::spawn(move || drop((service_guard, queues)));
         let error = stream.read(&mut [0; 1]).await.expect_err("nobody will ever answer");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -179,7 +228,7 @@ fn connections_of_a_host_that_goes_are_reset() {
     let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
     let (stop, server) = serve(&mesh, service(), queues.remove(0));
     on_a_host(&mesh, async |host| {
-        let (mut idle, _reservation) = host.dial(service()).await.expect("somebody listens");
+        let mut idle = host.dial(service()).await.expect("somebody listens");
         ask(&mut idle).await;
         stop.send(()).expect("it serves");
         // Its tasks and streams are dropped with its runtime: an end, or a reset if they had something left
@@ -198,8 +247,35 @@ fn connections_of_a_host_that_goes_are_reset() {
             assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe));
             break;
         }
-        let error = host.dial(service()).await.expect_err("nobody attends any more");
+        let error = host.dial(service()).await.expect_err("nobody listens any more");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+/// Their last segments would never be acknowledged, and be sent again until the user timeout.
+#[test]
+fn connections_that_close_end_with_their_host() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    let queue = queues.remove(0);
+    crate::hosts::run(async || {
+        let join = || Host::join(&mesh, [2, 7, 1, 8]).expect("there is room");
+        let ((client, client_driver), (server, server_driver)) = (join(), join());
+        tokio::task::spawn_local(client_driver);
+        let serving = tokio::task::spawn_local(server_driver);
+        let mut listener = server.listen(service(), &queue).expect("nobody else listens there");
+        let mut stream = client.dial(service()).await.expect("somebody listens");
+        let accepted = listener.accept().await.expect("it has come");
+        // It receives nothing any more, and so resets nothing.
+        serving.abort();
+        assert!(serving.await.is_err());
+        stream.write_all(b"anybody?").await.expect("the engine takes it");
+        drop(stream);
+        let connections = || client.interface().with_engine(|engine| engine.connections());
+        assert_eq!(connections(), 1);
+        drop((server, listener, accepted));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!((connections(), client.interface().counters().departed), (0, 1));
     });
 }
 
@@ -209,14 +285,14 @@ fn a_connection_stays_with_its_host_whoever_listens_next() {
     let (old_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
     on_a_host(&mesh, async |host| {
         let queue = queues.remove(0);
-        let mut listener = host.attend(service(), &queue).expect("nobody else attends it");
-        let (mut old, _old_lead) = host.dial(service()).await.expect("it is here");
+        let mut listener = host.listen(service(), &queue).expect("nobody else listens there");
+        let mut old = host.dial(service()).await.expect("it is here");
         tokio::task::spawn_local(echo(listener.accept().await.expect("it has come")));
         drop((old_service, listener, queue));
 
         let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("it is free again");
         let (stop, server) = serve(&mesh, service(), queues.remove(0));
-        let (mut new, _new_lead) = host.dial(service()).await.expect("somebody listens again");
+        let mut new = host.dial(service()).await.expect("somebody listens again");
         ask(&mut new).await;
         ask(&mut old).await;
         stop.send(()).expect("it serves");
@@ -239,23 +315,22 @@ fn a_port_that_comes_round_again_takes_no_frames_away() {
         let mut listeners: Vec<_> = hosts
             .iter()
             .zip(&queues)
-            .map(|(host, queue)| host.attend(service(), queue).expect("nobody else attends it"))
+            .map(|(host, queue)| host.listen(service(), queue).expect("nobody else listens there"))
             .collect();
-        let (mut stream, reservation) = client.dial(service()).await.expect("somebody listens");
+        let mut stream = client.dial(service()).await.expect("somebody listens");
         let port = stream.local_addr().port();
         let mut accepted = listeners[0].accept().await.expect("it has come");
-        queues[0].note_accepted(accepted.peer_addr());
         // More than its window takes: the rest leaves once somebody reads.
         let sent = bytes(0, 400_000);
         stream.write_all(&sent).await.expect("the queue has room");
-        drop((stream, reservation));
+        drop(stream);
         let nowhere = "10.0.0.3:80".parse().expect("an address");
         for _ in 0..49_151 {
             client.dial(nowhere).await.expect_err("nobody listens there");
         }
         // The second host's turn.
         let dialled = client.dial(service()).await.expect("somebody listens");
-        assert_eq!(dialled.0.local_addr().port(), port + 1, "the port itself is in use");
+        assert_eq!(dialled.local_addr().port(), port + 1, "the port itself is in use");
         let mut received = Vec::new();
         accepted.read_to_end(&mut received).await.expect("it ends well");
         assert!(received == sent, "{} of {} bytes have come", received.len(), sent.len());
@@ -268,7 +343,7 @@ fn an_idle_host_sleeps() {
     let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
     let (stop, server) = serve(&mesh, service(), queues.remove(0));
     on_a_host(&mesh, async |host| {
-        let (mut stream, _reservation) = host.dial(service()).await.expect("somebody listens");
+        let mut stream = host.dial(service()).await.expect("somebody listens");
         let polls_before = host.interface().counters().polls;
         for _ in 0..100 {
             ask(&mut stream).await;
@@ -283,10 +358,10 @@ fn an_idle_host_sleeps() {
 
 #[test]
 fn limits_are_reached_with_an_error() {
-    let mesh = Mesh::new(Limits { ports: 1, services: 2, ..Limits::default() });
-    let port = mesh.join().expect("there is room for one");
-    assert!(matches!(mesh.join(), Err(MeshError::PortsExhausted { limit: 1 })));
-    drop(port);
+    let mesh = Mesh::new(Limits { endpoints: 1, services: 2, ..Limits::default() });
+    let endpoint = mesh.join().expect("there is room for one");
+    assert!(matches!(mesh.join(), Err(MeshError::EndpointsExhausted { limit: 1 })));
+    drop(endpoint);
     drop(mesh.join().expect("there is room again"));
 
     let (one, _entrances) = mesh.listen(service(), 1, 16).expect("there is room for two");

@@ -72,6 +72,31 @@ fn an_address_in_use_is_not_taken() {
     }
 }
 
+/// Whoever has given a host the address waits for this event; any other may be lost.
+#[test]
+fn what_becomes_of_an_address_is_told_whatever_neighbours_do() {
+    let (mut link, limits) = (Link::new(), Limits::default());
+    link.hosts.push(host(2, Probing::LOCAL, limits).with(link.now, &["10.0.0.2"]));
+    link.run(SECOND);
+    assert_eq!(link.hosts[0].events(), [Event::AddressReady(ip("10.0.0.2"))]);
+    let now = link.now;
+    link.hosts[0].layer.add_address(now, ip("10.0.0.5")).expect("room");
+    let says = |last: u8, host: u8, target: u8| {
+        let message = Arp::request(mac(last), [10, 0, 0, host].into(), [10, 0, 0, target].into());
+        message.frame(Mac::BROADCAST, mac(last))
+    };
+    link.give(0, &says(9, 5, 5));
+    // A neighbour that is known moves to and fro.
+    link.give(0, &says(7, 7, 2));
+    for moves in 1..=2 * limits.events as u8 {
+        link.give(0, &says(7 + moves % 2, 7, 7));
+    }
+    let events = link.hosts[0].events();
+    assert_eq!(events.len(), limits.events);
+    assert_eq!(events[0], Event::AddressInUse { address: ip("10.0.0.5"), by: mac(9) });
+    assert!(link.hosts[0].layer.counters().events_lost > 0);
+}
+
 /// Two that begin at the same time: at most one has it.
 #[test]
 fn of_two_that_want_an_address_no_two_get_it() {

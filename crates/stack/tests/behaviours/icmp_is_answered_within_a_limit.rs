@@ -91,13 +91,16 @@ fn an_echo_comes_back_with_its_data() {
         assert_eq!((&answer[at + 4..], answer.len()), (&request[at + 4..], request.len()));
         let of = Addresses::of(&answer).expect("a whole packet");
         assert_eq!(of.ips(), (ip(from), ip(to)));
-        // Damaged, for another host, from nowhere: no answer.
+        // Damaged, sent by a group, for another host, from nowhere: no answer.
+        let mut from_a_group = request.clone();
+        from_a_group[6] |= 1;
         let mut damaged = request.clone();
         *damaged.last_mut().unwrap() ^= 1;
         let other = if kind == 0 { "10.0.0.7" } else { "fd00::7" };
         let nowhere = if kind == 0 { "127.0.0.1" } else { "::1" };
         for frame in [
             damaged,
+            from_a_group,
             echo_request(ip(from), ip(other), b""),
             echo_request(ip(nowhere), ip(to), b""),
             echo_request(ip(to), ip(to), b""),
@@ -131,7 +134,7 @@ fn a_port_that_nobody_has_is_unreachable() {
 fn there_are_so_many_answers_a_second() {
     let limits = Limits::default();
     let mut link = link(limits);
-    let before = *link.hosts[0].layer.counters();
+    let before = link.hosts[0].layer.counters();
     let request = echo_request(ip("10.0.0.9"), ip("10.0.0.1"), b"flood");
     let mut answers = 0;
     for _ in 0..1000 {

@@ -73,6 +73,25 @@ fn what_was_written_before_a_drop_arrives() {
 }
 
 #[test]
+fn connections_end_with_their_process_though_streams_have_them() {
+    run(async || {
+        let network = Network::new();
+        let (client, server) = (network.host(CLIENT), network.host(SERVER));
+        let mut listener = server.listen(address(SERVER, 80), ListenOptions::default()).expect("it is free");
+        let mut calling = client.connect(address(SERVER, 80)).await.expect("it listens");
+        let mut called = listener.accept().await.expect("somebody calls");
+        calling.write_all(b"last words").await.expect("an open connection");
+        client.close_all(Duration::ZERO, Duration::from_secs(1));
+        let mut heard = String::new();
+        called.read_to_string(&mut heard).await.expect("it ends well");
+        assert_eq!(heard, "last words");
+        assert_eq!(calling.read(&mut [0; 8]).await.expect("it has ended well"), 0);
+        let refused = calling.write(b"more").await.expect_err("it is closed");
+        assert_eq!(refused.kind(), ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
 fn where_nobody_listens_it_is_refused_and_where_nobody_is_it_times_out() {
     run(async || {
         let network = Network::new();

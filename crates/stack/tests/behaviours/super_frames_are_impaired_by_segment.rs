@@ -21,7 +21,11 @@ impl Device for OneSuperFrame {
     fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
         if let Some(frame) = self.0.take() {
             assert!(frames.push(&frame));
-            frames.describe_last(Meta { checksum: Checksum::Partial, segment_bytes: SEGMENT_BYTES as u16 });
+            frames.describe_last(Meta {
+                checksum: Checksum::Partial,
+                segment_bytes: SEGMENT_BYTES as u16,
+                ..Meta::default()
+            });
         }
         frames.len()
     }
@@ -91,7 +95,7 @@ fn segments_are_lost_one_by_one() {
         let number = (seq(frame) - 7) / SEGMENT_BYTES;
         let length = if number + 1 == SEGMENTS { 500 } else { SEGMENT_BYTES };
         assert_eq!((seq(frame) - 7) % SEGMENT_BYTES, 0);
-        assert_eq!(*meta, Meta { checksum: Checksum::Partial, segment_bytes: 0 });
+        assert_eq!(*meta, Meta { checksum: Checksum::Partial, segment_bytes: 0, ..Meta::default() });
         assert!(frame[HEADERS..] == vec![number as u8; length], "segment {number}");
         assert_eq!(internet_checksum(&frame[14..34]), 0, "the header of IP is whole");
     }

@@ -9,7 +9,7 @@ use anywire_stack::stream::Interface;
 use anywire_stack::tap::{Options, Tap};
 use anywire_tcp::Instant;
 
-use crate::hosts::{bytes, echo, exchange};
+use crate::hosts::{bytes, echo, exchange, next_event};
 use crate::kernel::{
     TAP, Version, in_own_network, kernel, lonely_engine, runtime, set_kernel_addresses, shell,
 };
@@ -27,7 +27,7 @@ async fn alone(version: Version) -> Interface {
     layer.add_address(Instant::default(), ours).expect("room");
     let (interface, driver) = Interface::with_layer(lonely_engine(&tap), layer, tap);
     tokio::task::spawn_local(driver);
-    assert_eq!(interface.next_event().await, Some(Event::AddressReady(ours)));
+    assert_eq!(next_event(&interface).await, Some(Event::AddressReady(ours)));
     interface
 }
 

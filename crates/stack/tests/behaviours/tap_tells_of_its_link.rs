@@ -8,7 +8,8 @@ use anywire_stack::tap::Options;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::kernel::{Version, engine, in_own_network, kernel, open, runtime, set_addresses_for, shell};
-use anywire_stack::device::Device;
+use anywire_stack::device::{Device, LinkEvent};
+use anywire_tcp::Instant;
 
 #[test]
 fn removed() {
@@ -89,5 +90,21 @@ fn off_and_on() {
             stream.read_exact(&mut heard).await.expect("it comes");
             assert_eq!((&heard, ours.counters().link_downs), (b"world", 1));
         });
+    });
+}
+
+/// It always has something to do, or spins.
+#[test]
+fn to_a_loop_that_never_sleeps() {
+    in_own_network("tap_tells_of_its_link::to_a_loop_that_never_sleeps", || {
+        let (mut tap, ours) = (open(Options::default()), Version::V4.ours(0).ip());
+        let mut frames = tap.batch();
+        tap.receive(Instant::from_micros(1_000_000), &mut frames);
+        // The addresses of the kernel's end.
+        while tap.link_event().is_some() {}
+        shell(&format!("ip addr add {ours}/32 dev lo"));
+        frames.clear();
+        tap.receive(Instant::from_micros(2_000_000), &mut frames);
+        assert_eq!(tap.link_event(), Some(LinkEvent::KernelHasAddress(ours)));
     });
 }

@@ -14,7 +14,7 @@ const DEPTH: usize = 32;
 #[test]
 fn frames_beyond_the_rings_are_dropped_and_counted() {
     let Some(pair) = Pair::new() else { return };
-    let options = Options { depth: DEPTH as u32, ..Options::default() };
+    let options = Options { depth: Some(DEPTH as u32), ..Options::default() };
     let (mut device, _claim) = open(&pair, WantedMode::Any, options);
     let socket = pair.theirs.run(|| UdpSocket::bind((THEIRS, 0)).expect("a free port"));
     for round in 0..3_u8 {
@@ -22,7 +22,7 @@ fn frames_beyond_the_rings_are_dropped_and_counted() {
             socket.send_to(&[round, number], (STACK, 9)).expect("it leaves");
         }
         let lost = u64::from(round + 1) * (200 - DEPTH as u64);
-        eventually("the drops", || (device.statistics().expect("it is asked").dropped >= lost).then_some(()));
+        eventually("the drops", || (device.counters().receive_ring_full >= lost).then_some(()));
         let mut frames = device.batch();
         let (mut came, mut last) = (0, None);
         while device.receive(Instant::default(), &mut frames) > 0 {
@@ -33,7 +33,7 @@ fn frames_beyond_the_rings_are_dropped_and_counted() {
             }
             frames.clear();
         }
-        assert_eq!((came, device.statistics().expect("it is asked").dropped), (DEPTH, lost), "round {round}");
+        assert_eq!((came, device.counters().dropped_in), (DEPTH, lost), "round {round}");
     }
     socket.send_to(b"as ever", (STACK, 9)).expect("it leaves");
     await_frame(&mut device, |frame| (datagram_to(frame, 9)? == b"as ever").then_some(()));
@@ -44,7 +44,7 @@ fn frames_beyond_the_rings_are_dropped_and_counted() {
 #[test]
 fn frames_without_room_stay_in_the_batch() {
     let Some(pair) = Pair::new() else { return };
-    let options = Options { depth: DEPTH as u32, ..Options::default() };
+    let options = Options { depth: Some(DEPTH as u32), ..Options::default() };
     let (mut device, _claim) = open(&pair, WantedMode::Any, options);
     let socket = pair.theirs.run(|| UdpSocket::bind((THEIRS, 0)).expect("a free port"));
     let port = socket.local_addr().expect("it is bound").port();

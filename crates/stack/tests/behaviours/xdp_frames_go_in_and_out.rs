@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use anywire_stack::device::{Device, Readiness};
 use anywire_stack::xdp::{AttachMode, Attachment, Options, WantedMode, Xdp};
-use anywire_tcp::Instant;
+use anywire_tcp::{Checksum, Instant, Meta};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::networks::frames::{STACK, THEIRS, await_frame, datagram, datagram_to, open, send_all};
@@ -42,16 +42,39 @@ fn frames_go_both_ways_in_each_mode() {
         }
         let counters = device.counters();
         assert!(counters.frames_in >= 4 && counters.frames_out == 4, "{counters:?}");
+        // The two short ones are padded to 60 bytes.
+        assert_eq!(counters.bytes_out, 60 + 60 + 142 + 1514);
         assert_eq!((counters.dropped_in, counters.dropped_out), (0, 0));
         assert_eq!(device.socket_counters(), Default::default());
     }
+}
+
+/// A part of a frame that leaves would be counted neither as sent nor as dropped.
+#[test]
+fn what_the_device_does_not_promise_is_dropped_whole() {
+    let Some(pair) = Pair::new() else { return };
+    let (mut device, _claim) = open(&pair, WantedMode::Any, Options::default());
+    assert!(!device.capabilities().transmit_checksum && device.capabilities().segmentation.is_none());
+    let mut frames = device.batch();
+    for meta in [
+        Meta { checksum: Checksum::Partial, ..Meta::default() },
+        Meta { segment_bytes: 100, ..Meta::default() },
+    ] {
+        assert!(frames.push(&datagram(9, &[7; 400])));
+        frames.describe_last(meta);
+    }
+    device.transmit(Instant::default(), &mut frames);
+    let counters = device.counters();
+    assert!(frames.is_empty());
+    assert_eq!((counters.frames_out, counters.bytes_out, counters.dropped_out), (0, 0, 2));
 }
 
 /// Far more frames than chunks: each chunk is used again and again, in any order.
 #[test]
 fn chunks_are_used_again() {
     let Some(pair) = Pair::new() else { return };
-    let (mut device, _claim) = open(&pair, WantedMode::Any, Options { depth: 16, ..Options::default() });
+    let (mut device, _claim) =
+        open(&pair, WantedMode::Any, Options { depth: Some(16), ..Options::default() });
     let socket = their_socket(&pair);
     let port = socket.local_addr().expect("it is bound").port();
     for round in 0..200_u32 {

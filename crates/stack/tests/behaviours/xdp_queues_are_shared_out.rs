@@ -90,7 +90,7 @@ fn start(
                 run(host, number, orders, started).await
             });
             drop(runtime);
-            interface.finish(Duration::from_millis(100));
+            interface.finish(Duration::from_millis(100), Duration::from_secs(10));
         })
     });
     (order, thread)

@@ -126,8 +126,8 @@ fn a_depth_that_cannot_be_is_refused() {
     pair.ours.run(|| {
         let attachment = Attachment::attach("near", WantedMode::Any).expect("nothing is in the way");
         for depth in [0, 3, 65_536] {
-            let error =
-                Xdp::open(&attachment, 0..1, Options { depth, ..Options::default() }).expect_err("no ring");
+            let error = Xdp::open(&attachment, 0..1, Options { depth: Some(depth), ..Options::default() })
+                .expect_err("no ring");
             assert!(
                 error.source().is_some_and(|cause| cause.to_string().contains("power of two")),
                 "{error:?}"

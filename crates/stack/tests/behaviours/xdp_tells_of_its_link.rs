@@ -56,3 +56,23 @@ fn an_interface_goes_down_up_and_away() {
     // A claim of what has gone is dropped as any other.
     drop((claim, device));
 }
+
+/// It always has something to do, or spins. One that sleeps is woken once a second, since nobody tells when a program is detached.
+#[test]
+fn to_a_loop_that_never_sleeps() {
+    let Some(pair) = Pair::new() else { return };
+    let (mut device, claim) = open(&pair, WantedMode::Any, Options::default());
+    let mut frames = device.batch();
+    let mut event_at = |seconds: u64| {
+        frames.clear();
+        device.receive(Instant::from_micros(seconds * 1_000_000), &mut frames);
+        (device.link_event(), device.next_deadline())
+    };
+    let next = |seconds: u64| Some(Instant::from_micros(seconds * 1_000_000));
+    assert_eq!(event_at(1), (None, next(2)));
+    pair.ours.ip(&format!("addr add {STACK}/32 dev lo"));
+    assert_eq!(event_at(2), (Some(LinkEvent::KernelHasAddress(STACK.into())), next(3)));
+    pair.ours.ip("link del near");
+    assert_eq!(event_at(3), (Some(LinkEvent::Gone), None));
+    drop((claim, device));
+}

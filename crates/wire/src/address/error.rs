@@ -18,7 +18,7 @@ pub enum AddressError {
         text: String,
     },
     /// This build has no such wire.
-    #[error("{text:?} is no address: there is no wire {wire:?}{help}", help = Advice(format_args!("known are {}", known())))]
+    #[error("{text:?} is no address: there is no wire {wire:?}{help}", help = Advice(format_args!("{}known are {}", meant(wire), known())))]
     UnknownWire {
         /// The text that was parsed.
         text: String,
@@ -110,9 +110,22 @@ fn features(wire: &str) -> Option<&'static str> {
     })
 }
 
+/// A question after the known wire whose name is nearest to this one, if one is near.
+fn meant(wire: &str) -> String {
+    let near = |known: &&str| strsim::normalized_damerau_levenshtein(known, wire);
+    let nearest = wires().map(|wire| wire.scheme()).max_by(|one, other| near(one).total_cmp(&near(other)));
+    nearest
+        .filter(|known| near(known) >= NEAR)
+        .map(|known| format!("did you mean {known}:? "))
+        .unwrap_or_default()
+}
+
 fn known() -> String {
     wires().map(|wire| format!("{}:", wire.scheme())).collect::<Vec<_>>().join(", ")
 }
+
+/// Two names are near if about two of three letters are the same: `http` is no misspelt `tcp`.
+const NEAR: f64 = 0.6;
 
 #[cfg(test)]
 mod tests {
@@ -146,5 +159,21 @@ mod tests {
             }
         }
         assert!(matches!("tls+x:h:1".parse::<Address>(), Err(AddressError::UnknownWire { .. })));
+    }
+
+    #[test]
+    fn a_misspelt_wire_gets_the_nearest_name() {
+        for (text, meant) in [("tpc:h:80", "tcp"), ("unxi:/run/app.sock", "unix"), ("memry:app", "memory")] {
+            let said = text.parse::<Address>().expect_err(text).to_string();
+            assert!(said.contains(&format!("did you mean {meant}:? known are ")), "{said}");
+        }
+        if cfg!(feature = "stack") {
+            let said = "stak:tap0/10.0.0.2:80".parse::<Address>().expect_err("no wire").to_string();
+            assert!(said.contains("did you mean stack:?"), "{said}");
+        }
+        for text in ["http:h:80", "quic:h:80", ":h:80", "xx:h:80"] {
+            let said = text.parse::<Address>().expect_err(text).to_string();
+            assert!(!said.contains("did you mean"), "{said}");
+        }
     }
 }

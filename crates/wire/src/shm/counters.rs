@@ -49,7 +49,7 @@ pub(super) struct Counts {
 impl Counts {
     /// The counters of the present thread.
     pub(super) fn here() -> Arc<Self> {
-        HERE.with(|here| Arc::clone(&here.0))
+        OWN.with(|own| Arc::clone(&own.0))
     }
 
     fn add_to(&self, sum: ShmCounters) -> ShmCounters {
@@ -65,13 +65,13 @@ impl Counts {
 }
 
 thread_local! {
-    static HERE: Here = Here::new();
+    static OWN: OfThread = OfThread::new();
 }
 
 /// A thread's counters. When the thread ends, they are added to the sum of all ended threads.
-struct Here(Arc<Counts>);
+struct OfThread(Arc<Counts>);
 
-impl Here {
+impl OfThread {
     fn new() -> Self {
         let counts = Arc::<Counts>::default();
         all().live.push(Arc::clone(&counts));
@@ -79,7 +79,7 @@ impl Here {
     }
 }
 
-impl Drop for Here {
+impl Drop for OfThread {
     fn drop(&mut self) {
         let mut all = all();
         all.live.retain(|counts| !Arc::ptr_eq(counts, &self.0));

@@ -9,8 +9,9 @@ use anywire_advice::Message;
 use anywire_stack::capture::{Filter, Recording, Sink, SinkError, pcapng};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, timeout_at};
 
-use super::inspect::{here, places};
+use super::inspect::{PATIENCE, host, loops};
 
 /// What to capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,45 +43,51 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins on all loops that have such a device now.
+    /// Begins on all loops that have such a device now; on one that is held up once it is free. Waits for them, but no longer than two
+    /// seconds. To be awaited on a runtime of tokio with a timer, such as a loop.
     ///
     /// # Errors
     /// `NotFound` if this process has no such device; `QuotaExceeded` if eight captures run already.
     pub async fn start(options: CaptureOptions) -> io::Result<Self> {
-        let places = places(options.device.as_deref());
-        if places.is_empty() {
+        let meant = loops(options.device.as_deref());
+        if meant.is_empty() {
             let what = options.device.as_deref().unwrap_or("a device of its own");
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                format!("this process has not opened {what}"),
-            ));
+            let message = Message::new(format!("this process has not opened {what}"));
+            let mut open: Vec<_> = loops(None).into_iter().map(|one| one.device.to_string()).collect();
+            open.dedup();
+            let help = format!("it has {}", open.join(", "));
+            let message = if open.is_empty() { message } else { message.with_help(help) };
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
         let running = RUNNING.fetch_add(1, Ordering::Relaxed);
         let (sender, pieces) = unbounded_channel();
-        let dropped = places.iter().map(|_| AtomicU64::new(0)).collect();
+        let dropped = meant.iter().map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared { waiting_bytes: AtomicUsize::new(0), dropped });
-        let told = vec![0; places.len()];
+        let told = vec![0; meant.len()];
         // From here on its end is counted.
         let mut capture = Self { header: None, pieces, shared, told };
         if running >= CAPTURES_MAX {
             let message = Message::new(format!("{CAPTURES_MAX} captures of this process run already"));
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, message.with_help("end one of them")));
         }
-        let mut header = Vec::new();
+        let (mut header, mut all) = (Vec::new(), Vec::new());
         pcapng::section_header(&mut header);
-        for (interface, place) in (0..).zip(places) {
-            let name = format!("{} loop {}", place.device, place.on.id().index());
+        for (interface, one) in (0..).zip(meant) {
+            let name = format!("{} loop {}", one.device, one.on.id().index());
             pcapng::interface(&mut header, &name, options.frame_bytes);
             let recording =
                 Recording { filter: options.filter.clone(), frame_bytes: options.frame_bytes, interface };
             let queue = Queue { sender: sender.clone(), shared: Arc::clone(&capture.shared), interface };
-            let started = place.on.spawn(move || async move {
-                if let Some(host) = here(&place.device) {
+            all.push(one.on.spawn(move || async move {
+                if let Some(host) = host(&one.device) {
                     host.interface().capture(recording, queue);
                 }
-            });
+            }));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        for started in all {
             // If the loop has ended meanwhile, there is nothing to capture.
-            let _ = started.await;
+            let _ = timeout_at(deadline, started).await;
         }
         capture.header = Some(header);
         Ok(capture)

@@ -3,16 +3,22 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use anywire_advice::Message;
+use anywire_loops::LoopId;
 use anywire_stack::device::Device;
 use anywire_stack::ip::{Probing, who_has};
-use anywire_stack::shards::{Mac, Shards};
+use anywire_stack::shards::{Cidr, Mac, Shards};
 use anywire_stack::xdp::Wanted;
+use anywire_sys::martian::is_directed_broadcast;
+use anywire_sys::network_interface::NetworkInterface;
 
-use super::devices;
-use super::host::mac_of_engine;
+use super::host::{Host, mac_of_engine};
 use super::location::DeviceName;
+use super::{devices, inspect};
 
 /// Checks an address on a device that no loop has yet: packets fit, the kernel does not have it, and nobody on the link answers to it.
 /// The last takes 0.2 to 0.3 s, and happens once for an address. On a device that runs already, the loop that has it asks.
@@ -32,6 +38,47 @@ pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr) -> io::Resu
     })
 }
 
+/// Has a loop that runs on a device take an address there, so that a fault in it is told at once. Does nothing if no loop does, and not on
+/// the only one, which would wait for itself: then the fault is in the log.
+///
+/// # Errors
+/// Those of `take`; `TimedOut` if a loop is held up for two seconds.
+pub(super) fn while_running<F>(device: &str, take: &F) -> io::Result<()>
+where
+    F: AsyncFnOnce(Rc<Host>) -> io::Result<()> + Clone + Send + 'static,
+{
+    let own = anywire_loops::current().map(|present| present.id());
+    for other in inspect::loops(Some(device)).into_iter().filter(|one| Some(one.on.id()) != own) {
+        let (tell, told) = mpsc::channel();
+        let (take, named) = (take.clone(), device.to_owned());
+        drop(other.on.spawn(move || async move {
+            let name = DeviceName::parse(&named).map_err(io::Error::other);
+            let taken = match name.and_then(|name| Host::of_loop(&name, None)) {
+                Ok(host) => take(host).await,
+                Err(error) => Err(error),
+            };
+            // Nobody waits any longer.
+            let _ = tell.send(taken);
+        }));
+        match told.recv_timeout(PATIENCE) {
+            Ok(taken) => return taken,
+            Err(RecvTimeoutError::Timeout) => return Err(held_up(device, other.on.id())),
+            // It has ended meanwhile, and another one may run.
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The loop that was to take an address has not said whether it could.
+fn held_up(device: &str, by: LoopId) -> io::Error {
+    let what = format!(
+        "loop {by}, which has {device}, has not said within {PATIENCE:?} whether the address is free"
+    );
+    let help = "try again; if it lasts, look for what holds the loop up: `anywire stack stat`";
+    io::Error::new(io::ErrorKind::TimedOut, Message::new(what).with_help(help))
+}
+
 fn ask(
     name: &str,
     shards: &Shards,
@@ -44,6 +91,58 @@ fn ask(
     let mac = mac_of_engine(name, None, shards.capabilities());
     let seed = RandomState::new().hash_one(name);
     who_has(queues, mac, address, Probing::LOCAL, seed)
+}
+
+/// Checks that a host can have this address in its network, and reach others by this gateway.
+pub(super) fn can_be_ours(own: Cidr, gateway: Option<IpAddr>) -> io::Result<()> {
+    let (ip, network) = (own.address(), own.network());
+    let wrong = |what: String, help: &str| {
+        let message = Message::new(what).with_help(help);
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+    };
+    if let IpAddr::V4(address) = ip
+        && own.prefix() <= 30
+    {
+        let help = "choose another address, or give the length of the prefix";
+        if network.address() == ip {
+            return wrong(
+                format!("{ip} is the address of the network {network} itself, and no host's"),
+                help,
+            );
+        }
+        if is_directed_broadcast(address.to_bits(), own.prefix()) {
+            return wrong(
+                format!("{ip} is the broadcast address of the network {network}, and no host's"),
+                help,
+            );
+        }
+    }
+    let Some(gateway) = gateway else { return Ok(()) };
+    if gateway == ip {
+        return wrong(format!("the gateway {gateway} is the own address"), "name the router of the network");
+    }
+    // A network of one address has its gateway elsewhere, as some clouds have it.
+    let is_alone = own == Cidr::host(ip);
+    if !is_alone && !network.contains(gateway) {
+        let what =
+            format!("the gateway {gateway} is outside of the network {network}, and cannot be reached");
+        return wrong(what, "name a router within it, or give the length of the prefix");
+    }
+    Ok(())
+}
+
+/// Checks that the interface of a device was set up: nothing comes and nothing leaves before. AF_XDP says so itself.
+pub(super) fn is_up(device: &DeviceName<'_>) -> io::Result<()> {
+    let DeviceName::Tap(name) = device else { return Ok(()) };
+    match NetworkInterface::find(name) {
+        Ok(interface) if !interface.is_up => {
+            let message = Message::new(format!("the network interface {name} is down"));
+            let message = message.with_help(format!("`ip link set {name} up`"));
+            Err(io::Error::new(io::ErrorKind::NetworkDown, message))
+        }
+        // If it is not there, opening it says so.
+        _ => Ok(()),
+    }
 }
 
 /// Checks that the least packet that every host must be able to send fits through a device.
@@ -64,6 +163,9 @@ pub(super) fn taken(device: &str, address: IpAddr, by: Mac) -> io::Error {
     io::Error::new(io::ErrorKind::AddrInUse, message.with_help("choose one that is free"))
 }
 
+/// How long a loop has to find out whether somebody has an address, which takes it 0.3 s.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What each host on IPv4 can receive (RFC 1122 3.3.3). Less on a link means segments of a few bytes.
 const MTU_LEAST_V4: usize = 576;
 /// RFC 8200 section 5.
@@ -72,6 +174,35 @@ const MTU_LEAST_V6: usize = 1280;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_and_gateways_are_those_of_hosts() {
+        let check = |own: &str, gateway: &str| {
+            let (ip, prefix) = own.split_once('/').expect("a prefix");
+            let own = Cidr::new(ip.parse().expect("an address"), prefix.parse().expect("a number"));
+            can_be_ours(own.expect("a prefix of its family"), gateway.parse().ok())
+        };
+        for (own, gateway) in [
+            ("10.0.0.1/24", ""),
+            ("10.0.0.0/31", ""),
+            ("10.0.0.1/31", "10.0.0.0"),
+            ("10.0.0.255/23", "10.0.1.1"),
+            ("10.0.0.5/32", "10.9.0.1"),
+            ("fd00::/64", "fd00::1"),
+        ] {
+            assert!(check(own, gateway).is_ok(), "{own} {gateway}");
+        }
+        for (own, gateway, part) in [
+            ("10.0.0.0/24", "", "of the network 10.0.0.0/24 itself"),
+            ("10.0.0.255/24", "", "broadcast"),
+            ("10.0.0.5/24", "10.0.0.5", "own address"),
+            ("10.0.0.5/24", "10.0.1.1", "outside of the network 10.0.0.0/24"),
+            ("fd00::5/64", "fd01::1", "outside"),
+        ] {
+            let said = check(own, gateway).expect_err(own).to_string();
+            assert!(said.contains(part), "{said}");
+        }
+    }
 
     #[test]
     fn the_least_mtu_is_that_of_the_family() {

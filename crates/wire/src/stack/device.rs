@@ -17,8 +17,8 @@ use anywire_sys::thread_bound::ThreadBound;
 use super::checks;
 use super::devices::User;
 use super::host::Host;
-use super::location::{DeviceName, Location, default_prefix, own_address, polling};
-use super::{StackArrival, StackTransport};
+use super::location::{DeviceName, Location, Options, default_prefix};
+use super::transport::{StackArrival, StackTransport};
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::dialer::DialOptions;
@@ -26,8 +26,8 @@ use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::wires::{Acceptor, Arrival, Bound, Wire};
 
-/// Opens the device, and claims the address on it. Asks on the link whether somebody has the address, which blocks for 0.3 s at most;
-/// if the device runs already, its loop asks when it first accepts.
+/// Opens the device, and claims the address on it. Asks on the link whether somebody has the address, which blocks for 0.3 s; if the
+/// device runs already, one of its loops asks.
 pub(super) fn bind(
     wire: &'static dyn Wire,
     address: &Address,
@@ -36,7 +36,13 @@ pub(super) fn bind(
     loops: usize,
 ) -> Result<Bound, ListenError> {
     let failed = |cause| ListenError::System { address: address.clone(), cause };
-    let user = User::of(&location.device, mac_of(address)).map_err(failed)?;
+    let ip = location.address.ip();
+    let Options { gateway, mac, polling, prefix, .. } = Options::of(address, ip).map_err(failed)?;
+    let own = Cidr::new(ip, prefix.unwrap_or(default_prefix(ip)));
+    let own = own.map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    means_nothing(address, "from", "the address to listen at is that before the port").map_err(failed)?;
+    checks::can_be_ours(own, gateway).map_err(failed)?;
+    let user = User::of(&location.device, mac).map_err(failed)?;
     let claim = user.shards.reserve(location.address, loops).map_err(|error| match error {
         ServiceError::InUse(_) => ListenError::InUse { address: address.clone() },
         error => failed(io::Error::other(error)),
@@ -44,21 +50,22 @@ pub(super) fn bind(
     checks::before_start(&location.device, location.address.ip()).map_err(failed)?;
     let bound = Location { address: claim.address(), ..*location };
     let local = Address::from_wire(wire, bound.to_string());
-    let ip = location.address.ip();
-    let prefix = address.option("prefix").and_then(|prefix| prefix.parse().ok());
     let service = Service {
         device: location.device.to_string(),
         address: claim.address(),
-        own: Cidr::new(ip, prefix.unwrap_or(default_prefix(ip))).unwrap_or(Cidr::host(ip)),
-        gateway: gateway_of(address),
-        mac: mac_of(address),
-        polling: polling_of(address),
+        own,
+        gateway,
+        mac,
+        polling,
         backlog: usize::try_from(options.backlog).unwrap_or(usize::MAX),
     };
     let service = Arc::new(service);
+    let (own, gateway) = (service.own, service.gateway);
+    checks::while_running(&service.device, &async move |host: Rc<Host>| host.join(own, gateway).await)
+        .map_err(failed)?;
     let acceptor = |_| {
         let service = Arc::clone(&service);
-        Box::new(DeviceAcceptor { service, state: None }) as Box<dyn Acceptor>
+        Box::new(DeviceAcceptor { service, state: None, has_ended: false }) as Box<dyn Acceptor>
     };
     Ok(Bound { local, acceptors: (0..loops).map(acceptor).collect(), guard: Some(Box::new((claim, user))) })
 }
@@ -70,31 +77,41 @@ pub(super) async fn dial(
     options: &DialOptions,
 ) -> Result<Connection, DialError> {
     let failed = |cause| DialError::from_io(address, cause);
-    let host = Host::here(&location.device, mac_of(address)).map_err(failed)?;
-    host.poll(polling_of(address));
     let remote = location.address;
+    let Options { from: own, gateway, mac, polling, .. } =
+        Options::of(address, remote.ip()).map_err(failed)?;
+    means_nothing(address, "prefix", "say it behind the own address: ?from=IP/PREFIX").map_err(failed)?;
+    match own {
+        Some(own) => checks::can_be_ours(own, gateway),
+        None => means_nothing(address, "gateway", "name the own address, too: ?from=IP/PREFIX&gateway=IP"),
+    }
+    .map_err(failed)?;
+    let host = Host::of_loop(&location.device, mac).map_err(failed)?;
+    if host.is_own(remote.ip()) {
+        return Err(failed(itself(&location.device, remote.ip())));
+    }
+    host.poll(polling);
     let dialing = async {
-        if let Some(own) = address.option("from").and_then(|own| own_address(own).ok()) {
-            host.join(own, gateway_of(address)).await?;
+        if let Some(own) = own {
+            host.join(own, gateway).await?;
         } else if !host.has_address_for(remote.ip()) {
             return Err(nameless(&location.device, remote.ip()));
         }
         host.connect(remote).await
     };
     let stream = options.connect_in_time(address, async { dialing.await.map_err(failed) }).await?;
-    Ok(Connection::new(StackTransport::new(stream, &host.name, None)))
+    Ok(Connection::new(StackTransport::new(stream, &host.name)))
 }
 
-fn gateway_of(address: &Address) -> Option<IpAddr> {
-    address.option("gateway").and_then(|gateway| gateway.parse().ok())
-}
-
-fn mac_of(address: &Address) -> Option<Mac> {
-    address.option("mac").and_then(|mac| mac.parse().ok())
-}
-
-fn polling_of(address: &Address) -> Option<Polling> {
-    address.option("poll").and_then(|how| polling(how).ok())
+/// Refuses an option that has no effect here.
+fn means_nothing(address: &Address, option: &str, help: &str) -> io::Result<()> {
+    match address.option(option) {
+        None => Ok(()),
+        Some(value) => {
+            let message = Message::new(format!("{option}={value} means nothing here"));
+            Err(io::Error::new(io::ErrorKind::InvalidInput, message.with_help(help)))
+        }
+    }
 }
 
 fn nameless(device: &DeviceName<'_>, remote: IpAddr) -> io::Error {
@@ -102,6 +119,13 @@ fn nameless(device: &DeviceName<'_>, remote: IpAddr) -> io::Error {
         Message::new(format!("this process has no address on {device} from which to reach {remote}"));
     let own = if remote.is_ipv4() { "10.0.0.2/24" } else { "fd00::2/64" };
     io::Error::other(message.with_help(format!("name one, such as ?from={own}")))
+}
+
+/// A device carries frames to others, and brings none back.
+fn itself(device: &DeviceName<'_>, remote: IpAddr) -> io::Error {
+    let message = Message::new(format!("{remote} is this process's own address on {device}"));
+    let help = "serve it at stack:switch or memory: as well, and call it there";
+    io::Error::new(io::ErrorKind::InvalidInput, message.with_help(help))
 }
 
 /// What is listened on.
@@ -120,6 +144,8 @@ struct Service {
 struct DeviceAcceptor {
     service: Arc<Service>,
     state: Option<ThreadBound<RefCell<State>>>,
+    /// The device was removed, or nobody drives it any more.
+    has_ended: bool,
 }
 
 /// How far the loop has come that polls.
@@ -132,7 +158,7 @@ enum State {
 impl State {
     fn start(service: &Arc<Service>) -> io::Result<Self> {
         let name = DeviceName::parse(&service.device).map_err(io::Error::other)?;
-        let host = Host::here(&name, service.mac)?;
+        let host = Host::of_loop(&name, service.mac)?;
         host.poll(service.polling);
         let (joining, service) = (Rc::clone(&host), Arc::clone(service));
         let joining = async move {
@@ -142,6 +168,11 @@ impl State {
         Ok(Self::Joining(Box::pin(joining), host))
     }
 
+    fn host(&self) -> &Host {
+        let (Self::Joining(_, host) | Self::Listening(_, host)) = self;
+        host
+    }
+
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         if let Self::Joining(joining, host) = self {
             let listener = ready!(joining.as_mut().poll(cx))?;
@@ -149,7 +180,7 @@ impl State {
         }
         let Self::Listening(listener, host) = self else { return Poll::Pending };
         let stream = ready!(listener.poll_accept(cx))?;
-        Poll::Ready(Ok(StackArrival::of(StackTransport::new(stream, &host.name, None))))
+        Poll::Ready(Ok(StackArrival::of(StackTransport::new(stream, &host.name))))
     }
 }
 
@@ -163,10 +194,15 @@ impl Acceptor for DeviceAcceptor {
             }
         };
         let polled = state.borrow_mut().poll_accept(cx);
-        if let Poll::Ready(Err(_)) = polled {
-            // The address may be free the next time.
-            self.state = None;
-        }
-        polled
+        let Poll::Ready(Err(error)) = polled else { return polled };
+        let end = state.borrow().host().end();
+        self.has_ended = end.is_some();
+        // The address may be free the next time.
+        self.state = None;
+        Poll::Ready(Err(end.unwrap_or(error)))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended
     }
 }

@@ -8,14 +8,19 @@ use std::mem;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use anywire_advice::Message;
 use anywire_stack::device::{Capabilities, Device};
+use anywire_stack::ip::Event;
 use anywire_stack::shards::{Mac, Shard, Shards};
 use anywire_stack::tap::{self, AddressError, Tap};
 use anywire_stack::xdp::{self, Attachment, WantedMode, Xdp};
 use anywire_sys::interfaces::interface_with;
+use anywire_sys::network_interface::NetworkInterface;
 
+use super::checks;
 use super::host::mac_of_engine;
 use super::location::DeviceName;
+use crate::claim::{Claim, ClaimHeld};
 
 /// A queue of a device, which may go to any loop.
 type Queue = Box<dyn Device + Send>;
@@ -29,6 +34,10 @@ struct Opened {
     is_asked: bool,
     /// Loops and services that use it.
     users: usize,
+    /// The last event that each of its loops may tell of, and that was told.
+    told: Option<Event>,
+    /// No other process opens it meanwhile.
+    _claim: Option<Claim>,
 }
 
 /// Keeps a device open.
@@ -38,7 +47,10 @@ pub(super) struct User {
 }
 
 impl User {
-    /// Opens a device, unless it is open. `mac` is the address of its engines, if it is the first user that asks for one.
+    /// Opens a device, unless it is open. `mac` is the address of its engines, if one is asked for.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is open with another address.
     pub(super) fn of(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Self> {
         Self::among(&mut devices(), device, mac)
     }
@@ -46,7 +58,11 @@ impl User {
     fn among(devices: &mut Devices, device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Self> {
         let name = device.to_string();
         let opened = match devices.entry(name.clone()) {
-            Entry::Occupied(opened) => opened.into_mut(),
+            Entry::Occupied(opened) => {
+                let opened = opened.into_mut();
+                check_mac(&name, opened.shards.capabilities(), mac)?;
+                opened
+            }
             Entry::Vacant(place) => place.insert(open(device, mac)?),
         };
         opened.users += 1;
@@ -104,6 +120,26 @@ pub(super) fn with_parked(
     used
 }
 
+/// Whether an event of a device, which each of its loops hears, is new.
+pub(super) fn is_news(device: &str, event: &Event) -> bool {
+    let mut devices = devices();
+    devices.get_mut(device).is_none_or(|opened| opened.told.replace(*event) != Some(*event))
+}
+
+/// Checks that the address which is asked for is the one that a device was opened with: its engines are one interface.
+pub(super) fn check_mac(device: &str, opened: &Capabilities, asked: Option<Mac>) -> io::Result<()> {
+    let (Some(asked), Some(own)) = (asked, opened.mac) else { return Ok(()) };
+    if asked == own {
+        return Ok(());
+    }
+    let message =
+        Message::new(format!("{device} is open with mac={own} already, and cannot have {asked} too"));
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        message.with_help("give all its addresses the same mac=, or one of them"),
+    ))
+}
+
 /// Checks that the kernel itself does not have an address that is to be ours on this device: it would answer, too.
 pub(super) fn check_address(device: &str, address: IpAddr) -> io::Result<()> {
     let Some(interface) = interface_with(address)? else { return Ok(()) };
@@ -112,6 +148,8 @@ pub(super) fn check_address(device: &str, address: IpAddr) -> io::Result<()> {
 }
 
 fn open(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Opened> {
+    let claim = claim(device)?;
+    checks::is_up(device)?;
     let attachment = match device {
         DeviceName::Xdp(name) => {
             let attachment = Attachment::attach(name, WantedMode::Any).map_err(io::Error::other)?;
@@ -126,7 +164,22 @@ fn open(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Opened> {
     capabilities.mac = Some(mac_of_engine(&device.to_string(), mac, &capabilities));
     // Each hasher that the library makes has keys of its own, which begin with random ones of the system.
     let shards = Shards::new(capabilities, attachment, RandomState::new().hash_one(0));
-    Ok(Opened { shards, parked, is_asked: false, users: 0 })
+    Ok(Opened { shards, parked, is_asked: false, users: 0, told: None, _claim: claim })
+}
+
+/// Takes an interface for this process alone: the kernel would deal the frames of one with several queues to all that open it. None if it
+/// is not there, which opening it says better.
+fn claim(device: &DeviceName<'_>) -> io::Result<Option<Claim>> {
+    let (DeviceName::Tap(name) | DeviceName::Xdp(name)) = device else { return Ok(None) };
+    let Ok(interface) = NetworkInterface::find(name) else { return Ok(None) };
+    Claim::of_interface(name, interface.index).map(Some).map_err(|error| match ClaimHeld::of(&error) {
+        Some(held) => {
+            let message = format!("process {} has {name}, and its frames come to one process", held.pid);
+            let help = "call and serve there from that process (`anywire serve` takes --listen several times), or end it";
+            io::Error::new(io::ErrorKind::AddrInUse, Message::new(message).with_help(help))
+        }
+        None => error,
+    })
 }
 
 /// What another loop gets of a device that is open: nothing if it has no more, since the first loop has all that there is.
@@ -175,3 +228,23 @@ fn devices() -> MutexGuard<'static, Devices> {
 
 /// Nobody asks any more on the link of a device.
 static HAS_SETTLED: Condvar = Condvar::new();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_one_mac() {
+        let [own, other] = [1, 2].map(|last| Mac::new([2, 0, 0, 0, 0, last]));
+        let mut opened = Capabilities::new(1500);
+        opened.mac = Some(own);
+        for asked in [None, Some(own)] {
+            check_mac("tap0", &opened, asked).expect("the same");
+        }
+        let said = check_mac("tap0", &opened, Some(other)).expect_err("another one");
+        assert!(
+            said.kind() == io::ErrorKind::InvalidInput && said.to_string().contains("mac=02:00"),
+            "{said}"
+        );
+    }
+}

@@ -1,13 +1,15 @@
 //! The hosts of the present loop: one for each device that it uses.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Instant;
 
+use anywire_advice::Message;
 use anywire_stack::device::Capabilities;
 use anywire_stack::ip::Event;
 use anywire_stack::shards::{self, Cidr, HostOptions, JoinError, Mac};
@@ -15,16 +17,18 @@ use anywire_stack::stream::{Interface, ListenOptions, Listener, Polling, Stream}
 
 use super::checks;
 use super::devices::{self, User};
+use super::exit::{self, LAST_WORDS, LAST_WORDS_DEADLINE};
 use super::inspect::{self, Inspected};
 use super::location::DeviceName;
-use super::{LAST_WORDS, on_a_loop};
 
 /// A host on a device.
 pub(super) struct Host {
     pub(super) name: Arc<str>,
     host: shards::Host,
+    /// The process does not end before its connections are closed. None once they are.
+    open: Cell<Option<exit::Open>>,
     /// Given up after the host.
-    _user: User,
+    user: User,
 }
 
 /// Those of the present loop.
@@ -33,10 +37,11 @@ struct Hosts(RefCell<Vec<Rc<Host>>>);
 
 impl Host {
     /// The one of the present loop; opens the device if nobody has.
-    pub(super) fn here(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Rc<Self>> {
+    pub(super) fn of_loop(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Rc<Self>> {
         on_a_loop()?;
         let (hosts, name) = (anywire_loops::local(Hosts::default), device.to_string());
         if let Some(host) = hosts.0.borrow().iter().find(|host| *host.name == *name) {
+            devices::check_mac(&name, host.user.shards.capabilities(), mac)?;
             return Ok(Rc::clone(host));
         }
         let host = Self::start(device, name.into(), mac)?;
@@ -64,7 +69,12 @@ impl Host {
             polled
         })));
         drop(tokio::task::spawn_local(watch));
-        Ok(Rc::new(Self { name, host, _user: user }))
+        Ok(Rc::new(Self { name, host, open: Cell::new(Some(exit::Open::new())), user }))
+    }
+
+    /// Whether an address is that of a loop of this process on the device.
+    pub(super) fn is_own(&self, ip: IpAddr) -> bool {
+        self.user.shards.has_address(ip)
     }
 
     /// Gives the host an address, and ways to its network and, by the gateway, to all others. Waits until it is known that nobody else
@@ -79,6 +89,16 @@ impl Host {
             JoinError::InUse { address, by } => checks::taken(&self.name, address, by),
             error => io::Error::other(error),
         })
+    }
+
+    /// Why nothing will come from the device any more, if so.
+    pub(super) fn end(&self) -> Option<io::Error> {
+        if self.user.shards.is_gone() {
+            let message = Message::new(format!("{} was removed, and its connections have ended", self.name));
+            let message = message.with_help("start again once it is there");
+            return Some(io::Error::new(io::ErrorKind::NetworkDown, message));
+        }
+        stopped(&self.name, self.host.interface())
     }
 
     /// Says how the present loop waits for the device, if an address says so: the last one that does holds.
@@ -102,11 +122,21 @@ impl Host {
     }
 }
 
+/// Why nothing will come from an interface any more, if nobody drives it: then its listeners end, and would otherwise ask again for ever.
+pub(super) fn stopped(device: &str, interface: &Interface) -> Option<io::Error> {
+    interface.has_stopped().then(|| {
+        let message = Message::new(format!("the task that drove {device} on this loop has ended"));
+        let help = "look for a panic in the log, and start again";
+        io::Error::new(io::ErrorKind::NotConnected, message.with_help(help))
+    })
+}
+
 fn tell(device: &str, event: &Event) {
     match event {
         Event::AddressReady(_) | Event::AddressInUse { .. } | Event::AddressRefused { .. } => {
             tracing::debug!(device, "{event}");
         }
+        Event::MacChanged { .. } | Event::KernelHasAddress(_) if !devices::is_news(device, event) => {}
         event => tracing::warn!(device, "{event}"),
     }
 }
@@ -115,13 +145,32 @@ impl Inspected for Host {
     fn interface(&self) -> &Interface {
         self.host.interface()
     }
+
+    fn release_process(&self) {
+        self.open.set(None);
+    }
 }
 
 impl Drop for Hosts {
     fn drop(&mut self) {
+        // Of all devices together.
+        let ends = Instant::now() + LAST_WORDS_DEADLINE;
         for host in self.0.take() {
+            let deadline = ends.saturating_duration_since(Instant::now());
             // The loop's tasks are gone, and what their connections had left to say would be lost with the engine.
-            host.host.interface().finish(LAST_WORDS);
+            host.host.interface().finish(LAST_WORDS, deadline);
+            host.release_process();
+        }
+    }
+}
+
+/// Whether a loop calls, which alone can have hosts.
+pub(super) fn on_a_loop() -> io::Result<()> {
+    match anywire_loops::current() {
+        Some(_) => Ok(()),
+        None => {
+            let message = Message::new("this wire is dialled and served on loops only");
+            Err(io::Error::other(message.with_help("use LoopHandle::spawn")))
         }
     }
 }

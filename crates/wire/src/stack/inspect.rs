@@ -12,7 +12,7 @@ use anywire_stack::ip::{self, NeighbourInfo};
 use anywire_stack::shards::Mac;
 use anywire_stack::stream::{ConnectionInfo, EngineCounters, Interface, InterfaceCounters, Memory};
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// What the hosts of this process on devices are doing at this moment.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ pub struct HostSnapshot {
     pub connections: Vec<ConnectionInfo>,
     /// Those beyond.
     pub connections_omitted: u64,
-    /// Connections that have a block: open, opening or ending.
+    /// Connections that have a TCB: open, opening or ending.
     pub open: usize,
     /// Half-open connections: only a SYN has come.
     pub half_open: usize,
@@ -76,9 +76,11 @@ pub struct HostSnapshot {
 /// ```
 pub async fn snapshot(connections_max: usize) -> Snapshot {
     let mut snapshot = Snapshot::default();
-    let asked: Vec<_> = places(None).into_iter().map(|place| place.ask(connections_max)).collect();
+    let asked: Vec<_> = loops(None).into_iter().map(|one| one.ask(connections_max)).collect();
+    // They answer at the same time, so one that is stuck takes the others none of theirs.
+    let deadline = Instant::now() + PATIENCE;
     for (device, number, answer) in asked {
-        match timeout(PATIENCE, answer).await {
+        match timeout_at(deadline, answer).await {
             Ok(Ok(host)) => snapshot.hosts.extend(host),
             // It has ended meanwhile.
             Ok(Err(_)) => {}
@@ -92,33 +94,36 @@ pub async fn snapshot(connections_max: usize) -> Snapshot {
 /// A host that can be asked.
 pub(super) trait Inspected {
     fn interface(&self) -> &Interface;
+    /// Lets the process end: its connections have said their last words.
+    fn release_process(&self);
 }
 
 /// Lets operators find a host of the present loop.
 pub(super) fn register(device: &Arc<str>, host: Weak<dyn Inspected>) {
     let Some(on) = anywire_loops::current() else { return };
-    anywire_loops::local(Here::default).0.borrow_mut().push((Arc::clone(device), host));
+    anywire_loops::local(OfLoop::default).0.borrow_mut().push((Arc::clone(device), host));
     let mut all = all();
-    all.retain(Place::is_there);
-    all.push(Place { device: Arc::clone(device), on });
+    all.retain(DeviceLoop::is_there);
+    all.push(DeviceLoop { device: Arc::clone(device), on });
 }
 
 /// A loop that has a device.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct DeviceLoop {
     pub(super) device: Arc<str>,
     pub(super) on: LoopHandle,
 }
 
-impl Place {
+impl DeviceLoop {
+    /// Whether its loop runs: neither one that has ended nor one that died answers.
     fn is_there(&self) -> bool {
-        self.on.state() != LoopState::Ended
+        self.on.state() == LoopState::Running
     }
 
     fn ask(self, connections_max: usize) -> (String, usize, anywire_loops::Task<Option<HostSnapshot>>) {
         let (device, number) = (self.device.to_string(), self.on.id().index());
         let answer = self.on.spawn(move || async move {
-            let host = here(&self.device)?;
+            let host = host(&self.device)?;
             Some(describe(&self.device, number, &*host, connections_max).await)
         });
         (device, number, answer)
@@ -126,23 +131,23 @@ impl Place {
 }
 
 /// The loops that have a device, or this one.
-pub(super) fn places(device: Option<&str>) -> Vec<Place> {
+pub(super) fn loops(device: Option<&str>) -> Vec<DeviceLoop> {
     let all = all();
-    let is_meant = |place: &&Place| place.is_there() && device.is_none_or(|device| *place.device == *device);
+    let is_meant = |one: &&DeviceLoop| one.is_there() && device.is_none_or(|device| *one.device == *device);
     all.iter().filter(is_meant).cloned().collect()
 }
 
 /// The host of the present loop on a device.
-pub(super) fn here(device: &str) -> Option<Rc<dyn Inspected>> {
-    let here = anywire_loops::local(Here::default);
-    let mut hosts = here.0.borrow_mut();
+pub(super) fn host(device: &str) -> Option<Rc<dyn Inspected>> {
+    let of_loop = anywire_loops::local(OfLoop::default);
+    let mut hosts = of_loop.0.borrow_mut();
     hosts.retain(|(_, host)| host.strong_count() > 0);
     hosts.iter().find(|(name, _)| **name == *device).and_then(|(_, host)| host.upgrade())
 }
 
 /// Those of the present loop.
 #[derive(Default)]
-struct Here(RefCell<Vec<Found>>);
+struct OfLoop(RefCell<Vec<Found>>);
 
 /// A host, and its device.
 type Found = (Arc<str>, Weak<dyn Inspected>);
@@ -187,14 +192,110 @@ async fn describe(device: &str, number: usize, host: &dyn Inspected, max: usize)
     }
 }
 
-fn all() -> MutexGuard<'static, Vec<Place>> {
-    static ALL: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+fn all() -> MutexGuard<'static, Vec<DeviceLoop>> {
+    static ALL: Mutex<Vec<DeviceLoop>> = Mutex::new(Vec::new());
     // Nothing panics while the lock is held.
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long a loop has to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long loops have to answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Places of an engine that are looked at before other tasks of the loop run: some 50 us.
 const PLACES_AT_ONCE: u32 = 512;
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Wake};
+
+    use anywire_loops::Loops;
+
+    use super::super::host::Host;
+    use super::super::{Capture, CaptureOptions, checks};
+    use super::*;
+
+    /// Runs this while several loops that have the device are held up, on a clock that moves only while it waits. How long that was.
+    fn while_stuck(device: &str, asking: impl AsyncFnOnce()) -> Duration {
+        let (loops, device) = (Loops::start(3).expect("threads"), Arc::<str>::from(device));
+        let mut held = Vec::new();
+        for one in loops.iter() {
+            let ((hold, released), device) = (mpsc::channel::<()>(), Arc::clone(&device));
+            one.spawn(|| async move { register(&device, Weak::<Host>::new()) }).wait().expect("no panic");
+            one.post(move || _ = released.recv()).expect("there is room");
+            held.push(hold);
+        }
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
+        runtime.block_on(async {
+            let start = Instant::now();
+            asking().await;
+            start.elapsed()
+        })
+    }
+
+    /// Panics where the runtime's own timer calls it, which its loop does not survive.
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker panics, as the test wishes");
+        }
+    }
+
+    fn die(one: &LoopHandle) {
+        let killer = one.spawn(|| async {
+            let mut sleep = pin!(tokio::time::sleep(Duration::from_millis(1)));
+            let waker = Arc::new(Panics).into();
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            std::future::pending::<()>().await;
+        });
+        killer.wait().expect_err("its loop dies");
+        while one.state() == LoopState::Running {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn loops_that_died_are_forgotten() {
+        let loops = Loops::start(1).expect("a thread");
+        let one = loops.get(0);
+        one.spawn(|| async { register(&"tap:died".into(), Weak::<Host>::new()) }).wait().expect("no panic");
+        assert_eq!(super::loops(Some("tap:died")).len(), 1);
+        die(&one);
+        assert!(super::loops(Some("tap:died")).is_empty());
+    }
+
+    /// The fault would be silence otherwise: the service has begun, and nobody listens.
+    #[test]
+    fn a_loop_that_is_held_up_is_told_of() {
+        let loops = Loops::start(1).expect("a thread");
+        let one = loops.get(0);
+        one.spawn(|| async { register(&"tap:held".into(), Weak::<Host>::new()) }).wait().expect("no panic");
+        let (hold, released) = mpsc::channel::<()>();
+        one.post(move || _ = released.recv()).expect("there is room");
+        let told = checks::while_running("tap:held", &async |_: Rc<Host>| Ok(()));
+        assert_eq!(told.expect_err("it is held up").kind(), std::io::ErrorKind::TimedOut);
+        drop(hold);
+    }
+
+    #[test]
+    fn loops_that_are_stuck_have_their_time_together() {
+        let took = while_stuck("tap:stuck", async || {
+            let silent = snapshot(0).await.silent;
+            assert_eq!(silent.iter().filter(|(device, _)| device == "tap:stuck").count(), 3, "{silent:?}");
+        });
+        assert!(took <= PATIENCE + Duration::from_millis(2), "{took:?}");
+    }
+
+    #[test]
+    fn a_capture_begins_though_loops_are_stuck() {
+        let took = while_stuck("tap:slow", async || {
+            let options = CaptureOptions { device: Some("tap:slow".into()), ..CaptureOptions::default() };
+            let mut capture = Capture::start(options).await.expect("there is such a device");
+            assert!(capture.next().await.is_some_and(|header| !header.is_empty()));
+        });
+        assert!(took <= PATIENCE + Duration::from_millis(2), "{took:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! `DEVICE/IP:PORT` and its options: which device, and where on it.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU8;
 
@@ -8,6 +9,8 @@ use anywire_stack::mesh;
 use anywire_stack::shards::{Cidr, Mac};
 use anywire_stack::stream::Polling;
 use anywire_sys::martian::is_martian;
+
+use crate::address::Address;
 
 /// What carries the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,7 @@ impl<'l> Location<'l> {
         if is_martian(ip) {
             return Err(format!("{ip} is not the address of one host"));
         }
-        if device == DeviceName::Switch && mesh::is_of_ports(ip) {
+        if device == DeviceName::Switch && mesh::is_of_endpoints(ip) {
             return Err(format!("{ip} is one of those that the switch gives to who dials"));
         }
         Ok(Self { device, address })
@@ -94,6 +97,33 @@ impl fmt::Display for DeviceName<'_> {
 /// The options of addresses on devices.
 pub(super) const OPTIONS: &[&str] = &["from", "gateway", "mac", "poll", "prefix"];
 
+/// What the options of an address say.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    /// The own address to dial from.
+    pub(super) from: Option<Cidr>,
+    pub(super) gateway: Option<IpAddr>,
+    pub(super) mac: Option<Mac>,
+    pub(super) polling: Option<Polling>,
+    /// The length of the prefix of the address to listen at.
+    pub(super) prefix: Option<u8>,
+}
+
+impl Options {
+    /// Those of an address whose port is at this IP address.
+    pub(super) fn of(address: &Address, ip: IpAddr) -> io::Result<Self> {
+        let read = |name| address.option(name);
+        let wrong = |fault: String| io::Error::new(io::ErrorKind::InvalidInput, fault);
+        Ok(Self {
+            from: read("from").map(own_address).transpose().map_err(wrong)?,
+            gateway: read("gateway").map(gateway).transpose().map_err(wrong)?,
+            mac: read("mac").map(mac).transpose().map_err(wrong)?,
+            polling: read("poll").map(polling).transpose().map_err(wrong)?,
+            prefix: read("prefix").map(|text| prefix(text, ip)).transpose().map_err(wrong)?,
+        })
+    }
+}
+
 /// Checks an option of an address at this location, and gives the one spelling of its value.
 pub(super) fn normalise_option(location: &str, name: &str, value: &str) -> Result<String, String> {
     let Location { device, address } = Location::parse(location)?;
@@ -106,25 +136,30 @@ pub(super) fn normalise_option(location: &str, name: &str, value: &str) -> Resul
     };
     match name {
         "from" => own_address(value).and_then(|own| of_family(own.address()).map(|_| own.to_string())),
-        "gateway" => {
-            let ip = value.parse().map_err(|_| format!("{value:?} is no IP address of a gateway"))?;
-            of_family(ip).map(|ip| ip.to_string())
-        }
-        "mac" => {
-            let mac: Mac =
-                value.parse().map_err(|_| format!("{value:?} is no address such as 02:00:00:00:00:01"))?;
-            match mac.is_group() {
-                true => Err(format!("{mac} is the address of a group, and no interface's")),
-                false => Ok(mac.to_string()),
-            }
-        }
+        "gateway" => gateway(value).and_then(|ip| of_family(ip).map(|ip| ip.to_string())),
+        "mac" => mac(value).map(|mac| mac.to_string()),
         "poll" => polling(value).map(|_| value.to_owned()),
         _ => prefix(value, address.ip()).map(|prefix| prefix.to_string()),
     }
 }
 
+fn gateway(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is no IP address of a gateway"))
+}
+
+fn mac(text: &str) -> Result<Mac, String> {
+    let mac: Mac = text.parse().map_err(|_| format!("{text:?} is no address such as 02:00:00:00:00:01"))?;
+    if mac.is_group() {
+        return Err(format!("{mac} is the address of a group, and no interface's"));
+    }
+    if mac == Mac::new([0; 6]) {
+        return Err(format!("{mac} is no interface's address"));
+    }
+    Ok(mac)
+}
+
 /// How a loop waits for the device.
-pub(super) fn polling(text: &str) -> Result<Polling, String> {
+fn polling(text: &str) -> Result<Polling, String> {
     match text {
         "adaptive" => Ok(Polling::Adaptive),
         "sleep" => Ok(Polling::Sleep),
@@ -134,9 +169,11 @@ pub(super) fn polling(text: &str) -> Result<Polling, String> {
 }
 
 /// `IP` or `IP/PREFIX`.
-pub(super) fn own_address(text: &str) -> Result<Cidr, String> {
+fn own_address(text: &str) -> Result<Cidr, String> {
     let (ip, length) = text.split_once('/').map_or((text, None), |(ip, length)| (ip, Some(length)));
-    let ip: IpAddr = ip.parse().map_err(|_| format!("{ip:?} is no IP address"))?;
+    // In brackets as in front of a port.
+    let bare = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).filter(|ip| ip.contains(':'));
+    let ip: IpAddr = bare.unwrap_or(ip).parse().map_err(|_| format!("{ip:?} is no IP address"))?;
     let length = length.map_or(Ok(default_prefix(ip)), |length| prefix(length, ip))?;
     Cidr::new(ip, length).map_err(|wrong| wrong.to_string())
 }
@@ -221,6 +258,8 @@ mod tests {
             ("gateway", "fe80::1", "fe80::1"),
             ("mac", "10.0.0.1", "\"10.0.0.1\""),
             ("mac", "01:00:5e:00:00:01", "group"),
+            ("mac", "00:00:00:00:00:00", "no interface"),
+            ("from", "[10.0.0.2]", "[10.0.0.2]"),
             ("prefix", "0", "\"0\""),
             ("prefix", "+8", "\"+8\""),
             ("poll", "busy", "\"busy\""),
@@ -229,6 +268,8 @@ mod tests {
             let said = normal(name, value).expect_err(value);
             assert!(said.contains(part), "{said}");
         }
+        let bracketed = normalise_option("tap0/[fd00::1]:80", "from", "[fd00::2]/64");
+        assert_eq!(bracketed.as_deref(), Ok("fd00::2/64"));
         assert!(
             normalise_option("switch/10.0.0.1:80", "prefix", "24").is_err_and(|said| said.contains("switch"))
         );

@@ -1,6 +1,6 @@
 //! The counters of a host under their names: those of Linux where it counts the same, and those for Prometheus.
 
-use std::fmt::Write;
+use anywire_loops::metrics::{Kind, Text};
 
 use super::inspect::{HostSnapshot, Snapshot};
 
@@ -46,6 +46,7 @@ counters! { tcp: anywire_stack::stream::EngineCounters, "tcp",
     frames_malformed "malformed_frames" "TcpInErrs" "Frames with a wrong checksum, length or option.";
     fragments_refused "refused_fragments" "StackFragsRefused" "Fragments of IP, which are not put together.";
     neighbours_refused "refused_neighbours" "StackNeighsRefused" "Answers and SYNs dropped because all neighbours were in use.";
+    unroutable "unroutable" "IpOutNoRoutes" "Segments without an answer since no route leads to their sender.";
     opened "opened" "StackOpens" "Connections that were opened, from both ends.";
     accepted "accepted" "TcpPassiveOpens" "Connections that the peer opened.";
     closed "closed" "StackCloses" "Connections that ended by FINs.";
@@ -66,7 +67,7 @@ counters! { tcp: anywire_stack::stream::EngineCounters, "tcp",
     challenges "challenges" "TcpExtTCPChallengeACK" "ACKs that challenge what may be forged.";
     answers_withheld "answers_withheld" "StackAnswersWithheld" "Answers that the limit of their connection held back.";
     out_of_order "out_of_order" "TcpExtTCPOFOQueue" "Segments held that arrived out of order.";
-    held_dropped "held_dropped" "TcpExtOfoPruned" "Segments out of order that were dropped again.";
+    out_of_order_dropped "out_of_order_dropped" "TcpExtOfoPruned" "Segments out of order that were dropped again.";
     evicted_for_memory "evicted_for_memory" "TcpExtTCPAbortOnMemory" "Connections reset because others found no memory.";
     dropped_for_memory "dropped_for_memory" "TcpExtTCPRcvQDrop" "Payloads dropped because no memory was left.";
     sacks_ignored "ignored_sacks" "StackSacksIgnored" "ACKs with SACK blocks that were skipped.";
@@ -119,6 +120,10 @@ counters! { link: anywire_stack::device::DeviceCounters, "device",
     super_frames_out "transmit_super_frames" "StackDevOutSuper" "Super-frames that the sent frames left as.";
     passed_on "passed_on_frames" "StackDevPassedOn" "Frames that came by the queue of this loop and belong to another one.";
     taken_over "taken_over_frames" "StackDevTakenOver" "Frames of this loop that came by the queue of another one.";
+    no_chunk "receive_no_chunk" "StackDevInNoChunk" "Times that the kernel found no chunk for a frame (AF_XDP).";
+    receive_ring_full "receive_ring_full_frames" "StackDevInRingFull" "Frames that found no room in the receive ring (AF_XDP).";
+    invalid_descriptors "invalid_descriptors" "StackDevInvalidDescs" "Descriptors that the kernel refused (AF_XDP).";
+    transmit_busy "transmit_busy" "StackDevOutBusy" "Times that the interface took no more frames for now, or dropped one (AF_XDP).";
 }
 
 impl HostSnapshot {
@@ -158,32 +163,27 @@ impl Snapshot {
     ///
     /// The type of its content is `text/plain; version=0.0.4`.
     pub fn prometheus(&self) -> String {
-        let labels =
-            |host: &HostSnapshot| format!("{{device=\"{}\",loop=\"{}\"}}", host.device, host.loop_number);
-        let mut text = String::new();
-        let mut family =
-            |kind: &str, name: &str, help: &str, values: &mut dyn Iterator<Item = (String, u64)>| {
-                let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-                for (labels, value) in values {
-                    let _ = writeln!(text, "{name}{labels} {value}");
-                }
-            };
+        let labels = |host: &HostSnapshot| {
+            [("device", host.device.to_string()), ("loop", host.loop_number.to_string())]
+        };
+        let mut text = Text::new("");
         let counters: Vec<_> = self.hosts.iter().map(|host| (labels(host), host.counters())).collect();
         let gauges: Vec<_> = self.hosts.iter().map(|host| (labels(host), host.gauges())).collect();
         for at in 0..counters.first().map_or(0, |(_, all)| all.len()) {
             let Counter { name, help, .. } = counters[0].1[at];
-            family(
-                "counter",
-                name,
-                help,
-                &mut counters.iter().map(|(labels, all)| (labels.clone(), all[at].value)),
-            );
+            let samples = counters.iter().map(|(labels, all)| (labels, all[at].value as f64));
+            text.family(Kind::Counter, name, help, samples);
         }
         for at in 0..gauges.first().map_or(0, |(_, all)| all.len()) {
             let (name, help, _) = gauges[0].1[at];
-            family("gauge", name, help, &mut gauges.iter().map(|(labels, all)| (labels.clone(), all[at].2)));
+            text.family(
+                Kind::Gauge,
+                name,
+                help,
+                gauges.iter().map(|(labels, all)| (labels, all[at].2 as f64)),
+            );
         }
-        text
+        text.into_string()
     }
 }
 

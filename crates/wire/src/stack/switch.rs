@@ -2,7 +2,7 @@
 //!
 //! Each loop that dials or serves here has one host, with addresses of its own to dial from, on a mesh that joins all
 //! of them. A service has an accept queue on each loop that serves it. A connection is assigned to one of them,
-//! round-robin, before its first segment leaves, so it lives on the loop of its engine from the start.
+//! in turn, before its first segment leaves, so it lives on the loop of its engine from the start.
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -16,8 +16,10 @@ use anywire_stack::mesh::{self, Host, ListenQueue, Mesh, MeshError};
 use anywire_stack::stream::Listener;
 use anywire_sys::thread_bound::ThreadBound;
 
+use super::exit::{LAST_WORDS, LAST_WORDS_DEADLINE};
+use super::host::{on_a_loop, stopped};
 use super::location::{DeviceName, Location};
-use super::{LAST_WORDS, StackArrival, StackTransport, on_a_loop};
+use super::transport::{StackArrival, StackTransport};
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::dialer::DialOptions;
@@ -38,7 +40,9 @@ pub(super) fn bind(
         error => ListenError::System { address: address.clone(), cause: io::Error::other(error) },
     })?;
     let local = service.address();
-    let acceptor = |queue| Box::new(SwitchAcceptor { local, queue, listener: None }) as Box<dyn Acceptor>;
+    let acceptor = |queue| {
+        Box::new(SwitchAcceptor { local, queue, listener: None, has_ended: false }) as Box<dyn Acceptor>
+    };
     Ok(Bound {
         local: Address::from_wire(wire, location_of(local).to_string()),
         acceptors: queues.into_iter().map(acceptor).collect(),
@@ -52,10 +56,10 @@ pub(super) async fn dial(
     options: &DialOptions,
 ) -> Result<Connection, DialError> {
     let failed = |cause| DialError::from_io(address, cause);
-    let here = Here::get().map_err(failed)?;
-    let dialing = async { here.host.dial(service).await.map_err(failed) };
-    let (stream, reservation) = options.connect_in_time(address, dialing).await?;
-    Ok(Connection::new(StackTransport::new(stream, &here.name, Some(Box::new(reservation)))))
+    let own = LoopHost::get().map_err(failed)?;
+    let dialing = async { own.host.dial(service).await.map_err(failed) };
+    let stream = options.connect_in_time(address, dialing).await?;
+    Ok(Connection::new(StackTransport::new(stream, &own.name)))
 }
 
 fn location_of(address: SocketAddr) -> Location<'static> {
@@ -63,7 +67,7 @@ fn location_of(address: SocketAddr) -> Location<'static> {
 }
 
 /// The host of the present loop.
-struct Here {
+struct LoopHost {
     /// Of the device.
     name: Arc<str>,
     host: Host,
@@ -71,32 +75,32 @@ struct Here {
 
 /// Its place among the loop's values; empty until the switch is used there.
 #[derive(Default)]
-struct MaybeHere(RefCell<Option<Rc<Here>>>);
+struct OfLoop(RefCell<Option<Rc<LoopHost>>>);
 
-impl Here {
+impl LoopHost {
     /// That of the present loop; joins the mesh if it has not.
     fn get() -> io::Result<Rc<Self>> {
         on_a_loop()?;
-        let place = anywire_loops::local(MaybeHere::default);
-        if let Some(here) = &*place.0.borrow() {
-            return Ok(Rc::clone(here));
+        let place = anywire_loops::local(OfLoop::default);
+        if let Some(own) = &*place.0.borrow() {
+            return Ok(Rc::clone(own));
         }
         // Each hasher that the library makes has keys of its own, which begin with random ones of the system.
         let random = RandomState::new();
         let (host, driver) = Host::join(&MESH, std::array::from_fn(|index| random.hash_one(index)))?;
         // Past the loop's own spawn, which counts tasks: the loop does not wait for the driver when it ends.
         drop(tokio::task::spawn_local(driver));
-        let here = Rc::new(Self { name: DeviceName::Switch.to_string().into(), host });
-        *place.0.borrow_mut() = Some(Rc::clone(&here));
-        Ok(here)
+        let own = Rc::new(Self { name: DeviceName::Switch.to_string().into(), host });
+        *place.0.borrow_mut() = Some(Rc::clone(&own));
+        Ok(own)
     }
 }
 
-impl Drop for Here {
+impl Drop for LoopHost {
     fn drop(&mut self) {
         // The loop's tasks are gone, and what their connections had left to say would be lost with the
         // engine.
-        self.host.interface().finish(LAST_WORDS);
+        self.host.interface().finish(LAST_WORDS, LAST_WORDS_DEADLINE);
     }
 }
 
@@ -104,24 +108,64 @@ struct SwitchAcceptor {
     local: SocketAddr,
     queue: ListenQueue,
     /// On the loop that polls.
-    listener: Option<ThreadBound<(RefCell<Listener>, Rc<Here>)>>,
+    listener: Option<ThreadBound<(RefCell<Listener>, Rc<LoopHost>)>>,
+    /// Nobody drives the loop's host any more.
+    has_ended: bool,
 }
 
 impl Acceptor for SwitchAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
-        let (listener, here) = match self.listener.as_ref().and_then(ThreadBound::get) {
-            Some(attended) => attended,
+        let (listener, own) = match self.listener.as_ref().and_then(ThreadBound::get) {
+            Some(listening) => listening,
             None => {
-                let here = Here::get()?;
-                let listener = RefCell::new(here.host.attend(self.local, &self.queue)?);
-                let attended = self.listener.insert(ThreadBound::new((listener, here)));
-                attended.get().ok_or(io::ErrorKind::NotConnected)?
+                let own = LoopHost::get()?;
+                let listener = RefCell::new(own.host.listen(self.local, &self.queue)?);
+                let listening = self.listener.insert(ThreadBound::new((listener, own)));
+                listening.get().ok_or(io::ErrorKind::NotConnected)?
             }
         };
-        let stream = ready!(listener.borrow_mut().poll_accept(cx))?;
-        self.queue.note_accepted(stream.peer_addr());
-        Poll::Ready(Ok(StackArrival::of(StackTransport::new(stream, &here.name, None))))
+        match ready!(listener.borrow_mut().poll_accept(cx)) {
+            Ok(stream) => Poll::Ready(Ok(StackArrival::of(StackTransport::new(stream, &own.name)))),
+            Err(error) => {
+                let end = stopped(&own.name, own.host.interface());
+                self.has_ended = end.is_some();
+                Poll::Ready(Err(end.unwrap_or(error)))
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended
     }
 }
 
 static MESH: LazyLock<Mesh> = LazyLock::new(|| Mesh::new(mesh::Limits::default()));
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use anywire_loops::Loops;
+
+    use super::*;
+
+    /// It would ask again for ever, and its service would look alive.
+    #[test]
+    fn a_listener_that_nobody_drives_ends() {
+        let loops = Loops::start(1).expect("a thread");
+        let asked = loops.get(0).spawn(|| async {
+            let (host, driver) = Host::join(&MESH, [1; 4]).expect("room");
+            drop(driver);
+            let own = LoopHost { name: DeviceName::Switch.to_string().into(), host };
+            *anywire_loops::local(OfLoop::default).0.borrow_mut() = Some(Rc::new(own));
+            let at = ([10, 253, 0, 1], 80).into();
+            let (_service, mut queues) = MESH.listen(at, 1, 1).expect("nobody listens there");
+            let queue = queues.remove(0);
+            let mut acceptor = SwitchAcceptor { local: at, queue, listener: None, has_ended: false };
+            let polled = acceptor.poll_accept(&mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(Err(error)) = polled else { panic!("nothing will come") };
+            (error.kind(), acceptor.has_ended())
+        });
+        assert_eq!(asked.wait().expect("no panic"), (io::ErrorKind::NotConnected, true));
+    }
+}

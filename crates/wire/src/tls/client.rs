@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -12,10 +13,11 @@ use super::certificate::Certificate;
 use super::error::TlsError;
 use super::identity::{Identity, certificates, read};
 use super::records::Session;
+use super::sessions::Sessions;
 use super::stream::TlsStream;
 use super::verify::Verifier;
 use super::wires::Tls;
-use super::{MinVersion, provider};
+use super::{MinVersion, provider_of};
 use crate::connection::Connection;
 
 /// How a dialler speaks TLS.
@@ -31,12 +33,20 @@ pub struct ClientTlsOptions {
     pub identity: Option<Identity>,
     /// The oldest version that is spoken (TLS 1.2).
     pub min_version: MinVersion,
+    /// The cipher suites that are offered, by their names at IANA, such as `TLS_AES_128_GCM_SHA256`, the best one first. Those of TLS 1.3 and
+    /// of 1.2 stand side by side, and a version without any is not spoken. Empty by default: all of this build, which are all good ones.
+    pub cipher_suites: Vec<String>,
     /// Whether the keys of connections are written to the file that the environment variable `SSLKEYLOGFILE` names, with
     /// which a capture of the traffic can be read (`false`).
     pub key_log_file: bool,
-    /// Whether a session is resumed where it can be, which saves the certificates and their checks (`true`: by tickets of
-    /// the last 256 servers).
+    /// Whether a session is resumed where it can be, which saves the certificates and their checks (`true`).
     pub resumption: bool,
+    /// The servers whose latest tickets are kept for that (256: some hundred KiB). At least 1.
+    pub resumption_servers: usize,
+    /// How long a session may be resumed after it began, if the server does not say less (2 hours, as in OpenSSL for TLS 1.3): from
+    /// then on keys that were stolen from memory open no further connection. `Duration::MAX` leaves that to the server, which may allow
+    /// seven days (RFC 8446 section 4.6.1).
+    pub resumption_timeout: Duration,
     /// Talks to everybody, whatever certificate they show (`false`). The connection can then be read and altered by
     /// everybody on its way: for trials only. It is logged.
     pub dangerously_accept_any_certificate: bool,
@@ -49,8 +59,11 @@ impl Default for ClientTlsOptions {
             pins: Vec::new(),
             identity: None,
             min_version: MinVersion::default(),
+            cipher_suites: Vec::new(),
             key_log_file: false,
             resumption: true,
+            resumption_servers: 256,
+            resumption_timeout: Duration::from_secs(7200),
             dangerously_accept_any_certificate: false,
         }
     }
@@ -157,7 +170,20 @@ fn may_sign(certificate: &CertificateDer<'_>) -> bool {
 #[derive(Clone)]
 pub struct ClientTls {
     /// Held for as long as it takes to clone or to store it.
-    current: Arc<RwLock<Arc<ClientConfig>>>,
+    current: Arc<RwLock<Current>>,
+}
+
+/// What the options have become.
+#[derive(Clone)]
+struct Current {
+    config: Arc<ClientConfig>,
+    is_unverified: bool,
+}
+
+/// The session of a new connection, and whether its peer proves nothing by its certificate.
+pub(super) struct Dialling {
+    pub(super) session: Session,
+    pub(super) is_unverified: bool,
 }
 
 impl ClientTls {
@@ -166,7 +192,7 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`] says what is wrong with a certificate, a key or a root.
     pub fn new(options: ClientTlsOptions) -> Result<Self, TlsError> {
-        Ok(Self { current: Arc::new(RwLock::new(Arc::new(config_of(options)?))) })
+        Ok(Self { current: Arc::new(RwLock::new(Current::of(options)?)) })
     }
 
     /// Takes new options for handshakes that begin from now on, such as a renewed certificate of this end. Connections that are open go
@@ -175,7 +201,7 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`]; the old options stay in use.
     pub fn replace(&self, options: ClientTlsOptions) -> Result<(), TlsError> {
-        let new = Arc::new(config_of(options)?);
+        let new = Current::of(options)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }
@@ -210,14 +236,15 @@ impl ClientTls {
     }
 
     /// The session of a new connection to a server that has to prove this name.
-    pub(super) fn session(&self, name: &str, protocols: &[String]) -> Result<Session, TlsError> {
+    pub(super) fn session(&self, name: &str, protocols: &[String]) -> Result<Dialling, TlsError> {
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name { name: name.to_owned() })?;
         let protocols = protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect();
-        let config = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
-        UnbufferedClientConnection::new_with_alpn(config, name, protocols)
-            .map(Session::Client)
-            .map_err(|cause| TlsError::Refused { cause })
+        let Current { config, is_unverified } =
+            self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let session = UnbufferedClientConnection::new_with_alpn(config, name, protocols)
+            .map_err(|cause| TlsError::Refused { cause })?;
+        Ok(Dialling { session: Session::Client(session), is_unverified })
     }
 
     /// The one for diallers that were given none.
@@ -230,10 +257,17 @@ impl ClientTls {
     }
 }
 
+impl Current {
+    fn of(options: ClientTlsOptions) -> Result<Self, TlsError> {
+        let is_unverified = options.dangerously_accept_any_certificate;
+        Ok(Self { config: Arc::new(config_of(options)?), is_unverified })
+    }
+}
+
 /// What sessions are made by.
 fn config_of(options: ClientTlsOptions) -> Result<ClientConfig, TlsError> {
     let refused = |cause| TlsError::Refused { cause };
-    let builder = ClientConfig::builder_with_provider(provider())
+    let builder = ClientConfig::builder_with_provider(provider_of(&options.cipher_suites)?)
         .with_protocol_versions(options.min_version.versions())
         .map_err(refused)?;
     let verifier = if options.dangerously_accept_any_certificate {
@@ -252,9 +286,13 @@ fn config_of(options: ClientTlsOptions) -> Result<ClientConfig, TlsError> {
             builder.with_client_auth_cert(chain, key).map_err(|cause| places.mismatch(cause))?
         }
     };
-    if !options.resumption {
-        config.resumption = Resumption::disabled();
-    }
+    config.resumption = match options.resumption {
+        true => {
+            let sessions = Sessions::new(options.resumption_servers, options.resumption_timeout);
+            Resumption::store(Arc::new(sessions))
+        }
+        false => Resumption::disabled(),
+    };
     if options.key_log_file {
         config.key_log = Arc::new(rustls::KeyLogFile::new());
     }

@@ -20,6 +20,14 @@ pub enum TlsError {
         #[source]
         cause: io::Error,
     },
+    /// A file of certificates or keys is too large to be one.
+    #[error("{} has more than {limit_bytes} bytes{help}", path.display(), help = Advice("name a file of certificates or a key in PEM"))]
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most that one may have.
+        limit_bytes: u64,
+    },
     /// There is no certificate in what should have one.
     #[error("there is no certificate in {place}: it needs a block `-----BEGIN CERTIFICATE-----` (PEM)")]
     NoCertificate {
@@ -73,6 +81,14 @@ pub enum TlsError {
     Name {
         /// The name.
         name: String,
+    },
+    /// A cipher suite is not known by this name.
+    #[error("{name:?} is no cipher suite of this build{help}", help = Advice(format!("use one of {}", known.join(", "))))]
+    CipherSuite {
+        /// The name.
+        name: String,
+        /// The names of those that there are.
+        known: Vec<String>,
     },
     /// Anything else that rustls refuses.
     #[error("cannot use these options of TLS: {cause}")]

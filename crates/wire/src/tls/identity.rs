@@ -1,5 +1,7 @@
 //! A certificate with its key, from PEM.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -134,5 +136,15 @@ fn malformed(place: &str, error: &pem::Error) -> TlsError {
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|cause| TlsError::File { path: path.to_owned(), cause })
+    let failed = |cause| TlsError::File { path: path.to_owned(), cause };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(TlsError::FileTooLarge { path: path.to_owned(), limit_bytes: FILE_BYTES_MAX });
+    }
+    Ok(bytes)
 }
+
+/// What a file of certificates or keys may have. The store of a whole platform has a quarter of a MiB; `/dev/zero` never ends.
+const FILE_BYTES_MAX: u64 = 16 << 20;

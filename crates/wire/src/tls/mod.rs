@@ -43,14 +43,15 @@ mod error;
 mod identity;
 mod records;
 mod server;
+mod sessions;
 mod stream;
 mod verify;
 mod wires;
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
 pub(crate) use certificate::Certificate;
 pub use client::{ClientTls, ClientTlsOptions, Roots, ToClientTls};
@@ -89,4 +90,26 @@ fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> =
         LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
     PROVIDER.clone()
+}
+
+/// The same with these cipher suites alone, unless none is named.
+fn provider_of(suites: &[String]) -> Result<Arc<CryptoProvider>, TlsError> {
+    let all = provider();
+    if suites.is_empty() {
+        return Ok(all);
+    }
+    let find = |name: &String| {
+        let found = all.cipher_suites.iter().find(|suite| iana_name(suite) == *name);
+        found.copied().ok_or_else(|| TlsError::CipherSuite {
+            name: name.clone(),
+            known: all.cipher_suites.iter().map(iana_name).collect(),
+        })
+    };
+    let cipher_suites = suites.iter().map(find).collect::<Result<_, _>>()?;
+    Ok(Arc::new(CryptoProvider { cipher_suites, ..(*all).clone() }))
+}
+
+/// rustls names those of TLS 1.3 by their version.
+fn iana_name(suite: &SupportedCipherSuite) -> String {
+    format!("{:?}", suite.suite()).replace("TLS13_", "TLS_")
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, recv};
 use tokio::task::coop;
 
+use super::client::Dialling;
 use super::error::HandshakeError;
 use super::records::{RECORD_MAX_BYTES, Records, Session};
 use super::server::{Accepting, take_asked_name};
@@ -29,6 +30,8 @@ pub(super) struct TlsStream {
     stage: Stage,
     /// The name that the end that dials asks for.
     server_name: Option<String>,
+    /// The peer's certificate is taken, whatever it is.
+    is_unverified: bool,
     negotiated: Option<Arc<Negotiated>>,
     /// `close_notify` has been sealed.
     has_said_end: bool,
@@ -79,9 +82,11 @@ impl TlsStream {
         wire: Option<&'static Tls>,
         inner: Connection,
         name: String,
-        session: Session,
+        Dialling { session, is_unverified }: Dialling,
     ) -> Self {
-        Self::new(wire, inner, session, Stage::Handshake, Some(name))
+        let mut stream = Self::new(wire, inner, session, Stage::Handshake, Some(name));
+        stream.is_unverified = is_unverified;
+        stream
     }
 
     fn new(
@@ -92,7 +97,17 @@ impl TlsStream {
         server_name: Option<String>,
     ) -> Self {
         let records = Records::new(session);
-        Self { wire, inner, records, stage, server_name, negotiated: None, has_said_end: false, writer: None }
+        Self {
+            wire,
+            inner,
+            records,
+            stage,
+            server_name,
+            is_unverified: false,
+            negotiated: None,
+            has_said_end: false,
+            writer: None,
+        }
     }
 
     /// Reads from the wire, and opens all whole records. `None` at the end of the wire.
@@ -273,7 +288,8 @@ impl TlsStream {
                 }
             }
         }
-        self.negotiated = Some(Arc::new(negotiated(self.records.state(), self.server_name.take())));
+        let negotiated = negotiated(self.records.state(), self.server_name.take());
+        self.negotiated = Some(Arc::new(Negotiated { is_unverified: self.is_unverified, ..negotiated }));
         self.stage = Stage::Open;
         Poll::Ready(Ok(()))
     }
@@ -529,6 +545,7 @@ fn negotiated(state: &rustls::CommonState, server_name: Option<String>) -> Negot
             .map(|certificate| certificate.to_vec())
             .collect(),
         is_resumed: state.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+        is_unverified: false,
     }
 }
 

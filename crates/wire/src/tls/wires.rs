@@ -190,6 +190,10 @@ impl Acceptor for TlsAcceptor {
         })))
     }
 
+    fn has_ended(&self) -> bool {
+        self.acceptor.has_ended()
+    }
+
     fn leave_loop(&mut self) {
         self.acceptor.leave_loop();
     }

@@ -9,8 +9,9 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use anywire_advice::Chain;
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, ListenerHandle};
+use anywire_wire::{Address, Connection, Listener, ListenerHandle};
 
 use crate::again;
 use crate::support::{HANG, bind, dialer, listening, loops};
@@ -243,4 +244,79 @@ fn a_loop_may_end_of_many_queues() {
 #[test]
 fn a_loop_may_end_of_one_queue() {
     on_a_tap("loops_share_a_device::a_loop_may_end_of_one_queue", a_loop_may_end);
+}
+
+/// Another host on the link of the TAP device, with 10.0.0.9, in a namespace that ends with its process.
+struct Neighbour(std::process::Child);
+
+impl Neighbour {
+    fn new() -> Self {
+        let mut command = Command::new("unshare");
+        let held = command.args(["--net", "sh", "-c", "echo; exec cat"]);
+        let held = held.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = held.spawn().expect("there is unshare");
+        let said = child.stdout.as_mut().expect("it is a pipe").read(&mut [0]).expect("it says so");
+        assert_eq!(said, 1);
+        let id = child.id();
+        shell(&format!(
+            "ip link add br0 type bridge
+             ip link add ours type veth peer name theirs netns {id}
+             for port in ours tap0; do ip link set $port master br0; ip link set $port up; done
+             ip link set br0 up
+             nsenter --net=/proc/{id}/ns/net ip addr add 10.0.0.9/24 dev theirs
+             nsenter --net=/proc/{id}/ns/net ip link set theirs up"
+        ));
+        Self(child)
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn the_second_listener_hears_of_a_conflict() {
+    let _neighbour = Neighbour::new();
+    let on = loops(2);
+    let _first = serve(&on, "stack:tap0/10.0.0.2:80");
+    // The bridge learns that the device has somebody when its kernel gets to it.
+    for port in ["tap0", "ours"] {
+        let forwards = format!("ip -d link show {port} | grep -q 'state forwarding'");
+        shell(&format!("timeout 30 sh -c \"until {forwards}; do sleep 0.01; done\""));
+    }
+    let listen = |address: &str| {
+        let address: Address = address.parse().expect("an address");
+        Listener::bind(&address, &listening(), &on).map(drop)
+    };
+    let fault = listen("stack:tap0/10.0.0.9:80").expect_err("the neighbour has it");
+    assert!(Chain(&fault).to_string().contains("has the address 10.0.0.9 on tap0"), "{}", Chain(&fault));
+    listen("stack:tap0/10.0.0.3:80").expect("nobody has it");
+}
+
+#[test]
+fn the_second_listener_hears_of_a_conflict_with_many_queues() {
+    on_a_tap(
+        "loops_share_a_device::the_second_listener_hears_of_a_conflict_with_many_queues",
+        the_second_listener_hears_of_a_conflict,
+    );
+}
+
+/// Nothing brings its frames back.
+#[test]
+fn a_call_to_an_own_address_is_refused_at_once_with_one_queue() {
+    on_a_tap("loops_share_a_device::a_call_to_an_own_address_is_refused_at_once_with_one_queue", || {
+        let on = loops(2);
+        let _served = serve(&on, "stack:tap0/10.0.0.2:80");
+        // It has the address, and so have the loops.
+        assert_eq!(call("10.0.0.2:80".parse().expect("an address"), 30).len(), 2);
+        for from in ["", "?from=10.0.0.4", "?from=10.0.0.2"] {
+            let address: Address = format!("stack:tap0/10.0.0.2:80{from}").parse().expect("an address");
+            let dialling = on.get(0).spawn(move || async move { dialer().dial(&address).await.map(drop) });
+            let fault = dialling.wait().expect("no panic").expect_err("it would wait in vain");
+            let said = Chain(&fault).to_string();
+            assert!(said.contains("10.0.0.2 is this process's own address on tap0"), "{said}");
+        }
+    });
 }

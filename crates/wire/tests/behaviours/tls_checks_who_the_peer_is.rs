@@ -267,6 +267,44 @@ fn a_session_is_resumed_with_the_same_peer_on_any_loop() {
 }
 
 #[test]
+fn a_session_is_resumed_no_longer_than_its_timeout() {
+    let authority = Authority::new();
+    let server = serve(shows(authority.sign(&params(&["example.com"]))));
+    // In TLS 1.3 by a ticket for each connection, in TLS 1.2 by one session for all.
+    for suites in [&[][..], &["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]] {
+        let short = Duration::from_millis(50);
+        for (resumption_timeout, is_resumed) in
+            [(Duration::MAX, true), (short, false), (Duration::ZERO, false)]
+        {
+            let client = ClientTls::new(ClientTlsOptions {
+                resumption_timeout,
+                cipher_suites: suites.iter().map(|&name| name.to_owned()).collect(),
+                ..trusts(authority.roots())
+            });
+            let client = client.expect("good options");
+            let ask = || {
+                let options = DialOptions {
+                    tls: Some(client.clone()),
+                    server_name: Some("example.com".to_owned()),
+                    protocols: vec!["new".to_owned()],
+                    ..DialOptions::default()
+                };
+                let address = server.listening.local().clone();
+                crate::support::on_a_loop(move || async move {
+                    let mut connection = Dialer::new(options).dial(&address).await.expect("it is trusted");
+                    crate::support::read_to_end(&mut connection).await.expect("an orderly end");
+                    connection.negotiated().expect("a handshake was made").is_resumed
+                })
+            };
+            assert!(!ask());
+            // A timeout is never early, and never late here: that is asked for with the next session.
+            std::thread::sleep(if is_resumed { Duration::ZERO } else { short });
+            assert_eq!(ask(), is_resumed, "{resumption_timeout:?} {suites:?}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_certificate_or_key_is_said() {
     let (chain, key) = crate::support::trial::pem();
     let said = |chain: &str, key: &str| {
@@ -289,6 +327,39 @@ fn what_is_no_certificate_or_key_is_said() {
     assert!(matches!(none, TlsError::NoIdentity), "{none}");
     let missing = Identity::from_files("/nowhere/chain.pem", "/nowhere/key.pem").expect_err("no such file");
     assert!(missing.to_string().contains("/nowhere/chain.pem"), "{missing}");
+}
+
+#[test]
+fn a_file_that_never_ends_is_no_certificate() {
+    for error in [
+        Roots::only_file("/dev/zero").expect_err("no roots"),
+        Identity::from_files("/dev/zero", "/dev/zero").expect_err("no key"),
+    ] {
+        assert!(matches!(error, TlsError::FileTooLarge { limit_bytes: 0x100_0000, .. }), "{error}");
+        assert!(error.to_string().contains("/dev/zero"), "{error}");
+    }
+}
+
+#[test]
+fn only_the_suites_that_are_named_are_offered() {
+    let authority = Authority::new();
+    let server = serve(shows(authority.sign(&params(&["localhost"]))));
+    let with = |names: &[&str]| {
+        let cipher_suites = names.iter().map(|&name| name.to_owned()).collect();
+        ClientTlsOptions { cipher_suites, ..trusts(authority.roots()) }
+    };
+    for (name, version) in [
+        ("TLS_AES_128_GCM_SHA256", "TLSv1.3"),
+        ("TLS_CHACHA20_POLY1305_SHA256", "TLSv1.3"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLSv1.2"),
+    ] {
+        let agreed = call(&server, "localhost", with(&[name])).expect("they agree");
+        let suite = agreed.cipher_suite.as_deref().map(|suite| suite.replace("TLS13_", "TLS_"));
+        assert_eq!((suite.as_deref(), agreed.version.as_deref()), (Some(name), Some(version)));
+    }
+    let error = ClientTls::new(with(&["TLS_RSA_WITH_RC4_128_MD5"])).expect_err("it is broken since long");
+    assert!(matches!(&error, TlsError::CipherSuite { known, .. } if known.len() > 3), "{error}");
+    assert!(error.to_string().contains("RC4"), "{error}");
 }
 
 #[test]

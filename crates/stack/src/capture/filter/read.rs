@@ -77,6 +77,15 @@ impl<'t> Reader<'t> {
             _ => None,
         };
         self.next += usize::from(direction.is_some());
+        let has_either = direction == Some(Direction::Source) && self.takes(&["or"]);
+        if has_either && !self.takes(&["dst"]) {
+            return Err(self.unexpected("`dst`"));
+        }
+        let ends = direction.filter(|_| !has_either);
+        if let Some(host) = self.word().and_then(|word| word.parse().ok()) {
+            self.next += 1;
+            return self.checked(first, Test { protocol, direction: ends, what: What::Host(host) });
+        }
         let what = match (self.word(), protocol, direction) {
             (Some("host"), ..) => What::Host(self.value("an IP address; no name is looked up")?),
             (Some("net"), ..) => self.net()?,
@@ -94,11 +103,16 @@ impl<'t> Reader<'t> {
             _ => return Err(self.unexpected(PRIMITIVES)),
         };
         self.next += 1;
-        if let Some((wrong, help)) = fault(protocol, &what) {
+        self.checked(first, Test { protocol, direction: ends, what })
+    }
+
+    /// Refuses what no frame can be, at its first word.
+    fn checked(&mut self, first: usize, test: Test) -> Result<Test, FilterError> {
+        if let Some((wrong, help)) = fault(test.protocol, &test.what) {
             self.next = first;
             return Err(self.wrong(wrong, help));
         }
-        Ok(Test { protocol, direction, what })
+        Ok(test)
     }
 
     /// The word behind the present one, read as a value. It is the present word afterwards.

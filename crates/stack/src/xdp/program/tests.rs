@@ -14,7 +14,7 @@ const OURS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 const SHARED_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 3);
 const PORT_OF_OURS: u16 = 8080;
 
-/// Drops what it would redirect: there is no socket. `None` if this user may not load it, which is a failure under `CI`.
+/// Drops what it would redirect to the first socket of the queue, and sends back what it would to the second: there is none. `None` if this user may not load it, which is a failure under `CI`.
 fn program() -> Option<&'static Program> {
     static PROGRAM: OnceLock<Option<(Program, Maps)>> = OnceLock::new();
     let loaded = PROGRAM.get_or_init(|| {
@@ -37,7 +37,8 @@ fn program() -> Option<&'static Program> {
         for address in [IpAddr::from(SHARED_V4), SHARED_V6.into()] {
             maps.add_port(SocketAddr::new(address, PORT_OF_OURS)).expect("there is room");
         }
-        let program = load(&maps, Verdict::Drop).unwrap_or_else(|error| panic!("{error}: {}", error.source));
+        let program = load(&maps, [Verdict::Drop, Verdict::SendBack])
+            .unwrap_or_else(|error| panic!("{error}: {}", error.source));
         Some((program, maps))
     });
     loaded.as_ref().map(|(program, _)| program)
@@ -82,10 +83,34 @@ fn is_for_the_stack(frame: &[u8]) -> bool {
     look().unwrap_or(false)
 }
 
+/// What the second table says.
+fn class_of(frame: &[u8]) -> Class {
+    let (protocol, tcp_at, is_whole) = if frame[12] == 8 {
+        let is_whole = u16::from_be_bytes([frame[20], frame[21]]) & 0x3fff == 0;
+        (frame[23], 14 + 4 * usize::from(frame[14] & 15), is_whole)
+    } else {
+        (frame[20], 54, true)
+    };
+    let is_ip = matches!([frame[12], frame[13]], [0x08, 0x00] | [0x86, 0xdd]);
+    match frame.get(tcp_at + 13) {
+        Some(flags) if is_ip && protocol == 6 && is_whole && flags & 0x16 == 0x10 => Class::Priority,
+        _ => Class::BestEffort,
+    }
+}
+
+fn expected(frame: &[u8]) -> Verdict {
+    if !is_for_the_stack(frame) {
+        return Verdict::Pass;
+    }
+    match class_of(frame) {
+        Class::Priority => Verdict::Drop,
+        Class::BestEffort => Verdict::SendBack,
+    }
+}
+
 fn verdict_is_right(program: &Program, frame: &[u8]) -> Result<(), TestCaseError> {
     let verdict = program.run(frame).expect("frames are neither too short nor too long");
-    let expected = if is_for_the_stack(frame) { Verdict::Drop } else { Verdict::Pass };
-    prop_assert_eq!(verdict, expected as u32, "{:02x?}", frame);
+    prop_assert_eq!(verdict, expected(frame) as u32, "{:02x?}", frame);
     Ok(())
 }
 
@@ -125,8 +150,12 @@ fn neighbour(kind: u8, to: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
 
 /// A TCP header, as far as anybody looks.
 fn tcp(port: u16) -> Vec<u8> {
+    tcp_with(port, 2)
+}
+
+fn tcp_with(port: u16, flags: u8) -> Vec<u8> {
     let [a, b] = port.to_be_bytes();
-    vec![200, 1, a, b, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]
+    vec![200, 1, a, b, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]
 }
 
 #[test]
@@ -152,7 +181,7 @@ fn packets_go_where_the_table_says() {
     ];
     for frame in stack {
         assert!(is_for_the_stack(&frame), "the model itself: {frame:02x?}");
-        assert_eq!(program.run(&frame).expect("it runs"), Verdict::Drop as u32, "{frame:02x?}");
+        assert_eq!(program.run(&frame).expect("it runs"), Verdict::SendBack as u32, "{frame:02x?}");
     }
     let mut tagged = ipv4(5, 6, 0, OURS_V4, &tcp(1));
     tagged.splice(12..12, [0x81, 0, 0, 7]);
@@ -175,20 +204,54 @@ fn packets_go_where_the_table_says() {
     }
 }
 
+#[test]
+fn segments_of_connections_go_to_the_first_socket() {
+    let Some(program) = program() else { return };
+    let run = |frame: &[u8]| program.run(frame).expect("it runs");
+    for (flags, verdict) in [
+        ([0x10, 0x18, 0x11, 0xd0], Verdict::Drop),
+        // SYN, SYN and ACK, RST, RST and ACK; then nothing, FIN, PSH, URG.
+        ([0x02, 0x12, 0x04, 0x14], Verdict::SendBack),
+        ([0x00, 0x01, 0x08, 0x20], Verdict::SendBack),
+    ] {
+        for flags in flags {
+            let segment = tcp_with(PORT_OF_OURS, flags);
+            for (to_v4, to_v6) in [(OURS_V4, OURS_V6), (SHARED_V4, SHARED_V6)] {
+                let options = ipv4(7, 6, 0x4000, to_v4, &[&[1; 8], &segment[..]].concat());
+                for frame in [ipv4(5, 6, 0x4000, to_v4, &segment), options, ipv6(6, to_v6, &segment)] {
+                    assert_eq!(run(&frame), verdict as u32, "{frame:02x?}");
+                }
+                let first_fragment = ipv4(5, 6, 0x2000, to_v4, &segment);
+                assert_eq!(run(&first_fragment), Verdict::SendBack as u32);
+            }
+        }
+    }
+}
+
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let v4 = prop::sample::select(vec![OURS_V4, SHARED_V4, Ipv4Addr::new(10, 0, 0, 9)]);
     let v6 =
         prop::sample::select(vec![OURS_V6, SHARED_V6, "ff02::1:ff00:2".parse().expect("it is an address")]);
     let port = prop::sample::select(vec![PORT_OF_OURS, 81, 0x901f]);
     let protocol = prop::sample::select(vec![6_u8, 17, 1, 58]);
+    let flags = prop::sample::select(vec![0_u8, 0x02, 0x04, 0x10, 0x12, 0x14, 0x18, 0xd1]);
     let fragment = prop::sample::select(vec![0_u16, 0x4000, 0x2000, 1, 0x1fff]);
     let whole = prop_oneof![
-        (4_u8..16, protocol.clone(), fragment, v4.clone(), port.clone(), 0_usize..60).prop_map(
-            |(words, protocol, fragment, to, port, options)| {
-                ipv4(words, protocol, fragment, to, &[vec![1; options / 4 * 4], tcp(port)].concat())
-            }
-        ),
-        (protocol, v6.clone(), port).prop_map(|(protocol, to, port)| ipv6(protocol, to, &tcp(port))),
+        (4_u8..16, protocol.clone(), fragment, v4.clone(), port.clone(), flags.clone(), 0_usize..60)
+            .prop_map(|(words, protocol, fragment, to, port, flags, options)| {
+                ipv4(
+                    words,
+                    protocol,
+                    fragment,
+                    to,
+                    &[vec![1; options / 4 * 4], tcp_with(port, flags)].concat(),
+                )
+            }),
+        (protocol, v6.clone(), port, flags).prop_map(|(protocol, to, port, flags)| ipv6(
+            protocol,
+            to,
+            &tcp_with(port, flags)
+        )),
         (130_u8..140, v6.clone(), v6).prop_map(|(kind, to, target)| neighbour(kind, to, target)),
         (v4.clone(), v4).prop_map(|(sender, target)| arp(sender, target)),
         prop::collection::vec(any::<u8>(), 14..100),

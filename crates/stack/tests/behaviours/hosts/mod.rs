@@ -9,9 +9,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anywire_stack::capture::Capture;
+use anywire_stack::device::Device;
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::ip::{self, Layer};
-use anywire_stack::stream::{Interface, Stream};
+use anywire_stack::stream::{Driver, Interface, Stream};
 use anywire_tcp::{Cidr, Engine, Instant, Limits, Mac, Route, Settings, Via};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -54,11 +55,7 @@ impl Network {
         net
     }
 
-    pub(crate) fn host_and_driver(
-        &self,
-        last: u8,
-        impairment: Impairment,
-    ) -> (Interface, anywire_stack::stream::Driver) {
+    pub(crate) fn host_and_driver(&self, last: u8, impairment: Impairment) -> (Interface, Driver) {
         Interface::new(
             engine(last, settings(last), limits()),
             self.notifiers.attach(Impair::new(self.adapter(last), impairment)),
@@ -90,6 +87,16 @@ impl Network {
     fn adapter(&self, last: u8) -> Adapter {
         self.hub.adapter(mac(last))
     }
+}
+
+/// The next event below TCP.
+pub(crate) async fn next_event(host: &Interface) -> Option<ip::Event> {
+    host.events().expect("nobody else listens").next().await
+}
+
+/// An interface on a device of the test's own, with the host's address and neighbours, and its driver.
+pub(crate) fn interface_on(last: u8, device: impl Device + 'static) -> (Interface, Driver) {
+    Interface::new(engine(last, settings(last), limits()), device)
 }
 
 /// What a capture has written.

@@ -1,7 +1,7 @@
 //! Frames as tests make them, and batches of them.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
-use anywire_stack::device::Device;
+use anywire_stack::device::{Capabilities, Device, DeviceCounters};
 use anywire_tcp::{Frames, Instant, Mac};
 
 /// The address of station `number`.
@@ -24,6 +24,39 @@ pub fn frame(from: Mac, to: Mac, mark: u32) -> Vec<u8> {
 /// What a frame says.
 pub fn mark(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[14..18].try_into().unwrap())
+}
+
+/// A device that brings frames without a pause, which are no connection's, and takes all that is sent to it.
+pub struct Chatter {
+    /// When it does not bring any more.
+    pub falls_silent: std::time::Instant,
+}
+
+impl Device for Chatter {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(1500)
+    }
+
+    fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
+        if std::time::Instant::now() < self.falls_silent {
+            assert!(frames.push(&frame(mac(2), mac(1), 1)), "it comes in empty");
+        }
+        frames.len()
+    }
+
+    fn room(&self) -> usize {
+        Frames::BATCH
+    }
+
+    fn transmit(&mut self, _: Instant, frames: &mut Frames) -> usize {
+        let taken = frames.len();
+        frames.clear();
+        taken
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
 }
 
 /// A batch of these.

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use anywire_stack::device::Device;
+use anywire_stack::ip::{self, Layer, Probing};
 use anywire_stack::swarm::{Incoming, Instant, Swarm};
 use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Via};
 
@@ -46,13 +47,26 @@ pub const fn mac(host: u8) -> Mac {
     Mac::new([2, 0, 0, 0, 1, host])
 }
 
-/// The engine of a host.
-pub fn engine(settings: Settings, host: u8) -> Engine {
+/// The engine of a host without addresses, which knows nobody.
+pub fn lonely_engine(settings: Settings, host: u8) -> Engine {
     let mut engine = Engine::new(settings, Limits::default()).expect("address space");
-    engine.add_address([10, 0, 0, host].into()).expect("room");
     engine.set_mac(mac(host));
     let network = "10.0.0.0/24".parse().expect("a network");
     engine.add_route(Route { network, via: Via::OnLink, mtu: 1500, source: None }).expect("a route");
+    engine
+}
+
+/// What finds its neighbours; its addresses are used at once.
+pub fn layer(host: u8) -> Layer {
+    let mut settings = ip::Settings::new(host.into());
+    settings.probing = Probing::OFF;
+    Layer::new(mac(host), settings, ip::Limits::default())
+}
+
+/// The engine of a host that knows all others.
+pub fn engine(settings: Settings, host: u8) -> Engine {
+    let mut engine = lonely_engine(settings, host);
+    engine.add_address([10, 0, 0, host].into()).expect("room");
     for other in 1..8 {
         engine.add_neighbour([10, 0, 0, other].into(), mac(other)).expect("room");
     }

@@ -1,18 +1,16 @@
-//! A cable between two ports of a mesh: one ring per direction, and the notification state of both owners.
+//! A link between two endpoints of a mesh: one ring per direction, and the notification state of both owners.
 //!
 //! No wake-up is sent in vain: an owner announces that it sleeps, and then looks for frames once more. A sender first
 //! shows its frames and then asks whether the other sleeps. Between the two steps of each there is a fence, so that
-//! at least one of them sees the other. The test `no_order_of_steps_leaves_a_port_asleep` compiles this file against
+//! at least one of them sees the other. The test `no_order_of_steps_leaves_an_end_asleep` compiles this file against
 //! loom.
 
 use std::task::Waker;
 
-use anywire_tcp::Instant;
-
 use crate::sync::ring::{self, Reader, Writer};
 use crate::sync::{Arc, AtomicBool, AtomicU16, Mutex, OnceLock, Ordering, PoisonError, fence};
 
-/// Wakes the task that drives a port, if it sleeps.
+/// Wakes the task that drives an endpoint, if it sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     sleeps: AtomicBool,
@@ -47,24 +45,24 @@ impl Notifier {
     }
 }
 
-/// What both ends of a cable see of one of them, beside the rings.
+/// What both ends of a link see of one of them, beside the rings.
 #[derive(Debug, Default)]
 struct Side {
-    /// Of the port that has this end; none before there is one.
+    /// Of the endpoint that has this end; none before there is one.
     notifier: OnceLock<Arc<Notifier>>,
-    /// The number of that port, or 0.
-    port: AtomicU16,
+    /// The number of that endpoint, or 0.
+    number: AtomicU16,
     /// It waits for the other side to take something out.
     is_short_of_room: AtomicBool,
 }
 
-/// One end of a cable.
+/// One end of a link.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) writer: Writer,
     reader: Reader,
-    /// Since when there has been no room for a batch.
-    pub(crate) full_since: Option<Instant>,
+    /// There was no room for a batch, and its owner wants to be woken once there is.
+    pub(crate) is_full: bool,
     /// Something was written that the other side has not been told of.
     pub(crate) has_unpublished: bool,
     side: Which,
@@ -77,15 +75,15 @@ struct Which {
     own: usize,
 }
 
-/// Both ends of a new cable.
-pub(crate) fn cable(ring_bytes: usize) -> (End, End) {
+/// Both ends of a new link.
+pub(crate) fn link(ring_bytes: usize) -> (End, End) {
     let (one_writer, other_reader) = ring::pair(ring_bytes);
     let (other_writer, one_reader) = ring::pair(ring_bytes);
     let sides: Arc<[Side; 2]> = Arc::default();
     let end = |writer, reader, own| End {
         writer,
         reader,
-        full_since: None,
+        is_full: false,
         has_unpublished: false,
         side: Which { sides: Arc::clone(&sides), own },
     };
@@ -93,18 +91,18 @@ pub(crate) fn cable(ring_bytes: usize) -> (End, End) {
 }
 
 impl End {
-    /// It belongs to this port from now on.
-    pub(crate) fn attach(&self, port: u16, notifier: &Arc<Notifier>) {
+    /// It belongs to the endpoint of this number from now on.
+    pub(crate) fn attach(&self, number: u16, notifier: &Arc<Notifier>) {
         let side = &self.side.sides[self.side.own];
-        side.port.store(port, Ordering::Relaxed);
+        side.number.store(number, Ordering::Relaxed);
         // An end is attached once.
         let _ = side.notifier.set(Arc::clone(notifier));
     }
 
-    /// The port at the other end, if there is one yet.
-    pub(crate) fn far_port(&self) -> Option<u16> {
-        let port = self.side.far().port.load(Ordering::Relaxed);
-        (port != 0).then_some(port)
+    /// The number of the endpoint at the other end, if there is one yet.
+    pub(crate) fn far_number(&self) -> Option<u16> {
+        let number = self.side.far().number.load(Ordering::Relaxed);
+        (number != 0).then_some(number)
     }
 
     /// Takes up to `frames_max` frames out.
@@ -141,7 +139,7 @@ impl End {
     /// frames of `frame_bytes`, if there is less.
     pub(crate) fn has_event(&self, room_min: usize, frame_bytes: usize) -> bool {
         let mut has_room = false;
-        if self.full_since.is_some() {
+        if self.is_full {
             let side = &self.side.sides[self.side.own];
             side.is_short_of_room.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use anywire_tcp::{Checksum, Frames, Instant, Meta};
+use anywire_tcp::{Checksum, Frames, Meta};
 
 use super::directory::Shards;
 use super::steering::Number;
-use crate::mesh::cable::{End, cable};
-use crate::mesh::station::Station;
+use crate::mesh::link::{End, link};
+use crate::mesh::mailbox::Mailbox;
 
 /// See the module's documentation.
-pub(super) struct Lanes {
-    own: Arc<Station>,
+pub(super) struct Rings {
+    own: Arc<Mailbox>,
     /// Each with the number of the loop at its other end.
     ends: Vec<(Number, End)>,
     /// The one that is read first.
@@ -30,23 +30,23 @@ pub(super) enum Direction {
     Out,
 }
 
-impl Lanes {
-    pub(super) fn new(own: Arc<Station>) -> Self {
+impl Rings {
+    pub(super) fn new(own: Arc<Mailbox>) -> Self {
         Self { own, ends: Vec::new(), first: 0, scratch: Vec::new() }
     }
 
-    /// Takes in the lanes that others have laid, and throws those away whose other end has gone.
+    /// Takes in the rings that others have laid, and throws those away whose other end has gone.
     pub(super) fn look_after(&mut self) {
         if self.own.has_mail() {
             for end in self.own.take_mail() {
                 end.attach(self.own.number, &self.own.notifier);
-                let Some(far) = end.far_port() else { continue };
+                let Some(far) = end.far_number() else { continue };
                 self.ends.push((far, end));
             }
         }
         for (_, end) in &mut self.ends {
-            if end.full_since.is_some() && end.writer.room(FRAME_BYTES) >= Frames::BATCH {
-                end.full_since = None;
+            if end.is_full && end.writer.room(FRAME_BYTES) >= Frames::BATCH {
+                end.is_full = false;
             }
         }
         self.ends.retain(|(_, end)| !end.is_over());
@@ -73,24 +73,22 @@ impl Lanes {
 
     /// How many frames of usual length another loop has room for.
     pub(super) fn room(&self, to: Number) -> usize {
-        // Without a lane there will be one as soon as something is sent.
-        let lane = self.ends.iter().find(|(number, end)| *number == to && !end.writer.is_closed());
-        lane.map_or(Frames::BATCH, |(_, end)| end.writer.room(FRAME_BYTES).min(Frames::BATCH))
+        // Without a ring there will be one as soon as something is sent.
+        let ring = self.ends.iter().find(|(number, end)| *number == to && !end.writer.is_closed());
+        ring.map_or(Frames::BATCH, |(_, end)| end.writer.room(FRAME_BYTES).min(Frames::BATCH))
     }
 
-    /// Whether more than half of the memory of a lane is free, so that frames which all loops get do not crowd out segments.
+    /// Whether more than half of the memory of a ring is free, so that frames which all loops get do not crowd out segments.
     pub(super) fn is_half_empty(&self, to: Number) -> bool {
-        let lane = self.ends.iter().find(|(number, _)| *number == to);
-        lane.is_none_or(|(_, end)| end.writer.room(FRAME_BYTES) > LANE_BYTES / FRAME_BYTES / 2)
+        let ring = self.ends.iter().find(|(number, _)| *number == to);
+        ring.is_none_or(|(_, end)| end.writer.room(FRAME_BYTES) > RING_BYTES / FRAME_BYTES / 2)
     }
 
     /// Shows the others what was written.
-    pub(super) fn publish(&mut self, now: Instant) {
+    pub(super) fn publish(&mut self) {
         for (_, end) in self.ends.iter_mut().filter(|(_, end)| end.has_unpublished) {
             end.publish();
-            if end.writer.room(FRAME_BYTES) < Frames::BATCH {
-                end.full_since.get_or_insert(now);
-            }
+            end.is_full |= end.writer.room(FRAME_BYTES) < Frames::BATCH;
         }
     }
 
@@ -126,16 +124,16 @@ impl Lanes {
         self.own.has_mail() || self.ends.iter().any(|(_, end)| end.has_event(Frames::BATCH, FRAME_BYTES))
     }
 
-    /// The lane to a loop, which is laid if there is none.
+    /// The ring to a loop, which is laid if there is none.
     fn to(&mut self, shards: &Shards, to: Number) -> Option<usize> {
         let known = self.ends.iter().position(|(number, end)| *number == to && !end.writer.is_closed());
         if known.is_some() {
             return known;
         }
-        let station = shards.station(to)?;
-        let (near, far) = cable(LANE_BYTES);
+        let mailbox = shards.mailbox(to)?;
+        let (near, far) = link(RING_BYTES);
         near.attach(self.own.number, &self.own.notifier);
-        station.send(far).then(|| {
+        mailbox.send(far).then(|| {
             self.ends.push((to, near));
             self.ends.len() - 1
         })
@@ -150,24 +148,26 @@ fn trailer(direction: Direction, meta: Meta) -> [u8; TRAILER_BYTES] {
         Checksum::Partial => 2,
     };
     let [high, low] = meta.segment_bytes.to_be_bytes();
-    [u8::from(direction == Direction::Out), checksum, high, low]
+    let flags = u8::from(direction == Direction::Out) | u8::from(meta.is_answered) << 1;
+    [flags, checksum, high, low]
 }
 
 fn parts(record: &[u8]) -> Option<(&[u8], Direction, Meta)> {
-    let (frame, &[direction, checksum, high, low]) = record.split_last_chunk()?;
+    let (frame, &[flags, checksum, high, low]) = record.split_last_chunk()?;
     let checksum = match checksum {
         0 => Checksum::Unchecked,
         1 => Checksum::Verified,
         _ => Checksum::Partial,
     };
-    let direction = if direction == 0 { Direction::In } else { Direction::Out };
-    Some((frame, direction, Meta { checksum, segment_bytes: u16::from_be_bytes([high, low]) }))
+    let direction = if flags & 1 == 0 { Direction::In } else { Direction::Out };
+    let segment_bytes = u16::from_be_bytes([high, low]);
+    Some((frame, direction, Meta { checksum, segment_bytes, is_answered: flags & 2 != 0 }))
 }
 
 const TRAILER_BYTES: usize = 4;
 
-/// Memory of each direction of a lane: some 340 frames of the usual length, or seven of the longest.
-const LANE_BYTES: usize = 512 << 10;
+/// Memory of each direction of a ring: some 340 frames of the usual length, or seven of the longest.
+const RING_BYTES: usize = 512 << 10;
 
 /// A frame of the usual length.
 const FRAME_BYTES: usize = 1514 + TRAILER_BYTES;
@@ -183,7 +183,8 @@ mod tests {
     fn what_is_known_of_a_frame_goes_with_it() {
         for checksum in [Checksum::Unchecked, Checksum::Verified, Checksum::Partial] {
             for direction in [Direction::In, Direction::Out] {
-                let meta = Meta { checksum, segment_bytes: 1448 };
+                let meta =
+                    Meta { checksum, segment_bytes: 1448, is_answered: checksum == Checksum::Verified };
                 let record = [&b"frame"[..], &trailer(direction, meta)].concat();
                 assert_eq!(parts(&record), Some((&b"frame"[..], direction, meta)));
             }

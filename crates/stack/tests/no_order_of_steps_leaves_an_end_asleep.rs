@@ -1,7 +1,7 @@
-//! Loom tries the orders in which the two ends of a cable can take their steps, and in which other threads wake a swarm's
+//! Loom tries the orders in which the two ends of a link can take their steps, and in which other threads wake a swarm's
 //! task. No end sleeps on while there is a frame, room for one, or a wake, and no frame is lost.
 //!
-//! Cable and list are the real ones: their files, compiled once more with loom's atomics and locks. The ring is one of loom's
+//! Link and list are the real ones: their files, compiled once more with loom's atomics and locks. The ring is one of loom's
 //! atomics with the positions of the real one, which has a model test of its own in `sys`.
 
 use std::task::{Wake, Waker};
@@ -10,11 +10,9 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use anywire_tcp::Instant;
-
-#[path = "../src/mesh/cable.rs"]
+#[path = "../src/mesh/link.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a part of it is used here")]
-mod cable;
+mod link;
 #[path = "../src/swarm/remote.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a part of it is used here")]
 mod remote;
@@ -149,9 +147,9 @@ impl Wake for EndsSleep {
     }
 }
 
-/// The owner of an end, as a port is one.
+/// The owner of an end, as an endpoint is one.
 struct Owner {
-    notifier: std::sync::Arc<cable::Notifier>,
+    notifier: std::sync::Arc<link::Notifier>,
     sleep: Arc<Sleep>,
     waker: Waker,
 }
@@ -207,9 +205,9 @@ fn a_bell_wakes_its_owner_whoever_rings() {
 /// One end sends more frames than have room, and sleeps until there is some; the other one takes them, and sleeps until there
 /// are some.
 #[test]
-fn frames_and_room_wake_the_other_end_of_a_cable() {
+fn frames_and_room_wake_the_other_end_of_a_link() {
     model(2, || {
-        let (mut near, mut far) = cable::cable(64);
+        let (mut near, mut far) = link::link(64);
         let (sends, takes) = (Owner::new(), Owner::new());
         near.attach(1, &sends.notifier);
         far.attach(2, &takes.notifier);
@@ -226,7 +224,7 @@ fn frames_and_room_wake_the_other_end_of_a_cable() {
         for number in 0..FRAMES {
             while !near.writer.push(&[number as u8; FRAME_BYTES]) {
                 near.publish();
-                near.full_since = Some(Instant::default());
+                near.is_full = true;
                 sends.sleep_unless(|| near.has_event(1, FRAME_BYTES));
             }
         }
@@ -239,7 +237,7 @@ fn frames_and_room_wake_the_other_end_of_a_cable() {
 #[test]
 fn an_end_that_goes_wakes_the_other_one() {
     model(3, || {
-        let (near, mut far) = cable::cable(64);
+        let (near, mut far) = link::link(64);
         let takes = Owner::new();
         far.attach(2, &takes.notifier);
         let going = thread::spawn(move || drop(near));

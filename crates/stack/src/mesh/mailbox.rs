@@ -1,27 +1,27 @@
-//! What others see of a loop that takes frames: its number, its notifier, and an inbox for the ends of new cables.
+//! What others see of a loop that takes frames: its number, its notifier, and an inbox for the ends of new links.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::cable::{End, Notifier};
+use super::link::{End, Notifier};
 
 /// A loop as others see it that send it frames.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct Mailbox {
     pub(crate) number: u16,
     pub(crate) notifier: Arc<Notifier>,
-    /// Ends of cables that others have made; none once the owner has gone.
+    /// Ends of links that others have made; none once the owner has gone.
     inbox: Mutex<Option<Vec<End>>>,
     has_mail: AtomicBool,
 }
 
-impl Station {
+impl Mailbox {
     pub(crate) fn new(number: u16) -> Self {
         let (inbox, has_mail) = (Mutex::new(Some(Vec::new())), AtomicBool::new(false));
         Self { number, notifier: Arc::default(), inbox, has_mail }
     }
 
-    /// Gives the owner an end of a cable; false if it has gone.
+    /// Gives the owner an end of a link; false if it has gone.
     pub(crate) fn send(&self, end: End) -> bool {
         let mut inbox = self.inbox();
         let Some(mail) = &mut *inbox else { return false };
@@ -30,6 +30,11 @@ impl Station {
         drop(inbox);
         self.notifier.notify();
         true
+    }
+
+    /// Whether the owner is still there.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inbox().is_some()
     }
 
     pub(crate) fn has_mail(&self) -> bool {
@@ -42,7 +47,7 @@ impl Station {
         inbox.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The owner has gone. The other ends of cables that it has not seen find them closed.
+    /// The owner has gone. The other ends of links that it has not seen find them closed.
     pub(crate) fn close(&self) {
         let mail = self.inbox().take();
         drop(mail);

@@ -1,5 +1,5 @@
-//! The addresses that the loops of a device share. One loop probes for each and answers neighbours who ask for it; the others use it
-//! once it is ready.
+//! The addresses that the loops of a device share. One loop probes for each, announces and defends it; the others use it once it is
+//! ready. A neighbour that asks for it is answered by the loop that gets the question, so none that is held up leaves it unanswered.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::steering::Number;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct AddressTable {
     /// Addresses that nobody on the link had when it was asked.
     free: Mutex<HashSet<IpAddr>>,
     addresses: Mutex<HashMap<IpAddr, Shared>>,
@@ -23,7 +23,7 @@ pub(super) struct Board {
 #[derive(Debug)]
 struct Shared {
     stage: Stage,
-    /// The loops that use it. The first one answers for it.
+    /// The loops that use it. The first one leads: it announces and defends it.
     users: Vec<Number>,
 }
 
@@ -40,7 +40,7 @@ enum Stage {
 pub(super) enum Step {
     /// Probe for it, and say how that went.
     Probe,
-    /// Use it: another loop answers for it.
+    /// Use it: another loop leads it.
     Follow,
     /// Wait for the loop that probes for it.
     Wait,
@@ -48,7 +48,7 @@ pub(super) enum Step {
     InUse(Mac),
 }
 
-impl Board {
+impl AddressTable {
     /// Nobody on the link has this address, which need not be asked for again.
     pub(super) fn note_free(&self, ip: IpAddr) {
         self.free().insert(ip);
@@ -81,12 +81,12 @@ impl Board {
     }
 
     /// The loop has found that nobody else has it.
-    pub(super) fn is_ready(&self, ip: IpAddr, number: Number) {
+    pub(super) fn set_ready(&self, ip: IpAddr, number: Number) {
         self.settle(ip, number, |shared| shared.stage = Stage::Ready);
     }
 
     /// Somebody else has it.
-    pub(super) fn is_in_use(&self, ip: IpAddr, number: Number, by: Mac) {
+    pub(super) fn set_in_use(&self, ip: IpAddr, number: Number, by: Mac) {
         self.settle(ip, number, |shared| *shared = Shared { stage: Stage::InUse(by), users: Vec::new() });
     }
 
@@ -95,9 +95,21 @@ impl Board {
         self.settle(ip, number, |shared| shared.users.retain(|user| *user != number));
     }
 
-    /// Whether this loop answers for an address, since those before it have ended.
+    /// The loop that answers a question for an address which this loop has received: itself, if it uses the address.
+    pub(super) fn answers(&self, ip: IpAddr, number: Number) -> Option<Number> {
+        let addresses = self.addresses();
+        let users = &addresses.get(&ip)?.users;
+        users.iter().find(|user| **user == number).or(users.first()).copied()
+    }
+
+    /// Whether this loop leads an address, since those before it have ended.
     pub(super) fn leads(&self, ip: IpAddr, number: Number) -> bool {
         self.addresses().get(&ip).is_some_and(|shared| shared.users.first() == Some(&number))
+    }
+
+    /// Whether a loop has an address, or asks for it.
+    pub(super) fn has(&self, ip: IpAddr) -> bool {
+        self.addresses().get(&ip).is_some_and(|shared| !shared.users.is_empty())
     }
 
     /// The loop has ended.
@@ -143,30 +155,37 @@ mod tests {
 
     #[test]
     fn one_loop_probes_and_the_others_follow() {
-        let board = Board::default();
-        assert_eq!(board.want(IP, 1, false), Step::Probe);
-        assert_eq!((board.want(IP, 2, false), board.leads(IP, 1)), (Step::Wait, true));
-        board.is_ready(IP, 1);
-        assert_eq!((board.want(IP, 2, true), board.want(IP, 3, false)), (Step::Follow, Step::Follow));
-        assert!(board.leads(IP, 1) && !board.leads(IP, 2));
-        board.leave(1);
-        assert!(board.leads(IP, 2) && !board.leads(IP, 3));
-        board.leave(2);
-        board.leave(3);
-        assert_eq!(board.want(IP, 4, false), Step::Probe, "all that used it have ended");
+        let table = AddressTable::default();
+        assert_eq!(table.want(IP, 1, false), Step::Probe);
+        assert_eq!((table.want(IP, 2, false), table.leads(IP, 1)), (Step::Wait, true));
+        table.set_ready(IP, 1);
+        assert_eq!((table.want(IP, 2, true), table.want(IP, 3, false)), (Step::Follow, Step::Follow));
+        assert!(table.leads(IP, 1) && !table.leads(IP, 2));
+        let answering = [1, 2, 3, 4].map(|receives| table.answers(IP, receives));
+        assert_eq!(
+            answering,
+            [Some(1), Some(2), Some(3), Some(1)],
+            "who receives a question, or else who leads"
+        );
+        table.leave(1);
+        assert!(table.leads(IP, 2) && !table.leads(IP, 3) && table.has(IP));
+        table.leave(2);
+        table.leave(3);
+        assert!(!table.has(IP) && table.answers(IP, 1).is_none());
+        assert_eq!(table.want(IP, 4, false), Step::Probe, "all that used it have ended");
     }
 
     #[test]
     fn who_waited_hears_how_it_went_and_the_next_one_probes_anew() {
-        let (board, mac) = (Board::default(), Mac::new([2, 0, 0, 0, 0, 9]));
-        assert_eq!((board.want(IP, 1, false), board.want(IP, 2, false)), (Step::Probe, Step::Wait));
-        board.is_in_use(IP, 1, mac);
-        assert_eq!(board.want(IP, 2, true), Step::InUse(mac));
-        assert_eq!(board.want(IP, 3, false), Step::Probe);
+        let (table, mac) = (AddressTable::default(), Mac::new([2, 0, 0, 0, 0, 9]));
+        assert_eq!((table.want(IP, 1, false), table.want(IP, 2, false)), (Step::Probe, Step::Wait));
+        table.set_in_use(IP, 1, mac);
+        assert_eq!(table.want(IP, 2, true), Step::InUse(mac));
+        assert_eq!(table.want(IP, 3, false), Step::Probe);
         // One that ends while it probes, or fails otherwise.
-        board.leave(3);
-        assert_eq!(board.want(IP, 2, true), Step::Probe);
-        board.give_up(IP, 2);
-        assert_eq!(board.want(IP, 1, true), Step::Probe);
+        table.leave(3);
+        assert_eq!(table.want(IP, 2, true), Step::Probe);
+        table.give_up(IP, 2);
+        assert_eq!(table.want(IP, 1, true), Step::Probe);
     }
 }

@@ -1,0 +1,143 @@
+//! The slots of a service: each is a part of its connections, and belongs to a loop.
+//!
+//! A loop that begins to listen takes the slots that it had, then free ones, then what others have beyond their share, inherited
+//! slots first. Slots of loops that listen no more are dealt out once all others listen. So as few connections as possible lose their
+//! owner; the next one resets them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::steering::Number;
+
+/// See the module's documentation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slots {
+    /// Loops that will listen.
+    loops: usize,
+    /// Those that do, or did when the service ended. Slots of others are still those of an earlier service at this address.
+    listening: Vec<Number>,
+    slots: Arc<[Slot; SLOTS]>,
+}
+
+/// A part of the connections of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Slot {
+    /// Its loop, or 0.
+    owner: Number,
+    /// The loop has it from one that has ended.
+    is_inherited: bool,
+}
+
+impl Slots {
+    /// Slots of nobody, for so many loops.
+    pub(super) fn new(loops: usize) -> Self {
+        let slots = Arc::new([Slot::default(); SLOTS]);
+        Self { loops: loops.clamp(1, SLOTS), listening: Vec::new(), slots }
+    }
+
+    /// The next service at the same address: so many loops will listen. Until they do, slots stay where they are.
+    pub(super) fn open(&mut self, loops: usize) {
+        self.loops = loops.clamp(1, SLOTS);
+        self.listening.clear();
+    }
+
+    /// The loop of the slot that this hash stands for, or 0.
+    #[inline]
+    pub(super) fn owner(&self, hash: u64) -> Number {
+        // Of 32 bits, so many times the number of slots has no more than 64.
+        self.slots[(((hash >> 32) * SLOTS as u64) >> 32) as usize].owner
+    }
+
+    pub(super) fn is_listening(&self, number: Number) -> bool {
+        self.listening.contains(&number)
+    }
+
+    /// Whether each slot has a loop that listens.
+    pub(super) fn are_all_served(&self) -> bool {
+        self.slots.iter().all(|slot| self.is_listening(slot.owner))
+    }
+
+    /// Whether a loop has any.
+    pub(super) fn have_owners(&self) -> bool {
+        self.slots.iter().any(|slot| slot.owner != 0)
+    }
+
+    /// A loop begins to listen, and takes its share. False if as many loops listen as the service is for.
+    #[must_use]
+    pub(super) fn listen(&mut self, number: Number) -> bool {
+        if self.is_listening(number) {
+            return true;
+        }
+        if self.listening.len() >= self.loops {
+            return false;
+        }
+        self.listening.push(number);
+        let share = SLOTS / self.loops;
+        let wanted = share.saturating_sub(self.slots_of(number));
+        for slot in self.spare(share).into_iter().take(wanted) {
+            self.give(slot, number);
+        }
+        if self.listening.len() == self.loops {
+            self.deal_rest();
+        }
+        true
+    }
+
+    /// Free slots, and those that loops have beyond their share, in the order in which they are given away.
+    fn spare(&self, share: usize) -> Vec<usize> {
+        let mut slots: Vec<_> = (0..SLOTS).collect();
+        slots.sort_by_key(|slot| self.slots[*slot].is_inherited);
+        // Each with its place among those of its loop. The last of the loop that has most is the first to go.
+        let mut counts = BTreeMap::new();
+        let placed = slots.into_iter().map(|slot| match self.slots[slot].owner {
+            0 => (usize::MAX, slot),
+            owner => {
+                let count = counts.entry(owner).or_insert(0);
+                *count += 1;
+                (*count, slot)
+            }
+        });
+        let mut spare: Vec<_> = placed.filter(|(place, _)| *place > share).collect();
+        spare.sort_by_key(|(place, _)| Reverse(*place));
+        spare.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    /// All have begun to listen: slots of loops that do not listen any more go to those that have fewest.
+    fn deal_rest(&mut self) {
+        let mut counts: Vec<_> =
+            self.listening.iter().map(|number| (self.slots_of(*number), *number)).collect();
+        for slot in 0..SLOTS {
+            if !self.is_listening(self.slots[slot].owner)
+                && let Some((count, poorest)) = counts.iter_mut().min()
+            {
+                *count += 1;
+                let poorest = *poorest;
+                self.give(slot, poorest);
+            }
+        }
+    }
+
+    fn give(&mut self, slot: usize, owner: Number) {
+        Arc::make_mut(&mut self.slots)[slot] = Slot { owner, is_inherited: false };
+    }
+
+    fn slots_of(&self, number: Number) -> usize {
+        self.slots.iter().filter(|slot| slot.owner == number).count()
+    }
+
+    /// A loop has ended. Others that listen inherit the slots where it has listened. Without others these wait for a loop, as do those
+    /// that it had of an earlier service.
+    pub(super) fn lose(&mut self, number: Number) {
+        let place = self.listening.iter().position(|listening| *listening == number);
+        place.map(|place| self.listening.remove(place));
+        let mut heirs = self.listening.iter().cycle();
+        for slot in Arc::make_mut(&mut self.slots).iter_mut().filter(|slot| slot.owner == number) {
+            let heir = heirs.next().filter(|_| place.is_some());
+            *slot = Slot { owner: heir.copied().unwrap_or(0), is_inherited: heir.is_some() };
+        }
+    }
+}
+
+/// Slots of a service: a multiple of most numbers of loops, and so many times them that a remainder weighs little.
+const SLOTS: usize = 240;
