@@ -4,22 +4,20 @@
 //! on the connection's loop or elsewhere.
 
 mod channel;
+mod coming;
+mod convert;
 mod error;
 mod preceded;
 
 use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use anywire_advice::Message;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_core::Stream;
-use http::HeaderMap;
-use http_body::{Frame, SizeHint};
 
-use self::channel::Receiver;
+use self::coming::{Coming, Source};
 use crate::Headers;
 
 pub use self::channel::{SendError, Sender};
@@ -46,24 +44,6 @@ enum Kind {
 }
 
 const _: () = assert!(size_of::<Body>() == size_of::<Bytes>());
-
-/// A body that comes piece by piece.
-struct Coming {
-    source: Source,
-    /// How many bytes are still to come, if that was declared.
-    declared: Option<u64>,
-    trailers: Option<Box<Headers>>,
-}
-
-enum Source {
-    Stream(Pin<Box<dyn Items>>),
-    Frames(Pin<Box<dyn Frames>>),
-    Channel(Receiver),
-    /// No bytes. `declared` is the length that the head states.
-    Withheld,
-    /// The end was read.
-    Ended,
-}
 
 impl Body {
     /// No bytes.
@@ -268,6 +248,9 @@ impl Body {
     /// another [`BodyError`] if the body broke off.
     pub async fn bytes(&mut self, limit_bytes: usize) -> Result<Bytes, BodyError> {
         let too_large = || BodyError::TooLarge { limit_bytes };
+        if let Kind::Full(bytes) = &mut self.kind {
+            return if bytes.len() > limit_bytes { Err(too_large()) } else { Ok(std::mem::take(bytes)) };
+        }
         if self.length().is_some_and(|length| length > limit_bytes as u64) {
             return Err(too_large());
         }
@@ -311,60 +294,6 @@ impl Body {
     }
 }
 
-impl Coming {
-    fn has_ended(&self) -> bool {
-        matches!(self.source, Source::Ended | Source::Withheld)
-    }
-
-    fn stated_length(&self) -> Option<u64> {
-        self.declared.filter(|_| matches!(self.source, Source::Withheld))
-    }
-
-    fn length(&self) -> Option<u64> {
-        if self.has_ended() { Some(0) } else { self.declared }
-    }
-
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
-        for _ in 0..EMPTY_IN_A_ROW_MAX {
-            let next = match &mut self.source {
-                Source::Stream(stream) => ready!(stream.as_mut().poll_next_item(cx)),
-                Source::Channel(receiver) => ready!(receiver.poll_chunk(cx)),
-                Source::Frames(body) => ready!(body.as_mut().poll_next_chunk(cx, &mut self.trailers)),
-                Source::Withheld | Source::Ended => return Poll::Ready(Ok(None)),
-            };
-            match next {
-                // A stream may give empty items. An empty chunk would end the message.
-                Ok(Some(bytes)) if bytes.is_empty() => {}
-                Ok(Some(bytes)) => {
-                    if let Some(declared) = &mut self.declared {
-                        let length = bytes.len() as u64;
-                        let Some(left) = declared.checked_sub(length) else {
-                            let excess = length - *declared;
-                            self.source = Source::Ended;
-                            return Poll::Ready(Err(wrong_length("longer", excess)));
-                        };
-                        *declared = left;
-                    }
-                    return Poll::Ready(Ok(Some(bytes)));
-                }
-                Ok(None) if let Some(left @ 1..) = self.declared => {
-                    self.source = Source::Ended;
-                    return Poll::Ready(Err(wrong_length("shorter", left)));
-                }
-                end => {
-                    if let Source::Channel(receiver) = &mut self.source {
-                        self.trailers = receiver.take_trailers();
-                    }
-                    self.source = Source::Ended;
-                    return Poll::Ready(end);
-                }
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
 /// A call of [`Body::chunk`]. If it is dropped while it waits, as `select!` does, nobody waits any more.
 struct Asking<'b> {
     body: &'b mut Body,
@@ -381,84 +310,6 @@ impl Drop for Asking<'_> {
         }
     }
 }
-
-/// A stream whose type is erased.
-trait Items: Send {
-    /// The next item; `None` at the end.
-    fn poll_next_item(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
-}
-
-impl<S: Stream<Item = Result<T, E>> + Send, T: Into<Bytes>, E: Into<BoxError>> Items for S {
-    fn poll_next_item(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
-        let item = ready!(self.poll_next(cx)).transpose().map_err(BodyError::failed)?;
-        Poll::Ready(Ok(item.map(Into::into)))
-    }
-}
-
-/// A foreign body whose type is erased.
-trait Frames: Send {
-    /// The next data; `None` at the end, and then `trailers` are set if there were any.
-    fn poll_next_chunk(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        trailers: &mut Option<Box<Headers>>,
-    ) -> Poll<Result<Option<Bytes>, BodyError>>;
-}
-
-impl<B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send> Frames for B {
-    fn poll_next_chunk(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        trailers: &mut Option<Box<Headers>>,
-    ) -> Poll<Result<Option<Bytes>, BodyError>> {
-        let Some(frame) = ready!(self.poll_frame(cx)) else { return Poll::Ready(Ok(None)) };
-        Poll::Ready(match frame.map_err(BodyError::failed)?.into_data() {
-            Ok(mut data) => Ok(Some(data.copy_to_bytes(data.remaining()))),
-            Err(frame) => {
-                *trailers = frame.into_trailers().ok().map(|map| Box::new(Headers::from(&map)));
-                // Not the end: an empty chunk is skipped, and the body polled again.
-                Ok(Some(Bytes::new()))
-            }
-        })
-    }
-}
-
-impl http_body::Body for Body {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    /// Data, and then the trailers if there are any, which [`Body::trailers`] does not give any more.
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(chunk) = ready!(self.poll_chunk(cx))? {
-            return Poll::Ready(Some(Ok(Frame::data(chunk))));
-        }
-        let Kind::Coming(coming) = &mut self.kind else { return Poll::Ready(None) };
-        let Some(trailers) = coming.trailers.take() else { return Poll::Ready(None) };
-        let map = HeaderMap::try_from(&*trailers).map_err(BodyError::failed)?;
-        Poll::Ready(Some(Ok(Frame::trailers(map))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.as_full().is_some_and(Bytes::is_empty) && self.trailers().is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.length().map_or_else(SizeHint::new, SizeHint::with_exact)
-    }
-}
-
-/// The body does not keep to the length that it has declared.
-#[cold]
-fn wrong_length(how: &str, bytes: u64) -> BodyError {
-    let message = Message::new(format!("the body is {how} than its stated length, by {bytes} bytes"));
-    BodyError::failed(message.with_help("state the true one, or none"))
-}
-
-/// Empty items of a stream that one poll skips. A stream of empty items must not occupy its reader's task for ever.
-const EMPTY_IN_A_ROW_MAX: u32 = 32;
 
 impl Default for Body {
     fn default() -> Self {
@@ -479,54 +330,5 @@ impl fmt::Debug for Body {
             },
         };
         f.debug_struct("Body").field("kind", &kind).field("length", &self.length()).finish()
-    }
-}
-
-impl Stream for Body {
-    type Item = Result<Bytes, BodyError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_chunk(cx).map(Result::transpose)
-    }
-}
-
-impl From<Bytes> for Body {
-    #[inline]
-    fn from(bytes: Bytes) -> Self {
-        Self { kind: Kind::Full(bytes) }
-    }
-}
-
-impl From<Vec<u8>> for Body {
-    #[inline]
-    fn from(bytes: Vec<u8>) -> Self {
-        Bytes::from(bytes).into()
-    }
-}
-
-impl From<String> for Body {
-    #[inline]
-    fn from(text: String) -> Self {
-        Bytes::from(text).into()
-    }
-}
-
-impl From<&'static str> for Body {
-    #[inline]
-    fn from(text: &'static str) -> Self {
-        Bytes::from_static(text.as_bytes()).into()
-    }
-}
-
-impl From<&'static [u8]> for Body {
-    #[inline]
-    fn from(bytes: &'static [u8]) -> Self {
-        Bytes::from_static(bytes).into()
-    }
-}
-
-impl From<()> for Body {
-    fn from((): ()) -> Self {
-        Self::empty()
     }
 }

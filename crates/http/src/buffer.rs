@@ -140,6 +140,11 @@ impl Buffer {
         }
     }
 
+    /// How much memory it has, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Drops all bytes.
     pub fn clear(&mut self) {
         self.start = 0;
@@ -174,7 +179,7 @@ impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Buffer")
             .field("len", &self.len())
-            .field("capacity", &self.bytes.len())
+            .field("capacity", &self.capacity())
             .field("limit", &self.limit)
             .finish()
     }

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::Buffer;
     use crate::h1::{Limits, RequestDecoder, RequestEvent};
-    use crate::message::RequestParts;
+    use crate::message::RequestHeadInner;
 
     /// Decodes a head and tells where its lines lie.
     fn place_of_a_head(fields: &str) -> *const u8 {
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_large_head_is_not_kept() {
         place_of_a_head("");
-        let count = || RequestParts::kept().with(|kept| kept.count.get());
+        let count = || RequestHeadInner::kept().with(|kept| kept.count.get());
         assert_eq!(count(), 1);
         place_of_a_head(&format!("X: {}\r\n", "y".repeat(10_000)));
         assert_eq!(count(), 0);

@@ -52,6 +52,7 @@ pub mod h1;
 pub mod h2;
 pub mod headers;
 pub mod message;
+pub mod multipart;
 #[cfg(feature = "signatures")]
 pub mod signatures;
 pub mod url;

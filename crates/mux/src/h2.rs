@@ -158,6 +158,16 @@ impl Streams for Http2 {
     }
 
     #[inline]
+    fn has_window(&self, id: StreamId) -> bool {
+        self.engine.has_window(id)
+    }
+
+    #[inline]
+    fn is_window_closed(&self) -> bool {
+        self.engine.is_window_closed()
+    }
+
+    #[inline]
     fn respond(&mut self, id: StreamId, parts: &ResponseParts<'_>, end: bool) -> Result<(), Unsent> {
         self.engine.respond(id, parts, end, self.output.buffer())
     }

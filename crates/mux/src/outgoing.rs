@@ -172,6 +172,14 @@ mod tests {
             false
         }
 
+        fn has_window(&self, _: u64) -> bool {
+            true
+        }
+
+        fn is_window_closed(&self) -> bool {
+            false
+        }
+
         fn respond(&mut self, _: u64, _: &ResponseParts<'_>, _: bool) -> Result<(), Unsent> {
             Ok(())
         }

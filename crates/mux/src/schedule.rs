@@ -16,6 +16,10 @@ pub struct Schedule<K> {
     pub deadline: Option<Instant>,
     /// The result of [`Streams::keeps_peer_waiting`](crate::Streams::keeps_peer_waiting) for which the deadlines were set.
     pub keeps_peer_waiting: bool,
+    /// The result of [`Streams::is_window_closed`](crate::Streams::is_window_closed) for which the deadlines were set.
+    pub is_window_closed: bool,
+    /// How many bytes of bodies the streams have sent together, modulo 2^32: only what they send between two looks counts.
+    pub sent_bytes: u32,
 }
 
 /// The streams that were woken.
@@ -30,7 +34,15 @@ impl<K> Default for Schedule<K> {
     fn default() -> Self {
         let (streams, ready, dirty) = Default::default();
         let woken = Arc::new(Mutex::new(Woken { streams, task: None }));
-        Self { woken, ready, dirty, deadline: None, keeps_peer_waiting: false }
+        Self {
+            woken,
+            ready,
+            dirty,
+            deadline: None,
+            keeps_peer_waiting: false,
+            is_window_closed: false,
+            sent_bytes: 0,
+        }
     }
 }
 

@@ -35,6 +35,12 @@ pub trait Streams {
     /// Whether a stream has data to send, and waits for a window of the peer's.
     fn is_blocked(&self, id: Self::Id) -> bool;
 
+    /// Whether a stream's own window is open. If it is blocked all the same, it waits for the window that all streams share.
+    fn has_window(&self, id: Self::Id) -> bool;
+
+    /// Whether the window that all streams share is used up.
+    fn is_window_closed(&self) -> bool;
+
     /// Sends the head of a response. `end`: there is no body.
     ///
     /// # Errors

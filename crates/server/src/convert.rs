@@ -8,17 +8,28 @@ use crate::extract::FromRequest;
 use crate::request::{Request, Ticket};
 use crate::respond::Error;
 
-/// Head and body move. Path parameters, states and peer are found again when the request is converted back on its loop.
+/// The body moves, and the head is copied without the fields that the peer's `connection` names. Path parameters, states and peer are
+/// found again when the request is converted back on its loop.
 impl TryFrom<Request> for http::Request<Body> {
     type Error = ConvertError;
 
-    fn try_from(request: Request) -> Result<Self, ConvertError> {
-        let ticket = request.ticket();
-        let (head, body) = request.into_head_and_body();
-        let mut converted = Self::try_from(anywire_http::Request::from_parts(head, body))?;
-        converted.extensions_mut().insert(ticket);
-        Ok(converted)
+    fn try_from(mut request: Request) -> Result<Self, ConvertError> {
+        lend(&mut request)
     }
+}
+
+/// A request as an `http::Request`: its body, and a copy of its head.
+///
+/// The fields that the peer's `connection` names are left out, as by [`Parts::headers_mut`](crate::Parts::headers_mut): a holder of the
+/// copy may set fields, and a peer must not take them out of what is sent on.
+pub(crate) fn lend(request: &mut Request) -> Result<http::Request<Body>, ConvertError> {
+    let ticket = request.ticket();
+    let head = request.head_mut();
+    head.headers_mut().remove_connection_options();
+    let lent = http::Request::try_from(head)?;
+    let mut lent = lent.map(|()| std::mem::take(request.body_mut()));
+    lent.extensions_mut().insert(ticket);
+    Ok(lent)
 }
 
 /// What a request of a server's handler became keeps its path parameters and its peer, and on its loop its states. Any other has no

@@ -3,21 +3,21 @@
 //! One impl covers all handlers, and each of its bounds is a trait of its own. So the compiler reports the bound that
 //! fails, on the argument or result that fails it, instead of "`Handler` is not implemented".
 
-use std::cell::{Cell, RefCell};
+mod arguments;
+mod slot;
+
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::thread;
 
 use anywire_http::{IntoResponse, Response};
-use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
 use crate::conditions::{Conditions, MediaTypes};
-use crate::extract::{FromRequest, FromRequestParts, Needs};
+use crate::extract::Needs;
 use crate::guards::Guard;
 use crate::layer::chain::Owner;
 use crate::layer::{GivenLayer, Layer};
@@ -25,10 +25,14 @@ use crate::request::Request;
 use crate::route_limits::RouteLimits;
 use crate::with::{Addition, With};
 
+pub use self::arguments::{Arguments, Function};
+pub(crate) use self::slot::{FreeSlots, Run, Running, Slot};
+
 /// An `async` function of up to eight extractors that answers requests.
 ///
 /// The future need not be `Send`: it runs on the connection's loop, beside the connection, from start to end. The last
-/// argument implements [`FromRequest`] and may take the body, the others implement [`FromRequestParts`]. They are
+/// argument implements [`FromRequest`](crate::FromRequest) and may take the body, the others implement
+/// [`FromRequestParts`](crate::FromRequestParts). They are
 /// extracted from left to right, and the first one that fails answers instead of the handler. The result implements
 /// [`IntoResponse`].
 ///
@@ -292,91 +296,6 @@ where
     }
 }
 
-/// An `async` function of any arguments.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a handler",
-    label = "not an `async` function of at most eight arguments"
-)]
-pub trait Function<Args> {
-    /// Its result.
-    type Output;
-
-    /// Calls the function.
-    fn run(self, args: Args) -> impl Future<Output = Self::Output>;
-}
-
-/// The arguments of a handler: all but the last one come from the head, the last one comes by way of `Via`.
-pub trait Arguments<Via>: Sized {
-    /// Extracts all of them, or returns the response of the first that fails.
-    fn extract(request: Request) -> impl Future<Output = Result<Self, Response>>;
-
-    /// Names the states that they need from the router.
-    fn needs(needs: &mut Needs);
-}
-
-impl Arguments<()> for () {
-    // A call of it took a quarter of the instructions that run a handler without arguments.
-    #[inline]
-    fn extract(request: Request) -> impl Future<Output = Result<Self, Response>> {
-        drop(request);
-        std::future::ready(Ok(()))
-    }
-
-    fn needs(_: &mut Needs) {}
-}
-
-impl<F: AsyncFnOnce() -> R, R> Function<()> for F {
-    type Output = R;
-
-    fn run(self, (): ()) -> impl Future<Output = R> {
-        self()
-    }
-}
-
-macro_rules! arguments {
-    ($(($($head:ident)* | $last:ident))*) => {$(
-        #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
-        impl<Via, $($head: FromRequestParts,)* $last: FromRequest<Via>> Arguments<Via> for ($($head,)* $last,) {
-            #[allow(unused_mut, reason = "a single argument takes the request as it is")]
-            async fn extract(mut request: Request) -> Result<Self, Response> {
-                $(let $head = match $head::from_request_parts(&mut request).await {
-                    Ok(value) => value,
-                    Err(rejection) => return Err(rejection.into_response()),
-                };)*
-                match $last::from_request(request).await {
-                    Ok($last) => Ok(($($head,)* $last,)),
-                    Err(rejection) => Err(rejection.into_response()),
-                }
-            }
-
-            fn needs(needs: &mut Needs) {
-                $($head::needs(needs);)*
-                $last::needs(needs);
-            }
-        }
-
-        #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
-        impl<F: AsyncFnOnce($($head,)* $last) -> R, R, $($head,)* $last> Function<($($head,)* $last,)> for F {
-            type Output = R;
-
-            fn run(self, ($($head,)* $last,): ($($head,)* $last,)) -> impl Future<Output = R> {
-                self($($head,)* $last)
-            }
-        }
-    )*};
-}
-
-arguments! {
-    (| A)
-    (A | B)
-    (A B | C)
-    (A B C | D)
-    (A B C D | E)
-    (A B C D E | G)
-    (A B C D E G | H)
-    (A B C D E G H | I)
-}
-
 /// A handler without the types of its arguments, as the router keeps it.
 pub(crate) trait Endpoint: Send + Sync {
     /// Memory for one run of the handler after another, for this owner.
@@ -385,151 +304,17 @@ pub(crate) trait Endpoint: Send + Sync {
 
 /// Erases the argument types of a handler.
 pub(crate) fn endpoint<H: Handler<Args>, Args: 'static>(handler: H) -> Arc<dyn Endpoint> {
-    Arc::new(Typed { handler, args: PhantomData::<fn() -> Args> })
+    Arc::new(TypedHandler { handler, args: PhantomData::<fn() -> Args> })
 }
 
-struct Typed<H, Args> {
+struct TypedHandler<H, Args> {
     handler: H,
     args: PhantomData<fn() -> Args>,
 }
 
-impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
+impl<H: Handler<Args>, Args> Endpoint for TypedHandler<H, Args> {
     fn slot(&self, _: &Owner) -> Slot {
         let handler = self.handler.clone();
         Box::pin(Running::new(move |request| handler.clone().call(request)))
-    }
-}
-
-/// Memory for the future of a handler. It is reused, so that a request allocates nothing.
-pub(crate) type Slot = Pin<Box<dyn Run>>;
-
-/// The free list of one handler's slots.
-///
-/// Most runs end before the next one begins, so `last` serves them all. Taking it is cheaper than a pop from a list.
-pub(crate) struct FreeSlots {
-    /// Whose they are.
-    label: Label,
-    last: Cell<Option<Slot>>,
-    others: RefCell<Vec<Slot>>,
-}
-
-impl FreeSlots {
-    /// None, of the handler of this name.
-    pub(crate) fn new(label: Label) -> Self {
-        Self { label, last: Cell::default(), others: RefCell::default() }
-    }
-
-    /// The name of the handler, for its loop.
-    #[inline]
-    pub(crate) fn label(&self) -> Label {
-        self.label
-    }
-
-    #[inline]
-    pub(crate) fn take(&self) -> Option<Slot> {
-        self.last.take().or_else(|| self.others.borrow_mut().pop())
-    }
-
-    /// Keeps a slot that is clear. Returns one if there are enough.
-    #[inline]
-    pub(crate) fn put(&self, slot: Slot) -> Option<Slot> {
-        self.put_other(self.last.replace(Some(slot))?)
-    }
-
-    #[inline(never)]
-    fn put_other(&self, slot: Slot) -> Option<Slot> {
-        let mut others = self.others.borrow_mut();
-        if others.len() < FREE_SLOTS_MAX {
-            others.push(slot);
-            return None;
-        }
-        Some(slot)
-    }
-
-    /// All that are kept.
-    pub(crate) fn into_all(self) -> impl Iterator<Item = Slot> {
-        self.last.into_inner().into_iter().chain(self.others.into_inner())
-    }
-}
-
-/// Free slots of one handler on one loop.
-const FREE_SLOTS_MAX: usize = 256;
-
-/// Operations of a [`Slot`]: start it, and poll it until its response is there. Then it is clear and can start again. After a
-/// panic, which is the error, it cannot.
-///
-/// Both leave the response in `response`: layers would copy one that is returned.
-pub(crate) trait Run {
-    /// Starts a run and polls it once, which is enough for most.
-    fn start(
-        self: Pin<&mut Self>,
-        request: Request,
-        response: &mut Option<Response>,
-        cx: &mut Context<'_>,
-    ) -> thread::Result<()>;
-    fn poll(
-        self: Pin<&mut Self>,
-        response: &mut Option<Response>,
-        cx: &mut Context<'_>,
-    ) -> thread::Result<()>;
-    /// Drops the run, and not what the handler has captured: each may panic, and two panics in one go abort the process.
-    fn cancel(self: Pin<&mut Self>) -> thread::Result<()>;
-}
-
-pin_project! {
-    /// A [`Slot`] of any type.
-    pub(crate) struct Running<S, F> {
-        start: S,
-        #[pin]
-        answer: Option<F>,
-    }
-}
-
-impl<S: Fn(Request) -> F, F> Running<S, F> {
-    /// Clear; `start` begins a run.
-    pub(crate) fn new(start: S) -> Self {
-        Self { start, answer: None }
-    }
-}
-
-impl<S: Fn(Request) -> F, F: Future<Output = Response>> Running<S, F> {
-    // Inlined into both callers: in `start` the compiler then knows the state of the future.
-    #[inline(always)]
-    fn go_on(self: Pin<&mut Self>, response: &mut Option<Response>, cx: &mut Context<'_>) {
-        let mut this = self.project();
-        let Some(answer) = this.answer.as_mut().as_pin_mut() else { return };
-        if let Poll::Ready(ready) = answer.poll(cx) {
-            *response = Some(ready);
-            this.answer.set(None);
-        }
-    }
-}
-
-// Panics are caught here, where the type of the handler is known: outside, the request would move once more.
-impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
-    fn start(
-        mut self: Pin<&mut Self>,
-        request: Request,
-        response: &mut Option<Response>,
-        cx: &mut Context<'_>,
-    ) -> thread::Result<()> {
-        catch_unwind(AssertUnwindSafe(|| {
-            let mut this = self.as_mut().project();
-            let answer = (this.start)(request);
-            this.answer.set(Some(answer));
-            self.go_on(response, cx)
-        }))
-    }
-
-    fn poll(
-        self: Pin<&mut Self>,
-        response: &mut Option<Response>,
-        cx: &mut Context<'_>,
-    ) -> thread::Result<()> {
-        catch_unwind(AssertUnwindSafe(|| self.go_on(response, cx)))
-    }
-
-    fn cancel(self: Pin<&mut Self>) -> thread::Result<()> {
-        catch_unwind(AssertUnwindSafe(|| self.project().answer.set(None)))
     }
 }

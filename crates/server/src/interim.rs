@@ -1,8 +1,7 @@
 //! Interim responses (1xx) of a handler's own, before the final one.
 //!
-//! A request that nobody asks for them pays nothing: the handle is made by its extractor, which leaves the other end of it with
-//! the contexts of the loop. From there the run takes it once the handler waits, and so the driver of the connection finds what is
-//! to be sent.
+//! A request that nobody asks for them pays nothing: the handle is made by its extractor, which tells the run of the request of the
+//! other end ([`Runs`](crate::context::Runs)). From there the driver of the connection takes what is to be sent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,7 +16,6 @@ use anywire_http::{Headers, IntoResponseParts, InvalidHeader, Response, StatusCo
 use anywire_sys::thread_bound::ThreadBound;
 use tokio::sync::Notify;
 
-use crate::context::ContextId;
 use crate::extract::FromRequestParts;
 use crate::request::Parts;
 
@@ -123,7 +121,7 @@ pub(crate) struct Interim {
     /// How many of them the connection has taken.
     taken: Cell<usize>,
     limit: usize,
-    /// There is a connection to take them.
+    /// The run of the request takes them.
     is_heard: bool,
     has_ended: Cell<bool>,
     /// The connection has taken one, or takes none any more.
@@ -178,6 +176,10 @@ impl Interim {
 pub(crate) struct Open(Rc<Interim>);
 
 impl Open {
+    pub(crate) fn of(interim: &Rc<Interim>) -> Self {
+        Self(Rc::clone(interim))
+    }
+
     /// The next interim response. If there is none, this task is woken when there is.
     pub(crate) fn next(&self, cx: &Context<'_>) -> Option<(StatusCode, Headers)> {
         let next = self.0.waiting.borrow_mut().pop_front();
@@ -195,35 +197,5 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.0.has_ended.set(true);
         self.0.changed.notify_waiters();
-    }
-}
-
-/// The handle that was made last on a loop, until its run takes the other end.
-#[derive(Default)]
-pub(crate) struct Opened {
-    /// Looked at after each run. Cheaper than `last`.
-    any: Cell<bool>,
-    last: RefCell<Option<(ContextId, Open)>>,
-}
-
-impl Opened {
-    /// Keeps the other end of a handle for the run of this context, which is polled now. What another one has left is ended.
-    pub(crate) fn put(&self, id: ContextId, interim: &Rc<Interim>) {
-        self.any.set(true);
-        self.last.replace(Some((id, Open(Rc::clone(interim)))));
-    }
-
-    /// Whether there is one.
-    #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.any.get()
-    }
-
-    /// Takes the other end of what the run of this context has made while it was polled. What another one has left is ended.
-    #[cold]
-    pub(crate) fn take(&self, id: ContextId) -> Option<Open> {
-        self.any.set(false);
-        let (of, open) = self.last.take()?;
-        (of == id).then_some(open)
     }
 }

@@ -7,8 +7,8 @@ pub(crate) mod chain;
 mod fault;
 mod function;
 mod given;
-pub(crate) mod hook;
 mod next;
+pub(crate) mod sync_layer;
 
 use std::any::type_name;
 use std::fmt;
@@ -19,6 +19,8 @@ use anywire_http::Response;
 use crate::extract::Needs;
 use crate::request::Request;
 
+#[cfg(feature = "tower")]
+pub(crate) use self::chain::Inside;
 use self::chain::{LocalLayer, OnLoop};
 pub use self::fault::LayerFault;
 pub use self::function::{IsNext, IsRequest, LayerArguments, LayerFunction};

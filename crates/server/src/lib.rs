@@ -25,13 +25,13 @@
 //! | not here | until then |
 //! | --- | --- |
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
-//! | multipart bodies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
 //! | CONNECT | it is answered 501, unless a [`Tunnel`], or an [`Upgrade`] over HTTP/2, takes it |
 
 #[macro_use]
 mod arity;
+mod blocking;
 pub mod codec;
 mod conditions;
 mod connection;
@@ -39,6 +39,7 @@ mod contained;
 mod context;
 mod convert;
 mod counters;
+mod delivery;
 mod dispatch;
 mod extract;
 pub mod guards;
@@ -53,8 +54,7 @@ mod loop_choice;
 mod observe;
 #[cfg(feature = "openapi")]
 pub mod openapi;
-mod pooled;
-mod pools;
+mod pool_registry;
 mod refusal;
 mod request;
 mod respond;
@@ -78,6 +78,9 @@ mod with;
 
 pub use anywire_http::{IntoResponse, Response};
 pub use anywire_mux::Upgraded;
+pub use blocking::{Blocking, OnPool, QueueDeadline};
+#[doc(hidden)]
+pub use blocking::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pooled};
 pub use conditions::MediaTypes;
 pub use counters::Counters;
 #[cfg(feature = "protobuf")]
@@ -86,8 +89,8 @@ pub use extract::Protobuf;
 pub use extract::TlsInfo;
 pub use extract::{
     Cookies, Extension, FieldError, Form, FromHeader, FromRequest, FromRequestParts, Header, HeaderFault,
-    InnerValue, InvalidValue, Json, Languages, MatchedPath, Matrix, Needs, OptionalFromRequest,
-    OptionalFromRequestParts, Path, PeerAddress, PeerGone, Produces, Query, Rejection, State, Valid,
+    InnerValue, InvalidValue, Json, Languages, MatchedPath, Matrix, Multipart, Needs, OptionalFromRequest,
+    OptionalFromRequestParts, Part, Path, PeerAddress, PeerGone, Produces, Query, Rejection, State, Valid,
     ValidRejection, Validate, ValidationMessages, Violation, Violations,
 };
 #[doc(hidden)]
@@ -101,9 +104,6 @@ pub use layer::{IsNext, IsRequest, LayerArguments, LayerFunction, LoopPart};
 pub use layer::{Layer, LayerFault, Next};
 pub use limits::Limits;
 pub use observe::{Begun, Ended, ExchangeEnd, Observer};
-pub use pooled::{Blocking, OnPool, QueueDeadline};
-#[doc(hidden)]
-pub use pooled::{BlockingFunction, PoolArgument, PoolArguments, PoolResult, Pooled};
 pub use refusal::{Refusal, RefusalKind};
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};

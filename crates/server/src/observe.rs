@@ -14,7 +14,7 @@ use anywire_http::{Method, RequestHead, StatusCode, Version};
 use anywire_wire::Address;
 
 pub(crate) use self::log::RequestLog;
-use self::tracked::{Erased, Typed};
+use self::tracked::{Erased, TypedObserver};
 pub(crate) use self::tracked::{Observers, Tracked, Written};
 
 /// Sees the exchanges of one loop, by [`Server::observe`](crate::Server::observe).
@@ -169,5 +169,5 @@ pub(crate) type MakeObserver = Box<dyn Fn() -> Box<dyn Erased> + Send + Sync>;
 /// Makes clones of an observer, which need not be `Sync`.
 pub(crate) fn cloned<O: Observer + Clone + Send>(observer: O) -> MakeObserver {
     let observer = Mutex::new(observer);
-    Box::new(move || Box::new(Typed(observer.lock().unwrap_or_else(PoisonError::into_inner).clone())))
+    Box::new(move || Box::new(TypedObserver(observer.lock().unwrap_or_else(PoisonError::into_inner).clone())))
 }

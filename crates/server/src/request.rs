@@ -1,5 +1,6 @@
 //! A request as a handler sees it: head, body, path parameters and connection.
 
+mod kind;
 mod params;
 mod ticket;
 
@@ -12,11 +13,12 @@ use std::sync::atomic::AtomicBool;
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::{ContextId, Contexts, FreeContext, Leaving, Peer, Place, RequestContext};
+use crate::context::{ContextId, ContextKey, FreeContext, Leaving, LoopContext, Peer, RequestContext};
 use crate::extract::StatesId;
 use crate::interim::Interim;
 use crate::router::{EndpointId, path_below};
 
+pub(crate) use self::kind::RequestKind;
 pub(crate) use self::params::Params;
 pub(crate) use self::ticket::Ticket;
 
@@ -57,9 +59,9 @@ impl Request {
         body: Option<Body>,
         endpoint: EndpointId,
         free: FreeContext,
-        contexts: &Rc<Contexts>,
+        loop_context: &Rc<LoopContext>,
     ) -> Self {
-        let mut context = RequestContext::new(endpoint, free, contexts);
+        let mut context = RequestContext::new(endpoint, free, loop_context);
         if body.is_some() {
             context.body = body;
         }
@@ -105,9 +107,14 @@ impl Request {
 
     /// A request of no server: without path parameters, and of an unknown peer.
     pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
-        let contexts = Contexts::of_no_server();
-        let free = contexts.make(Peer::unknown());
-        Self::new(head, Some(body), EndpointId::NONE, free, &contexts)
+        let loop_context = LoopContext::of_no_server();
+        let free = loop_context.make(Peer::unknown());
+        Self::new(head, Some(body), EndpointId::NONE, free, &loop_context)
+    }
+
+    /// The head as it is, with the fields that belong to the connection.
+    pub(crate) fn head_mut(&mut self) -> &mut RequestHead {
+        &mut self.parts.head
     }
 
     pub(crate) fn into_head_and_body(mut self) -> (RequestHead, Body) {
@@ -202,7 +209,9 @@ impl Parts {
     ///
     /// The fields that the peer's `connection` names go first
     /// ([`Headers::remove_connection_options`](anywire_http::Headers::remove_connection_options)): else a peer who names a field
-    /// that is set here, such as `x-forwarded-for`, would take it out of what is sent on.
+    /// that is set here, such as `x-forwarded-for`, would take it out of what is sent on. Not before: a request that is answered
+    /// here is for this server, and so are those fields. If they went from each request, a peer could take away what a proxy in
+    /// front has set, where that passes `connection` on.
     pub fn headers_mut(&mut self) -> &mut Headers {
         let headers = self.head.headers_mut();
         headers.remove_connection_options();
@@ -293,13 +302,13 @@ impl Parts {
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.peer().credentials
+        self.context.peer().credentials()
     }
 
     /// What the handshake of the connection agreed on; `None` on wires without one, and in clear text. With the feature `tls`
     /// the extractor `TlsInfo` gives the same.
     pub fn negotiated(&self) -> Option<&Arc<Negotiated>> {
-        self.context.peer().negotiated.as_ref()
+        self.context.peer().negotiated()
     }
 
     /// Ready once the peer has ended its direction while the handler works.
@@ -362,18 +371,18 @@ impl Parts {
         async move { watch.wait().await }
     }
 
-    /// Where the request is from.
-    pub(crate) fn place(&self) -> Place {
-        self.context.place()
+    /// By which its context is found again, wherever the request goes.
+    pub(crate) fn context_key(&self) -> ContextKey {
+        self.context.context_key()
     }
 
     /// The path of the route; `None` in a fallback.
     pub(crate) fn matched_path(&self) -> Option<&Rc<str>> {
-        self.context.contexts().paths.get(self.context.endpoint.index())?.as_ref()
+        self.context.loop_context().paths.get(self.context.endpoint.index())?.as_ref()
     }
 
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
-        self.context.contexts().states.find(self.context.states)
+        self.context.loop_context().states.find(self.context.states)
     }
 
     /// Goes on to code that sees these states, if it is that of another router.
@@ -402,15 +411,15 @@ impl Parts {
         self.context.states = StatesId::of_endpoint(endpoint);
     }
 
-    /// Which of these contexts it has, if any.
-    pub(crate) fn context_in(&self, contexts: &Contexts) -> Option<ContextId> {
-        self.context.id_in(contexts)
+    /// Which context of this loop it has, if any.
+    pub(crate) fn context_in(&self, loop_context: &LoopContext) -> Option<ContextId> {
+        self.context.id_in(loop_context)
     }
 
     /// What all requests of this loop share.
     #[cfg(feature = "tower")]
-    pub(crate) fn server(&self) -> &Contexts {
-        self.context.contexts()
+    pub(crate) fn server(&self) -> &LoopContext {
+        self.context.loop_context()
     }
 
     pub(crate) fn open_interim(&self) -> Rc<Interim> {
@@ -418,14 +427,14 @@ impl Parts {
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
-        self.context.contexts().body_limit_bytes(self.context.endpoint)
+        self.context.loop_context().body_limit_bytes(self.context.endpoint)
     }
 
     pub(crate) fn json_depth(&self) -> usize {
-        self.context.contexts().json_depth
+        self.context.loop_context().json_depth
     }
 
     pub(crate) fn form_fields_max(&self) -> usize {
-        self.context.contexts().form_fields_max
+        self.context.loop_context().form_fields_max
     }
 }

@@ -16,7 +16,7 @@ mod matrix;
 mod openapi;
 mod own;
 mod path;
-mod pools;
+mod pool_routes;
 mod slashes;
 mod table;
 mod tree;
@@ -35,7 +35,7 @@ use crate::route_limits::RouteLimits;
 
 #[cfg(feature = "tower")]
 pub(crate) use self::call::run;
-pub(crate) use self::endpoints::{EndpointId, Generation, RouteName, Served, Serves};
+pub(crate) use self::endpoints::{EndpointId, EndpointKind, EndpointRecord, Generation, RouteName};
 pub use self::error::{MediaTypeFault, PathFault, RouteError};
 pub(crate) use self::layers::UsedLayer;
 pub(crate) use self::path::below as path_below;
@@ -72,7 +72,7 @@ pub(crate) use self::table::Table;
 /// let router = Router::new().get("/", async || "Hello, World!").nest("/orders", orders);
 /// # drop(router);
 /// ```
-#[must_use = "a router serves nothing unless a server gets it"]
+#[must_use = "a router does nothing unless a server gets it"]
 pub struct Router {
     /// One for each handler.
     routes: Vec<Route>,

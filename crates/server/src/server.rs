@@ -28,7 +28,7 @@ use crate::layers::Problems;
 use crate::limits::Limits;
 use crate::loop_choice::LoopChoice;
 use crate::observe::{self, Observer, RequestLog};
-use crate::pools::GivenPools;
+use crate::pool_registry::PoolRegistry;
 use crate::refusal::{Refusal, Refusals};
 use crate::router::{Generation, RouteError, Router};
 
@@ -56,7 +56,7 @@ pub struct Server {
     limits: Limits,
     hooks: Hooks,
     loops: LoopChoice,
-    pools: GivenPools,
+    pools: PoolRegistry,
     shutdown_deadline: Duration,
     routes: RouterHandle,
 }
@@ -90,6 +90,14 @@ pub enum ServerError {
         /// Why.
         source: PoolStartError,
     },
+    /// All its listeners have ended by themselves: their device was removed. The server has stopped.
+    #[error("nothing is listened on any more, the last was {address}")]
+    ListenersEnded {
+        /// Where the last one has listened.
+        address: Address,
+        /// Why it has ended.
+        source: Arc<io::Error>,
+    },
     /// The signals that end a server cannot be received.
     #[error("receiving SIGTERM and SIGINT failed")]
     Signals(#[source] io::Error),
@@ -115,7 +123,7 @@ impl Server {
             limits: Limits::default(),
             hooks: Hooks::default(),
             loops: LoopChoice::PerCore,
-            pools: GivenPools::default(),
+            pools: PoolRegistry::default(),
             shutdown_deadline: Duration::from_secs(60),
             routes: RouterHandle::default(),
         }

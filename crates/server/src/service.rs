@@ -1,6 +1,8 @@
 //! What the connections of one loop share: the routes, limits and counters, free sessions, the clock's date line, and
 //! the switch that ends them all.
 
+mod free;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ use crate::observe::{MakeObserver, Observers};
 use crate::refusal::Refusals;
 use crate::router::{EndpointId, Generation, Table};
 
+use self::free::Free;
+
 /// A server on one loop, with these routes.
 pub(crate) struct Service {
     pub(crate) dispatch: Rc<Dispatch>,
@@ -37,10 +41,9 @@ struct Shared {
     date: RefCell<DateLine>,
     /// Buffers and decoders that idle connections have left. A connection that wakes takes the one that came last, which
     /// is still in the cache.
-    #[expect(clippy::vec_box, reason = "a session moves between here and its connection as one pointer")]
-    free_sessions: RefCell<Vec<Box<Session>>>,
+    free_sessions: RefCell<Free<Box<Session>>>,
     /// The same of HTTP/2, where the rest of a session stays with its connection.
-    free_outputs: RefCell<Vec<Output>>,
+    free_outputs: RefCell<Free<Output>>,
     /// One waker a connection.
     wakers: RefCell<Slab<Waker>>,
     ending: Cell<Ending>,
@@ -72,7 +75,7 @@ impl Service {
         refusals: Refusals,
     ) -> Self {
         let observers = Observers::new(observers, Arc::clone(&counters));
-        let dispatch = Dispatch::hooked(table, &limits, Arc::clone(&counters), observers, refusals, None);
+        let dispatch = Dispatch::with_hooks(table, &limits, Arc::clone(&counters), observers, refusals, None);
         let shared = Shared {
             date: RefCell::new(DateLine::new()),
             free_sessions: RefCell::default(),
@@ -134,28 +137,24 @@ impl Service {
     }
 
     pub(crate) fn take_session(&self) -> Box<Session> {
-        let free = self.shared.free_sessions.borrow_mut().pop();
+        let free = self.shared.free_sessions.borrow_mut().take();
         free.unwrap_or_else(|| Box::new(Session::new(&self.limits)))
     }
 
     pub(crate) fn put_session(&self, session: Box<Session>) {
-        let mut free = self.shared.free_sessions.borrow_mut();
-        if free.len() < FREE_MAX {
-            free.push(session);
-        }
+        let surplus = self.shared.free_sessions.borrow_mut().put(session);
+        drop(surplus);
     }
 
     /// An empty output, with memory if one has left some.
     pub(crate) fn take_output(&self) -> Output {
-        self.shared.free_outputs.borrow_mut().pop().unwrap_or_default()
+        self.shared.free_outputs.borrow_mut().take().unwrap_or_default()
     }
 
     /// Takes an empty output for the next connection that sends.
     pub(crate) fn put_output(&self, output: Output) {
-        let mut free = self.shared.free_outputs.borrow_mut();
-        if free.len() < FREE_MAX {
-            free.push(output);
-        }
+        let surplus = self.shared.free_outputs.borrow_mut().put(output);
+        drop(surplus);
     }
 
     /// Registers a connection, to be woken when the server ends.
@@ -213,6 +212,3 @@ impl Service {
         self.shared.cut.get()
     }
 }
-
-/// Free sessions, and outputs, that each loop keeps. Their buffers have 16 KiB each, so 4 MiB together.
-const FREE_MAX: usize = 256;

@@ -159,6 +159,8 @@ fn connection(one: &anywire_wire::stack::ConnectionInfo) -> Value {
         "mss": tcp.mss,
         "cwnd": tcp.cwnd,
         "ssthresh": tcp.ssthresh,
+        "bytes_sent": one.bytes_sent,
+        "bytes_retrans": tcp.bytes_retrans,
         "bytes_acked": one.bytes_acked,
         "bytes_received": one.bytes_received,
         "notsent": tcp.notsent,

@@ -113,6 +113,11 @@ impl Timers {
         self.waits.body
     }
 
+    /// Whether the peer is to take a response.
+    pub(crate) fn waits_for_write(&self) -> bool {
+        self.waits.write
+    }
+
     /// Sets what the connection waits for from `now` on. Returns the time until the first deadline, if there is one.
     ///
     /// The poll that ends now counts as the handler's time, because the handler may have run for all of it.
@@ -205,6 +210,11 @@ impl Timers {
             self.half_closed = Duration::ZERO;
             self.write_moved(bytes as u64, limits);
         }
+    }
+
+    /// Records that the peer took so many bytes of others that share its window.
+    pub(crate) fn shared(&mut self, bytes: u64, limits: &Limits) {
+        self.write_moved(bytes, limits);
     }
 
     fn write_moved(&mut self, bytes: u64, limits: &Limits) {

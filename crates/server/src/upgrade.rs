@@ -185,25 +185,6 @@ fn tokens<'p>(parts: &'p Parts, field: &str) -> impl Iterator<Item = &'p str> {
 /// What a handler goes on with once its response has left.
 pub(crate) struct Continuation(Box<dyn FnOnce(Upgraded) -> Running>);
 
-/// The status of a response that opens a tunnel, while its status is 101: a driver has to look for a continuation there anyway.
-#[derive(Clone, Copy)]
-struct Opens(StatusCode);
-
-/// Makes a response that opens a tunnel look like one that leaves HTTP, for the driver of its connection.
-#[cold]
-pub(crate) fn mark_tunnel(response: &mut Response) {
-    let status = std::mem::replace(&mut response.status, StatusCode::SWITCHING_PROTOCOLS);
-    response.extensions_mut().insert(Opens(status));
-}
-
-/// Gives a response that opens a tunnel its own status. Returns whether it is one.
-#[cold]
-pub(crate) fn unmark_tunnel(response: &mut Response) -> bool {
-    let Some(Opens(status)) = response.extensions_mut().remove() else { return false };
-    response.status = status;
-    true
-}
-
 /// A continuation at work.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
 

@@ -10,7 +10,7 @@ use http::{Method, StatusCode, Version};
 
 use super::Framing;
 use crate::headers::{Kind, Kinds};
-use crate::message::{is_host, is_target};
+use crate::message::{BodyLength, Content, Target, forbids_body, is_host, is_target};
 use crate::{DateLine, Headers};
 
 /// The parts of a response head.
@@ -49,10 +49,11 @@ pub struct Commitment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The target is empty or holds white space, a control character or a `#`.
+    /// The target has none of the forms that its method may have (RFC 9112 section 3.2), or holds white space, a control character
+    /// or a `#`. A URL has a host, and the target of CONNECT has host and port.
     #[error(
-        "encoding a request: its target is empty or holds white space, control characters or `#`{help}",
-        help = Advice("percent-encode them")
+        "encoding a request: its target is none of /path, http://host/path, host:port (CONNECT), * (OPTIONS){help}",
+        help = Advice("percent-encode white space, control characters and `#`")
     )]
     Target,
     /// The host is not `host` or `host:port`.
@@ -101,35 +102,32 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
     }
     let closes = headers.has_token(Kind::Connection, "close");
     let mut keep_alive = parts.keep_alive && !closes;
-    let framing = if forbids_body(status) {
-        if let Some(length) = parts.stated_length
-            && status == StatusCode::NOT_MODIFIED
-        {
-            content_length(out, length);
+    let content = Content::of(status, parts.answers_head, body_length(&parts));
+    let framing = match (content.length, parts.framing) {
+        (Some(length), _) => content_length(out, length),
+        (None, Framing::Chunked) if content.is_allowed && version == Version::HTTP_11 => {
+            out.extend_from_slice(b"transfer-encoding: chunked\r\n");
+            Framing::Chunked
         }
-        Framing::None
-    } else if status == StatusCode::RESET_CONTENT {
-        // It has no content either, but has to say so (RFC 9110 section 15.3.6).
-        content_length(out, 0)
-    } else {
-        match parts.framing {
-            Framing::None => match parts.stated_length.filter(|_| parts.answers_head) {
-                // An unknown length is not stated. 0 would be wrong (RFC 9110 section 8.6).
-                None if parts.answers_head => Framing::None,
-                length => content_length(out, length.unwrap_or(0)),
-            },
-            Framing::Length(length) => content_length(out, length),
-            Framing::Chunked if version == Version::HTTP_11 => {
-                out.extend_from_slice(b"transfer-encoding: chunked\r\n");
-                Framing::Chunked
-            }
-            Framing::Chunked | Framing::UntilClose => {
-                keep_alive &= parts.answers_head;
-                Framing::UntilClose
-            }
+        (None, Framing::Chunked | Framing::UntilClose) if content.is_allowed => {
+            keep_alive &= parts.answers_head;
+            Framing::UntilClose
         }
+        (None, _) => Framing::None,
     };
+    // These end with their heads, whatever length they state.
+    let framing = if forbids_body(status) { Framing::None } else { framing };
     finish(out, &parts, framing, keep_alive, lines.present)
+}
+
+/// What the head may say of the length of its body.
+fn body_length(parts: &ResponseParts<'_>) -> BodyLength {
+    match parts.framing {
+        Framing::None => BodyLength::Withheld(parts.stated_length),
+        _ if parts.status == StatusCode::NOT_MODIFIED => BodyLength::Withheld(parts.stated_length),
+        Framing::Length(length) => BodyLength::Known(length),
+        Framing::Chunked | Framing::UntilClose => BodyLength::Unknown,
+    }
 }
 
 /// Appends the end of a head: date, `Connection`, empty line. `present` are fields of the caller's that the encoder
@@ -167,7 +165,7 @@ fn finish(
 ///
 /// # Errors
 ///
-/// [`EncodeError`] if target or host would break the head apart; `out` is unchanged then.
+/// [`EncodeError`] if the target has no form of a target, or target or host would break the head apart; `out` is unchanged then.
 #[inline]
 pub fn request_head(
     out: &mut Vec<u8>,
@@ -177,7 +175,8 @@ pub fn request_head(
     headers: &Headers,
     framing: Framing,
 ) -> Result<(), EncodeError> {
-    if !is_target(target) {
+    let has_form = Target::is_origin_form(method, target) || Target::parse(method, target).is_some();
+    if !is_target(target) || !has_form {
         return Err(EncodeError::Target);
     }
     let host = headers.value_of(Kind::Host).unwrap_or(host.as_bytes());
@@ -280,13 +279,6 @@ pub fn interim(out: &mut Vec<u8>, status: StatusCode, headers: &Headers) {
     other_status_line(out, status);
     headers.lines().write_to(out, FRAMING_FIELDS);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Whether a response of this status never has a body: 1xx, 204, 304 (RFC 9112 section 6.3).
-#[inline]
-pub fn forbids_body(status: StatusCode) -> bool {
-    let code = status.as_u16();
-    code < 200 || code == 204 || code == 304
 }
 
 #[inline(never)]

@@ -10,7 +10,7 @@ use super::head::{self, FieldRoom, Progress, Scanned, refuse};
 use super::host::KnownHost;
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing, plain};
 use crate::headers::{Field, Kind};
-use crate::message::{RequestHead, RequestParts, Target, has_fragment};
+use crate::message::{RequestHead, RequestHeadInner, Target, has_fragment};
 use crate::{Headers, free_list};
 
 /// Decodes the requests of one connection, one after the other (pipelined ones too).
@@ -129,20 +129,16 @@ impl RequestDecoder {
             return None;
         }
         let plain = plain::parse(input.data(), &mut self.records)?;
-        let limits = &self.limits.head;
-        let is_within = plain.fields <= limits.fields
-            && plain.line_bytes - 2 <= limits.target_bytes
-            && plain.bytes() <= limits.bytes;
-        if !is_within {
+        if !plain.is_within(&self.limits.head) {
             return None;
         }
-        let target = str::from_utf8(plain.target).ok()?;
+        let target = str::from_utf8(plain.line.target).ok()?;
         *blank_lines = 0;
-        let mut parts = free_list::take_unclean::<RequestParts>();
+        let mut parts = free_list::take_unclean::<RequestHeadInner>();
         let room = parts.headers.refill(plain.lines, plain.fields);
         room.fields.copy_from_slice(&self.records[..plain.fields]);
         *room.present = plain.scanned.present;
-        let made = self.complete(&mut parts, plain.method, target, Version::HTTP_11, &plain.scanned);
+        let made = self.complete(&mut parts, plain.line.method, target, Version::HTTP_11, &plain.scanned);
         let bytes = plain.bytes();
         Some(made.map(|info| {
             input.consume(bytes);
@@ -287,9 +283,9 @@ impl RequestDecoder {
         &mut self,
         head: &[u8],
         request: &httparse::Request<'_, '_>,
-    ) -> Result<Option<(Box<RequestParts>, HeadInfo)>, DecodeError> {
+    ) -> Result<Option<(Box<RequestHeadInner>, HeadInfo)>, DecodeError> {
         let lines = head::field_lines(head, request.headers, &self.limits)?;
-        let mut parts = free_list::take_unclean::<RequestParts>();
+        let mut parts = free_list::take_unclean::<RequestHeadInner>();
         let scanned = head::collect(&mut parts.headers, lines, request.headers)?;
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return refuse(DecodeError::StartLine);
@@ -303,7 +299,7 @@ impl RequestDecoder {
     #[inline(always)]
     fn complete(
         &mut self,
-        parts: &mut RequestParts,
+        parts: &mut RequestHeadInner,
         method: &[u8],
         target: &str,
         version: Version,

@@ -6,8 +6,9 @@ use super::body::{Body, Part};
 use super::chunked::Folds;
 use super::head::{self, FieldRoom, Progress, Scanned};
 use super::unfold::{self, Unfolded};
-use super::{DecodeError, Framing, HeadInfo, Input, Limits, ResponseView, framing};
-use crate::message::{ResponseHead, ResponseParts};
+use super::{DecodeError, Framing, HeadInfo, Input, Limits, ResponseView, framing, plain};
+use crate::headers::Field;
+use crate::message::{ResponseHead, ResponseHeadInner, forbids_body};
 use crate::{Headers, free_list};
 
 /// Decodes the responses of one connection, one after the other.
@@ -87,7 +88,52 @@ impl ResponseDecoder {
         &mut self,
         input: &'b mut impl Input,
     ) -> Result<Option<ResponseEvent<'b>>, DecodeError> {
-        self.decode_by(input, build)
+        match &self.state {
+            State::Head(progress) if progress.is_idle() => match self.plain_head(input) {
+                Some(Ok(Found::Final(head, info))) => Ok(Some(ResponseEvent::Head(head, info))),
+                Some(Ok(Found::Interim(head))) => Ok(Some(ResponseEvent::Informational(head))),
+                Some(Err(error)) => Err(self.fail(error)),
+                None => self.decode_by(input, build),
+            },
+            _ => self.decode_by(input, build),
+        }
+    }
+
+    /// The head at the beginning of the input, if it is of the plain form.
+    #[inline(never)]
+    fn plain_head(&mut self, input: &mut impl Input) -> Option<Result<Found<ResponseHead>, DecodeError>> {
+        // On the stack: a decoder of a connection that is idle has no room for it.
+        let mut records = [Field::UNSET; plain::FIELDS_MAX];
+        let plain = plain::parse_response(input.data(), &mut records)?;
+        if !plain.is_within(&self.limits.head) {
+            return None;
+        }
+        let Meaning { status, version, info } =
+            match Meaning::of(plain.line.status, Version::HTTP_11, &plain.scanned, self.answers) {
+                Ok(meaning) => meaning,
+                Err(error) => return Some(Err(error)),
+            };
+        let mut parts = free_list::take_unclean::<ResponseHeadInner>();
+        let room = parts.headers.refill(plain.lines, plain.fields);
+        room.fields.copy_from_slice(&records[..plain.fields]);
+        *room.present = plain.scanned.present;
+        parts.set_line(status, version, plain.line.reason);
+        let bytes = plain.bytes();
+        let found = Found::of(status, info, ResponseHead::from_parts(parts));
+        self.begin_body(&found);
+        input.consume(bytes);
+        Some(Ok(found))
+    }
+
+    /// Goes on to the body of a final head.
+    #[inline]
+    fn begin_body<H>(&mut self, found: &Found<H>) {
+        if let Found::Final(_, info) = found {
+            self.answers = Answers::Other;
+            if let Some(body) = Body::of(info.framing, Folds::AreSpaces) {
+                self.state = State::Body(body);
+            }
+        }
     }
 
     /// Like [`ResponseDecoder::decode`], but does not copy a head: `look` sees it in place. It sees interim heads too.
@@ -211,13 +257,8 @@ impl ResponseDecoder {
                     };
                     *progress = Progress::IDLE;
                     let found = make(&data[..end], &response, &self.limits, self.answers)?;
-                    if let Found::Final(_, info) = &found {
-                        self.answers = Answers::Other;
-                        if let Some(body) = Body::of(info.framing, Folds::AreSpaces) {
-                            self.state = State::Body(body);
-                        }
-                    }
                     input.consume(taken);
+                    self.begin_body(&found);
                     return Ok(Some(found));
                 }
                 Ok(httparse::Status::Partial) => {
@@ -246,13 +287,10 @@ fn build(
     answers: Answers,
 ) -> Result<Found<ResponseHead>, DecodeError> {
     let lines = head::field_lines(head, response.headers, limits)?;
-    let mut parts = free_list::take_unclean::<ResponseParts>();
+    let mut parts = free_list::take_unclean::<ResponseHeadInner>();
     let scanned = head::collect(&mut parts.headers, lines, response.headers)?;
-    let Meaning { status, version, info } = Meaning::of(response, &scanned, answers)?;
-    parts.status = status;
-    parts.reason.clear();
-    parts.reason.extend_from_slice(reason(head, response.reason));
-    parts.version = version;
+    let Meaning { status, version, info } = Meaning::of_parsed(response, &scanned, answers)?;
+    parts.set_line(status, version, reason(head, response.reason));
     Ok(Found::of(status, info, ResponseHead::from_parts(parts)))
 }
 
@@ -267,7 +305,7 @@ fn view<H>(
 ) -> Result<Found<H>, DecodeError> {
     let lines = head::field_lines(head, response.headers, limits)?;
     let scanned = head::scan(lines, response.headers, |_| ())?;
-    let Meaning { status, version, info } = Meaning::of(response, &scanned, answers)?;
+    let Meaning { status, version, info } = Meaning::of_parsed(response, &scanned, answers)?;
     let (reason, fields) = (reason(head, response.reason), &*response.headers);
     let seen = look(&ResponseView { status, reason, version, info, fields });
     Ok(Found::of(status, info, seen))
@@ -297,16 +335,19 @@ struct Meaning {
 
 impl Meaning {
     #[inline]
-    fn of(
+    fn of_parsed(
         response: &httparse::Response<'_, '_>,
         scanned: &Scanned<'_>,
         answers: Answers,
     ) -> Result<Self, DecodeError> {
-        let code = response.code.unwrap_or_default();
+        Self::of(response.code.unwrap_or_default(), head::version(response.version), scanned, answers)
+    }
+
+    #[inline]
+    fn of(code: u16, version: Version, scanned: &Scanned<'_>, answers: Answers) -> Result<Self, DecodeError> {
         // RFC 9110 section 15: three digits, the first from 1 to 5. A first digit from 6 to 9 counts as a server error,
         // and its body is framed as that of a 5xx.
         let status = StatusCode::from_u16(code).map_err(|_| DecodeError::StartLine)?;
-        let version = head::version(response.version);
         // Checked even where there is no body: a peer that sends both lengths is not to be trusted with the next
         // one.
         let makes_tunnel = answers == Answers::Connect && status.is_success();
@@ -338,9 +379,7 @@ impl<H> Found<H> {
 /// RFC 9112 section 6.3, rules 1 and 2.
 #[inline]
 fn has_no_body(status: StatusCode, answers: Answers) -> bool {
-    answers == Answers::Head
-        || answers == Answers::Connect && status.is_success()
-        || super::encode::forbids_body(status)
+    answers == Answers::Head || answers == Answers::Connect && status.is_success() || forbids_body(status)
 }
 
 /// 101 is final: after it the connection speaks another protocol.

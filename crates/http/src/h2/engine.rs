@@ -11,7 +11,7 @@ use super::priority::{Priority, Ready};
 use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
 use super::stream::{Half, Resets, Stream, StreamKind, Streams, Turn};
 use super::window::InWindow;
-use super::{Code, Error, GoAway, Limits, MessageError, StreamId};
+use super::{Code, Error, GoAway, Limits, MessageError, StreamId, Unacknowledged};
 use crate::h1::DecodeError;
 use crate::{Headers, RequestHead, ResponseHead};
 
@@ -49,7 +49,11 @@ pub struct Engine {
     /// The driver answers what is too large.
     pub(super) leaves_refusals: bool,
     settings_sent: Option<Instant>,
+    /// When bytes of the peer have come last.
     pub(super) received_at: Instant,
+    /// Bytes of the input that were there already when `receive` returned last, such as the beginning of a frame. They are no sign of life
+    /// once more.
+    pub(super) left_in_input: u32,
     ping_sent: Option<Instant>,
 }
 
@@ -245,6 +249,7 @@ impl Engine {
             leaves_refusals: false,
             settings_sent: Some(now),
             received_at: now,
+            left_in_input: 0,
             ping_sent: None,
             limits,
         }
@@ -355,11 +360,11 @@ impl Engine {
             since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
         };
         if passed(self.settings_sent, self.limits.settings_deadline) {
-            return Err(self.fail(Error::Silent { what: "SETTINGS" }, out));
+            return Err(self.fail(Error::Silent { what: Unacknowledged::Settings }, out));
         }
         // The acknowledgement may stand behind much else. A peer that sends is there.
         if passed(self.ping_sent.map(|sent| sent.max(self.received_at)), self.limits.ping_deadline) {
-            return Err(self.fail(Error::Silent { what: "ping" }, out));
+            return Err(self.fail(Error::Silent { what: Unacknowledged::Ping }, out));
         }
         if let Some(interval) = self.limits.ping_interval
             && self.ping_sent.is_none()

@@ -5,7 +5,7 @@ use std::fmt;
 use anywire_advice::Advice;
 
 use super::hpack::HpackError;
-use super::{StreamId, frame, settings};
+use super::{FrameFault, MessageFault, StreamId, frame, settings};
 use crate::Fault;
 use crate::h1::DecodeError;
 
@@ -130,9 +130,9 @@ impl fmt::Display for GoAway {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// It breaks a rule (RFC 9113 sections 5, 6 and 8.1.1), which the text names. Fault of the peer.
-    #[error("{0}")]
-    Malformed(&'static str),
+    /// It breaks a rule. Fault of the peer.
+    #[error(transparent)]
+    Malformed(#[from] MessageFault),
     /// It is above one of the [limits of heads](crate::HeadLimits), as over HTTP/1. Fault: limit.
     #[error(transparent)]
     Limit(DecodeError),
@@ -163,6 +163,25 @@ impl fmt::Display for Abuse {
     }
 }
 
+/// What a peer has to acknowledge in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unacknowledged {
+    /// Our settings ([`Limits::settings_deadline`](super::Limits::settings_deadline)).
+    Settings,
+    /// A ping ([`Limits::ping_deadline`](super::Limits::ping_deadline)).
+    Ping,
+}
+
+impl fmt::Display for Unacknowledged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Settings => "SETTINGS",
+            Self::Ping => "ping",
+        })
+    }
+}
+
 /// Why the whole connection has to end. The engine has written the `GOAWAY` that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -180,14 +199,9 @@ pub enum Error {
         help = Advice("call it without prior knowledge of HTTP/2, or check the port")
     )]
     SpeaksHttp1,
-    /// A frame, or its place, breaks a rule; the reason names it. The peer is at fault.
-    #[error("reading a frame: {reason} ({code})")]
-    Frame {
-        /// The code that the peer gets.
-        code: Code,
-        /// What is wrong.
-        reason: &'static str,
-    },
+    /// A frame, or its place, breaks a rule. The peer is at fault.
+    #[error("reading a frame: {0} ({code})", code = .0.code())]
+    Frame(FrameFault),
     /// A header block cannot be decoded. The peer is at fault.
     #[error("reading a header block: {0}")]
     Compression(#[from] HpackError),
@@ -203,7 +217,7 @@ pub enum Error {
     #[error("waiting for the peer: it has not acknowledged a {what} in time")]
     Silent {
         /// What was not acknowledged.
-        what: &'static str,
+        what: Unacknowledged,
     },
 }
 
@@ -212,11 +226,12 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::Preface | Self::SpeaksHttp1 => Code::PROTOCOL_ERROR,
-            Self::Frame { code, .. } => *code,
+            Self::Frame(fault) => fault.code(),
             Self::Compression(_) => Code::COMPRESSION_ERROR,
             Self::Excess { .. } => Code::ENHANCE_YOUR_CALM,
-            Self::Silent { what } if *what == "ping" => Code::NO_ERROR,
-            Self::Silent { .. } => Code::SETTINGS_TIMEOUT,
+            Self::Silent { what: Unacknowledged::Settings } => Code::SETTINGS_TIMEOUT,
+            // No code is for that.
+            Self::Silent { what: Unacknowledged::Ping } => Code::NO_ERROR,
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use http::{Method, StatusCode, Version};
 
 use super::hpack::{Block, Decoder, Entry, Line};
-use super::{Abuse, Error, Limits, MessageError, Protocol};
+use super::{Abuse, Error, Limits, MessageFault, Protocol};
 use crate::h1::DecodeError;
 use crate::headers::{Appender, Field, Kind, is_protocol};
-use crate::message::{RequestParts, ResponseParts, is_host, is_scheme, is_target};
+use crate::message::{RequestHeadInner, ResponseHeadInner, is_host, is_host_and_port, is_scheme, is_target};
 use crate::{HeadLimits, Headers, RequestHead, ResponseHead, free_list, h1};
 
 /// Makes heads of header blocks.
@@ -16,8 +16,6 @@ use crate::{HeadLimits, Headers, RequestHead, ResponseHead, free_list, h1};
 pub(super) struct HeadDecoder {
     hpack: Decoder,
     limits: Arc<Limits>,
-    /// The method of the head that was refused last is HEAD.
-    refused_head: bool,
 }
 
 /// What one block may hold.
@@ -34,11 +32,51 @@ pub(super) struct Facts {
     pub(super) length: Option<u64>,
 }
 
+/// What was made of a header block. The outer error ends the connection, the inner one its stream alone: the whole block was decoded.
+pub(super) type Decoded<T> = Result<Result<T, Refusal>, Error>;
+
+/// Why a header block is no head, or no trailers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refusal {
+    /// It breaks a rule.
+    Malformed(MessageFault),
+    /// It is above a limit.
+    TooLarge(TooLarge),
+}
+
+/// A header block above a limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooLarge {
+    pub(super) limit: DecodeError,
+    /// It is a request whose method is known to be HEAD.
+    pub(super) asks_head: bool,
+}
+
+impl Refusal {
+    fn too_large(limit: DecodeError) -> Self {
+        Self::TooLarge(TooLarge { limit, asks_head: false })
+    }
+
+    /// That of a request with this method.
+    fn of(self, method: &Method) -> Self {
+        match self {
+            Self::Malformed(_) => self,
+            Self::TooLarge(large) => Self::TooLarge(TooLarge { asks_head: *method == Method::HEAD, ..large }),
+        }
+    }
+}
+
+impl From<MessageFault> for Refusal {
+    fn from(fault: MessageFault) -> Self {
+        Self::Malformed(fault)
+    }
+}
+
 /// What has been seen of a block.
 #[derive(Debug, Default)]
 struct Seen {
     bytes: usize,
-    refusal: Option<MessageError>,
+    refusal: Option<Refusal>,
     length: Option<u64>,
     cookies: usize,
     hosts: usize,
@@ -46,12 +84,7 @@ struct Seen {
 
 impl HeadDecoder {
     pub(super) fn new(limits: Arc<Limits>, table_bytes: usize) -> Self {
-        Self { hpack: Decoder::new(table_bytes), limits, refused_head: false }
-    }
-
-    /// Whether the method of the request that was refused last is known to be HEAD.
-    pub(super) fn refused_head(&self) -> bool {
-        self.refused_head
+        Self { hpack: Decoder::new(table_bytes), limits }
     }
 
     fn of_head(&self) -> Max {
@@ -68,12 +101,9 @@ impl HeadDecoder {
     }
 
     /// Decodes the head of a request.
-    pub(super) fn request(
-        &mut self,
-        block: &[u8],
-    ) -> Result<Result<(RequestHead, Facts), MessageError>, Error> {
-        let mut parts = free_list::take::<RequestParts>();
-        let RequestParts { headers, path, authority, scheme, method, version, extensions } = &mut *parts;
+    pub(super) fn request(&mut self, block: &[u8]) -> Decoded<(RequestHead, Facts)> {
+        let mut parts = free_list::take::<RequestHeadInner>();
+        let RequestHeadInner { headers, path, authority, scheme, method, version, extensions } = &mut *parts;
         *version = Version::HTTP_2;
         // An empty one counts, too.
         let [mut has_method, mut has_scheme, mut has_authority, mut has_path] = [false; 4];
@@ -83,7 +113,7 @@ impl HeadDecoder {
             match name {
                 b":method" if first(&mut has_method) => {
                     if value != b"GET" {
-                        *method = Method::from_bytes(value).map_err(|_| "the method is no token")?;
+                        *method = Method::from_bytes(value).map_err(|_| MessageFault::Method)?;
                     }
                 }
                 b":scheme" if first(&mut has_scheme) => match value {
@@ -96,40 +126,33 @@ impl HeadDecoder {
                 b":protocol" if protocol.is_none() && is_protocol(text(value)?) => {
                     protocol = Some(Protocol(text(value)?.into()))
                 }
-                _ => return Err("a pseudo-header field is unknown, repeated, no protocol, or a response's"),
+                _ => return Err(MessageFault::RequestPseudo),
             }
             Ok(())
         })?;
         if let Some(refusal) = seen.refusal {
-            self.refused_head = *method == Method::HEAD;
-            return Ok(Err(refusal));
+            return Ok(Err(refusal.of(method)));
         }
         if path.len().max(authority.len()) > self.limits.head.target_bytes {
-            let limit = self.limits.head.target_bytes;
-            self.refused_head = *method == Method::HEAD;
-            return Ok(Err(MessageError::Limit(DecodeError::StartLineTooLong { limit })));
+            let limit = DecodeError::StartLineTooLong { limit: self.limits.head.target_bytes };
+            return Ok(Err(Refusal::too_large(limit).of(method)));
         }
         let is_connect = *method == Method::CONNECT;
         if protocol.is_some() && !(is_connect && self.limits.extended_connect) {
-            return Ok(Err(MessageError::Malformed(
-                "`:protocol` belongs to a CONNECT, where it was allowed",
-            )));
+            return Ok(Err(MessageFault::Protocol.into()));
         }
         let is_tunnel = is_connect && protocol.is_none();
         let target_fits = if is_tunnel {
-            !has_path && !has_scheme && authority.contains(':')
+            !has_path && !has_scheme && is_host_and_port(authority)
         } else {
             let is_path = path.starts_with('/') || (*method == Method::OPTIONS && path == "*");
             is_scheme(scheme) && is_path && is_target(path)
         };
         if !has_method || !target_fits {
-            let reason =
-                "`:method`, `:scheme`, `:path` or `:authority` is missing, or has an impossible value";
-            return Ok(Err(MessageError::Malformed(reason)));
+            return Ok(Err(MessageFault::Target.into()));
         }
         if (seen.hosts > 0 || authority.is_empty()) && !host_agrees(headers, seen.hosts, authority) {
-            let reason = "`Host` is repeated, another than `:authority`, or missing as that is";
-            return Ok(Err(MessageError::Malformed(reason)));
+            return Ok(Err(MessageFault::Host.into()));
         }
         if seen.cookies > 1 {
             join_cookies(headers);
@@ -141,40 +164,36 @@ impl HeadDecoder {
     }
 
     /// Decodes the head of a response, perhaps an interim one.
-    pub(super) fn response(
-        &mut self,
-        block: &[u8],
-    ) -> Result<Result<(ResponseHead, Facts), MessageError>, Error> {
-        let mut parts = free_list::take::<ResponseParts>();
+    pub(super) fn response(&mut self, block: &[u8]) -> Decoded<(ResponseHead, Facts)> {
+        let mut parts = free_list::take::<ResponseHeadInner>();
         parts.version = Version::HTTP_2;
         let mut status = None;
         let seen = self.fields(block, &mut parts.headers, self.of_head(), |name, value| {
             if name != b":status" || status.is_some() {
-                return Err("a pseudo-header field is unknown, repeated, or a request's");
+                return Err(MessageFault::ResponsePseudo);
             }
-            status = Some(StatusCode::from_bytes(value).map_err(|_| "`:status` has not three digits")?);
+            status = Some(StatusCode::from_bytes(value).map_err(|_| MessageFault::Status)?);
             Ok(())
         })?;
         if let Some(refusal) = seen.refusal {
             return Ok(Err(refusal));
         }
-        let Some(status) = status else { return Ok(Err(MessageError::Malformed("`:status` is missing"))) };
+        let Some(status) = status else { return Ok(Err(MessageFault::NoStatus.into())) };
         // The protocol changes by an extended CONNECT, and not by a 101 (RFC 9113 section 8.6).
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(Err(MessageError::Malformed("HTTP/2 has no 101")));
+            return Ok(Err(MessageFault::SwitchingProtocols.into()));
         }
         parts.status = status;
         Ok(Ok((ResponseHead::from_parts(parts), Facts { length: seen.length })))
     }
 
     /// Decodes trailers.
-    pub(super) fn trailers(&mut self, block: &[u8]) -> Result<Result<Headers, MessageError>, Error> {
+    pub(super) fn trailers(&mut self, block: &[u8]) -> Decoded<Headers> {
         let mut headers = Headers::new();
         let max = self.of_trailers();
-        let seen =
-            self.fields(block, &mut headers, max, |_, _| Err("trailers have no pseudo-header fields"))?;
+        let seen = self.fields(block, &mut headers, max, |_, _| Err(MessageFault::TrailersPseudo))?;
         if seen.refusal.is_none() && (seen.hosts > 0 || seen.length.is_some()) {
-            return Ok(Err(MessageError::Malformed("a field among the trailers belongs into the head")));
+            return Ok(Err(MessageFault::TrailersField.into()));
         }
         Ok(seen.refusal.map_or(Ok(headers), Err))
     }
@@ -192,7 +211,7 @@ impl HeadDecoder {
         block: &[u8],
         headers: &mut Headers,
         max: Max,
-        mut pseudo: impl FnMut(&[u8], &[u8]) -> Result<(), &'static str>,
+        mut pseudo: impl FnMut(&[u8], &[u8]) -> Result<(), MessageFault>,
     ) -> Result<Seen, Error> {
         let mut block = Block::new(block);
         let mut seen = Seen::default();
@@ -203,7 +222,13 @@ impl HeadDecoder {
                 && let Some(entry) = self.hpack.next_pseudo(&mut block)?
             {
                 seen.count(&entry, 0, max, &self.limits.head)?;
-                seen.take(|| if entry.is_valid { pseudo(entry.name, entry.value) } else { Err(NO_HOST) });
+                seen.take(|| {
+                    if entry.is_valid {
+                        pseudo(entry.name, entry.value)
+                    } else {
+                        Err(MessageFault::Authority)
+                    }
+                });
                 continue;
             }
             let start = lines.bytes.len();
@@ -213,12 +238,12 @@ impl HeadDecoder {
             if seen.refusal.is_some() || entry.is_pseudo() {
                 seen.take(|| match lines.len() {
                     0 if entry.is_valid => pseudo(entry.name, entry.value),
-                    0 => Err(NO_HOST),
-                    _ => Err("a pseudo-header field stands behind others"),
+                    0 => Err(MessageFault::Authority),
+                    _ => Err(MessageFault::PseudoBehindOthers),
                 });
                 lines.bytes.truncate(start);
-            } else if let Err(reason) = seen.field(&line, &mut lines) {
-                seen.refusal = Some(MessageError::Malformed(reason));
+            } else if let Err(fault) = seen.field(&line, &mut lines) {
+                seen.refusal = Some(fault.into());
             }
         }
     }
@@ -248,11 +273,11 @@ impl Seen {
 
     /// Takes a pseudo-header field, unless the block was refused.
     #[inline]
-    fn take(&mut self, pseudo: impl FnOnce() -> Result<(), &'static str>) {
+    fn take(&mut self, pseudo: impl FnOnce() -> Result<(), MessageFault>) {
         if self.refusal.is_none()
-            && let Err(reason) = pseudo()
+            && let Err(fault) = pseudo()
         {
-            self.refusal = Some(MessageError::Malformed(reason));
+            self.refusal = Some(fault.into());
         }
     }
 
@@ -266,7 +291,7 @@ impl Seen {
             return;
         }
         let (bytes, fields) = (max.bytes, max.fields);
-        self.refusal.get_or_insert(MessageError::Limit(match max.of_trailers {
+        self.refusal.get_or_insert(Refusal::too_large(match max.of_trailers {
             false if name == b":path" && value.len() > target_bytes => {
                 DecodeError::StartLineTooLong { limit: target_bytes }
             }
@@ -279,31 +304,29 @@ impl Seen {
 
     /// Checks and records a field.
     #[inline]
-    fn field(&mut self, line: &Line, lines: &mut Appender<'_>) -> Result<(), &'static str> {
+    fn field(&mut self, line: &Line, lines: &mut Appender<'_>) -> Result<(), MessageFault> {
         let (name, value) = (&lines.bytes[line.name.clone()], &lines.bytes[line.value.clone()]);
         if !line.is_valid {
-            return Err(
-                "the name of a field is no token in lower case, or its value has white space around it or a control character",
-            );
+            return Err(MessageFault::Field);
         }
         match line.kind {
             Kind::Other if name == b"cookie" => self.cookies += 1,
             Kind::Other => {}
             Kind::Te if !value.eq_ignore_ascii_case(b"trailers") => {
-                return Err("`TE` is other than `trailers`");
+                return Err(MessageFault::Te);
             }
             Kind::Connection
             | Kind::KeepAlive
             | Kind::ProxyConnection
             | Kind::TransferEncoding
-            | Kind::Upgrade => return Err("a field concerns the connection alone"),
+            | Kind::Upgrade => return Err(MessageFault::ConnectionField),
             Kind::Host => self.hosts += 1,
             Kind::ContentLength => {
                 // Two that are equal as well, as over HTTP/1 (RFC 9110 section 8.6).
                 if self.length.is_some() {
-                    return Err("there are two `Content-Length`");
+                    return Err(MessageFault::TwoLengths);
                 }
-                self.length = Some(h1::decimal(value).ok_or("`Content-Length` is no number")?);
+                self.length = Some(h1::decimal(value).ok_or(MessageFault::Length)?);
             }
             Kind::Te | Kind::Date | Kind::Expect => {}
         }
@@ -312,7 +335,7 @@ impl Seen {
             value: line.value.start as u32,
             value_len: line.value.len() as u32,
             // A name that is longer than the limit of heads is refused before.
-            name_len: u16::try_from(line.name.len()).map_err(|_| "the name of a field is too long")?,
+            name_len: u16::try_from(line.name.len()).map_err(|_| MessageFault::NameTooLong)?,
             kind: line.kind,
             is_sensitive: line.is_never_indexed,
         });
@@ -322,8 +345,8 @@ impl Seen {
 
 /// The value of a pseudo-header field.
 #[inline]
-fn text(value: &[u8]) -> Result<&str, &'static str> {
-    str::from_utf8(value).map_err(|_| "a pseudo-header field is no text")
+fn text(value: &[u8]) -> Result<&str, MessageFault> {
+    str::from_utf8(value).map_err(|_| MessageFault::PseudoNoText)
 }
 
 /// Whether there is one `Host` and it is the authority, or takes its place (RFC 9113 section 8.3.1).
@@ -349,8 +372,6 @@ fn join_cookies(headers: &mut Headers) {
         headers.mark_last_sensitive();
     }
 }
-
-const NO_HOST: &str = "`:authority` is no host";
 
 /// How much larger than its limit a head may be before the connection ends. Below that it costs its own stream.
 const DECODED_TIMES_MAX: usize = 4;

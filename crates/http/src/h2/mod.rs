@@ -47,6 +47,7 @@
 mod check;
 mod engine;
 mod error;
+mod fault;
 mod fields;
 mod frame;
 mod head;
@@ -60,7 +61,8 @@ mod stream;
 mod window;
 
 pub use self::engine::{Engine, Event, PeerSettings, Protocol};
-pub use self::error::{Abuse, Code, Error, GoAway, MessageError};
+pub use self::error::{Abuse, Code, Error, GoAway, MessageError, Unacknowledged};
+pub use self::fault::{FrameFault, MessageFault};
 pub use self::hpack::HpackError;
 #[cfg(fuzzing)]
 pub use self::hpack::{Hpack, Pair};

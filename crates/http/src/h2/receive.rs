@@ -9,7 +9,7 @@ use super::engine::{Closing, Incoming};
 use super::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind};
 use super::settings::{FRAME_BYTES_MIN, Settings};
 use super::stream::Half;
-use super::{Abuse, Code, Engine, Error, Event, MessageError, StreamId};
+use super::{Abuse, Code, Engine, Error, Event, FrameFault, MessageError, MessageFault, StreamId};
 use crate::Buffer;
 
 /// What one step has led to.
@@ -40,9 +40,10 @@ impl Engine {
         input: &'b mut Buffer,
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'b>>, Error> {
-        if !input.is_empty() {
+        if input.len() > self.left_in_input as usize {
             self.received_at = now;
         }
+        self.leave_in_input(input.len());
         loop {
             self.check();
             if let Some(resets) = &mut self.resets
@@ -50,16 +51,24 @@ impl Engine {
             {
                 return Ok(Some(Event::Reset { id, code, by_peer: true, why: None }));
             }
-            match self.step(now, input, out) {
+            let step = self.step(now, input, out);
+            self.leave_in_input(input.len());
+            match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Wait) => return Ok(None),
                 Ok(Step::Event(event)) => return Ok(Some(event)),
                 Ok(Step::Data { id, length, end }) => {
+                    self.leave_in_input(input.len() - length);
                     return Ok(Some(Event::Data { id, data: input.take(length), end }));
                 }
                 Err(error) => return Err(self.fail(error, out)),
             }
         }
+    }
+
+    /// Notes how much of the input is left. In four bytes, because most connections are idle.
+    fn leave_in_input(&mut self, bytes: usize) {
+        self.left_in_input = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
     fn step(&mut self, now: Instant, input: &mut Buffer, out: &mut Vec<u8>) -> Result<Step, Error> {
@@ -104,14 +113,14 @@ impl Engine {
         }
         let Some(head) = FrameHead::parse(input.data()) else { return Ok(Step::Wait) };
         if head.length > FRAME_BYTES_MIN {
-            return refuse(Code::FRAME_SIZE_ERROR, "a frame is longer than 16,384 bytes");
+            return refuse(FrameFault::TooLong);
         }
         match &self.incoming {
             Incoming::Block { id, .. } if head.kind != kind::CONTINUATION || head.stream != id.0 => {
-                return refuse(Code::PROTOCOL_ERROR, "another frame stands within a header block");
+                return refuse(FrameFault::WithinHeaderBlock);
             }
             Incoming::First if head.kind != kind::SETTINGS || head.has(flag::ACK) => {
-                return refuse(Code::PROTOCOL_ERROR, "the first frame is not SETTINGS");
+                return refuse(FrameFault::NoSettings);
             }
             _ => {}
         }
@@ -142,7 +151,7 @@ impl Engine {
             kind::WINDOW_UPDATE => self.window_update(now, head, payload, out),
             kind::PRIORITY => self.old_priority(now, head, out),
             kind::PRIORITY_UPDATE => self.priority_update(now, head, payload),
-            _ => refuse(Code::PROTOCOL_ERROR, "PUSH_PROMISE comes, which was not allowed"),
+            _ => refuse(FrameFault::PushPromise),
         }?;
         input.consume(HEAD_BYTES + head.length);
         Ok(step)
@@ -162,23 +171,20 @@ impl Engine {
             _ if padded == 0 => 0,
             // The next byte is that of another frame.
             _ if head.length == 0 => {
-                return refuse(Code::FRAME_SIZE_ERROR, "DATA is too short for its flags");
+                return refuse(FrameFault::DataTooShort);
             }
             None => return Ok(Step::Wait),
             Some(&padding) => usize::from(padding),
         };
         let Some(length) = head.length.checked_sub(padded + padding) else {
-            return refuse(Code::PROTOCOL_ERROR, "the padding is longer than its frame");
+            return refuse(FrameFault::Padding);
         };
         let end = head.has(flag::END_STREAM);
         if length == 0 && !end {
             self.spend_idle(now)?;
         }
         if !self.in_window.spend(head.length) {
-            return refuse(
-                Code::FLOW_CONTROL_ERROR,
-                "the peer sends more than the connection's window allows",
-            );
+            return refuse(FrameFault::WindowExceeded);
         }
         input.consume(HEAD_BYTES + padded);
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.incoming == Half::Body) else {
@@ -187,14 +193,9 @@ impl Engine {
             self.return_window(out);
             self.incoming = Incoming::Skip(length + padding);
             return match self.streams.get(&id).map(|stream| stream.incoming) {
-                None => self.closed(id, "DATA comes for a stream that has ended").map(|()| Step::Again),
-                Some(Half::Head) => {
-                    self.fault(now, id, Code::PROTOCOL_ERROR, malformed("DATA comes before a head"), out)
-                }
-                Some(_) => {
-                    let why = malformed("DATA comes behind the end of its stream");
-                    self.fault(now, id, Code::STREAM_CLOSED, why, out)
-                }
+                None => self.closed(id, FrameFault::DataOnClosed).map(|()| Step::Again),
+                Some(Half::Head) => self.malformed(now, id, MessageFault::DataBeforeHead, out),
+                Some(_) => self.malformed(now, id, MessageFault::DataBehindEnd, out),
             };
         };
         let too_much = !stream.in_window.spend(head.length);
@@ -202,16 +203,11 @@ impl Engine {
         stream.in_window.free(overhead);
         stream.unread += length as u32;
         self.in_window.free(overhead);
-        let wrong = match stream.keeps_its_length(length, end) {
-            _ if too_much => {
-                Some((Code::FLOW_CONTROL_ERROR, "the peer sends more than the stream's window allows"))
-            }
-            Ok(()) => None,
-            Err(reason) => Some((Code::PROTOCOL_ERROR, reason)),
-        };
-        if let Some((code, reason)) = wrong {
+        let keeps_length = stream.keeps_its_length(length, end);
+        let broken = if too_much { Err(MessageFault::WindowExceeded) } else { keeps_length };
+        if let Err(fault) = broken {
             self.incoming = Incoming::Skip(length + padding);
-            return self.fault(now, id, code, malformed(reason), out);
+            return self.malformed(now, id, fault, out);
         }
         // No reader takes padding. And what was not worth a frame is, once the peer may send no more than that.
         if !end {
@@ -248,21 +244,30 @@ impl Engine {
         let newest = if is_peers { self.newest_of_peer } else { self.next_of_ours.saturating_sub(2) };
         let opens = head.kind == kind::HEADERS && self.is_server && is_peers;
         if id == 0 || (id > newest && !opens) {
-            return Err(Error::Frame {
-                code: Code::PROTOCOL_ERROR,
-                reason: "a frame needs a stream, and names none, or one that nobody has opened",
-            });
+            return refuse(FrameFault::NoStream);
         }
         Ok(StreamId(id))
     }
 
     /// A frame for a stream that is gone. It is no fault if we have reset the stream, or told the peer not to open it.
-    fn closed(&self, id: StreamId, reason: &'static str) -> Result<(), Error> {
+    fn closed(&self, id: StreamId, fault: FrameFault) -> Result<(), Error> {
         let was_refused = matches!(self.closing, Closing::After(last) if id.0 > last);
         if was_refused || self.resets.as_ref().is_some_and(|resets| resets.may_have(id)) {
             return Ok(());
         }
-        Err(Error::Frame { code: Code::STREAM_CLOSED, reason })
+        refuse(fault)
+    }
+
+    /// Ends a stream for what is wrong with its message, or its frames.
+    #[cold]
+    fn malformed(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        fault: MessageFault,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        self.fault(now, id, fault.code(), Some(fault.into()), out)
     }
 
     /// Ends a stream for a fault of the peer, which counts as a reset (CVE-2025-8671).
@@ -297,16 +302,12 @@ impl Engine {
     }
 }
 
-fn refuse<T>(code: Code, reason: &'static str) -> Result<T, Error> {
-    Err(Error::Frame { code, reason })
+fn refuse<T>(fault: FrameFault) -> Result<T, Error> {
+    Err(Error::Frame(fault))
 }
 
-fn malformed(reason: &'static str) -> Option<MessageError> {
-    Some(MessageError::Malformed(reason))
-}
-
-fn on_connection(head: FrameHead, reason: &'static str) -> Result<(), Error> {
-    if head.stream == 0 { Ok(()) } else { refuse(Code::PROTOCOL_ERROR, reason) }
+fn on_connection(head: FrameHead, fault: FrameFault) -> Result<(), Error> {
+    if head.stream == 0 { Ok(()) } else { refuse(fault) }
 }
 
 fn is_known(kind: u8) -> bool {

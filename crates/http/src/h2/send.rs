@@ -10,7 +10,7 @@ use super::settings::FRAME_BYTES_MIN;
 use super::stream::{Half, StreamKind, Turn};
 use super::{Code, Engine, Protocol, StreamId};
 use crate::headers::{Kind, is_protocol};
-use crate::message::{is_host, is_scheme, is_target};
+use crate::message::{is_host, is_host_and_port, is_scheme, is_target};
 use crate::{DateLine, Headers, Method, RequestHead};
 
 /// The parts of a response head.
@@ -41,7 +41,7 @@ pub struct RequestParts<'a> {
     pub method: &'a Method,
     /// `http` or `https`.
     pub scheme: &'a str,
-    /// Host and port.
+    /// Host and port. A CONNECT without `protocol` needs both; else the port may be left out.
     pub authority: &'a str,
     /// Path and query.
     pub path: &'a str,
@@ -84,10 +84,11 @@ pub enum Refused {
         help = Advice("wait, or take another connection")
     )]
     Slots,
-    /// The head names no scheme, no authority or no path. The caller is at fault.
+    /// The head names no scheme, no authority or no path, or it is a CONNECT that names no host and port (RFC 9113 section 8.5). The
+    /// caller is at fault.
     #[error(
-        "opening a stream: the request names no scheme, no authority or no path{help}",
-        help = Advice("set its origin and its path")
+        "opening a stream: the request names no scheme, no authority or no path, or no host and port for CONNECT{help}",
+        help = Advice("set its origin and its path, or for CONNECT host:port as its target")
     )]
     Origin,
     /// It is an extended CONNECT, which the peer has not allowed (RFC 8441).
@@ -169,6 +170,10 @@ impl Engine {
         self.may_open(parts.protocol)?;
         let is_connect = *parts.method == Method::CONNECT;
         let is_tunnel = is_connect && parts.protocol.is_none();
+        // Not what a URL or a head has checked: the head may have changed its method, and the authority may be its `Host`.
+        if is_tunnel && !is_host_and_port(parts.authority) {
+            return Err(Refused::Origin);
+        }
         debug_assert!(is_host(parts.authority.as_bytes()), "{:?} is no authority", parts.authority);
         debug_assert!(is_tunnel || is_scheme(parts.scheme) && is_target(parts.path), "{parts:?}");
         let fields = Fields { headers: parts.headers, has_host: false, length: parts.length };
@@ -288,6 +293,17 @@ impl Engine {
         self.streams.get(&id).is_some_and(|stream| {
             stream.turn != Turn::Idle && (stream.out_window <= 0 || self.out_window <= 0)
         })
+    }
+
+    /// Whether the peer lets this stream send data, were it the only one. A stream that [is blocked](Self::is_blocked) all the same
+    /// waits for the window of the connection, which it shares with the others.
+    pub fn has_window(&self, id: StreamId) -> bool {
+        self.streams.get(&id).is_some_and(|stream| stream.out_window > 0)
+    }
+
+    /// Whether the connection's window is used up: no stream may send data until the peer opens it again.
+    pub fn is_window_closed(&self) -> bool {
+        self.out_window <= 0
     }
 
     /// Whether unread bodies have used up the connection's window. If the peer sends nothing then, it is not at fault.

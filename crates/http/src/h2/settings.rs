@@ -2,7 +2,7 @@
 
 use super::frame::{self, WINDOW_MAX, kind};
 use super::hpack::DEFAULT_TABLE_BYTES;
-use super::{Code, Error};
+use super::{Error, FrameFault};
 
 /// What the peer has said, or the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +29,10 @@ impl Settings {
     /// Takes the values of a frame, one after the other. Values that it does not know have no meaning. Returns the smallest
     /// size of the table that has held meanwhile.
     pub(super) fn update(&mut self, payload: &[u8], from_server: bool) -> Result<usize, Error> {
-        let refuse = |code, reason| Err(Error::Frame { code, reason });
+        let refuse = |fault| Err(Error::Frame(fault));
         let (settings, rest) = payload.as_chunks::<6>();
         if !rest.is_empty() {
-            return refuse(Code::FRAME_SIZE_ERROR, "SETTINGS has a length that is no multiple of 6");
+            return refuse(FrameFault::SettingsLength);
         }
         let mut smallest_table_bytes = usize::MAX;
         for &[i1, i0, v3, v2, v1, v0] in settings {
@@ -45,33 +45,27 @@ impl Settings {
                 (id::PUSH, 0) => {}
                 (id::PUSH, 1) if !from_server => {}
                 (id::PUSH, _) => {
-                    return refuse(
-                        Code::PROTOCOL_ERROR,
-                        "SETTINGS_ENABLE_PUSH is neither 0 nor 1, or a server's",
-                    );
+                    return refuse(FrameFault::EnablePush);
                 }
                 (id::STREAMS, _) => self.streams = value as usize,
                 (id::WINDOW, 0..=WINDOW_MAX) => self.window = value,
                 (id::WINDOW, _) => {
-                    return refuse(Code::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1");
+                    return refuse(FrameFault::InitialWindowSize);
                 }
                 (id::FRAME_BYTES, 0x4000..=0xff_ffff) => self.frame_bytes = value as usize,
                 (id::FRAME_BYTES, _) => {
-                    return refuse(Code::PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is not 2^14 to 2^24-1");
+                    return refuse(FrameFault::MaxFrameSize);
                 }
                 (id::LIST_BYTES, _) => self.list_bytes = value as usize,
                 (id::EXTENDED_CONNECT, 1) => self.extended_connect = true,
                 // Once said, it must not be taken back (RFC 8441 section 3).
                 (id::EXTENDED_CONNECT, 0) if !self.extended_connect => {}
                 (id::EXTENDED_CONNECT, _) => {
-                    return refuse(
-                        Code::PROTOCOL_ERROR,
-                        "SETTINGS_ENABLE_CONNECT_PROTOCOL is neither 0 nor 1, or withdrawn",
-                    );
+                    return refuse(FrameFault::EnableConnectProtocol);
                 }
                 (id::NO_OLD_PRIORITIES, 0 | 1) => {}
                 (id::NO_OLD_PRIORITIES, _) => {
-                    return refuse(Code::PROTOCOL_ERROR, "SETTINGS_NO_RFC7540_PRIORITIES is neither 0 nor 1");
+                    return refuse(FrameFault::NoRfc7540Priorities);
                 }
                 _ => {}
             }

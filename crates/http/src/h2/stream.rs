@@ -1,12 +1,13 @@
 //! One stream: how far both of its halves are, and its windows (RFC 9113 sections 5.1 and 5.2).
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::thread::LocalKey;
 
 use super::priority::{Priority, Ready};
 use super::window::InWindow;
-use super::{Code, frame};
+use super::{Code, MessageFault, frame};
 use crate::Method;
 use crate::free_list::{self, FreeList, Reused};
 
@@ -24,8 +25,10 @@ impl StreamId {
 /// A map of one connection's streams, in which a look-up costs a multiplication.
 pub type StreamMap<V> = HashMap<StreamId, V, BuildHasherDefault<IdHasher>>;
 
-/// Hashes a [`StreamId`] without its lowest bit, which all streams of one end have in common. The numbers are counted up, so
-/// that a peer cannot choose which of them meet.
+/// Hashes a [`StreamId`] without its lowest bit, which all streams of one end have in common.
+///
+/// It has no key. A peer may skip numbers (RFC 9113 section 5.1.1), and so choose which of its streams collide. That costs little, because
+/// a connection has few of them at once ([`Limits::streams`](super::Limits::streams)).
 #[derive(Debug, Default)]
 pub struct IdHasher(u64);
 
@@ -73,8 +76,8 @@ impl Streams {
 
     #[inline]
     pub(super) fn insert(&mut self, id: StreamId, stream: Stream) -> &mut Stream {
-        // One in the free list is empty.
-        let map = self.busy.get_or_insert_with(free_list::take_unclean);
+        // One that waits is empty.
+        let map = self.busy.get_or_insert_with(Map::take);
         map.0.entry(id).insert_entry(stream).into_mut()
     }
 
@@ -85,7 +88,7 @@ impl Streams {
         if map.0.is_empty()
             && let Some(map) = self.busy.take()
         {
-            free_list::give_back(map);
+            Map::give_back(map);
         }
         removed
     }
@@ -105,6 +108,21 @@ impl Streams {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut Stream)> {
         self.busy.iter_mut().flat_map(|map| &mut map.0).map(|(id, stream)| (*id, stream))
+    }
+}
+
+impl Map {
+    /// The large one first: a connection that has had many streams at a time is likely to have as many again.
+    fn take() -> Box<Self> {
+        LARGE.try_with(Cell::take).ok().flatten().unwrap_or_else(free_list::take_unclean)
+    }
+
+    fn give_back(map: Box<Self>) {
+        if map.is_small() || map.0.capacity() > LARGE_STREAMS_MAX {
+            return free_list::give_back(map);
+        }
+        // Fails only while the thread ends.
+        let _ = LARGE.try_with(|large| large.set(Some(map)));
     }
 }
 
@@ -130,9 +148,14 @@ impl Reused for Map {
 
 thread_local! {
     static KEPT: FreeList<Map> = const { FreeList::new() };
+    /// One with room for many. To let it grow anew took 100 instructions a stream.
+    static LARGE: Cell<Option<Box<Map>>> = const { Cell::new(None) };
 }
 
-/// A map for more streams is freed: 256 of this size are 150 KiB a thread.
+/// The most streams that a map has room for which is kept: 20 KiB a thread.
+const LARGE_STREAMS_MAX: usize = 256;
+
+/// Of maps for more streams one is kept: 256 of this size are 150 KiB a thread.
 const STREAMS_KEPT: usize = 8;
 
 /// The streams of a connection that were reset. Most connections have none.
@@ -232,11 +255,11 @@ impl Stream {
     /// So much of the body has come, perhaps the last of it. An error says how that differs from the length that its head
     /// states.
     #[inline]
-    pub(super) fn keeps_its_length(&mut self, bytes: usize, end: bool) -> Result<(), &'static str> {
+    pub(super) fn keeps_its_length(&mut self, bytes: usize, end: bool) -> Result<(), MessageFault> {
         let Some(left) = self.left else { return Ok(()) };
-        let Some(rest) = left.checked_sub(bytes as u64) else { return Err(BODY_TOO_LONG) };
+        let Some(rest) = left.checked_sub(bytes as u64) else { return Err(MessageFault::BodyTooLong) };
         self.left = Some(rest);
-        if rest == 0 || !end { Ok(()) } else { Err(BODY_TOO_SHORT) }
+        if rest == 0 || !end { Ok(()) } else { Err(MessageFault::BodyTooShort) }
     }
 
     /// Tells the peer of what was read, once it is worth a frame and if the peer has more to send.
@@ -261,10 +284,6 @@ impl Stream {
         self.turn != Turn::Idle && self.outgoing == Half::Body && self.out_window > 0
     }
 }
-
-/// What is wrong with a body beside the length that its head states.
-pub(super) const BODY_TOO_SHORT: &str = "a body is shorter than its `Content-Length`";
-const BODY_TOO_LONG: &str = "a body is longer than its `Content-Length`";
 
 #[cfg(test)]
 mod tests {
@@ -292,10 +311,22 @@ mod tests {
         assert!(one.remove(&StreamId(1)).is_some() && one.busy.is_none());
         assert_eq!(std::ptr::from_ref(other.insert(StreamId(1), stream())), place);
         assert_eq!((one.get(&StreamId(1)).is_none(), other.iter().count()), (true, 1));
-        // One that has had many frees it.
-        (0..100).for_each(|n| _ = one.insert(StreamId(n), stream()));
-        (0..100).for_each(|n| _ = one.remove(&StreamId(n)));
+        let room = |streams: &Streams| streams.busy.as_ref().map_or(0, |map| map.0.capacity());
+        let burst = |streams: &mut Streams, count| {
+            (1..=count).for_each(|n| _ = streams.insert(StreamId(n), stream()));
+            (1..=count).for_each(|n| _ = streams.remove(&StreamId(n)));
+        };
+        // Of those with room for many a thread keeps one.
+        other.remove(&StreamId(1));
+        burst(&mut one, 100);
         one.insert(StreamId(1), stream());
-        assert!(one.busy.as_ref().is_some_and(|map| map.0.capacity() <= STREAMS_KEPT));
+        other.insert(StreamId(1), stream());
+        assert!(room(&one) > STREAMS_KEPT && room(&one) <= LARGE_STREAMS_MAX, "{}", room(&one));
+        assert!(room(&other) <= STREAMS_KEPT, "{}", room(&other));
+        one.remove(&StreamId(1));
+        // And none with room for more.
+        burst(&mut one, 1000);
+        one.insert(StreamId(1), stream());
+        assert!(room(&one) <= STREAMS_KEPT);
     }
 }

@@ -28,12 +28,12 @@ use crate::{Body, Headers, InvalidHeader};
 /// ```
 #[derive(Clone)]
 pub struct RequestHead {
-    parts: ReusedBox<RequestParts>,
+    parts: ReusedBox<RequestHeadInner>,
 }
 
 /// What a request head holds.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestParts {
+pub(crate) struct RequestHeadInner {
     pub(crate) headers: Headers,
     /// Path and query, or `*`. Empty for CONNECT.
     pub(crate) path: String,
@@ -54,7 +54,7 @@ impl RequestHead {
     ///
     /// [`InvalidTarget`] if the target has another form, or holds white space, a control character or a `#`.
     pub fn new(method: Method, target: &str) -> Result<Self, InvalidTarget> {
-        let mut parts = free_list::take::<RequestParts>();
+        let mut parts = free_list::take::<RequestHeadInner>();
         parts.method = method;
         if !is_target(target) || !parts.set_target(target) {
             return Err(InvalidTarget::new(target));
@@ -64,7 +64,7 @@ impl RequestHead {
 
     /// A head that a decoder filled.
     #[inline]
-    pub(crate) fn from_parts(parts: Box<RequestParts>) -> Self {
+    pub(crate) fn from_parts(parts: Box<RequestHeadInner>) -> Self {
         Self { parts: parts.into() }
     }
 
@@ -82,7 +82,7 @@ impl RequestHead {
     /// The whole target as HTTP/1 writes it: `/path?query`, `http://host/path?query` if the target names scheme and
     /// authority, `host:port` for CONNECT, or `*`. Allocates for a URL.
     pub fn target(&self) -> Cow<'_, str> {
-        let RequestParts { path, authority, scheme, .. } = &*self.parts;
+        let RequestHeadInner { path, authority, scheme, .. } = &*self.parts;
         match (&**scheme, &**authority) {
             ("", "") => path.into(),
             _ if path == "*" => path.into(),
@@ -207,7 +207,7 @@ impl fmt::Debug for RequestHead {
     }
 }
 
-impl RequestParts {
+impl RequestHeadInner {
     fn new() -> Self {
         Self {
             headers: Headers::new(),
@@ -253,7 +253,7 @@ impl RequestParts {
     }
 }
 
-impl Reused for RequestParts {
+impl Reused for RequestHeadInner {
     fn kept() -> &'static LocalKey<FreeList<Self>> {
         &KEPT
     }
@@ -289,17 +289,17 @@ impl Reused for RequestParts {
     }
 }
 
-impl Placeholder for RequestParts {
+impl Placeholder for RequestHeadInner {
     #[cold]
     #[inline]
     fn gone() -> &'static Self {
-        static GONE: LazyLock<RequestParts> = LazyLock::new(RequestParts::new);
+        static GONE: LazyLock<RequestHeadInner> = LazyLock::new(RequestHeadInner::new);
         &GONE
     }
 }
 
 thread_local! {
-    static KEPT: FreeList<RequestParts> = const { FreeList::new() };
+    static KEPT: FreeList<RequestHeadInner> = const { FreeList::new() };
 }
 
 /// Room for most paths.

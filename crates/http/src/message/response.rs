@@ -16,29 +16,40 @@ use crate::{Body, Headers, InvalidHeader, StaticHeader};
 /// One pointer, so it is cheap to move. A dropped head leaves its memory to the next one.
 #[derive(Clone)]
 pub struct ResponseHead {
-    parts: ReusedBox<ResponseParts>,
+    parts: ReusedBox<ResponseHeadInner>,
 }
 
 /// What a response head holds.
 #[derive(Clone, Debug)]
-pub(crate) struct ResponseParts {
+pub(crate) struct ResponseHeadInner {
     pub(crate) headers: Headers,
     pub(crate) reason: Vec<u8>,
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
 }
 
+impl ResponseHeadInner {
+    /// Sets what a status line says.
+    #[inline]
+    pub(crate) fn set_line(&mut self, status: StatusCode, version: Version, reason: &[u8]) {
+        self.status = status;
+        self.version = version;
+        self.reason.clear();
+        self.reason.extend_from_slice(reason);
+    }
+}
+
 impl ResponseHead {
     /// A head in HTTP/1.1 without fields.
     pub fn new(status: StatusCode) -> Self {
-        let mut parts = free_list::take::<ResponseParts>();
+        let mut parts = free_list::take::<ResponseHeadInner>();
         parts.status = status;
         Self::from_parts(parts)
     }
 
     /// A head that a decoder filled.
     #[inline]
-    pub(crate) fn from_parts(parts: Box<ResponseParts>) -> Self {
+    pub(crate) fn from_parts(parts: Box<ResponseHeadInner>) -> Self {
         Self { parts: parts.into() }
     }
 
@@ -108,7 +119,7 @@ impl ResponseHead {
 
 impl fmt::Debug for ResponseHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ResponseParts { headers, status, version, .. } = &*self.parts;
+        let ResponseHeadInner { headers, status, version, .. } = &*self.parts;
         f.debug_struct("ResponseHead")
             .field("status", status)
             .field("reason", &String::from_utf8_lossy(self.reason_bytes()))
@@ -118,7 +129,7 @@ impl fmt::Debug for ResponseHead {
     }
 }
 
-impl ResponseParts {
+impl ResponseHeadInner {
     const fn new() -> Self {
         Self {
             headers: Headers::new(),
@@ -129,7 +140,7 @@ impl ResponseParts {
     }
 }
 
-impl Reused for ResponseParts {
+impl Reused for ResponseHeadInner {
     fn kept() -> &'static LocalKey<FreeList<Self>> {
         &KEPT
     }
@@ -153,16 +164,16 @@ impl Reused for ResponseParts {
     }
 }
 
-impl Placeholder for ResponseParts {
+impl Placeholder for ResponseHeadInner {
     #[inline]
     fn gone() -> &'static Self {
-        static GONE: ResponseParts = ResponseParts::new();
+        static GONE: ResponseHeadInner = ResponseHeadInner::new();
         &GONE
     }
 }
 
 thread_local! {
-    static KEPT: FreeList<ResponseParts> = const { FreeList::new() };
+    static KEPT: FreeList<ResponseHeadInner> = const { FreeList::new() };
 }
 
 /// A longer reason is freed: 256 of this size are 64 KiB a thread at most.

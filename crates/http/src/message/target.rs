@@ -28,8 +28,7 @@ impl<'t> Target<'t> {
                 (!has_fragment(target)).then_some(Self { scheme: "", authority: "", path: target })
             }
             Method::CONNECT => {
-                let fits = is_host(target.as_bytes()) && target.contains(':');
-                fits.then_some(Self { scheme: "", authority: target, path: "" })
+                is_host_and_port(target).then_some(Self { scheme: "", authority: target, path: "" })
             }
             Method::OPTIONS if target == "*" => Some(Self { scheme: "", authority: "", path: target }),
             _ => {
@@ -74,7 +73,16 @@ pub(crate) fn has_fragment(target: &str) -> bool {
     target.bytes().fold(false, |so_far, byte| so_far | (byte == b'#'))
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110 section 7.2), which may be empty.
+/// `uri-host ":" port`, the target of CONNECT (RFC 9112 section 3.2.3, RFC 9113 section 8.5): the host is not empty, and the port is
+/// one that can be connected to (RFC 9110 section 9.3.6). Port 0 is reserved (RFC 6335 section 6).
+pub(crate) fn is_host_and_port(authority: &str) -> bool {
+    let Some((_, port)) = authority.rsplit_once(':') else { return false };
+    // What stands behind the last colon of a bare IPv6 address ends with its bracket, and is no number.
+    is_host(authority.as_bytes()) && port.parse().is_ok_and(|port: u16| port != 0)
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110 section 7.2), which may be empty as a whole: then there is no authority. A port without a host is
+/// refused: no URL of HTTP has such an authority (RFC 9110 section 4.2.1).
 #[inline]
 pub(crate) fn is_host(host: &[u8]) -> bool {
     // The usual form first: letters, digits, dots, dashes, and then at most one colon with digits.
@@ -84,6 +92,9 @@ pub(crate) fn is_host(host: &[u8]) -> bool {
     }
     // Without a colon the digits are the name's end, and plain.
     if let [rest @ .., b':'] = name {
+        if rest.is_empty() {
+            return false;
+        }
         name = rest;
     }
     is_plain(name) || is_unusual_host(host)
@@ -189,6 +200,9 @@ mod tests {
         }
         for host in ["%", "a%4", "a%zz", "a%zz:80", "%%41"] {
             assert!(!is_host(host.as_bytes()), "{host}: no byte");
+        }
+        for host in [":", ":80", ":0"] {
+            assert!(!is_host(host.as_bytes()), "{host}: a port alone");
         }
         for host in
             ["a b", "a/b", "user@a", "a:80:80", "a:b", "[::1", "[]", "[::1]x", "a?b", "a#b", "a\\b", "\u{e4}"]

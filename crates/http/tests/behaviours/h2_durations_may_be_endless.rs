@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anywire_http::h2::{Engine, Error, Limits};
+use anywire_http::h2::{Engine, Error, Limits, Unacknowledged};
 
 use crate::support::h2::*;
 
@@ -24,7 +24,10 @@ fn settings_may_be_acknowledged_at_any_time() {
         assert_eq!(engine.next_deadline(), None);
         assert_eq!(engine.advance(now + AGES, &mut out), Ok(()));
         let mut other = make(Limits::default(), now, &mut out);
-        assert_eq!(other.advance(now + AGES, &mut out), Err(Error::Silent { what: "SETTINGS" }));
+        assert_eq!(
+            other.advance(now + AGES, &mut out),
+            Err(Error::Silent { what: Unacknowledged::Settings })
+        );
     }
 }
 

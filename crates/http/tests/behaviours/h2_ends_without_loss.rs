@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anywire_http::h2::{Code, Engine, Error, Limits, Refused, ResponseParts};
+use anywire_http::h2::{Code, Engine, Error, Limits, Refused, ResponseParts, Unacknowledged};
 use anywire_http::{Buffer, Headers, Method, RequestHead, StatusCode};
 
 use crate::support::h2::*;
@@ -198,7 +198,10 @@ fn a_silent_peer_is_found_out() {
     assert_eq!(server.engine.next_deadline(), Some(at(61)));
     assert_eq!(server.engine.advance(at(61), &mut server.out), Ok(()));
     assert_eq!(server.engine.next_deadline(), Some(at(71)));
-    assert_eq!(server.engine.advance(at(71), &mut server.out), Err(Error::Silent { what: "ping" }));
+    let silent = Error::Silent { what: Unacknowledged::Ping };
+    assert_eq!(server.engine.advance(at(71), &mut server.out), Err(silent));
+    assert_eq!(silent.code(), Code::NO_ERROR, "no code is for that");
+    assert_eq!(silent.to_string(), "waiting for the peer: it has not acknowledged a ping in time");
     // What has ended waits for nothing.
     assert_eq!(server.engine.next_deadline(), None);
     assert_eq!(server.engine.advance(at(99), &mut server.out), Ok(()));
@@ -222,7 +225,58 @@ fn a_peer_that_is_heard_is_not_silent() {
     }
     let pings = frames(&client.out).iter().filter(|frame| frame.0 == PING).count();
     assert_eq!(pings, 1, "one waits for its answer");
-    assert_eq!(client.engine.advance(at(63), &mut client.out), Err(Error::Silent { what: "ping" }));
+    assert_eq!(
+        client.engine.advance(at(63), &mut client.out),
+        Err(Error::Silent { what: Unacknowledged::Ping })
+    );
+}
+
+/// The rest of a frame may never come. What has come of it is a sign of life once, not at each look at it.
+#[test]
+fn a_peer_that_stops_within_a_frame_is_silent() {
+    let limits = Limits { ping_interval: Some(Duration::from_secs(30)), ..Limits::default() };
+    let data = frame(DATA, 0, 1, &[0; 100]);
+    let priority = frame(PRIORITY, 0, 1, &[0; 5]);
+    for begun in [&[][..], &data[..5], &data[..9], &data[..50], &priority[..13]] {
+        let cut = begun.len();
+        let mut client = End::client(limits);
+        let begin = client.now;
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        open(&mut client).expect("a slot");
+        let head = frame(HEADERS, END_HEADERS, 1, &literals(&[(":status", "200")]));
+        client.now = at(5);
+        client.events(&[&head, begun].concat()).expect("good");
+        client.out.clear();
+        for seconds in [10, 20, 30] {
+            let more = client.engine.receive(at(seconds), &mut client.input, &mut client.out);
+            assert!(matches!(more, Ok(None)), "{more:?}");
+            assert_eq!(client.engine.advance(at(seconds), &mut client.out), Ok(()));
+            assert_eq!((client.engine.next_deadline(), client.out.len()), (Some(at(35)), 0), "{cut}");
+        }
+        assert_eq!(client.engine.advance(at(35), &mut client.out), Ok(()));
+        let said = frames(&std::mem::take(&mut client.out));
+        assert!(matches!(said[..], [(PING, 0, 0, _)]), "{cut}: {said:?}");
+        let more = client.engine.receive(at(40), &mut client.input, &mut client.out);
+        assert!(matches!(more, Ok(None)), "{more:?}");
+        assert_eq!(client.engine.next_deadline(), Some(at(45)), "{cut}");
+        let silent = client.engine.advance(at(45), &mut client.out);
+        assert_eq!(silent, Err(Error::Silent { what: Unacknowledged::Ping }), "{cut}");
+    }
+}
+
+/// Even a byte of a frame shows that the peer is there.
+#[test]
+fn a_frame_that_trickles_shows_a_peer() {
+    let limits = Limits { ping_interval: Some(Duration::from_secs(30)), ..Limits::default() };
+    let mut client = End::client(limits);
+    let begin = client.now;
+    open(&mut client).expect("a slot");
+    let answer = frame(HEADERS, END_HEADERS, 1, &literals(&[(":status", "200")]));
+    for (at, byte) in answer.chunks(1).enumerate() {
+        client.now = begin + Duration::from_secs(20 * at as u64);
+        client.events(byte).expect("good");
+        assert_eq!(client.engine.next_deadline(), Some(client.now + Duration::from_secs(30)), "{at}");
+    }
 }
 
 #[test]

@@ -5,35 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anywire_advice::Chain;
 use anywire_http::gateway::status_of_call;
-use anywire_http::h1::encode;
-use anywire_http::{Body, BodyError, Fault, Response, StatusCode};
+use anywire_http::{BodyError, Fault, Response, StatusCode};
 use anywire_wire::Address;
-use bytes::Bytes;
 
-use super::{Dispatch, MethodKind};
+use super::Dispatch;
 use crate::contained::{Payload, dispose, drop_caught, text};
-use crate::context::FreeContext;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
-use crate::upgrade::{Continuation, mark_tunnel};
 
 impl Dispatch {
-    /// Looks at a response before it is sent.
-    #[inline]
-    pub(super) fn vet(
-        &self,
-        endpoint: EndpointId,
-        response: &mut Response,
-        method: MethodKind,
-        context: Option<&FreeContext>,
-    ) {
-        if method != MethodKind::Other || !response.is_plain() || response.status.is_informational() {
-            cold_path();
-            self.vet_other(endpoint, response, method, context.map(FreeContext::peer));
-        }
-    }
-
     /// Drops what a response still has once it was written: a body that was not sent, and extensions.
     #[inline]
     pub(crate) fn release(&self, endpoint: Option<EndpointId>, response: &mut Response) {
@@ -49,43 +30,6 @@ impl Dispatch {
         // Each by itself: two panics in one go would abort the process.
         self.drop_contained(endpoint, std::mem::take(&mut response.body));
         self.drop_contained(endpoint, std::mem::replace(response, by));
-    }
-
-    /// Replaces a response that would break its connection by a 500, and logs one with a cause.
-    #[cold]
-    fn vet_other(
-        &self,
-        endpoint: EndpointId,
-        response: &mut Response,
-        method: MethodKind,
-        peer: Option<&Address>,
-    ) {
-        let answers_head = method == MethodKind::Head;
-        let status = response.status.as_u16();
-        // A maker of the answer to HEAD may state the length of what GET gets beside no body, as with other servers.
-        if answers_head
-            && response.body.as_full().is_some_and(Bytes::is_empty)
-            && let Some(length) = response.headers.stated_length()
-        {
-            response.body = Body::withheld(Some(length));
-        }
-        let opens_tunnel =
-            method == MethodKind::Connect && response.status.is_success() && Continuation::is_in(response);
-        if opens_tunnel && response.fault().is_none() {
-            mark_tunnel(response);
-        } else if let Some(cause) = unsendable(response, method) {
-            let refusal = self.refuse(Some(endpoint), status, &cause, peer);
-            self.replace(Some(endpoint), response, refusal);
-        } else if let Some(cause) = response.cause() {
-            let (method, route) = self.name(Some(endpoint));
-            if status >= 500 {
-                self.counters.failures.increment();
-                tracing::error!(method, route, status, cause, "a handler failed");
-            } else {
-                self.counters.refused.increment();
-                tracing::debug!(method, route, status, cause, "a request was refused");
-            }
-        }
     }
 
     /// The response instead of one that would break its connection.
@@ -216,31 +160,8 @@ impl Dispatch {
         self.drop_contained(endpoint, error);
     }
 
-    fn name(&self, endpoint: Option<EndpointId>) -> (&str, &str) {
+    pub(super) fn name(&self, endpoint: Option<EndpointId>) -> (&str, &str) {
         let name = endpoint.and_then(|endpoint| self.name_of(endpoint));
         name.map_or(("*", "(the router)"), |name| (&name.method, &name.path))
     }
-}
-
-/// Why a response would break its connection, if it would.
-fn unsendable(response: &Response, method: MethodKind) -> Option<String> {
-    let status = response.status;
-    if method == MethodKind::Connect && status.is_success() {
-        return Some(format!(
-            "the status {status} to CONNECT would promise a tunnel; send 4xx or 5xx, or accept a `Tunnel`"
-        ));
-    }
-    if let Some(fault) = response.fault() {
-        return Some(fault.to_string());
-    }
-    if status.is_informational() {
-        let switches = status == StatusCode::SWITCHING_PROTOCOLS && Continuation::is_in(response);
-        let code = status.as_u16();
-        return (!switches).then(|| {
-            format!("the status {code} ends no request; send 2xx to 5xx, or 101 by accepting an `Upgrade`")
-        });
-    }
-    let follows = method != MethodKind::Head && !encode::forbids_body(status);
-    (follows && response.body.is_withheld())
-        .then(|| "the body is withheld; that is for answers to HEAD and for 304, so send the body".to_owned())
 }

@@ -10,6 +10,7 @@ use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
 use crate::contained::{Payload, dispose, text};
+use crate::context::Told;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::router::EndpointId;
@@ -79,8 +80,8 @@ impl Run for Routing {
                 dispatch.table.fail(choice, &mut request, text)
             }),
         };
-        if let Some(id) = request.context_in(&dispatch.contexts) {
-            dispatch.routed.set(Some((id, endpoint)));
+        if let Some(id) = request.context_in(&dispatch.loop_context) {
+            dispatch.loop_context.runs.tell(id, Told { route: Some(endpoint), ..Told::default() });
         }
         let kept = dispatch.slots[endpoint.index()].take();
         match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {

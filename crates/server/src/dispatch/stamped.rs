@@ -7,8 +7,8 @@ use std::thread;
 use anywire_http::Response;
 use anywire_loops::clock::precise;
 
+use crate::blocking::Arrived;
 use crate::handler::{Run, Slot};
-use crate::pooled::Arrived;
 use crate::request::Request;
 
 /// A slot that notes the time on each request, unless that was done within layers of the server.

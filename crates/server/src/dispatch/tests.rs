@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 use anywire_http::StatusCode;
@@ -103,8 +103,9 @@ impl Session {
         let waker = Waker::from(Arc::clone(&woken));
         let peer = || Peer::at("memory:test".parse().expect("an address"));
         let mut cx = TaskContext::from_waker(&waker);
-        let answered = |response: &mut Response, _| self.answered.push((id, response.status));
-        let started = self.dispatch.start(head, None, &mut self.spare, peer, answered, &mut cx);
+        let answered = |answer: Answer<&mut Response>| self.answered.push((id, answer.response.status));
+        let request = Received { kind: RequestKind::of(&head), head, body: None };
+        let started = self.dispatch.start(request, &mut self.spare, peer, answered, &mut cx);
         if let Some(run) = started {
             self.streams.insert(id, Stream { run, woken, left });
         }
@@ -120,7 +121,7 @@ impl Session {
             *polls += 1;
             let waker = Waker::from(Arc::clone(&stream.woken));
             match stream.run.poll(spare, &mut TaskContext::from_waker(&waker)) {
-                Poll::Ready(response) => answered.push((*id, response.status)),
+                Poll::Ready(answer) => answered.push((*id, answer.response.status)),
                 Poll::Pending => return true,
             }
             false
@@ -221,11 +222,11 @@ fn routes_that_have_ended_are_forgotten() {
         let table = Arc::new(Router::new().build().expect("no routes are right"));
         let next = Rc::new(dispatch.replaced_by(table, &Limits::default()));
         let peer = || Peer::at("memory:test".parse().expect("an address"));
-        let (old, new) = (dispatch.contexts.make(peer()), next.contexts.make(peer()));
+        let (old, new) = (dispatch.loop_context.make(peer()), next.loop_context.make(peer()));
         assert_ne!(old.id(), new.id(), "a connection may bring its context to the new routes");
         dispatch = next;
     }
-    assert_eq!(dispatch.older.len(), 16, "bodies of the last ones may go on, as far as is known");
+    assert_eq!(dispatch.replaced.len(), 16, "bodies of the last ones may go on, as far as is known");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use anywire_advice::{Advice, Chain};
 use anywire_http::body::BodyError;
 use anywire_http::gateway::status_of_call;
-use anywire_http::{Fault, IntoResponse, Method, Response, StatusCode};
+use anywire_http::{Fault, IntoResponse, Method, Response, StatusCode, multipart};
 
 use super::{FieldError, HeaderFault};
 use crate::layers::Problem;
@@ -85,6 +85,10 @@ pub enum Rejection {
         /// The limit.
         limit: usize,
     },
+    /// 400, the peer's fault: the form with files is malformed, or does not end. 413 if it is larger than its
+    /// [`Limits`](anywire_http::multipart::Limits).
+    #[error(transparent)]
+    Multipart(multipart::Error),
     /// 400, the peer's fault: the body is no such message of Protocol Buffers.
     #[cfg(feature = "protobuf")]
     #[error("the protobuf message does not fit")]
@@ -131,6 +135,8 @@ impl Rejection {
             Self::Json { .. } | Self::JsonDepth { .. } => StatusCode::BAD_REQUEST,
             #[cfg(feature = "protobuf")]
             Self::Protobuf(_) => StatusCode::BAD_REQUEST,
+            Self::Multipart(error) if error.fault() == Fault::Limit => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Multipart(_) => StatusCode::BAD_REQUEST,
             Self::Body(cause) => status_of(cause),
             Self::Parameters(_) | Self::NoExtension { .. } | Self::NoState { .. } => {
                 StatusCode::INTERNAL_SERVER_ERROR

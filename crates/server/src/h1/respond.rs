@@ -4,19 +4,19 @@ use std::ops::ControlFlow::Continue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
-use anywire_http::gateway::status_of_call;
 use anywire_http::h1::{Framing, HeadInfo, encode};
-use anywire_http::{BodyError, Fault, Method, RequestHead, Response, StatusCode, Version};
+use anywire_http::{BodyError, RequestHead, Response, StatusCode, Version};
 
 use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
 use crate::connection::Env;
+use crate::delivery::{Delivery, Follows, refusal_of_body};
+use crate::dispatch::Answer;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
-use crate::respond::FAILED;
+use crate::request::RequestKind;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
-use crate::upgrade::{Continuation, unmark_tunnel};
-use crate::upload::Upload;
+use crate::upgrade::Continuation;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ pub(super) struct RequestFacts {
     /// The endpoint that responds; `None` for the connection itself.
     pub(super) endpoint: Option<EndpointId>,
     version: Version,
-    is_head: bool,
+    pub(super) kind: RequestKind,
     pub(super) info: HeadInfo,
 }
 
@@ -33,13 +33,13 @@ impl RequestFacts {
     pub(super) const UNKNOWN: Self = Self {
         endpoint: None,
         version: Version::HTTP_11,
-        is_head: false,
+        kind: RequestKind::Message,
         info: HeadInfo { framing: Framing::None, keep_alive: false, expects_continue: false },
     };
 
     #[inline]
     pub(super) fn of(head: &RequestHead, info: HeadInfo) -> Self {
-        Self { endpoint: None, version: head.version(), is_head: head.method() == Method::HEAD, info }
+        Self { endpoint: None, version: head.version(), kind: RequestKind::of(head), info }
     }
 }
 
@@ -47,19 +47,16 @@ impl Session {
     /// Writes the head of a response, and its body if it is whole. Takes the body and leaves the rest to the caller,
     /// because moving a response here would cost eight words.
     pub(super) fn respond(&mut self, response: &mut Response, service: &Service) {
-        if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(response, service);
-        }
         let request = self.request;
+        let answers_head = request.kind == RequestKind::Head;
         let mut keep_alive = request.info.keep_alive
             && self.closing == Closing::No
             && (service.ending() == Ending::No || self.has_next());
         if self.upload.is_some() {
             // A body that is not sent is not read either, though it may be the request's own.
-            let streams = response.body.as_full().is_none()
-                && !response.body.is_empty()
-                && !request.is_head
-                && !encode::forbids_body(response.status);
+            let follows = Delivery::of(response, request.kind).follows;
+            // Of a stream of no bytes nothing follows here: its trailers would need chunks.
+            let streams = follows == Follows::Stream && !response.body.is_empty();
             keep_alive &= self.can_keep_upload(streams, service);
         }
         let begins_at = self.output.end();
@@ -70,7 +67,7 @@ impl Session {
             stated_length: response.body.stated_length(),
             version: request.version,
             keep_alive,
-            answers_head: request.is_head,
+            answers_head,
             date: Some(self.date.rendered()),
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
@@ -126,9 +123,19 @@ impl Session {
         left > 0 && left < std::mem::replace(&mut self.behind, left)
     }
 
+    /// Writes the response to the current request.
+    #[inline]
+    pub(super) fn answer(&mut self, answer: Answer<&mut Response>, service: &Service) {
+        self.request.endpoint = answer.endpoint;
+        match answer.continuation {
+            None => self.respond(answer.response, service),
+            Some(continuation) => self.switch(answer.response, continuation, service),
+        }
+    }
+
     /// Writes a 101, or the head that opens a tunnel. The connection goes to the handler's continuation once that has left.
     #[cold]
-    fn switch(&mut self, response: &mut Response, service: &Service) {
+    fn switch(&mut self, response: &mut Response, continuation: Continuation, service: &Service) {
         let request = self.request;
         if self.upload.is_some() {
             // Its bytes would be taken for the other protocol.
@@ -136,10 +143,10 @@ impl Session {
             let text = "an upgrade takes a body only if the handler reads it; send none";
             let refusal = Refusal::new(RefusalKind::UpgradeWithBody, StatusCode::BAD_REQUEST, text);
             let refusal = service.dispatch.word(request.endpoint, &refusal);
+            service.dispatch.drop_contained(request.endpoint, continuation);
             service.dispatch.replace(request.endpoint, response, refusal);
             return self.respond(response, service);
         }
-        let opens_tunnel = unmark_tunnel(response);
         let parts = encode::ResponseParts {
             status: response.status,
             headers: &response.headers,
@@ -148,7 +155,7 @@ impl Session {
             version: request.version,
             // What follows is no message, and a tunnel has neither length nor coding (RFC 9110 section 9.3.6).
             keep_alive: true,
-            answers_head: opens_tunnel,
+            answers_head: response.status.is_success(),
             date: Some(self.date.rendered()),
         };
         encode::response_head(self.output.buffer(), &parts);
@@ -157,9 +164,7 @@ impl Session {
             self.exchange.responds(response, false);
             self.exchange.ends(ExchangeEnd::Upgraded);
         }
-        if let Some(continuation) = Continuation::take_from(response) {
-            self.stage = Stage::Switching(continuation);
-        }
+        self.stage = Stage::Switching(continuation);
         self.written_whole();
     }
 
@@ -210,7 +215,7 @@ impl Session {
                 Ok(polled) => polled,
                 Err(panic) => {
                     env.service.dispatch.note_panic(self.request.endpoint, panic);
-                    self.break_off(StatusCode::INTERNAL_SERVER_ERROR, env);
+                    self.break_off(None, env);
                     return Continue(Poll::Ready(()));
                 }
             };
@@ -241,19 +246,11 @@ impl Session {
                     return Continue(Poll::Ready(()));
                 }
                 Err(error) => {
-                    self.fail_body(error, env);
+                    self.break_off(Some(error), env);
                     return Continue(Poll::Ready(()));
                 }
             }
         }
-    }
-
-    /// The body of a response has failed.
-    #[cold]
-    fn fail_body(&mut self, error: BodyError, env: &Env<'_>) {
-        let status = status_of_body(&error);
-        env.service.dispatch.body_failed(self.request.endpoint, error);
-        self.break_off(status, env);
     }
 
     /// Ends the current stage. The destructor of a body may panic.
@@ -262,11 +259,16 @@ impl Session {
         service.dispatch.drop_contained(self.request.endpoint, stage);
     }
 
-    /// Handles a response whose body broke off. If the connection has taken none of it, an error status replaces it: that of the
-    /// request's own body if that broke off, else `status`. Otherwise the connection ends where the response broke off.
-    fn break_off(&mut self, status: StatusCode, env: &Env<'_>) {
+    /// Handles a response whose body broke off, by this error or by a panic. If the connection has taken none of it, a refusal
+    /// replaces it. Otherwise the connection ends where the response broke off.
+    #[cold]
+    fn break_off(&mut self, error: Option<BodyError>, env: &Env<'_>) {
         let service = env.service;
         let Stage::Streaming { framing, .. } = self.stage else { return };
+        let refusal = refusal_of_body(self.upload.as_ref(), error.as_ref());
+        if let Some(error) = error {
+            service.dispatch.body_failed(self.request.endpoint, error);
+        }
         self.drop_stage(service);
         if !self.output.truncate(self.begins_at) {
             self.upload = None;
@@ -276,23 +278,8 @@ impl Session {
             self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;
         }
-        let refusal = match self.upload.as_ref().and_then(Upload::fault) {
-            Some(status) => Refusal::new(RefusalKind::RequestBody, status, ""),
-            None => Refusal::new(RefusalKind::ResponseBody, status, FAILED),
-        };
         let peer = env.connection.peer();
         let mut response = service.dispatch.word(self.request.endpoint, &refusal.of(Some(&peer)));
         self.respond(&mut response, service);
-    }
-}
-
-/// The status for the error of a response's body: 500 if its maker failed, else it came from another server.
-fn status_of_body(error: &BodyError) -> StatusCode {
-    match error {
-        _ if error.fault() == Fault::Caller => {
-            status_of_call(error).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-        }
-        BodyError::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        _ => StatusCode::BAD_GATEWAY,
     }
 }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use super::respond::RequestFacts;
 use crate::connection::{End, Env, agreed_protocol};
 use crate::context::{Peer, Watch};
-use crate::dispatch::Invocation;
+use crate::dispatch::{Answer, Invocation, Received};
 use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
@@ -133,9 +133,21 @@ impl Session {
         Some((continuation, self.request.endpoint, Bytes::copy_from_slice(self.input.data())))
     }
 
+    /// Its input has had so many bytes at once.
+    #[cfg(test)]
+    pub(crate) fn meet(&mut self, bytes: usize) {
+        assert_eq!(self.input.fill_from(&vec![b'x'; bytes]), bytes);
+        self.input.clear();
+    }
+
     /// The bytes of a session that ended by [`Exit::Http2`].
     pub(crate) fn into_input(self) -> Buffer {
         self.input
+    }
+
+    /// How much memory its buffers have, in bytes.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.input.capacity() + self.output.capacity()
     }
 
     /// Whether a request is under way, or the beginning of one.
@@ -172,7 +184,7 @@ impl Session {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<Exit> {
         self.date.line(clock::unix_time());
         loop {
-            if !matches!(self.stage, Stage::Next) && self.answer(cx, env)?.is_pending() {
+            if !matches!(self.stage, Stage::Next) && self.work(cx, env)?.is_pending() {
                 // Responses that are ready do not wait for the one that is not.
                 let _ = self.flush(cx, env)?;
                 return Continue(());
@@ -223,15 +235,15 @@ impl Session {
     }
 
     /// Works on the current request. Ready when there is none any more.
-    fn answer(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
+    fn work(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         loop {
             match &mut self.stage {
                 Stage::Next => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
                     let polled = run.poll(env.context, cx);
                     run.follow(&mut self.request.endpoint, &mut self.exchange);
-                    let mut response = match polled {
-                        Poll::Ready(response) => response,
+                    let mut answer = match polled {
+                        Poll::Ready(answer) => answer,
                         Poll::Pending if self.inform(cx) => continue,
                         Poll::Pending => match self.upload(cx, env)? {
                             Poll::Ready(true) => continue,
@@ -240,8 +252,8 @@ impl Session {
                         },
                     };
                     self.stage = Stage::Next;
-                    self.respond(&mut response, env.service);
-                    env.service.dispatch.release(self.request.endpoint, &mut response);
+                    self.answer(answer.by_ref(), env.service);
+                    env.service.dispatch.release(self.request.endpoint, &mut answer.response);
                 }
                 Stage::Streaming { .. } => {
                     if self.stream(cx, env)?.is_pending() {
@@ -274,11 +286,9 @@ impl Session {
         if service.dispatch.is_observed() {
             self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.context, peer);
         }
-        let answered = |response: &mut Response, endpoint| {
-            self.request.endpoint = Some(endpoint);
-            self.respond(response, service);
-        };
-        if let Some(run) = service.dispatch.start(head, body, env.context, peer, answered, cx) {
+        let request = Received { head, kind: self.request.kind, body };
+        let answered = |answer: Answer<&mut Response>| self.answer(answer, service);
+        if let Some(run) = service.dispatch.start(request, env.context, peer, answered, cx) {
             self.request.endpoint = Some(run.endpoint());
             service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
             // What an earlier handler was told says nothing to this one.

@@ -19,7 +19,7 @@ pub(crate) struct GivenLayer {
 
 impl GivenLayer {
     pub(crate) fn new<L: Layer<Args>, Args: 'static>(layer: L, place: &'static Location<'static>) -> Self {
-        Self { layer: Arc::new(Typed { layer, args: PhantomData::<fn() -> Args> }), place }
+        Self { layer: Arc::new(TypedLayer { layer, args: PhantomData::<fn() -> Args> }), place }
     }
 
     /// Whether both are one layer, and not two of one type.
@@ -78,12 +78,12 @@ trait AnyLayer: Send + Sync {
     fn on_loop(&self) -> Rc<dyn OnLoop>;
 }
 
-struct Typed<L, Args> {
+struct TypedLayer<L, Args> {
     layer: L,
     args: PhantomData<fn() -> Args>,
 }
 
-impl<L: Layer<Args>, Args: 'static> AnyLayer for Typed<L, Args> {
+impl<L: Layer<Args>, Args: 'static> AnyLayer for TypedLayer<L, Args> {
     #[cfg(feature = "openapi")]
     fn as_any(&self) -> &dyn std::any::Any {
         &self.layer

@@ -27,6 +27,12 @@ impl Next {
         Self { inside }
     }
 
+    /// What is inside, as long as its loop has it.
+    #[cfg(feature = "tower")]
+    pub(crate) fn downgrade(&self) -> std::rc::Weak<Inside> {
+        Rc::downgrade(&self.inside)
+    }
+
     /// Goes on with this request. A panic inside is a response 500. Dropping the future cancels what is inside.
     #[inline]
     pub fn run(self, request: Request) -> impl Future<Output = Response> + use<> {

@@ -12,7 +12,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::{Parts, Request};
 
 /// Answers 401 without a name and a password of which a function says that they are right (RFC 7617).
@@ -101,7 +101,7 @@ pub fn same_secret(one: impl AsRef<[u8]>, other: impl AsRef<[u8]>) -> bool {
     one.len() == other.len() && differences == 0
 }
 
-impl Hook for BasicAuth {
+impl SyncLayer for BasicAuth {
     type Local = Self;
     type Kept = ();
 
@@ -126,9 +126,9 @@ impl Hook for BasicAuth {
     }
 }
 
-by_hook!(BasicAuth, Self);
+sync_layer!(BasicAuth, Self);
 
-impl Hook for BearerAuth {
+impl SyncLayer for BearerAuth {
     type Local = Self;
     type Kept = ();
 
@@ -153,7 +153,7 @@ impl Hook for BearerAuth {
     }
 }
 
-by_hook!(BearerAuth, Self);
+sync_layer!(BearerAuth, Self);
 
 impl fmt::Debug for BasicAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

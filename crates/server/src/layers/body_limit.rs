@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use anywire_http::{Body, BodyError, Bytes, IntoResponse, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
 
 /// Limits the bodies of requests, whether the handler collects them or streams them.
@@ -42,7 +42,7 @@ impl BodyLimit {
     }
 }
 
-impl Hook for BodyLimit {
+impl SyncLayer for BodyLimit {
     type Local = usize;
     type Kept = ();
 
@@ -73,7 +73,7 @@ impl Hook for BodyLimit {
     fn after(_: &Rc<usize>, (): (), _: &mut Response) {}
 }
 
-by_hook!(BodyLimit, usize);
+sync_layer!(BodyLimit, usize);
 
 /// A body that breaks off at a limit.
 struct Limited {

@@ -7,7 +7,7 @@ use anywire_http::Response;
 
 use super::headers::check;
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
 
 /// Sets `cache-control` on responses that do not have one (RFC 9111 section 5.2). Errors (4xx and 5xx) get it only if it forbids
@@ -76,7 +76,7 @@ impl CacheControl {
     }
 }
 
-impl Hook for CacheControl {
+impl SyncLayer for CacheControl {
     type Local = (String, bool);
     type Kept = ();
 
@@ -103,4 +103,4 @@ impl Hook for CacheControl {
     }
 }
 
-by_hook!(CacheControl, (String, bool));
+sync_layer!(CacheControl, (String, bool));

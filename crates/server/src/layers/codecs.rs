@@ -9,7 +9,7 @@ use anywire_http::Response;
 
 use crate::codec::{Codec, CodecAdvice, Set, Settings};
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
 
 /// In which formats the bodies of these routes come and go: [`Decoded`](crate::codec::Decoded) takes the codec of the request's
@@ -77,7 +77,7 @@ impl fmt::Debug for Codecs {
     }
 }
 
-impl Hook for Codecs {
+impl SyncLayer for Codecs {
     type Local = Self;
     type Kept = ();
 
@@ -108,4 +108,4 @@ impl Hook for Codecs {
     }
 }
 
-by_hook!(Codecs, Self);
+sync_layer!(Codecs, Self);

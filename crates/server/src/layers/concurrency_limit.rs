@@ -8,7 +8,7 @@ use std::time::Duration;
 use anywire_http::{IntoResponse, Response, StatusCode};
 
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
 
 /// Answers 503 with `retry-after` while so many requests are under way behind it.
@@ -47,7 +47,7 @@ impl ConcurrencyLimit {
     }
 }
 
-impl Hook for ConcurrencyLimit {
+impl SyncLayer for ConcurrencyLimit {
     /// The places that are free, and the settings.
     type Local = (Cell<usize>, Self);
     type Kept = Permit;
@@ -76,7 +76,7 @@ impl Hook for ConcurrencyLimit {
     }
 }
 
-by_hook!(ConcurrencyLimit, (Cell<usize>, Self));
+sync_layer!(ConcurrencyLimit, (Cell<usize>, Self));
 
 /// A place that is taken until this is dropped, also by a panic or because the peer has gone.
 pub(crate) struct Permit(Rc<(Cell<usize>, ConcurrencyLimit)>);

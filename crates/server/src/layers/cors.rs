@@ -12,7 +12,7 @@ use anywire_http::{Headers, Method, Response, StatusCode};
 use super::headers::check;
 use super::origin::Origins;
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::{Parts, Request};
 
 /// Lets pages of other origins call (CORS, the fetch standard section 3.3). Without this layer browsers forbid it, and
@@ -216,7 +216,7 @@ impl fmt::Debug for Cors {
     }
 }
 
-impl Hook for Cors {
+impl SyncLayer for Cors {
     type Local = Self;
     type Kept = Option<String>;
 
@@ -263,7 +263,7 @@ impl Hook for Cors {
     }
 }
 
-by_hook!(Cors, Self);
+sync_layer!(Cors, Self);
 
 /// Adds to a list that is sent.
 fn push(list: &mut String, item: &str) {

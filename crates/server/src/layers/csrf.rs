@@ -9,7 +9,7 @@ use anywire_http::{IntoResponse, Method, Response, StatusCode};
 use super::origin::Origins;
 use crate::extract::OptionalFromRequestParts;
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::{Parts, Request};
 use crate::upgrade::Upgrade;
 
@@ -91,7 +91,7 @@ impl fmt::Debug for Csrf {
     }
 }
 
-impl Hook for Csrf {
+impl SyncLayer for Csrf {
     type Local = Self;
     type Kept = ();
 
@@ -114,4 +114,4 @@ impl Hook for Csrf {
     }
 }
 
-by_hook!(Csrf, Self);
+sync_layer!(Csrf, Self);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anywire_http::{Headers, InvalidHeader, Response};
 
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
 
 /// Changes the fields of requests, in the order in which the changes were added, before they reach the handler.
@@ -94,7 +94,7 @@ macro_rules! builder {
 builder!(RequestHeaders);
 builder!(ResponseHeaders);
 
-impl Hook for RequestHeaders {
+impl SyncLayer for RequestHeaders {
     type Local = Self;
     type Kept = ();
 
@@ -114,9 +114,9 @@ impl Hook for RequestHeaders {
     }
 }
 
-by_hook!(RequestHeaders, Self);
+sync_layer!(RequestHeaders, Self);
 
-impl Hook for ResponseHeaders {
+impl SyncLayer for ResponseHeaders {
     type Local = Self;
     type Kept = ();
 
@@ -137,7 +137,7 @@ impl Hook for ResponseHeaders {
     }
 }
 
-by_hook!(ResponseHeaders, Self);
+sync_layer!(ResponseHeaders, Self);
 
 /// Changes, and the first of them that cannot be made.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use anywire_http::accept::{Accept, MediaType};
 use anywire_http::{Headers, Response};
 
 use super::request_id::RequestId;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::refusal::Refusal;
 use crate::request::Request;
 
@@ -97,7 +97,7 @@ pub(crate) struct Asked {
     takes_json: bool,
 }
 
-impl Hook for Problems {
+impl SyncLayer for Problems {
     type Local = Self;
     type Kept = Asked;
 
@@ -139,7 +139,7 @@ impl Hook for Problems {
     }
 }
 
-by_hook!(Problems, Self);
+sync_layer!(Problems, Self);
 
 /// Whether the peer takes a problem document.
 fn takes_json(request: &Request) -> bool {

@@ -7,7 +7,7 @@ use anywire_http::{Headers, Response};
 
 use super::headers::check;
 use crate::layer::LayerFault;
-use crate::layer::hook::{Hook, by_hook};
+use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
 
 /// Sets fields that make browsers careful, unless the handler has set them.
@@ -112,7 +112,7 @@ impl Default for SecurityHeaders {
     }
 }
 
-impl Hook for SecurityHeaders {
+impl SyncLayer for SecurityHeaders {
     /// The fields without TLS, and with it.
     type Local = [Vec<(&'static str, Headers)>; 2];
     type Kept = bool;
@@ -142,7 +142,7 @@ impl Hook for SecurityHeaders {
     }
 }
 
-by_hook!(SecurityHeaders, [Vec<(&'static str, Headers)>; 2]);
+sync_layer!(SecurityHeaders, [Vec<(&'static str, Headers)>; 2]);
 
 /// A field that was checked at start.
 fn field(name: &str, value: &str) -> Headers {

@@ -13,9 +13,9 @@ use anywire_loops::clock::precise;
 use anywire_wire::{Address, Position};
 
 use super::{Begun, Ended, ExchangeEnd, MakeObserver, Observer};
+use crate::blocking::QueueTime;
 use crate::contained::{Payload, dispose, drop_each, text};
 use crate::counters::Live;
-use crate::pooled::QueueTime;
 
 /// The observers of one loop.
 #[derive(Default)]
@@ -32,9 +32,9 @@ pub(crate) trait Erased {
     fn end(&mut self, exchange: Box<dyn Any>, ended: &Ended<'_>);
 }
 
-pub(super) struct Typed<O>(pub(super) O);
+pub(super) struct TypedObserver<O>(pub(super) O);
 
-impl<O: Observer> Erased for Typed<O> {
+impl<O: Observer> Erased for TypedObserver<O> {
     fn begin(&mut self, begun: &Begun<'_>) -> Box<dyn Any> {
         Box::new(self.0.begin(begun))
     }

@@ -10,8 +10,8 @@ use super::describe::NEGOTIATED;
 use super::{DescribeRequest, RequestDoc, Schemas};
 use crate::codec::{Decoded, Format};
 use crate::extract::{
-    Cookies, Extension, Form, FromHeader, Header, Json, Languages, MatchedPath, Matrix, Path, PeerAddress,
-    PeerGone, Produces, Query, State, Valid,
+    Cookies, Extension, Form, FromHeader, Header, Json, Languages, MatchedPath, Matrix, Multipart, Path,
+    PeerAddress, PeerGone, Produces, Query, State, Valid,
 };
 use crate::request::Request;
 
@@ -91,6 +91,14 @@ impl DescribeRequest for String {
 impl DescribeRequest for Bytes {
     fn describe(_: &mut Schemas) -> RequestDoc {
         RequestDoc::new().body("application/octet-stream", true.into()).refuses(TOO_LARGE.0, TOO_LARGE.1)
+    }
+}
+
+/// The parts are what the handler makes of them.
+impl DescribeRequest for Multipart {
+    fn describe(_: &mut Schemas) -> RequestDoc {
+        let object = schemars::json_schema!({ "type": "object" });
+        collected(RequestDoc::new().body("multipart/form-data", object), "a form with files")
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::endpoints::{Endpoints, Generation};
 use super::fallbacks::Fallbacks;
 use super::leaf::Leaf;
-use super::pools::counts_from_arrival;
+use super::pool_routes::counts_from_arrival;
 use super::table::{Literal, Table};
 use super::tree::Tree;
 use super::{Route, RouteError, Router, path};

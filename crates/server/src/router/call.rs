@@ -10,10 +10,9 @@ use anywire_loops::Work;
 
 use super::Router;
 use crate::context::Peer;
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Answer, Dispatch, Received};
 use crate::limits::Limits;
-use crate::request::Ticket;
-use crate::upgrade::unmark_tunnel;
+use crate::request::{RequestKind, Ticket};
 
 impl Router {
     /// Answers one request, without server, thread or name: for tests of a service. `Request::get("/path")` and its like
@@ -54,7 +53,7 @@ impl Router {
         let dispatch = Rc::new(Dispatch::new(Arc::new(table), &Limits::default(), Arc::default()));
         let is_head = *request.head.method() == Method::HEAD;
         let peer = || Peer::at("memory:call".parse().expect("an address"));
-        let mut response = run(&dispatch, request, peer).await;
+        let mut response = run(&dispatch, request, peer).await.response;
         if is_head
             && !response.body.is_withheld()
             && let Some(length) = response.body.length()
@@ -66,23 +65,24 @@ impl Router {
 }
 
 /// Runs the handler of a request. `peer` says whose it is, unless a handler has passed it on.
-pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl FnOnce() -> Peer) -> Response {
+pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl FnOnce() -> Peer) -> Answer {
     let Request { head, body, .. } = request;
     let body = Some(body).filter(|body| !body.is_empty());
     let known = head.extensions().get::<Ticket>().map(|ticket| ticket.peer().clone());
     let peer = || known.unwrap_or_else(peer);
     let mut context = None;
-    let mut begins = Some((head, body, peer));
+    let mut begins = Some((Received { kind: RequestKind::of(&head), head, body }, peer));
     let mut runs = None;
     let work = Work::here();
-    let mut response = poll_fn(|cx| {
+    poll_fn(|cx| {
         let outer = work.label();
-        if let Some((head, body, peer)) = begins.take() {
+        if let Some((request, peer)) = begins.take() {
             let mut answer = None;
-            let answered = |response: &mut Response, _| {
-                answer = Some(std::mem::replace(response, Response::new(StatusCode::OK)));
+            let answered = |Answer { response, endpoint, continuation }: Answer<&mut Response>| {
+                let response = std::mem::replace(response, Response::new(StatusCode::OK));
+                answer = Some(Answer { response, endpoint, continuation });
             };
-            runs = dispatch.start(head, body, &mut context, peer, answered, cx);
+            runs = dispatch.start(request, &mut context, peer, answered, cx);
             // What a handler does behind its call is its own again.
             while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
             work.begins(outer);
@@ -94,9 +94,5 @@ pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl Fn
         work.begins(outer);
         polled
     })
-    .await;
-    if response.status == StatusCode::SWITCHING_PROTOCOLS {
-        unmark_tunnel(&mut response);
-    }
-    response
+    .await
 }

@@ -1,7 +1,7 @@
 //! The routes as text.
 
 use super::table::Table;
-use super::{RouteError, Router, Serves};
+use super::{EndpointKind, RouteError, Router};
 
 impl Router {
     /// All routes, one a line: method and path, where the handler was given, its [guards](crate::guards) and media types, its limits where
@@ -36,23 +36,23 @@ impl Table {
     /// All endpoints, one a line.
     pub(crate) fn describe(&self) -> String {
         let mut lines = Vec::new();
-        for served in self.all_served() {
-            if matches!(served.serves, Serves::Choice(_)) {
+        for record in self.records() {
+            if matches!(record.kind, EndpointKind::Choice(_)) {
                 continue;
             }
-            let mut line = served.name.to_string();
-            if let Some(place) = served.place {
+            let mut line = record.name.to_string();
+            if let Some(place) = record.place {
                 line.push_str(&format!(" at {place}"));
             }
-            for part in [served.note.clone(), served.limits.to_string()] {
+            for part in [record.note.clone(), record.limits.to_string()] {
                 if !part.is_empty() {
                     line.push_str(&format!(" {part}"));
                 }
             }
-            if let Some(pool) = &served.pool {
+            if let Some(pool) = &record.pool {
                 line.push_str(&format!(" on the pool {pool}"));
             }
-            let layers = served.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
+            let layers = record.layers.iter().map(|used| format!("{:?}", self.layers()[used.layer]));
             let layers: Vec<String> = layers.collect();
             if !layers.is_empty() {
                 line.push_str(&format!(" within {}", layers.join(", ")));

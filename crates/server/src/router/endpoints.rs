@@ -16,7 +16,7 @@ use crate::route_limits::{Gate, RouteLimits};
 /// The handlers that have passed the checks so far.
 pub(super) struct Endpoints<'r> {
     generation: Generation,
-    served: Vec<Served>,
+    records: Vec<EndpointRecord>,
     choices: Vec<Choice>,
     pub(super) scopes: &'r [Scope],
     pub(super) layers: Layers<'r>,
@@ -25,7 +25,13 @@ pub(super) struct Endpoints<'r> {
 impl<'r> Endpoints<'r> {
     /// None so far. The layers of all routers are checked.
     pub(super) fn new(scopes: &'r [Scope], generation: Generation) -> Result<Self, RouteError> {
-        Ok(Self { generation, served: Vec::new(), choices: Vec::new(), scopes, layers: Layers::new(scopes)? })
+        Ok(Self {
+            generation,
+            records: Vec::new(),
+            choices: Vec::new(),
+            scopes,
+            layers: Layers::new(scopes)?,
+        })
     }
 
     /// Adds a handler whose path has these parameters.
@@ -41,7 +47,7 @@ impl<'r> Endpoints<'r> {
 
     /// What the table of routes is to say of a handler.
     pub(super) fn note(&mut self, endpoint: EndpointId, note: String) {
-        self.served[endpoint.index()].note = note;
+        self.records[endpoint.index()].note = note;
     }
 
     /// Adds a handler within the layers of routers that need not be its own.
@@ -63,12 +69,12 @@ impl<'r> Endpoints<'r> {
             return Err(RouteError::State { route: name.to_string(), place: entry.place, type_name });
         }
         within.extend(self.layers.add_of_route(layers, entry.scope, params)?);
-        let serves = Serves::Handler(Arc::clone(endpoint));
+        let kind = EndpointKind::Handler(Arc::clone(endpoint));
         let limits = self.limits(*limits, entry)?;
         let gate = limits.concurrency.map(Gate::new);
         let (scope, layers, place) = (entry.scope, within.into(), Some(entry.place));
         let (note, pool) = (String::new(), pool.clone());
-        Ok(self.push(Served { serves, name, scope, layers, limits, gate, note, pool, place }))
+        Ok(self.push(EndpointRecord { kind, name, scope, layers, limits, gate, note, pool, place }))
     }
 
     /// The limits of a handler within those of its routers.
@@ -89,7 +95,12 @@ impl<'r> Endpoints<'r> {
     /// Adds an endpoint of the router itself, within the layers of this scope.
     pub(super) fn add_own(&mut self, endpoint: Arc<dyn Endpoint>, scope: usize) -> EndpointId {
         let layers = self.layers.around(scope).into();
-        self.push(Served::of_router(Serves::Handler(endpoint), RouteName::router(), scope, layers))
+        self.push(EndpointRecord::of_router(
+            EndpointKind::Handler(endpoint),
+            RouteName::router(),
+            scope,
+            layers,
+        ))
     }
 
     /// Adds all routes as one endpoint within layers of the server, if there are any.
@@ -99,7 +110,7 @@ impl<'r> Endpoints<'r> {
         }
         // Unlike those of a route, they see no path parameters.
         let layers = self.layers.add_of_route(within, 0, &[])?.into();
-        Ok(Some(self.push(Served::of_router(Serves::Routes, RouteName::server(), 0, layers))))
+        Ok(Some(self.push(EndpointRecord::of_router(EndpointKind::Routes, RouteName::server(), 0, layers))))
     }
 
     /// Adds what chooses among other endpoints.
@@ -108,19 +119,19 @@ impl<'r> Endpoints<'r> {
         name: RouteName,
         choice: impl FnOnce(EndpointId) -> Choice,
     ) -> EndpointId {
-        let serves = Serves::Choice(self.choices.len());
-        self.choices.push(choice(EndpointId::new(self.generation, self.served.len())));
-        self.push(Served::of_router(serves, name, 0, Box::default()))
+        let kind = EndpointKind::Choice(self.choices.len());
+        self.choices.push(choice(EndpointId::new(self.generation, self.records.len())));
+        self.push(EndpointRecord::of_router(kind, name, 0, Box::default()))
     }
 
-    fn push(&mut self, served: Served) -> EndpointId {
-        self.served.push(served);
-        EndpointId::new(self.generation, self.served.len() - 1)
+    fn push(&mut self, record: EndpointRecord) -> EndpointId {
+        self.records.push(record);
+        EndpointId::new(self.generation, self.records.len() - 1)
     }
 
     /// By their [`EndpointId`]; the choices by their number; and all layers.
-    pub(super) fn into_parts(self) -> (Vec<Served>, Vec<Choice>, Vec<GivenLayer>) {
-        (self.served, self.choices, self.layers.into_all())
+    pub(super) fn into_parts(self) -> (Vec<EndpointRecord>, Vec<Choice>, Vec<GivenLayer>) {
+        (self.records, self.choices, self.layers.into_all())
     }
 }
 
@@ -131,8 +142,8 @@ pub(super) fn missing(scopes: &[Scope], scope: usize, needs: &Needs) -> Option<&
 }
 
 /// A handler, its layers, and its name in the log.
-pub(crate) struct Served {
-    pub(crate) serves: Serves,
+pub(crate) struct EndpointRecord {
+    pub(crate) kind: EndpointKind,
     pub(super) name: RouteName,
     /// The index of its router's states.
     pub(super) scope: usize,
@@ -150,16 +161,16 @@ pub(crate) struct Served {
     pub(super) place: Option<&'static Location<'static>>,
 }
 
-impl Served {
+impl EndpointRecord {
     /// An endpoint of the router itself.
-    fn of_router(serves: Serves, name: RouteName, scope: usize, layers: Box<[UsedLayer]>) -> Self {
+    fn of_router(kind: EndpointKind, name: RouteName, scope: usize, layers: Box<[UsedLayer]>) -> Self {
         let (limits, note) = (RouteLimits::default(), String::new());
-        Self { serves, name, scope, layers, limits, gate: None, note, pool: None, place: None }
+        Self { kind, name, scope, layers, limits, gate: None, note, pool: None, place: None }
     }
 }
 
 /// What an endpoint runs within its layers.
-pub(crate) enum Serves {
+pub(crate) enum EndpointKind {
     Handler(Arc<dyn Endpoint>),
     /// The endpoint of the route, which is looked up then.
     Routes,

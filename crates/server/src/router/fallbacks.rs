@@ -62,12 +62,11 @@ impl Fallbacks {
         }
         let outermost = known.first().filter(|(normal, _)| normal.is_empty()).map(|(_, endpoint)| *endpoint);
         let outermost = outermost.unwrap_or_else(|| endpoints.add_own(own::unknown_path(), 0));
-        // That of the outermost router comes before no route.
-        prefixes.retain(|(prefix, _)| !prefix.is_empty());
         Ok(Self { nested: tree.build(), prefixes, outermost })
     }
 
-    /// The fallbacks that come before this route: it has a variable where their prefix has text, and is no route of theirs.
+    /// The fallbacks that come before this route: it has a variable where their prefix has text, and is no route of theirs. That of the
+    /// outermost router comes before none.
     pub(super) fn closer_than(&self, route: &str) -> impl Iterator<Item = EndpointId> {
         let closer = self.prefixes.iter().filter(|(prefix, _)| path::is_closer(prefix, route));
         closer.map(|(_, fallback)| *fallback)

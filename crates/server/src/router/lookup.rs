@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anywire_http::{Method, RequestHead};
 
 use super::choice::{Otherwise, Outcome};
-use super::endpoints::{EndpointId, Serves};
+use super::endpoints::{EndpointId, EndpointKind};
 use super::leaf::Leaf;
 use super::matrix::Bare;
 use super::path;
@@ -167,7 +167,7 @@ impl Table {
         }
         let mut endpoint = self.fallbacks.find(&path::of_request(request.path()));
         while leaf.yields_to.contains(&endpoint)
-            && let Serves::Choice(choice) = self.endpoints[endpoint.index()].serves
+            && let EndpointKind::Choice(choice) = self.endpoints[endpoint.index()].kind
         {
             let choice = &self.choices[choice];
             endpoint = match (choice.choose(request), &choice.otherwise) {

@@ -6,7 +6,7 @@ use anywire_http::Response;
 use anywire_loops::Pool;
 
 use super::choice::{Choice, Otherwise, Outcome};
-use super::endpoints::{EndpointId, Generation, RouteName, Served};
+use super::endpoints::{EndpointId, EndpointRecord, Generation, RouteName};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
@@ -27,7 +27,7 @@ pub(crate) struct Table {
     pub(super) leaves: Vec<Leaf>,
     /// A route ignores matrix parameters.
     pub(super) has_matrix: bool,
-    pub(super) endpoints: Vec<Served>,
+    pub(super) endpoints: Vec<EndpointRecord>,
     /// By their number.
     pub(super) choices: Vec<Choice>,
     /// Those of routes, routers and the server, by their number.
@@ -72,16 +72,16 @@ impl Table {
 
     /// The names of all handlers, in the order of their numbers.
     pub(crate) fn names(&self) -> impl Iterator<Item = &RouteName> {
-        self.endpoints.iter().map(|served| &served.name)
+        self.endpoints.iter().map(|record| &record.name)
     }
 
     /// A handler and its layers.
-    pub(crate) fn served(&self, id: EndpointId) -> &Served {
+    pub(crate) fn record(&self, id: EndpointId) -> &EndpointRecord {
         &self.endpoints[id.index()]
     }
 
     /// All handlers in the order of their numbers.
-    pub(crate) fn all_served(&self) -> &[Served] {
+    pub(crate) fn records(&self) -> &[EndpointRecord] {
         &self.endpoints
     }
 
@@ -98,7 +98,7 @@ impl Table {
     /// The name of the layer that an endpoint runs, if it runs one.
     #[cold]
     pub(crate) fn outermost_layer(&self, id: EndpointId) -> Option<&'static str> {
-        self.served(id).layers.first().map(|used| self.layers[used.layer].name())
+        self.record(id).layers.first().map(|used| self.layers[used.layer].name())
     }
 
     /// The name of this handler in the log.
@@ -108,7 +108,7 @@ impl Table {
 
     /// A clone of all states, for one loop.
     pub(crate) fn states(&self) -> States {
-        States::new(&self.states, self.endpoints.iter().map(|served| served.scope))
+        States::new(&self.states, self.endpoints.iter().map(|record| record.scope))
     }
 
     /// The path of each handler's route, for one loop. What the router itself answers to other methods of a path has that path; fallbacks

@@ -1,7 +1,7 @@
 //! A server that runs: its counters, the signals that end it, and its shutdown.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
@@ -137,13 +137,24 @@ impl ServerHandle {
     /// something to do between start and end. Blocks; not to be called on a loop.
     ///
     /// # Errors
-    /// [`ServerError::Signals`], also if its loops end meanwhile; the server has stopped then.
+    /// [`ServerError::Signals`], also if its loops end meanwhile; [`ServerError::ListenersEnded`] if no listener is left. The server has
+    /// stopped then.
     pub fn wait_for_signal(mut self) -> Result<Shutdown, ServerError> {
         self.register_signals()?;
         loops::block_on(async move {
             let mut signals = self.signals.take().expect("they were registered above");
-            signals.recv().await.map_err(ServerError::Signals)?;
+            let ended = {
+                let ended = pin!(listeners_ended(&self.listeners));
+                tokio::select! {
+                    signal = signals.recv() => signal.map(|()| None).map_err(ServerError::Signals)?,
+                    ended = ended => Some(ended),
+                }
+            };
             let deadline = self.shutdown_deadline;
+            if let Some(ended) = ended {
+                let _ = self.shutdown(deadline).await;
+                return Err(ended);
+            }
             tracing::info!(?deadline, "shutting down; a second signal ends it at once");
             let (services, loops) = (Arc::clone(&self.services), self.loops.clone());
             let mut stopping = self.shutdown(deadline);
@@ -154,6 +165,19 @@ impl ServerHandle {
                 }
             }
         })
+    }
+}
+
+/// Waits until all of these have ended by themselves.
+async fn listeners_ended(listeners: &[ListenerHandle]) -> ServerError {
+    let mut last = None;
+    for listener in listeners {
+        let source = listener.failed().await;
+        last = Some((listener.local().clone(), source));
+    }
+    match last {
+        Some((address, source)) => ServerError::ListenersEnded { address, source },
+        None => std::future::pending().await,
     }
 }
 

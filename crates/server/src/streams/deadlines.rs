@@ -11,6 +11,7 @@ use anywire_mux::Streams;
 use super::exchanges::Exchanges;
 use super::respond::Responder;
 use super::stream::Stage;
+use crate::dispatch::Answer;
 use crate::observe::ExchangeEnd;
 use crate::service::Service;
 use crate::timers::{Expired, Waits};
@@ -21,7 +22,11 @@ impl<S: Streams> Exchanges<S> {
     /// direction.
     pub(crate) fn wait(&mut self, now: Instant, half_closed: bool, service: &Service) -> Option<Instant> {
         let keeps_waiting = self.link.keeps_peer_waiting();
-        if mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting {
+        let is_closed = self.link.is_window_closed();
+        // Both are replaced.
+        let changed = (mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting)
+            | (mem::replace(&mut self.schedule.is_window_closed, is_closed) != is_closed);
+        if changed {
             // Each stream waits for something else now.
             for (id, stream) in &mut self.streams {
                 stream.timers.count(now);
@@ -49,6 +54,9 @@ impl<S: Streams> Exchanges<S> {
             true => Waits { half_closed, ..Waits::default() },
             false => Waits { handler, body, write, half_closed, ..Waits::default() },
         };
+        if !stream.timers.waits_for_write() {
+            stream.counted_bytes = self.schedule.sent_bytes;
+        }
         let limits = service.limits_of(stream.endpoint);
         stream.deadline = stream.timers.wait(waits, now, limits).map(|left| after(now, left));
         self.schedule.set_deadline(stream.deadline);
@@ -75,6 +83,13 @@ impl<S: Streams> Exchanges<S> {
         let limits = service.limits_of(stream.endpoint);
         self.schedule.dirty.push(id);
         stream.timers.count(precise());
+        // The peer opens a window that all streams share, and our order says whose turn it is: what others have sent meanwhile
+        // was taken as well.
+        let sent = self.schedule.sent_bytes;
+        let shared = sent.wrapping_sub(mem::replace(&mut stream.counted_bytes, sent));
+        if stream.timers.waits_for_write() && self.link.has_window(id) {
+            stream.timers.shared(u64::from(shared), limits);
+        }
         let Some(expired) = stream.timers.expired(limits) else { return stream.timers.looked(None, limits) };
         let is_of_body = matches!(expired, Expired::BodySilent | Expired::BodySlow);
         // A reader in its own task may have stopped waiting since.
@@ -104,7 +119,8 @@ impl<S: Streams> Exchanges<S> {
         let mut response = invocation.time_out(&mut stream.context);
         let mut responder = Responder { link: &mut self.link, date: &self.date, service };
         let (reply, exchange) = (&mut stream.reply, &mut stream.exchange);
-        stream.stage = responder.respond(id, &mut response, reply, stream.endpoint, exchange);
+        let answer = Answer::message(&mut response, stream.endpoint);
+        stream.stage = responder.respond(id, answer, reply, None, exchange, &stream.waker);
         if matches!(stream.stage, Stage::Done) {
             self.finish(id, service);
         } else {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anywire_advice::Chain;
 use anywire_http::h1::DecodeError;
-use anywire_http::h2::{Code, Protocol};
+use anywire_http::h2::Code;
 use anywire_http::{Body, BodyError, Headers, Method, RequestHead, Response};
 use anywire_loops::clock::precise;
 use anywire_mux::{Next, Outgoing, Piece, Schedule, Sent, StreamTable, StreamWaker, Streams, send};
@@ -18,8 +18,10 @@ use bytes::Bytes;
 use super::respond::{Responder, inform};
 use super::stream::{Failure, Reply, Stage, Stream};
 use crate::context::{FreeContext, Peer, Watch};
+use crate::dispatch::{Answer, Received};
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::request::RequestKind;
 use crate::service::{Date, Service};
 use crate::upload::Upload;
 
@@ -82,16 +84,12 @@ impl<S: Streams> Exchanges<S> {
             };
             (Some(Upload::new(sender, expects_continue)), Some(body))
         };
-        let mut reply = match *head.method() {
-            Method::HEAD => Reply::Head,
-            Method::CONNECT => {
-                if head.extensions().get::<Protocol>().is_some() {
-                    head.set_method(Method::GET);
-                }
-                Reply::Tunnel(Box::new(body.take().unwrap_or_default()))
-            }
-            _ => Reply::Message,
-        };
+        let kind = RequestKind::of(&head);
+        if kind == RequestKind::ExtendedConnect {
+            // To handlers, so that one route serves it beside the upgrade of HTTP/1.
+            head.set_method(Method::GET);
+        }
+        let mut reply = Reply::to(kind, &mut body);
         let mut stage = Stage::Done;
         let mut answered_by = None;
         let mut context = self.free_context.take();
@@ -100,14 +98,15 @@ impl<S: Streams> Exchanges<S> {
             exchange = service.dispatch.begin_exchange(&head, body.as_ref(), &mut context, &peer);
         }
         let mut responder = Responder { link: &mut self.link, date: &self.date, service };
-        let answered = |response: &mut Response, endpoint| {
-            answered_by = Some(endpoint);
-            stage = responder.respond(id, response, &mut reply, answered_by, &mut exchange);
-        };
         let wakes = self.schedule.waker(id, self.free_waker.take());
         let waker = Waker::from(Arc::clone(&wakes));
+        let answered = |answer: Answer<&mut Response>| {
+            answered_by = answer.endpoint;
+            stage = responder.respond(id, answer, &mut reply, upload.as_ref(), &mut exchange, &waker);
+        };
         let cx = &mut Context::from_waker(&waker);
-        let invocation = service.dispatch.start(head, body, &mut context, peer, answered, cx);
+        let invocation =
+            service.dispatch.start(Received { head, kind, body }, &mut context, peer, answered, cx);
         let endpoint = match invocation {
             Some(invocation) => {
                 let endpoint = Some(invocation.endpoint());
@@ -225,12 +224,13 @@ impl<S: Streams> Exchanges<S> {
         let mut response = service.dispatch.word(None, &refusal);
         let mut responder = Responder { link: &mut self.link, date: &self.date, service };
         let mut reply = if is_head { Reply::Head } else { Reply::Message };
-        let stage = responder.respond(id, &mut response, &mut reply, None, &mut exchange);
+        let waker = self.schedule.waker(id, None).into();
+        let answer = Answer::message(&mut response, None);
+        let stage = responder.respond(id, answer, &mut reply, None, &mut exchange, &waker);
         if matches!(stage, Stage::Done) {
             self.written_whole(exchange);
             return self.finish(id, service);
         }
-        let waker = self.schedule.waker(id, None).into();
         self.streams.insert(id, Box::new(Stream::new(stage, reply, exchange, waker)));
         self.schedule.dirty.push(id);
         self.go_on(id, service);
@@ -260,12 +260,13 @@ impl<S: Streams> Exchanges<S> {
                     let polled = invocation.poll(&mut stream.context, cx);
                     invocation.follow(&mut stream.endpoint, &mut stream.exchange);
                     match polled {
-                        Poll::Ready(mut response) => {
+                        Poll::Ready(mut answer) => {
                             let mut responder = Responder { link: &mut self.link, date: &self.date, service };
                             let (reply, exchange) = (&mut stream.reply, &mut stream.exchange);
+                            let upload = stream.upload.as_ref();
                             stream.stage =
-                                responder.respond(id, &mut response, reply, stream.endpoint, exchange);
-                            service.dispatch.release(stream.endpoint, &mut response);
+                                responder.respond(id, answer.by_ref(), reply, upload, exchange, &waker);
+                            service.dispatch.release(stream.endpoint, &mut answer.response);
                         }
                         Poll::Pending if inform(invocation, id, cx, &mut self.link) || moved => {}
                         Poll::Pending => break,
@@ -317,6 +318,8 @@ impl<S: Streams> Exchanges<S> {
             };
             stream.exchange.sent(piece.bytes.len());
             stream.timers.wrote(piece.bytes.len(), &service.limits);
+            self.schedule.sent_bytes = self.schedule.sent_bytes.wrapping_add(piece.bytes.len() as u32);
+            stream.counted_bytes = self.schedule.sent_bytes;
             // Asked first, so that the last piece ends the stream.
             let next = stream.next(id, &mut self.link, service);
             self.send(id, piece, next, service);

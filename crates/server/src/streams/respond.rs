@@ -1,20 +1,18 @@
 //! Responses: a head, and a body that follows at once or in turns.
 
-use std::task::Context;
+use std::task::{Context, Waker};
 
-use anywire_http::h1::encode::forbids_body;
 use anywire_http::h2::{Code, ResponseParts, Unsent};
 use anywire_http::{Body, Response, StatusCode};
-use anywire_mux::{Outgoing, Streams, Upgraded};
-use bytes::Bytes;
+use anywire_mux::{Next, Outgoing, Streams, Upgraded};
 
-use super::stream::{Reply, Stage};
-use crate::dispatch::Invocation;
+use super::stream::{Reply, Stage, next_of_body};
+use crate::delivery::{Delivery, Follows, refusal_of_body};
+use crate::dispatch::{Answer, Invocation};
 use crate::observe::{ExchangeEnd, Tracked};
-use crate::refusal::{Refusal, RefusalKind};
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
-use crate::upgrade::{Continuation, unmark_tunnel};
+use crate::upload::Upload;
 
 /// What is needed to respond.
 pub(super) struct Responder<'s, S> {
@@ -40,87 +38,102 @@ impl<S: Streams> Responder<'_, S> {
     pub(super) fn respond(
         &mut self,
         id: S::Id,
-        response: &mut Response,
+        answer: Answer<&mut Response>,
         reply: &mut Reply,
-        endpoint: Option<EndpointId>,
+        upload: Option<&Upload>,
         exchange: &mut Tracked,
+        waker: &Waker,
     ) -> Stage {
-        self.service.dispatch.note_route(endpoint, exchange);
-        if response.status == StatusCode::SWITCHING_PROTOCOLS && !unmark_tunnel(response) {
-            let refusal = self.service.dispatch.refuse(endpoint, 101, "streams have no upgrade", None);
-            self.service.dispatch.replace(endpoint, response, refusal);
+        let Answer { response, endpoint, continuation: mut tunnel } = answer;
+        let (service, kind) = (self.service, reply.kind());
+        service.dispatch.note_route(endpoint, exchange);
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            let refusal = service.dispatch.refuse(endpoint, 101, "streams have no upgrade", None);
+            service.dispatch.replace(endpoint, response, refusal);
+            service.dispatch.drop_contained(endpoint, tunnel.take());
         }
-        let mut tunnel = None;
-        if matches!(reply, Reply::Tunnel(_)) && response.status.is_success() {
-            tunnel = Continuation::take_from(response);
-            if tunnel.is_none() {
-                self.service.counters.refused.increment();
-                let (status, text) = (StatusCode::NOT_IMPLEMENTED, "this path speaks no other protocol");
-                let refusal = Refusal::new(RefusalKind::NoProtocol, status, text);
-                let refusal = self.service.dispatch.word(endpoint, &refusal);
-                self.service.dispatch.replace(endpoint, response, refusal);
+        let mut delivery = if tunnel.is_some() { Delivery::TUNNEL } else { Delivery::of(response, kind) };
+        let mut stream = None;
+        if tunnel.is_none() && delivery.follows == Follows::Stream {
+            stream = self.begin_stream(response, endpoint, upload, waker);
+            if stream.is_none() {
+                delivery = Delivery::of(response, kind);
             }
         }
-        let mut sent = self.send_head(id, response, reply);
+        let mut sent = self.send_head(id, response, delivery);
         if let Err(error @ Unsent::TooLarge { .. }) = sent {
             let (status, cause) = (response.status.as_u16(), error.to_string());
-            let refusal = self.service.dispatch.refuse(endpoint, status, &cause, None);
-            self.service.dispatch.replace(endpoint, response, refusal);
-            sent = self.send_head(id, response, reply);
-            self.service.dispatch.drop_contained(endpoint, tunnel.take());
+            let refusal = service.dispatch.refuse(endpoint, status, &cause, None);
+            service.dispatch.replace(endpoint, response, refusal);
+            service.dispatch.drop_contained(endpoint, tunnel.take());
+            service.dispatch.drop_contained(endpoint, stream.take());
+            delivery = Delivery::of(response, kind);
+            sent = self.send_head(id, response, delivery);
         }
-        match sent {
-            Ok(false) => match (tunnel, &mut *reply) {
-                (Some(continuation), Reply::Tunnel(incoming)) => {
-                    exchange.responds(response, false);
-                    self.service.counters.upgrades.increment();
-                    let (sender, outgoing) = Body::channel(self.service.limits.body_in_flight_bytes);
-                    let upgraded = Upgraded::of_stream(std::mem::take(incoming), sender);
-                    *reply = Reply::Left;
-                    Stage::Tunnel(continuation.run(upgraded), Outgoing::streamed(outgoing))
-                }
-                _ => self.begin_body(id, response, exchange),
-            },
-            Ok(true) => {
+        if sent.is_err() {
+            exchange.ends(ExchangeEnd::Failed);
+            service.dispatch.drop_contained(endpoint, tunnel);
+            service.dispatch.drop_contained(endpoint, stream);
+            // A peer that takes not even that.
+            self.link.reset(id, Code::INTERNAL_ERROR);
+            return Stage::Done;
+        }
+        match (tunnel, &mut *reply, stream) {
+            (Some(continuation), Reply::Tunnel(incoming), _) => {
+                exchange.responds(response, false);
+                service.counters.upgrades.increment();
+                let (sender, outgoing) = Body::channel(service.limits.body_in_flight_bytes);
+                let upgraded = Upgraded::of_stream(std::mem::take(incoming), sender);
+                *reply = Reply::Left;
+                Stage::Tunnel(continuation.run(upgraded), Outgoing::streamed(outgoing))
+            }
+            (_, _, Some(stream)) => {
+                exchange.responds(response, false);
+                Stage::Sending(stream)
+            }
+            _ if delivery.follows == Follows::Nothing => {
                 exchange.responds(response, false);
                 Stage::Done
             }
-            Err(_) => {
-                exchange.ends(ExchangeEnd::Failed);
-                self.service.dispatch.drop_contained(endpoint, tunnel);
-                // A peer that takes not even that.
-                self.link.reset(id, Code::INTERNAL_ERROR);
-                Stage::Done
-            }
+            _ => self.send_whole(id, response, exchange),
         }
     }
 
-    /// Sends the head of a response. Returns whether that is all of it.
-    #[inline]
-    fn send_head(&mut self, id: S::Id, response: &Response, reply: &Reply) -> Result<bool, Unsent> {
-        let status = response.status;
-        let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
-        let opens_tunnel = matches!(reply, Reply::Tunnel(_)) && status.is_success();
-        let length = if opens_tunnel {
-            None
-        } else if has_no_body {
-            response.body.stated_length().filter(|_| status == StatusCode::NOT_MODIFIED)
-        } else if response.body.is_withheld() {
-            // An unknown length is not stated. 0 would be wrong (RFC 9110 section 8.6).
-            response.body.stated_length()
-        } else {
-            response.body.length()
+    /// Asks a body for its first piece before the head leaves, since HPACK takes no head back. One that fails at once is replaced,
+    /// as over HTTP/1: `None`, and `response` is the refusal.
+    fn begin_stream(
+        &self,
+        response: &mut Response,
+        endpoint: Option<EndpointId>,
+        upload: Option<&Upload>,
+        waker: &Waker,
+    ) -> Option<Outgoing<Body>> {
+        let mut body = Outgoing::streamed(std::mem::take(&mut response.body));
+        let Next::Broken(error) = next_of_body(&mut body, endpoint, waker, self.service) else {
+            return Some(body);
         };
-        // Of no bytes trailers may follow.
-        let is_empty = has_no_body || response.body.as_full().is_some_and(Bytes::is_empty);
-        let ends = matches!(reply, Reply::Head) || is_empty && !opens_tunnel;
-        let head = ResponseParts { status, headers: &response.headers, length, date: Some(self.date) };
-        self.link.respond(id, &head, ends).map(|()| ends)
+        let dispatch = &self.service.dispatch;
+        let refusal = dispatch.word(endpoint, &refusal_of_body(upload, error.as_ref()));
+        if let Some(error) = error {
+            dispatch.body_failed(endpoint, error);
+        }
+        dispatch.drop_contained(endpoint, body);
+        dispatch.replace(endpoint, response, refusal);
+        None
     }
 
-    /// Sends a body that fits behind its head, or begins with it. Returns the stage that the stream is in then.
+    /// Sends the head of a response, and the end if nothing follows.
     #[inline]
-    fn begin_body(&mut self, id: S::Id, response: &mut Response, exchange: &mut Tracked) -> Stage {
+    fn send_head(&mut self, id: S::Id, response: &Response, delivery: Delivery) -> Result<(), Unsent> {
+        let Delivery { length, follows } = delivery;
+        let (status, headers) = (response.status, &response.headers);
+        let head = ResponseParts { status, headers, length, date: Some(self.date) };
+        self.link.respond(id, &head, follows == Follows::Nothing)
+    }
+
+    /// Sends a body behind its head if it fits, or begins with it. Returns the stage that the stream is in then.
+    #[inline]
+    fn send_whole(&mut self, id: S::Id, response: &mut Response, exchange: &mut Tracked) -> Stage {
         if response.body.as_full().is_some_and(|whole| self.link.send_at_once(id, whole)) {
             exchange.responds(response, true);
             return Stage::Done;

@@ -10,6 +10,7 @@ use anywire_mux::{Demand, Incoming, Next, Outgoing, Streams};
 use crate::context::FreeContext;
 use crate::dispatch::Invocation;
 use crate::observe::Tracked;
+use crate::request::RequestKind;
 use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
@@ -31,9 +32,11 @@ pub(crate) struct Stream {
     pub(super) timers: Timers,
     /// When the first of its deadlines passes.
     pub(super) deadline: Option<Instant>,
+    /// What [`Schedule::sent_bytes`](anywire_mux::Schedule) was when its peer's reading was last looked at.
+    pub(super) counted_bytes: u32,
 }
 
-/// What the response to a request is like.
+/// What the response to a request is like, and what a success leads to.
 pub(super) enum Reply {
     Message,
     /// A head without its body.
@@ -42,6 +45,27 @@ pub(super) enum Reply {
     Tunnel(Box<Body>),
     /// It was that, and the stream has left HTTP.
     Left,
+}
+
+impl Reply {
+    /// Of a request of this kind. What comes in a tunnel is no body of a request.
+    pub(super) fn to(kind: RequestKind, body: &mut Option<Body>) -> Self {
+        match kind {
+            RequestKind::Message => Self::Message,
+            RequestKind::Head => Self::Head,
+            RequestKind::Connect | RequestKind::ExtendedConnect => {
+                Self::Tunnel(Box::new(body.take().unwrap_or_default()))
+            }
+        }
+    }
+
+    pub(super) fn kind(&self) -> RequestKind {
+        match self {
+            Self::Message => RequestKind::Message,
+            Self::Head => RequestKind::Head,
+            Self::Tunnel(_) | Self::Left => RequestKind::Connect,
+        }
+    }
 }
 
 pub(super) enum Stage {
@@ -62,14 +86,27 @@ impl Stream {
     /// Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
     pub(super) fn new(stage: Stage, reply: Reply, exchange: Tracked, waker: Waker) -> Self {
         let (incoming, timers) = Default::default();
-        let (upload, context, endpoint, deadline) = Default::default();
-        Self { stage, upload, incoming, context, endpoint, reply, exchange, waker, timers, deadline }
+        let (upload, context, endpoint, deadline, counted_bytes) = Default::default();
+        Self {
+            stage,
+            upload,
+            incoming,
+            context,
+            endpoint,
+            reply,
+            exchange,
+            waker,
+            timers,
+            deadline,
+            counted_bytes,
+        }
     }
 
     /// The next step of the response's body. A body without data may wait for more of its request, as an echo does.
     pub(super) fn next<S: Streams>(&mut self, id: S::Id, link: &mut S, service: &Service) -> Next<Failure> {
         loop {
-            let next = self.poll_body(service);
+            let (Stage::Sending(body) | Stage::Tunnel(_, body)) = &mut self.stage else { return Next::Later };
+            let next = next_of_body(body, self.endpoint, &self.waker, service);
             if !matches!(next, Next::Later) || self.upload.is_none() {
                 return next;
             }
@@ -78,22 +115,6 @@ impl Stream {
                 return next;
             }
         }
-    }
-
-    /// Asks the response's body for its next piece, unless there is some of the last one.
-    fn poll_body(&mut self, service: &Service) -> Next<Failure> {
-        let (Stage::Sending(body) | Stage::Tunnel(_, body)) = &mut self.stage else { return Next::Later };
-        let cx = &mut Context::from_waker(&self.waker);
-        let endpoint = self.endpoint;
-        body.next(|body| {
-            service.dispatch.begins(endpoint);
-            let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
-            service.dispatch.ends();
-            polled.map(|polled| polled.map_err(Some)).unwrap_or_else(|panic| {
-                service.dispatch.note_panic(endpoint, panic);
-                Poll::Ready(Err(None))
-            })
-        })
     }
 
     /// Takes a part of the request's body. Returns false if it has no reader.
@@ -146,4 +167,23 @@ impl Stream {
         }
         moved
     }
+}
+
+/// Asks a response's body for its next piece, unless there is some of the last one.
+pub(super) fn next_of_body(
+    body: &mut Outgoing<Body>,
+    endpoint: Option<EndpointId>,
+    waker: &Waker,
+    service: &Service,
+) -> Next<Failure> {
+    let cx = &mut Context::from_waker(waker);
+    body.next(|body| {
+        service.dispatch.begins(endpoint);
+        let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
+        service.dispatch.ends();
+        polled.map(|polled| polled.map_err(Some)).unwrap_or_else(|panic| {
+            service.dispatch.note_panic(endpoint, panic);
+            Poll::Ready(Err(None))
+        })
+    })
 }

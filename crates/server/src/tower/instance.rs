@@ -50,8 +50,11 @@ impl<S> Instance<S> {
                 return (StatusCode::SERVICE_UNAVAILABLE, "too many requests wait for this service")
                     .into_response();
             };
-            // Never closed.
-            let _turn = self.turn.acquire().await;
+            // Never closed. Most find it free, and need not take a place in its queue.
+            let _turn = match self.turn.try_acquire() {
+                Ok(turn) => Ok(turn),
+                Err(_) => self.turn.acquire().await,
+            };
             match poll_fn(|cx| self.poll_ready(cx)).await {
                 Ok(()) => self.with(|service| service.call(request)),
                 Err(error) => {

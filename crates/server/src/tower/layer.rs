@@ -1,27 +1,28 @@
 //! A layer of the tower crates around routes.
 //!
 //! The service that it makes is kept by each loop, and what is inside of it changes with each request. So the request carries
-//! it among its extensions, and the innermost service goes on with what it finds there.
+//! it among its extensions, and the innermost service goes on with what it finds there. It finds the request there, too, so that
+//! only what a layer has changed is converted back.
 
 use std::any::type_name;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::rc::{self, Rc};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use anywire_http::body::BoxError;
-use anywire_http::{Body, IntoResponse, Response};
+use anywire_http::{Body, ConvertError, IntoResponse, Response};
 use anywire_sys::thread_bound::ThreadBound;
 use tower_service::Service;
 
 use super::service::WAITING_MAX;
 use super::{Instance, ResponseBody, ViaService, converted};
-use crate::convert::refused;
-use crate::layer::{Going, Layer, Next};
-use crate::request::Request;
+use crate::convert::{lend, refused};
+use crate::layer::{Going, Inside, Layer, Next};
+use crate::request::{Request, Ticket};
 use crate::respond;
 
 /// A layer of the tower crates as a layer of a route, a router or a server, such as one of tower-http.
@@ -115,12 +116,15 @@ where
         Instance::new(self.waiting_max, move || layer.layer(NextService(())))
     }
 
-    async fn call(local: Rc<Instance<L::Service>>, request: Request, next: Next) -> Response {
+    async fn call(local: Rc<Instance<L::Service>>, mut request: Request, next: Next) -> Response {
         let counters = Arc::clone(&request.server().counters);
-        match http::Request::try_from(request) {
-            Ok(mut request) => {
-                request.extensions_mut().insert(Held(Arc::new(ThreadBound::new(next))));
-                local.call(request, &counters).await
+        match lend(&mut request) {
+            Ok(mut lent) => {
+                // Owned here and by the loop: what a layer drops on another thread is leaked.
+                let own = Arc::new(ThreadBound::new(RefCell::new(Some(request))));
+                let next = Arc::new(ThreadBound::new(next.downgrade()));
+                lent.extensions_mut().insert(Held { next, request: Arc::downgrade(&own) });
+                local.call(lent, &counters).await
             }
             Err(cause) => refused(cause).into_response(),
         }
@@ -141,7 +145,41 @@ impl<L> fmt::Debug for TowerLayer<L> {
 
 /// What is inside of a layer, on its way through the layer's service. A clone of the request runs it once more.
 #[derive(Clone)]
-struct Held(Arc<ThreadBound<Next>>);
+struct Held {
+    next: Arc<ThreadBound<rc::Weak<Inside>>>,
+    /// What the service has as an `http::Request`, until the layer has responded. The first to come in takes it; for another clone it
+    /// is made anew.
+    request: Weak<ThreadBound<RefCell<Option<Request>>>>,
+}
+
+impl Held {
+    /// Runs what is inside; nothing on another thread, or after the end of the server.
+    fn run<B: ResponseBody>(self, lent: http::Request<B>) -> Option<Result<Going, ConvertError>> {
+        let next = Next::into(self.next.get()?.upgrade()?);
+        let own = self.request.upgrade();
+        let request = match own.as_ref().and_then(|own| own.get()).and_then(RefCell::take) {
+            Some(request) => take_back(request, lent),
+            None => lent.try_into(),
+        };
+        Some(request.map(|request| next.going(request)))
+    }
+}
+
+/// The request that `lent` was made of, with the body and the extensions that it has now. If its head has been changed, it is made anew:
+/// path parameters lie in the target as it was.
+fn take_back<B>(mut request: Request, lent: http::Request<B>) -> Result<Request, ConvertError>
+where
+    B: ResponseBody,
+{
+    let (mut parts, body) = lent.into_parts();
+    if *request.head_mut() != parts {
+        return http::Request::from_parts(parts, body).try_into();
+    }
+    parts.extensions.remove::<Ticket>();
+    *request.head_mut().extensions_mut() = parts.extensions;
+    *request.body_mut() = Body::wrap(body);
+    Ok(request)
+}
 
 /// All that is inside of a layer, as a service: what [`layer`] gives to a layer of the tower crates. It is always ready.
 #[derive(Debug, Clone, Copy)]
@@ -158,24 +196,24 @@ impl<B: ResponseBody> Service<http::Request<B>> for NextService {
 
     fn call(&mut self, mut request: http::Request<B>) -> NextFuture {
         let held = request.extensions_mut().remove::<Held>();
-        let Some(next) = held.and_then(|held| held.0.get().cloned()) else {
-            tracing::error!(
-                "a layer of tower has lost the extensions of a request, or moved it to another thread"
-            );
-            return NextFuture(Inside::Refused(Some(respond::failed())));
-        };
-        NextFuture(match request.try_into() {
-            Ok(request) => Inside::Going(ThreadBound::new(RefCell::new(next.going(request)))),
-            Err(cause) => Inside::Refused(Some(refused(cause).into_response())),
+        NextFuture(match held.and_then(|held| held.run(request)) {
+            Some(Ok(going)) => Run::Going(ThreadBound::new(RefCell::new(going))),
+            Some(Err(cause)) => Run::Refused(Some(refused(cause).into_response())),
+            None => {
+                tracing::error!(
+                    "a layer of tower has lost the extensions of a request, or moved it to another thread"
+                );
+                Run::Refused(Some(respond::failed()))
+            }
         })
     }
 }
 
 /// The response from inside of a layer on its way. It may be sent to another thread, as many layers ask for, but has to stay on
 /// this one.
-pub struct NextFuture(Inside);
+pub struct NextFuture(Run);
 
-enum Inside {
+enum Run {
     Going(ThreadBound<RefCell<Going>>),
     /// `None` once it is given.
     Refused(Option<Response>),
@@ -186,11 +224,11 @@ impl Future for NextFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let response = match &mut self.0 {
-            Inside::Going(going) => match going.get() {
+            Run::Going(going) => match going.get() {
                 Some(going) => ready!(Pin::new(&mut *going.borrow_mut()).poll(cx)),
                 None => respond::failed(),
             },
-            Inside::Refused(response) => match response.take() {
+            Run::Refused(response) => match response.take() {
                 Some(response) => response,
                 None => return Poll::Pending,
             },

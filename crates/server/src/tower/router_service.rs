@@ -29,7 +29,6 @@ use crate::limits::Limits;
 use crate::respond::FAILED;
 use crate::router::{Generation, RouteError, Router, Table, run};
 use crate::server::Replacing;
-use crate::upgrade::Continuation;
 
 /// A router as a service of the tower crates: what [`Router::into_service`] makes. All clones are one.
 #[derive(Clone)]
@@ -209,16 +208,16 @@ impl Shared {
             }
         };
         let peer = request.head.extensions().get::<Address>().cloned();
-        let response = run(&dispatch, request, || peer.map_or_else(Peer::unknown, Peer::at)).await;
-        if Continuation::is_in(&response) {
+        let answer = run(&dispatch, request, || peer.map_or_else(Peer::unknown, Peer::at)).await;
+        if answer.continuation.is_some() {
             return (StatusCode::NOT_IMPLEMENTED, "this server hands no connection over").into_response();
         }
-        response
+        answer.response
     }
 
     /// The routes of this loop.
     fn here(&self) -> Rc<Dispatch> {
-        let all = loops::local(Served::default);
+        let all = loops::local(LoopDispatches::default);
         if let Some(dispatch) = all.0.borrow().get(&self.id) {
             return Rc::clone(dispatch);
         }
@@ -232,7 +231,7 @@ impl Shared {
 
     /// Puts the routes of now in the place of those of this loop, if it has some.
     fn replace_here(&self) {
-        let all = loops::local(Served::default);
+        let all = loops::local(LoopDispatches::default);
         let Some(old) = all.0.borrow().get(&self.id).cloned() else { return };
         let table = Arc::clone(&self.lock());
         // Another call may have been first.
@@ -252,7 +251,7 @@ impl Drop for Shared {
         let id = self.id;
         for handle in self.loops.iter() {
             drop(handle.spawn_always(move || async move {
-                let gone = loops::local(Served::default).0.borrow_mut().remove(&id);
+                let gone = loops::local(LoopDispatches::default).0.borrow_mut().remove(&id);
                 // Without the borrow: this runs the destructors of handlers.
                 gone.inspect(|dispatch| dispatch.notify_stopping());
             }));
@@ -262,7 +261,7 @@ impl Drop for Shared {
 
 /// The routes of each service on one loop.
 #[derive(Default)]
-struct Served(RefCell<HashMap<u64, Rc<Dispatch>>>);
+struct LoopDispatches(RefCell<HashMap<u64, Rc<Dispatch>>>);
 
 /// A future that stays on this thread within one that need not. Elsewhere it has no output.
 struct Here<F>(ThreadBound<RefCell<Pin<Box<F>>>>);

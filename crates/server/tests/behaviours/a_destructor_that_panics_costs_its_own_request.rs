@@ -105,9 +105,9 @@ const CASES: [Case; 19] = [
     case("GET /unsendable", 500, Some(500), 2),
     case("GET /interim", 500, Some(500), 1),
     // A body that fails, or panics before; its error, and one that cannot be printed.
-    case("GET /body-panics", 500, None, 2),
-    case("GET /error", 500, None, 1),
-    case("GET /unprintable", 500, None, 2),
+    case("GET /body-panics", 500, Some(500), 2),
+    case("GET /error", 500, Some(500), 1),
+    case("GET /unprintable", 500, Some(500), 2),
     // What is attached to a response.
     case("GET /extension", 200, Some(200), 1),
     // A continuation that is not wanted.

@@ -7,6 +7,8 @@ use anywire_server::{Limits, Router, State};
 use bytes::Bytes;
 
 const REQUESTS: usize = 120;
+/// More than may be made before any is taken, so that the last ones were held back.
+const TAKEN: usize = REQUESTS / 3;
 /// Large, so that few of them fill the buffers of the system.
 static ANSWER: [u8; 1024 * 1024] = [b'x'; 1024 * 1024];
 
@@ -28,12 +30,10 @@ fn answers_that_nobody_takes_hold_handlers_back() {
         // Within the socket buffers (at most 4 MiB + 6 MiB by Linux's defaults) and the high water of the output.
         let held = started.load(Ordering::Relaxed);
         assert!(held < REQUESTS / 4, "{held} of {REQUESTS} answers were made for a peer that takes none");
-        for number in 0..REQUESTS {
+        for number in 0..TAKEN {
             let body = peer.read_exactly(ANSWER.len());
             assert!(body == ANSWER, "answer {number} differs");
-            if number + 1 < REQUESTS {
-                assert_eq!(peer.head().status, 200);
-            }
+            assert_eq!(peer.head().status, 200);
         }
     });
 }

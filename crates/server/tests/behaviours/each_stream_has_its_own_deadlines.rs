@@ -147,7 +147,9 @@ fn dripping<T>(peer: &mut H2, drop_of_it: &[u8], with: impl FnOnce(&mut H2) -> T
         let mut link = peer.link.clone();
         let (drop_of_it, stops) = (drop_of_it.to_vec(), &is_over);
         threads.spawn(move || {
-            while !stops.load(Ordering::Relaxed) {
+            // `with` may fail, and would be waited for without end.
+            let hang = Instant::now() + HANG;
+            while !stops.load(Ordering::Relaxed) && Instant::now() < hang {
                 sleep(DRIP);
                 let _ = std::io::Write::write_all(&mut link, &drop_of_it);
             }

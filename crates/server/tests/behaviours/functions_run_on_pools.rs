@@ -331,6 +331,18 @@ fn a_function_whose_peer_has_gone_can_ask() {
     });
 }
 
+/// What a function has left behind, such as on a thread of its own, is not told that a peer has gone who has got its response.
+#[test]
+fn a_function_that_has_ended_is_told_of_no_peer() {
+    let (sender, receiver) = channel();
+    let sender = Arc::new(Mutex::new(sender));
+    let leaves = move |gone: PeerGone| drop(sender.lock().map(|sender| sender.send(gone)));
+    let router = Router::new().get("/", leaves.on_pool("cpu"));
+    let served = Scene::tcp().serve_by(Server::new(router).pool("cpu", ONE));
+    assert_eq!(served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").status, 200);
+    assert!(!receiver.next().is_gone());
+}
+
 /// A peer that has only ended its direction still gets its response.
 #[test]
 fn a_half_closed_peer_is_told_of_and_answered() {

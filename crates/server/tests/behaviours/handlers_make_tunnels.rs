@@ -97,6 +97,19 @@ fn what_no_handler_takes_is_refused_and_the_connection_stays() {
     assert_eq!(peer.answer(false).status, 400);
 }
 
+/// RFC 9110 section 9.3.6. Such a request over HTTP/2 is malformed, and ends its stream before it comes to a server.
+#[test]
+fn a_target_that_is_no_host_and_port_reaches_no_handler() {
+    let served = serve(Router::new().connect(open));
+    let mut peer = served.connect();
+    peer.send(connect("a:443"));
+    assert_eq!(peer.head().status, 200);
+    for target in ["a", "a:", ":443", "[::1]", "a:0", "a:99999"] {
+        let answer = served.ask(&format!("CONNECT {target} HTTP/1.1\r\nhost: a\r\n\r\n"));
+        assert_eq!((answer.status, answer.header("x-to")), (400, None), "{target}");
+    }
+}
+
 #[test]
 fn a_2xx_without_a_continuation_is_none() {
     let drops = async |tunnel: Tunnel| {

@@ -96,7 +96,7 @@ fn only_data_waits_for_a_window() {
         .state(Arc::clone(&told))
         .get("/large", async || vec![b'x'; 10 * WINDOW])
         .get("/{bytes}/{end}", ends);
-    let served = Scene::tcp().serve_with(router, crate::support::fivefold_faster());
+    let served = Scene::tcp().serve(router);
     for closed in [
         Closed::Stream,
         Closed::SmallStream,

@@ -132,6 +132,26 @@ fn they_leave_at_once() {
     });
 }
 
+/// A layer of the server goes on in a task of its own: its run is woken for them.
+#[test]
+fn a_task_of_the_servers_layer_sends_them() {
+    let served = Scene::tcp().serve_by(Server::new(Router::new().get("/", hinted)).layer(in_a_task));
+    assert_hinted(&served, "/");
+}
+
+/// A run whose route is known does not look after tasks. They are hints: the handler goes on without them.
+#[test]
+fn a_task_of_a_routes_layer_sends_them_to_nobody() {
+    let served = Scene::tcp().serve(Router::new().get("/", hinted.layer(in_a_task)));
+    let reply = served.get("/");
+    assert_eq!((reply.status, &*reply.text), (200, "done"));
+    assert_eq!(served.running.counters().interim_responses, 0);
+}
+
+async fn in_a_task(request: Request, next: Next) -> Response {
+    anywire_loops::spawn(async move { next.run(request).await }).await.expect("it runs to its end")
+}
+
 #[test]
 fn pipelined_requests_keep_their_order() {
     let served = Scene::tcp().serve(Router::new().get("/", hinted).get("/plain", async || "plain"));

@@ -106,10 +106,48 @@ fn it_may_respond_itself_or_run_what_is_inside_twice() {
             }
         })
     });
-    let router = Router::new().get("/", async |body: String| format!("<{body}>")).layer(tower::layer(runs));
-    let served = serve(router);
+    let found = async |Path(name): Path<String>, body: String| format!("<{name} {body}>");
+    let served = serve(Router::new().get("/{name}", found).layer(tower::layer(runs)));
     assert_each(&served, "/itself", 200, "itself", None);
-    assert_each(&served, "/", 200, "<one><two>", None);
+    assert_each(&served, "/ann", 200, "<ann one><ann two>", None);
+}
+
+#[test]
+fn what_it_leaves_arrives_and_so_does_what_it_changes() {
+    let changes = Of(|inside: NextService| {
+        of(move |mut request: http::Request<Body>| {
+            let mut inside = inside;
+            if request.uri().query().is_some() {
+                *request.method_mut() = http::Method::PUT;
+                *request.uri_mut() = http::Uri::from_static("/other?b=2");
+                request.headers_mut().remove("x-old");
+                request.headers_mut().insert("x-new", http::HeaderValue::from_static("new"));
+                *request.body_mut() = Body::from("changed");
+            }
+            request.extensions_mut().insert(7_u8);
+            async move { Ok(inside.call(request).await?) }
+        })
+    });
+    let found = async |Path(name): Path<String>, mut request: Request| {
+        let body = request.body_mut().text(100).await.expect("a text");
+        let field = |name| request.headers().get(name).unwrap_or("-").to_owned();
+        let (method, target, seven) = (request.method(), request.target(), request.extensions().get::<u8>());
+        format!("{name} {method} {target} {} {} {body} {seven:?}", field("x-old"), field("x-new"))
+    };
+    let served = serve(Router::new().post("/{name}", found).layer(tower::layer(changes)));
+    for (target, says) in [
+        ("/ann", "ann POST /ann old - sent Some(7)"),
+        ("/ann?a=1", "ann PUT /other?b=2 - new changed Some(7)"),
+    ] {
+        let head =
+            format!("POST {target} HTTP/1.1\r\nhost: a\r\nx-old: old\r\ncontent-length: 4\r\n\r\nsent");
+        assert_eq!(served.ask(&head).text(), says);
+        let mut peer = H2::connect(&served);
+        let id = peer.open("POST", target, &[("x-old", "old")], None, false);
+        peer.body(id, b"sent", true);
+        let target_of_http2 = says.replacen(" /", " http://a/", 1);
+        assert_eq!(peer.answer(id).text(), target_of_http2.replace("http://a/other", "/other"));
+    }
 }
 
 #[test]
@@ -144,6 +182,34 @@ fn an_upgrade_passes_through_it() {
     assert_eq!((head.status, head.header("x-tag")), (101, Some("upgrade")));
     peer.send("hello");
     assert_eq!(peer.read_exactly(5), b"hello");
+}
+
+#[test]
+fn a_request_that_is_dropped_elsewhere_leaves_nothing() {
+    let refuses = Of(|_| {
+        of(async |request: http::Request<Body>| -> Answer {
+            std::thread::spawn(move || drop(request)).join().expect("a drop");
+            Ok(http::Response::new(Body::from("refused")))
+        })
+    });
+    let state = Arc::new(());
+    let router = Router::new().state(Arc::clone(&state)).get("/", async |_: State<Arc<()>>| "never");
+    let served = serve(router.layer(tower::layer(refuses)));
+    assert_each(&served, "/", 200, "refused", None);
+    served.running.shutdown(Duration::from_secs(10)).wait();
+    assert_eq!(Arc::strong_count(&state), 1, "nothing of the server is left");
+}
+
+#[test]
+fn a_peer_takes_out_no_field_that_a_layer_sets() {
+    let found = async |request: Request| {
+        let mut headers = request.headers().clone();
+        headers.remove_connection_options();
+        headers.get("x-tag").unwrap_or("gone").to_owned()
+    };
+    let served = serve(Router::new().get("/", found).layer(tower::layer(tagged("set"))));
+    let answer = served.ask("GET / HTTP/1.1\r\nhost: a\r\nx-tag: theirs\r\nconnection: x-tag\r\n\r\n");
+    assert_eq!(answer.text(), "set");
 }
 
 #[test]

@@ -270,3 +270,18 @@ fn a_handler_that_a_guard_has_chosen_sees_what_is_its_own() {
     assert_eq!(post("/in/x?a"), "inner /in/x false");
     assert_eq!(post("/in/x"), "inner /in/x true");
 }
+
+/// Unknown paths of a router with layers alone are answered by the closest fallback, and the table does not list another one as if it could be
+/// reached there.
+#[test]
+fn a_fallback_behind_another_one_is_listed_once() {
+    async fn pass(request: anywire_server::Request, next: Next) -> Response {
+        next.run(request).await
+    }
+    let innermost = Router::new().get("/c", async || "c").layer(pass);
+    let inner = Router::new().nest("/b", innermost).fallback(async || "inner");
+    let router = Router::new().nest("/a", inner).fallback(async || "outer");
+    let table = router.describe().expect("right routes");
+    let fallbacks: Vec<&str> = table.lines().filter(|line| line.contains("(the fallback)")).collect();
+    assert_eq!(fallbacks.len(), 3, "{table}");
+}

@@ -1,5 +1,5 @@
-//! What goes wrong with one stream of HTTP/2 touches that stream alone: a panic, a reader that stands still, a body that
-//! nobody reads. And a stream that is woken is the only one that is polled.
+//! A fault of one stream of HTTP/2 ends that stream alone: a panic, a reader that stands still, an unread body. And a
+//! stream that is woken is the only one that is polled.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,21 +26,24 @@ fn a_panic_ends_its_stream_alone() {
                 panic!("on purpose")
             })
             .get("/in-the-body", async || Body::stream(Bomb { is_polled: false }))
+            .get("/later-in-the-body", async || {
+                Body::stream(Bomb { is_polled: false }).preceded_by("a".into())
+            })
             .get("/when-dropped", async || Body::stream(Bomb { is_polled: true }));
         let served = scene.serve(router);
         let mut peer = H2::connect(&served);
         let lasts = peer.open("POST", "/echo", &[], None, false);
-        for path in ["/at-once", "/later"] {
+        for path in ["/at-once", "/later", "/in-the-body"] {
             assert_eq!(peer.ask(path).status(), 500);
         }
-        let id = peer.get("/in-the-body");
+        let id = peer.get("/later-in-the-body");
         assert_eq!(peer.answer(id).reset, Some(Code::INTERNAL_ERROR));
         let id = peer.get("/when-dropped");
         peer.answer(id);
         assert_eq!(peer.ask("/").text(), "ok");
         peer.body(lasts, b"abc", true);
         assert_eq!(peer.answer(lasts).text(), "abc");
-        served.await_count("panics", |counters| counters.panics, 4);
+        served.await_count("panics", |counters| counters.panics, 5);
     });
 }
 

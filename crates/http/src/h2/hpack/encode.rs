@@ -81,7 +81,17 @@ impl Encoder {
     /// Appends a pseudo-header field.
     #[inline]
     pub(in crate::h2) fn pseudo(&mut self, out: &mut Vec<u8>, name: &'static [u8], value: &[u8]) {
-        match static_pair(name, value) {
+        // What nearly all requests have. The search took 120 instructions each.
+        let usual = match (name, value) {
+            (b":method", b"GET") => Some(2),
+            (b":method", b"POST") => Some(3),
+            (b":path", b"/") => Some(4),
+            (b":scheme", b"http") => Some(6),
+            (b":scheme", b"https") => Some(7),
+            (b":path" | b":authority", _) => None,
+            _ => static_pair(name, value),
+        };
+        match usual {
             Some(index) => integer(out, 0b1000_0000, 7, index),
             None => self.lower_field(out, name, value),
         }

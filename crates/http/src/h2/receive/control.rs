@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use super::{Step, malformed, on_connection, refuse};
+use super::{Step, on_connection, refuse};
 use crate::h2::frame::{self, FrameHead, WINDOW_MAX, flag};
 use crate::h2::priority::Priority;
 use crate::h2::stream::Turn;
-use crate::h2::{Code, Engine, Error, Event, GoAway, StreamId};
+use crate::h2::{Code, Engine, Error, Event, FrameFault, GoAway, MessageFault, StreamId};
 
 impl Engine {
     /// RFC 9113 section 6.4.
@@ -19,7 +19,7 @@ impl Engine {
     ) -> Result<Step, Error> {
         let id = self.id_of(head)?;
         let [c3, c2, c1, c0] = *payload else {
-            return refuse(Code::FRAME_SIZE_ERROR, "RST_STREAM is not four bytes long");
+            return refuse(FrameFault::ResetLength);
         };
         let code = Code(u32::from_be_bytes([c3, c2, c1, c0]));
         if !self.streams.contains_key(&id) {
@@ -42,11 +42,11 @@ impl Engine {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
-        on_connection(head, "SETTINGS is sent on a stream")?;
+        on_connection(head, FrameFault::SettingsOnStream)?;
         self.spend_idle(now)?;
         if head.has(flag::ACK) {
             if !payload.is_empty() {
-                return refuse(Code::FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has a payload");
+                return refuse(FrameFault::SettingsAckLength);
             }
             self.settings_acknowledged(out);
             return Ok(Step::Again);
@@ -62,10 +62,7 @@ impl Engine {
             for (id, stream) in self.streams.iter_mut() {
                 stream.out_window += change;
                 if stream.out_window > i64::from(WINDOW_MAX) {
-                    return refuse(
-                        Code::FLOW_CONTROL_ERROR,
-                        "SETTINGS makes a stream's window larger than 2^31-1",
-                    );
+                    return refuse(FrameFault::SettingsOverflow);
                 }
                 ids.push(id);
             }
@@ -84,9 +81,9 @@ impl Engine {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
-        on_connection(head, "PING is sent on a stream")?;
+        on_connection(head, FrameFault::PingOnStream)?;
         let Ok(opaque) = payload.try_into() else {
-            return refuse(Code::FRAME_SIZE_ERROR, "PING is not eight bytes long");
+            return refuse(FrameFault::PingLength);
         };
         self.spend_idle(now)?;
         if head.has(flag::ACK) {
@@ -105,16 +102,16 @@ impl Engine {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
-        on_connection(head, "GOAWAY is sent on a stream")?;
+        on_connection(head, FrameFault::GoAwayOnStream)?;
         let (Some(last), Some(code)) = (frame::number(payload), payload.get(4..).and_then(frame::number))
         else {
-            return refuse(Code::FRAME_SIZE_ERROR, "GOAWAY is shorter than eight bytes");
+            return refuse(FrameFault::GoAwayLength);
         };
         // A peer needs two of them. Each becomes an event, and looks at all streams.
         self.spend_idle(now)?;
         let last = last & frame::STREAM_ID_MAX;
         if self.last_of_peer.is_some_and(|before| last > before) {
-            return refuse(Code::PROTOCOL_ERROR, "a later GOAWAY names a higher stream");
+            return refuse(FrameFault::GoAwayRaised);
         }
         self.last_of_peer = Some(last);
         if !self.is_server {
@@ -139,17 +136,15 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
         let [i3, i2, i1, i0] = *payload else {
-            return refuse(Code::FRAME_SIZE_ERROR, "WINDOW_UPDATE is not four bytes long");
+            return refuse(FrameFault::WindowUpdateLength);
         };
         self.spend_idle(now)?;
         let increment = i64::from(u32::from_be_bytes([i3, i2, i1, i0]) & WINDOW_MAX);
         if head.stream == 0 {
             self.out_window += increment;
             return match increment {
-                0 => refuse(Code::PROTOCOL_ERROR, "WINDOW_UPDATE adds nothing"),
-                _ if self.out_window > i64::from(WINDOW_MAX) => {
-                    refuse(Code::FLOW_CONTROL_ERROR, "the connection's window is larger than 2^31-1")
-                }
+                0 => refuse(FrameFault::NoIncrement),
+                _ if self.out_window > i64::from(WINDOW_MAX) => refuse(FrameFault::WindowOverflow),
                 _ => Ok(Step::Again),
             };
         }
@@ -157,12 +152,10 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
         stream.out_window += increment;
         if increment == 0 {
-            let why = malformed("WINDOW_UPDATE adds nothing");
-            return self.fault(now, id, Code::PROTOCOL_ERROR, why, out);
+            return self.malformed(now, id, MessageFault::NoIncrement, out);
         }
         if stream.out_window > i64::from(WINDOW_MAX) {
-            let why = malformed("the window of a stream is larger than 2^31-1");
-            return self.fault(now, id, Code::FLOW_CONTROL_ERROR, why, out);
+            return self.malformed(now, id, MessageFault::WindowOverflow, out);
         }
         self.queue(id);
         Ok(Step::Again)
@@ -177,16 +170,16 @@ impl Engine {
     ) -> Result<Step, Error> {
         self.spend_idle(now)?;
         if head.stream == 0 {
-            return refuse(Code::PROTOCOL_ERROR, "PRIORITY is not sent on a stream");
+            return refuse(FrameFault::PriorityOnConnection);
         }
         let id = StreamId(head.stream);
         if head.length == 5 {
             return Ok(Step::Again);
         }
         if self.streams.contains_key(&id) {
-            return self.fault(now, id, Code::FRAME_SIZE_ERROR, malformed(NOT_FIVE_BYTES), out);
+            return self.malformed(now, id, MessageFault::PriorityLength, out);
         }
-        refuse(Code::FRAME_SIZE_ERROR, NOT_FIVE_BYTES)
+        refuse(FrameFault::PriorityLength)
     }
 
     /// RFC 9218 section 7.1.
@@ -196,14 +189,14 @@ impl Engine {
         head: FrameHead,
         payload: &[u8],
     ) -> Result<Step, Error> {
-        on_connection(head, "PRIORITY_UPDATE is sent on a stream")?;
+        on_connection(head, FrameFault::PriorityUpdateOnStream)?;
         self.spend_idle(now)?;
         let Some((id, field)) = payload.split_first_chunk::<4>().filter(|_| self.is_server) else {
-            return refuse(Code::PROTOCOL_ERROR, "PRIORITY_UPDATE is too short, or a server's");
+            return refuse(FrameFault::PriorityUpdate);
         };
         let id = StreamId(u32::from_be_bytes(*id) & frame::STREAM_ID_MAX);
         if id.0.is_multiple_of(2) {
-            return refuse(Code::PROTOCOL_ERROR, "PRIORITY_UPDATE is about no stream of a client");
+            return refuse(FrameFault::PriorityUpdateStream);
         }
         // For a stream that is still to come it is dropped: the request can say it itself.
         if let Some(stream) = self.streams.get_mut(&id) {
@@ -217,5 +210,3 @@ impl Engine {
         Ok(Step::Again)
     }
 }
-
-const NOT_FIVE_BYTES: &str = "PRIORITY is not five bytes long";

@@ -2,16 +2,17 @@
 
 use std::time::Instant;
 
-use super::{Step, malformed, refuse};
+use super::{Step, refuse};
 use crate::Headers;
-use crate::h1::DecodeError;
-use crate::h1::encode::forbids_body;
 use crate::h2::engine::{Closing, Incoming};
 use crate::h2::frame::{FrameHead, flag};
-use crate::h2::head::Facts;
+use crate::h2::head::{Facts, Refusal, TooLarge};
 use crate::h2::priority::Priority;
-use crate::h2::stream::{BODY_TOO_SHORT, Half, StreamKind};
-use crate::h2::{Abuse, Code, Engine, Error, Event, MessageError, ResponseParts, StreamId};
+use crate::h2::stream::{Half, StreamKind};
+use crate::h2::{
+    Abuse, Code, Engine, Error, Event, FrameFault, MessageError, MessageFault, ResponseParts, StreamId,
+};
+use crate::message::forbids_body;
 
 impl Engine {
     /// RFC 9113 section 6.2.
@@ -26,19 +27,19 @@ impl Engine {
         let (mut block, mut padding) = (payload, 0);
         if head.has(flag::PADDED) {
             let Some((length, rest)) = block.split_first() else {
-                return refuse(Code::FRAME_SIZE_ERROR, "HEADERS is too short for its flags");
+                return refuse(FrameFault::HeadersTooShort);
             };
             (block, padding) = (rest, usize::from(*length));
         }
         if head.has(flag::PRIORITY) {
             // Weights and dependencies were withdrawn (RFC 9113 section 5.3.2).
             let Some((_, rest)) = block.split_first_chunk::<5>() else {
-                return refuse(Code::FRAME_SIZE_ERROR, "HEADERS is too short for its flags");
+                return refuse(FrameFault::HeadersTooShort);
             };
             block = rest;
         }
         let Some(length) = block.len().checked_sub(padding) else {
-            return refuse(Code::PROTOCOL_ERROR, "the padding is longer than its frame");
+            return refuse(FrameFault::Padding);
         };
         let (block, end) = (&block[..length], head.has(flag::END_STREAM));
         if head.has(flag::END_HEADERS) {
@@ -57,7 +58,7 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
         let Incoming::Block { id, end, bytes, frames } = &mut self.incoming else {
-            return refuse(Code::PROTOCOL_ERROR, "CONTINUATION comes without a header block");
+            return refuse(FrameFault::ContinuationAlone);
         };
         *frames += 1;
         let limit = self.limits.continuations_max();
@@ -87,13 +88,7 @@ impl Engine {
             Some(Half::Body) => self.trailers(now, id, block, end, out),
             Some(Half::Ended) => {
                 self.heads.skip(block)?;
-                self.fault(
-                    now,
-                    id,
-                    Code::STREAM_CLOSED,
-                    malformed("HEADERS comes behind the end of its stream"),
-                    out,
-                )
+                self.malformed(now, id, MessageFault::HeadersBehindEnd, out)
             }
             None if self.is_server && id.0 > self.newest_of_peer => self.request(now, id, block, end, out),
             None => {
@@ -102,7 +97,7 @@ impl Engine {
                     self.spend_idle(now)?;
                 }
                 self.heads.skip(block)?;
-                self.closed(id, "HEADERS comes for a stream that has ended")?;
+                self.closed(id, FrameFault::HeadersOnClosed)?;
                 Ok(Step::Again)
             }
         }
@@ -129,13 +124,11 @@ impl Engine {
         }
         let (head, Facts { length }) = match decoded {
             Ok(found) => found,
-            Err(error @ MessageError::Malformed(_)) => {
-                return self.fault(now, id, Code::PROTOCOL_ERROR, Some(error), out);
-            }
-            Err(MessageError::Limit(limit)) => return self.refuse_large(now, id, end, limit, out),
+            Err(Refusal::Malformed(fault)) => return self.malformed(now, id, fault, out),
+            Err(Refusal::TooLarge(large)) => return self.refuse_large(now, id, end, large, out),
         };
         if end && length.is_some_and(|length| length > 0) {
-            return self.fault(now, id, Code::PROTOCOL_ERROR, Some(NO_BODY), out);
+            return self.malformed(now, id, MessageFault::NoBody, out);
         }
         self.idle_budget.earn(EARNED_BY_STREAM);
         let priority = head.headers().get_bytes("priority").map_or(Priority::UNSAID, Priority::parse);
@@ -165,13 +158,14 @@ impl Engine {
         now: Instant,
         id: StreamId,
         end: bool,
-        limit: DecodeError,
+        large: TooLarge,
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
+        let TooLarge { limit, asks_head } = large;
         let error = MessageError::Limit(limit);
         match self.streams.get(&id).map(|stream| stream.outgoing) {
             None => {
-                let kind = if self.heads.refused_head() { StreamKind::Head } else { StreamKind::Message };
+                let kind = if asks_head { StreamKind::Head } else { StreamKind::Message };
                 self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head).kind = kind;
             }
             Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming, out),
@@ -213,17 +207,15 @@ impl Engine {
     ) -> Result<Step, Error> {
         let (head, Facts { length }) = match self.heads.response(block)? {
             Ok(found) => found,
-            Err(error) => {
-                let is_limit = matches!(error, MessageError::Limit(_));
-                let code = if is_limit { Code::CANCEL } else { Code::PROTOCOL_ERROR };
-                return self.fault(now, id, code, Some(error), out);
+            Err(Refusal::Malformed(fault)) => return self.malformed(now, id, fault, out),
+            Err(Refusal::TooLarge(TooLarge { limit, .. })) => {
+                return self.fault(now, id, Code::CANCEL, Some(MessageError::Limit(limit)), out);
             }
         };
         let status = head.status();
         if status.is_informational() {
             if end {
-                let error = MessageError::Malformed("an interim response ends its stream");
-                return self.fault(now, id, Code::PROTOCOL_ERROR, Some(error), out);
+                return self.malformed(now, id, MessageFault::InterimEnds, out);
             }
             self.spend_idle(now)?;
             return Ok(Step::Event(Event::Informational { id, head }));
@@ -241,7 +233,7 @@ impl Engine {
             stream.left = length;
         }
         if end && stream.left.is_some_and(|left| left > 0) {
-            return self.fault(now, id, Code::PROTOCOL_ERROR, Some(NO_BODY), out);
+            return self.malformed(now, id, MessageFault::NoBody, out);
         }
         stream.incoming = Half::Body;
         if end {
@@ -264,22 +256,20 @@ impl Engine {
         let is_complete = stream.is_none_or(|stream| stream.left.is_none_or(|left| left == 0));
         // RFC 9113 section 8.5.
         let is_tunnel = stream.is_some_and(|stream| stream.kind == StreamKind::Tunnel);
-        let malformed = match decoded {
+        let fault = match decoded {
             Ok(fields) if end && is_complete && !is_tunnel => {
                 self.end_half(id, |stream| &mut stream.incoming, out);
                 return Ok(Step::Event(Event::Trailers { id, fields }));
             }
-            Err(MessageError::Limit(limit)) => return self.refuse_large(now, id, end, limit, out),
-            Err(error) => error,
-            Ok(_) if is_tunnel => MessageError::Malformed("a tunnel has trailers"),
-            Ok(_) if end => MessageError::Malformed(BODY_TOO_SHORT),
-            Ok(_) => MessageError::Malformed("a second head comes, or trailers that do not end their stream"),
+            Err(Refusal::TooLarge(large)) => return self.refuse_large(now, id, end, large, out),
+            Err(Refusal::Malformed(fault)) => fault,
+            Ok(_) if is_tunnel => MessageFault::TunnelTrailers,
+            Ok(_) if end => MessageFault::BodyTooShort,
+            Ok(_) => MessageFault::SecondHead,
         };
-        self.fault(now, id, Code::PROTOCOL_ERROR, Some(malformed), out)
+        self.malformed(now, id, fault, out)
     }
 }
 
 /// Frames that move nothing which a stream makes up for: its windows, its priority.
 const EARNED_BY_STREAM: u32 = 4;
-
-const NO_BODY: MessageError = MessageError::Malformed("a `Content-Length` is stated, and no body follows");

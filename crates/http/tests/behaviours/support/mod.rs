@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod h2;
+pub(crate) mod near;
 pub(crate) mod windows;
 
 use anywire_http::h1::{

@@ -9,11 +9,11 @@ use crate::server::ServerError;
 
 /// Pools as they were given to a server.
 #[derive(Default)]
-pub(crate) struct GivenPools {
-    given: Vec<GivenPool>,
+pub(crate) struct PoolRegistry {
+    given: Vec<RegisteredPool>,
 }
 
-struct GivenPool {
+struct RegisteredPool {
     name: String,
     source: Source,
     place: &'static Location<'static>,
@@ -25,15 +25,15 @@ enum Source {
     Running(Pool),
 }
 
-impl GivenPools {
+impl PoolRegistry {
     pub(crate) fn add(&mut self, name: &str, limits: PoolLimits, place: &'static Location<'static>) {
         let (name, source) = (name.to_owned(), Source::Limits(limits));
-        self.given.push(GivenPool { name, source, place });
+        self.given.push(RegisteredPool { name, source, place });
     }
 
     pub(crate) fn add_running(&mut self, pool: Pool, place: &'static Location<'static>) {
         let (name, source) = (pool.name().to_owned(), Source::Running(pool));
-        self.given.push(GivenPool { name, source, place });
+        self.given.push(RegisteredPool { name, source, place });
     }
 
     /// Their names. Two pools of one name are a mistake.
@@ -49,7 +49,7 @@ impl GivenPools {
 
     /// Starts those that do not run.
     pub(crate) fn start(self) -> Result<Vec<Pool>, ServerError> {
-        let start = |GivenPool { name, source, .. }| match source {
+        let start = |RegisteredPool { name, source, .. }| match source {
             Source::Running(pool) => Ok(pool),
             Source::Limits(limits) => {
                 let failed = |source: PoolStartError| ServerError::Pool { name: name.clone(), source };

@@ -3,19 +3,19 @@
 use anywire_loops::Pool;
 
 use super::RouteError;
-use super::endpoints::{EndpointId, Served, Serves};
+use super::endpoints::{EndpointId, EndpointKind, EndpointRecord};
 use super::table::Table;
-use crate::pooled::QueueDeadline;
+use crate::blocking::QueueDeadline;
 
 impl Table {
     /// Refuses a handler on a pool that is not among these.
     pub(crate) fn check_pools(&self, names: &[&str]) -> Result<(), RouteError> {
-        for served in self.all_served() {
-            if let (Some(pool), Some(place)) = (&served.pool, served.place)
+        for record in self.records() {
+            if let (Some(pool), Some(place)) = (&record.pool, record.place)
                 && !names.contains(&&**pool)
             {
                 let known = names.iter().map(|name| (*name).to_owned()).collect();
-                let (route, pool) = (served.name.to_string(), pool.to_string());
+                let (route, pool) = (record.name.to_string(), pool.to_string());
                 return Err(RouteError::Pool { route, place, pool, known });
             }
         }
@@ -24,30 +24,30 @@ impl Table {
 
     /// From now on handlers run on these.
     pub(crate) fn set_pools(&mut self, pools: &[Pool]) {
-        let find = |served: &Served| {
-            let name = &**served.pool.as_ref()?;
+        let find = |record: &EndpointRecord| {
+            let name = &**record.pool.as_ref()?;
             pools.iter().find(|pool| pool.name() == name).cloned()
         };
-        self.pools = self.all_served().iter().map(find).collect();
+        self.pools = self.records().iter().map(find).collect();
     }
 
     /// The pool of this endpoint, if its handler runs on one, and how long its requests may wait there.
     pub(crate) fn pool(&self, id: EndpointId) -> Option<(&Pool, Option<QueueDeadline>)> {
         let pool = self.pools.get(id.index())?.as_ref()?;
-        Some((pool, self.served(id).limits.queue_deadline))
+        Some((pool, self.record(id).limits.queue_deadline))
     }
 
     /// Whether the time is noted at which requests come to it.
-    pub(crate) fn is_stamped(&self, served: &Served) -> bool {
-        match served.serves {
-            Serves::Handler(_) => counts_from_arrival(served),
+    pub(crate) fn is_stamped(&self, record: &EndpointRecord) -> bool {
+        match record.kind {
+            EndpointKind::Handler(_) => counts_from_arrival(record),
             // Any handler may be behind it.
-            Serves::Routes | Serves::Choice(_) => self.is_stamped,
+            EndpointKind::Routes | EndpointKind::Choice(_) => self.is_stamped,
         }
     }
 }
 
 /// Whether the handler has to know when its requests came.
-pub(super) fn counts_from_arrival(served: &Served) -> bool {
-    served.pool.is_some() && served.limits.queue_deadline.is_some_and(QueueDeadline::counts_from_arrival)
+pub(super) fn counts_from_arrival(record: &EndpointRecord) -> bool {
+    record.pool.is_some() && record.limits.queue_deadline.is_some_and(QueueDeadline::counts_from_arrival)
 }

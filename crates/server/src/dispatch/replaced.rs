@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::router::{EndpointId, Generation, RouteName, Table};
 
 /// What is left of replaced routes.
-pub(super) struct Older {
+pub(super) struct Replaced {
     generation: Generation,
     /// Gone once its last handler has answered. Bodies of requests and responses may go on.
     dispatch: Weak<Dispatch>,
@@ -28,7 +28,7 @@ pub(super) struct Older {
     pub(super) paths: Vec<Option<Rc<str>>>,
 }
 
-impl Older {
+impl Replaced {
     fn of(dispatch: &Rc<Dispatch>) -> Self {
         Self {
             generation: dispatch.table.generation(),
@@ -36,7 +36,7 @@ impl Older {
             limits: dispatch.own_limits.clone(),
             names: dispatch.table.names().cloned().collect(),
             labels: dispatch.slots.iter().map(|slots| slots.label()).collect(),
-            paths: dispatch.contexts.paths.clone(),
+            paths: dispatch.loop_context.paths.clone(),
         }
     }
 }
@@ -45,7 +45,7 @@ impl Dispatch {
     /// Other routes in the place of these.
     pub(crate) fn replaced_by(self: &Rc<Self>, table: Arc<Table>, limits: &Limits) -> Self {
         let (counters, refusals) = (Arc::clone(&self.counters), self.refusals.clone());
-        Self::hooked(table, limits, counters, Rc::clone(&self.observers), refusals, Some(self))
+        Self::with_hooks(table, limits, counters, Rc::clone(&self.observers), refusals, Some(self))
     }
 
     /// What this loop has of the layers of a table: that of layers that were there before, such as those of the server, and of no other.
@@ -59,28 +59,30 @@ impl Dispatch {
     }
 
     /// What is left of the routes before: of those whose handlers run, and of the last ones, whose bodies may.
-    pub(super) fn older_than(before: Option<&Rc<Self>>) -> Vec<Rc<Older>> {
+    pub(super) fn all_replaced(before: Option<&Rc<Self>>) -> Vec<Rc<Replaced>> {
         let Some(before) = before else { return Vec::new() };
-        let last = before.older.len().saturating_sub(OLDER_KEPT - 1);
-        let (early, late) = before.older.split_at(last);
-        let running = early.iter().filter(|older| older.dispatch.strong_count() > 0);
-        running.chain(late).cloned().chain([Rc::new(Older::of(before))]).collect()
+        let last = before.replaced.len().saturating_sub(REPLACED_KEPT - 1);
+        let (early, late) = before.replaced.split_at(last);
+        let running = early.iter().filter(|replaced| replaced.dispatch.strong_count() > 0);
+        running.chain(late).cloned().chain([Rc::new(Replaced::of(before))]).collect()
     }
 
     #[cold]
-    pub(super) fn older(&self, endpoint: EndpointId) -> Option<&Older> {
-        let older = self.older.iter().find(|older| endpoint.is_of(older.generation));
-        older.map(|older| &**older)
+    pub(super) fn replaced(&self, endpoint: EndpointId) -> Option<&Replaced> {
+        let replaced = self.replaced.iter().find(|replaced| endpoint.is_of(replaced.generation));
+        replaced.map(|replaced| &**replaced)
     }
 
     #[cold]
-    pub(super) fn older_limits(&self, endpoint: EndpointId) -> Option<&Limits> {
-        self.older(endpoint)?.limits.get(endpoint.index())?.as_ref()
+    pub(super) fn replaced_limits(&self, endpoint: EndpointId) -> Option<&Limits> {
+        self.replaced(endpoint)?.limits.get(endpoint.index())?.as_ref()
     }
 
     #[cold]
-    pub(super) fn begins_older(&self, endpoint: EndpointId) {
-        if let Some(label) = self.older(endpoint).and_then(|older| older.labels.get(endpoint.index())) {
+    pub(super) fn begins_replaced(&self, endpoint: EndpointId) {
+        if let Some(label) =
+            self.replaced(endpoint).and_then(|replaced| replaced.labels.get(endpoint.index()))
+        {
             self.work.begins(*label);
         }
     }
@@ -91,9 +93,9 @@ impl Dispatch {
             return Some(self.table.name(endpoint));
         }
         cold_path();
-        self.older(endpoint)?.names.get(endpoint.index())
+        self.replaced(endpoint)?.names.get(endpoint.index())
     }
 }
 
 /// How many replaced routes are known at least. A body that outlives more of them has the limits of the server, and no name in the log.
-const OLDER_KEPT: usize = 16;
+const REPLACED_KEPT: usize = 16;

@@ -20,7 +20,7 @@ use crate::handler::{Run, Slot};
 use crate::request::Request;
 
 /// A layer that never waits.
-pub(crate) trait Hook: Send + Sync + 'static {
+pub(crate) trait SyncLayer: Send + Sync + 'static {
     /// What one loop has of it.
     type Local: 'static;
     /// What it keeps of a request until the response is there. Dropped without one if the request is cancelled.
@@ -39,14 +39,14 @@ pub(crate) trait Hook: Send + Sync + 'static {
     }
 }
 
-/// Makes a [`Layer`](super::Layer) of a type that is a [`Hook`] with this local part.
-macro_rules! by_hook {
+/// Makes a [`Layer`](super::Layer) of a type that is a [`SyncLayer`] with this local part.
+macro_rules! sync_layer {
     ($layer:ty, $local:ty) => {
         impl $crate::layer::Layer for $layer {
             type Local = $local;
 
             fn local(&self) -> Self::Local {
-                $crate::layer::hook::Hook::local(self)
+                $crate::layer::sync_layer::SyncLayer::local(self)
             }
 
             async fn call(
@@ -54,28 +54,28 @@ macro_rules! by_hook {
                 request: $crate::request::Request,
                 next: $crate::layer::Next,
             ) -> anywire_http::Response {
-                $crate::layer::hook::call::<$layer>(local, request, next).await
+                $crate::layer::sync_layer::call::<$layer>(local, request, next).await
             }
 
             fn fault(&self) -> Option<$crate::layer::LayerFault> {
-                $crate::layer::hook::Hook::fault(self)
+                $crate::layer::sync_layer::SyncLayer::fault(self)
             }
 
             fn on_loop(&self) -> $crate::layer::LoopPart {
-                $crate::layer::hook::on_loop(self)
+                $crate::layer::sync_layer::on_loop(self)
             }
         }
     };
 }
 
-pub(crate) use by_hook;
+pub(crate) use sync_layer;
 
 /// The same as a future.
-pub(crate) async fn call<H: Hook>(local: Rc<H::Local>, mut request: Request, next: Next) -> Response {
-    match H::before(&local, &mut request) {
+pub(crate) async fn call<L: SyncLayer>(local: Rc<L::Local>, mut request: Request, next: Next) -> Response {
+    match L::before(&local, &mut request) {
         Ok(kept) => {
             let mut response = next.run(request).await;
-            H::after(&local, kept, &mut response);
+            L::after(&local, kept, &mut response);
             response
         }
         Err(refused) => refused,
@@ -83,36 +83,36 @@ pub(crate) async fn call<H: Hook>(local: Rc<H::Local>, mut request: Request, nex
 }
 
 /// What the current loop has of it.
-pub(crate) fn on_loop<H: Hook>(hook: &H) -> LoopPart {
-    LoopPart(Rc::new(LocalHook::<H> { local: Rc::new(hook.local()), hook: PhantomData }))
+pub(crate) fn on_loop<L: SyncLayer>(layer: &L) -> LoopPart {
+    LoopPart(Rc::new(LocalSyncLayer::<L> { local: Rc::new(layer.local()), layer: PhantomData }))
 }
 
-struct LocalHook<H: Hook> {
-    local: Rc<H::Local>,
-    hook: PhantomData<H>,
+struct LocalSyncLayer<L: SyncLayer> {
+    local: Rc<L::Local>,
+    layer: PhantomData<L>,
 }
 
-impl<H: Hook> OnLoop for LocalHook<H> {
+impl<L: SyncLayer> OnLoop for LocalSyncLayer<L> {
     fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot {
         let local = Rc::clone(&self.local);
-        Box::pin(Hooking::<H> { local, states, inside, run: None })
+        Box::pin(SyncRun::<L> { local, states, inside, run: None })
     }
 }
 
-/// A slot of a hook.
-struct Hooking<H: Hook> {
-    local: Rc<H::Local>,
+/// A slot of a sync layer.
+struct SyncRun<L: SyncLayer> {
+    local: Rc<L::Local>,
     /// Those that it sees; `None` if the request sees them already.
     states: Option<StatesId>,
     inside: Rc<Inside>,
-    /// The run of what is inside, while that waits, and what the hook kept of the request.
-    run: Option<(Slot, H::Kept)>,
+    /// The run of what is inside, while that waits, and what the layer kept of the request.
+    run: Option<(Slot, L::Kept)>,
 }
 
 /// Nothing of it is pinned.
-impl<H: Hook> Unpin for Hooking<H> {}
+impl<L: SyncLayer> Unpin for SyncRun<L> {}
 
-impl<H: Hook> Run for Hooking<H> {
+impl<L: SyncLayer> Run for SyncRun<L> {
     fn start(
         mut self: Pin<&mut Self>,
         mut request: Request,
@@ -120,7 +120,7 @@ impl<H: Hook> Run for Hooking<H> {
         cx: &mut Context<'_>,
     ) -> thread::Result<()> {
         request.see(self.states);
-        match catch_unwind(AssertUnwindSafe(|| H::before(&self.local, &mut request)))? {
+        match catch_unwind(AssertUnwindSafe(|| L::before(&self.local, &mut request)))? {
             Ok(kept) => {
                 let waits = self.inside.start(request, response, cx);
                 self.polled(waits, kept, response)
@@ -151,13 +151,13 @@ impl<H: Hook> Run for Hooking<H> {
     }
 }
 
-impl<H: Hook> Hooking<H> {
+impl<L: SyncLayer> SyncRun<L> {
     /// What is inside waits, or there is a response.
     #[inline]
     fn polled(
         &mut self,
         waits: Option<Slot>,
-        kept: H::Kept,
+        kept: L::Kept,
         response: &mut Option<Response>,
     ) -> thread::Result<()> {
         if let Some(slot) = waits {
@@ -165,7 +165,7 @@ impl<H: Hook> Hooking<H> {
             return Ok(());
         }
         let Some(there) = response else { return Ok(()) };
-        catch_unwind(AssertUnwindSafe(|| H::after(&self.local, kept, there))).inspect_err(|_| {
+        catch_unwind(AssertUnwindSafe(|| L::after(&self.local, kept, there))).inspect_err(|_| {
             // It may panic as well, and is not sent.
             drop_caught(response.take()).into_iter().for_each(dispose);
         })

@@ -1,0 +1,58 @@
+//! What a part says of itself before its content.
+
+use super::disposition::Disposition;
+use super::error::Error;
+use crate::Headers;
+
+/// The head of a part: its fields, and what `Content-Disposition` says of it (RFC 7578 section 4.2).
+#[derive(Debug)]
+pub struct PartHead {
+    headers: Headers,
+    disposition: Disposition,
+}
+
+impl PartHead {
+    /// The head in these field lines, with the empty line behind them, of the part of this number.
+    pub(super) fn parse(lines: &[u8], part: usize) -> Result<Self, Error> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let Ok(httparse::Status::Complete((_, fields))) = httparse::parse_headers(lines, &mut fields) else {
+            return Err(Error::Head { part });
+        };
+        let mut headers = Headers::new();
+        for field in fields {
+            headers.append(field.name, field.value).map_err(|_| Error::Head { part })?;
+        }
+        let disposition = headers.get("content-disposition").and_then(Disposition::parse);
+        Ok(Self { headers, disposition: disposition.ok_or(Error::Name { part })? })
+    }
+
+    /// The name of the field.
+    pub fn name(&self) -> &str {
+        &self.disposition.name
+    }
+
+    /// The name that a file has at its peer; `None` if the part is no file. A peer may name anything: never take it for a path.
+    pub fn file_name(&self) -> Option<&str> {
+        self.disposition.file_name.as_deref()
+    }
+
+    /// The media type of the content, `text/plain` if the part does not say (RFC 7578 section 4.4).
+    pub fn content_type(&self) -> &str {
+        self.headers.get("content-type").unwrap_or("text/plain")
+    }
+
+    /// All fields of the head.
+    pub fn headers(&self) -> &Headers {
+        &self.headers
+    }
+}
+
+/// Two heads with the same lines.
+impl PartialEq for PartHead {
+    fn eq(&self, other: &Self) -> bool {
+        self.headers.wire_bytes() == other.headers.wire_bytes()
+    }
+}
+
+/// Clients send two or three.
+const FIELDS_MAX: usize = 16;

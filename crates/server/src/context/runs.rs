@@ -1,0 +1,190 @@
+//! What a request tells the run of its handler: the route that it has gone on to, and the interim responses that are to come.
+//!
+//! A run gives its response back by return. The rest becomes known below code of users, such as the future of a layer, which returns a
+//! response and nothing else; what reaches down there is the request alone. So the request tells its run, and each poll of the run
+//! returns what it was told. A layer may also go on in a task of its own, between two polls of the run: a run that has yet to find
+//! its route is woken then, because the limits of the route hold from then on.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::task::Waker;
+
+use super::ContextId;
+use crate::interim::Open;
+use crate::router::EndpointId;
+
+/// The runs of a loop that listen to their requests, by the contexts of these.
+#[derive(Default)]
+pub(crate) struct Runs {
+    /// The run that is polled now. A handler may poll another run of its server within its own.
+    polled: Cell<Option<ContextId>>,
+    /// Whether anything stands in `told`. Looked at after each poll, and cheaper.
+    any: Cell<bool>,
+    /// What runs were told while they are polled, the innermost last.
+    told: RefCell<Vec<(ContextId, Told)>>,
+    /// The runs that wait, and have yet to find a route.
+    waiting: RefCell<HashMap<ContextId, Waiting>>,
+}
+
+/// What a run was told by its request.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// The route that answers.
+    pub(crate) route: Option<EndpointId>,
+    /// Where the interim responses come from.
+    pub(crate) interim: Option<Open>,
+}
+
+/// A run that waits.
+struct Waiting {
+    waker: Waker,
+    told: Told,
+}
+
+impl Runs {
+    /// Polls the run of this context. Returns the result, and what the request has told meanwhile.
+    #[inline(always)]
+    pub(crate) fn poll<T>(&self, id: ContextId, poll: impl FnOnce() -> T) -> (T, Told) {
+        let outer = self.polled.replace(Some(id));
+        let polled = poll();
+        self.polled.set(outer);
+        let told = if self.any.get() { self.take(id) } else { Told::default() };
+        (polled, told)
+    }
+
+    /// Whether the run of this context can be told anything now.
+    pub(crate) fn listens(&self, id: ContextId) -> bool {
+        self.polled.get() == Some(id) || self.waiting.borrow().contains_key(&id)
+    }
+
+    /// Tells the run of this context, if it [listens](Self::listens).
+    pub(crate) fn tell(&self, id: ContextId, told: Told) {
+        if self.polled.get() == Some(id) {
+            self.any.set(true);
+            return self.told.borrow_mut().push((id, told));
+        }
+        let mut waiting = self.waiting.borrow_mut();
+        let Some(run) = waiting.get_mut(&id) else { return };
+        let ended = run.told.add(told);
+        let waker = run.waker.clone();
+        drop(waiting);
+        // Not within the borrow: both wake tasks.
+        drop(ended);
+        waker.wake();
+    }
+
+    /// The run of this context waits, and has yet to find its route.
+    #[cold]
+    pub(crate) fn wait(&self, id: ContextId, waker: Waker) {
+        self.waiting.borrow_mut().insert(id, Waiting { waker, told: Told::default() });
+    }
+
+    /// The run waits no longer: it is polled or dropped. Returns what its request has told meanwhile.
+    #[cold]
+    pub(crate) fn resume(&self, id: ContextId) -> Told {
+        // Its waker is dropped outside of the borrow.
+        let run = self.waiting.borrow_mut().remove(&id);
+        run.map(|run| run.told).unwrap_or_default()
+    }
+
+    #[cold]
+    fn take(&self, id: ContextId) -> Told {
+        let mut all = Told::default();
+        // The last one first. Handles are dropped outside of the borrow.
+        while let Some((_, mut told)) = self.pop(id) {
+            drop(told.add(all));
+            all = told;
+        }
+        all
+    }
+
+    fn pop(&self, id: ContextId) -> Option<(ContextId, Told)> {
+        let mut told = self.told.borrow_mut();
+        let last = told.pop_if(|(of, _)| *of == id);
+        self.any.set(!told.is_empty());
+        last
+    }
+}
+
+impl Told {
+    /// Adds what was told later. Returns the handle that no longer counts.
+    pub(crate) fn add(&mut self, later: Self) -> Option<Open> {
+        self.route = later.route.or(self.route);
+        match later.interim {
+            Some(interim) => self.interim.replace(interim),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::interim::Interim;
+
+    const OUTER: ContextId = ContextId(1);
+    const INNER: ContextId = ContextId(2);
+
+    fn route() -> Told {
+        Told { route: Some(EndpointId::NONE), ..Told::default() }
+    }
+
+    fn interim() -> Told {
+        Told { interim: Some(Open::of(&Rc::new(Interim::new(1, true)))), ..Told::default() }
+    }
+
+    fn both(told: &Told) -> (bool, bool) {
+        (told.route.is_some(), told.interim.is_some())
+    }
+
+    #[test]
+    fn a_run_within_another_is_told_its_own() {
+        let runs = Runs::default();
+        let (within, told) = runs.poll(OUTER, || {
+            runs.tell(OUTER, route());
+            let ((), within) = runs.poll(INNER, || runs.tell(INNER, interim()));
+            assert!(runs.listens(OUTER) && !runs.listens(INNER));
+            within
+        });
+        assert_eq!((both(&within), both(&told)), ((false, true), (true, false)));
+        assert_eq!(both(&runs.poll(OUTER, || ()).1), (false, false), "it was told once");
+    }
+
+    #[test]
+    fn all_that_a_run_is_told_in_one_poll_comes_together() {
+        let runs = Runs::default();
+        let ((), told) = runs.poll(OUTER, || {
+            runs.tell(OUTER, route());
+            runs.tell(OUTER, interim());
+        });
+        assert_eq!(both(&told), (true, true));
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_run_that_waits_is_woken_and_one_that_has_gone_is_not_told() {
+        let (runs, woken) = (Runs::default(), Arc::<Woken>::default());
+        runs.tell(OUTER, route());
+        runs.wait(OUTER, Arc::clone(&woken).into());
+        assert_eq!(both(&runs.resume(OUTER)), (false, false), "nothing of before");
+        runs.wait(OUTER, Arc::clone(&woken).into());
+        runs.tell(OUTER, route());
+        runs.tell(OUTER, interim());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 2);
+        assert_eq!(both(&runs.resume(OUTER)), (true, true));
+        assert!(!runs.listens(OUTER));
+    }
+}
