@@ -1,6 +1,6 @@
 //! One attempt of a call: it finds a loop, puts the request into that loop's pool, and waits for the response.
 
-use std::future::{Future, ready};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
-use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
+use crate::callers::Caller;
 use crate::handle::ClientRef;
 use crate::inner::Inner;
 use crate::job::Job;
@@ -57,14 +58,14 @@ impl Future for Attempt {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let (client, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
-            State::New { client, request } => match place(client.inner(), request) {
+            State::New { client, request } => match place(client.inner(), request, cx) {
                 Ok(placed) => (client, placed),
                 Err(error) => return Poll::Ready(Err(error.into())),
             },
             State::Waiting { client, placed } => (client, placed),
             State::Done => return Poll::Pending,
         };
-        match Pin::new(&mut placed.response).poll(cx) {
+        match placed.poll(cx) {
             Poll::Pending => {
                 self.state = State::Waiting { client, placed };
                 Poll::Pending
@@ -75,7 +76,10 @@ impl Future for Attempt {
                 }
                 Poll::Ready(reply)
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(placed.why_unanswered(cx).into())),
+            // It may have been on a connection. The loop that knew is gone.
+            Poll::Ready(Err(_)) => {
+                Poll::Ready(Err(Error::Loop { source: TaskError::Stopped, sent: true }.into()))
+            }
         }
     }
 }
@@ -83,9 +87,12 @@ impl Future for Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         if let State::Waiting { client, placed } = std::mem::replace(&mut self.state, State::Done) {
+            let Placed { response, caller } = placed;
             // First the receiver: a pool that sees the count looks for closed receivers once.
-            drop(placed);
+            drop(response);
             client.inner().count_abandoned();
+            // It may be the one of its batch that was woken.
+            caller.inspect(|caller| caller.wake_others());
         }
     }
 }
@@ -101,7 +108,7 @@ pub(crate) async fn pause(client: &ClientRef, pause: Duration) {
 }
 
 /// Puts a call into a pool, here or on another loop.
-fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error> {
+fn place(inner: &Arc<Inner>, request: Box<CallRequest>, cx: &Context<'_>) -> Result<Placed, Error> {
     if inner.is_closed() {
         return Err(Error::Shutdown { sent: false });
     }
@@ -109,7 +116,7 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
     let local = Local::here(inner);
     let loops = inner.loops()?;
     let index = match &local {
-        Some(local) => local.index() % inner.owners(loops, &request.url),
+        Some(local) => loops.owner(local.index(), inner.owners(loops, &request.url)),
         None => inner.next_loop(loops, inner.owners(loops, &request.url)),
     };
     let index = gather(inner, local.as_deref(), loops, &request, index);
@@ -117,19 +124,19 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>) -> Result<Placed, Error>
         && local.index() == index
     {
         submit(&local, request, reply, true);
-        return Ok(Placed { response, hand_over: None });
+        return Ok(Placed { response, caller: None });
     }
     let target = &loops.list[index];
     target.used.store(true, Ordering::Release);
     let shared = Arc::clone(inner);
-    let hand_over = target.handle.spawn(move || {
+    let posted = target.handle.post(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
             submit(&Local::on_this_loop(&shared, index), request, reply, false);
         }
-        ready(())
     });
-    Ok(Placed { response, hand_over: Some(hand_over) })
+    posted.map_err(|source| Error::Loop { source, sent: false })?;
+    Ok(Placed { response, caller: Caller::new(cx.waker()) })
 }
 
 fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, may_borrow: bool) {
@@ -145,9 +152,7 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
     } else {
         inner.config().timeouts.acquire
     };
-    if let Some(trace) = &request.options.trace {
-        trace.attempt(&request, now);
-    }
+    let seen = local.see(&request, now);
     local.submit(Job {
         at: now,
         total_until: clock::after(started, request.options.total_timeout),
@@ -161,6 +166,7 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
         negotiated: None,
         refusals: 0,
         is_alone: false,
+        seen,
         request,
         reply: Some(reply),
     });
@@ -170,18 +176,21 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
 #[derive(Debug)]
 struct Placed {
     response: oneshot::Receiver<Reply>,
-    /// Set for a call from outside; asked only if there is no response.
-    hand_over: Option<Task<()>>,
+    /// Set for a call from outside.
+    caller: Option<Arc<Caller>>,
 }
 
 impl Placed {
-    /// Why the loop dropped the call.
-    fn why_unanswered(self, cx: &mut Context<'_>) -> Error {
-        let refused = self.hand_over.map(|mut hand_over| Pin::new(&mut hand_over).poll(cx));
-        match refused {
-            Some(Poll::Ready(Err(source))) => Error::Loop { sent: source != TaskError::Full, source },
-            // It may have been on a connection. The loop that knew is gone.
-            _ => Error::Loop { source: TaskError::Stopped, sent: true },
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, oneshot::error::RecvError>> {
+        match &mut self.caller {
+            None => Pin::new(&mut self.response).poll(cx),
+            Some(caller) => {
+                caller.wake_others();
+                *caller = caller.of_task(cx.waker());
+                let waker = Arc::clone(caller).into();
+                Pin::new(&mut self.response).poll(&mut Context::from_waker(&waker))
+            }
         }
     }
 }

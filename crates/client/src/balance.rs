@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use anywire_http::url::UrlError;
-use anywire_http::{StatusCode, Url};
+use anywire_http::StatusCode;
 use anywire_wire::{Address, AddressError, ToAddress};
-
-use crate::Error;
 
 /// Several addresses for one origin: [`ClientBuilder::balance`](crate::ClientBuilder::balance).
 ///
@@ -77,7 +74,8 @@ impl Balance {
     ///
     /// Not for a host whose addresses are one machine with IPv4 and IPv6: it would get connections by both.
     pub fn over_name() -> Self {
-        Self { is_by_name: true, ..Self::new() }
+        // The first priority is the name's.
+        Self { is_by_name: true, groups: vec![Vec::new()], ..Self::new() }
     }
 
     fn new() -> Self {
@@ -148,38 +146,6 @@ impl Balance {
     pub fn slow_start(mut self, lasts: Duration) -> Self {
         self.health.slow_start = lasts;
         self
-    }
-}
-
-/// The origins of a client that have several addresses.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Balances {
-    origins: Vec<(String, Balance)>,
-    /// A text that is no origin, and why.
-    fault: Option<(String, UrlError)>,
-}
-
-impl Balances {
-    pub(crate) fn add(&mut self, origin: &str, balance: Balance) {
-        match Url::parse(origin) {
-            Ok(url) => {
-                // What is said last counts.
-                self.origins.retain(|(known, _)| known != url.origin());
-                self.origins.push((url.origin().to_owned(), balance));
-            }
-            Err(fault) => self.fault = Some((origin.to_owned(), fault)),
-        }
-    }
-
-    pub(crate) fn has(&self, origin: &str) -> bool {
-        self.origins.iter().any(|(known, _)| known == origin)
-    }
-
-    pub(crate) fn of(&self, origin: &str) -> Result<Option<&Balance>, Error> {
-        if let Some((text, source)) = &self.fault {
-            return Err(Error::of_url(text, *source));
-        }
-        Ok(self.origins.iter().find(|(known, _)| known == origin).map(|(_, balance)| balance))
     }
 }
 

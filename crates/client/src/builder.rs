@@ -8,11 +8,13 @@ use anywire_wire::names::{Hosts, Names, Resolver};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
-use crate::balance::{Balance, Balances};
+use crate::balance::Balance;
+use crate::by_origin::ByOrigin;
 use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
+use crate::observe::Observers;
 use crate::origin_options::{OriginOptions, Origins};
 use crate::pipeline::Pipelines;
 use crate::{Client, Limits, Timeouts};
@@ -37,8 +39,8 @@ pub struct ClientBuilder {
     versions: Versions,
     pub(crate) network: Network,
     names: Names,
-    balances: Balances,
-    origins: Vec<(String, OriginOptions)>,
+    balances: ByOrigin<Balance>,
+    origins: ByOrigin<OriginOptions>,
     pub(crate) pipelines: Pipelines,
     interceptors: Links,
     pub(crate) credentials: crate::auth::Credentials,
@@ -46,6 +48,8 @@ pub struct ClientBuilder {
     pub(crate) rules: Option<crate::rules::Rules>,
     #[cfg(feature = "cookies")]
     pub(crate) cookies: Option<crate::cookies::CookieJar>,
+    /// Set if connections carry one call each.
+    one_call_each: bool,
     expect_continue: Option<u64>,
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
     attempt_interceptors: Links,
@@ -54,6 +58,8 @@ pub struct ClientBuilder {
     user_agent: Option<String>,
     redirects: Arc<Redirects>,
     retries: Arc<Retries>,
+    pub(crate) observers: Observers,
+    pub(crate) measures: bool,
     #[cfg(feature = "tls")]
     tls: Option<Result<ClientTls, Arc<TlsError>>>,
     #[cfg(feature = "tls")]
@@ -184,7 +190,7 @@ impl ClientBuilder {
     /// [change](Client::set_origin_options) while the client runs. Options of a call come before both. If that is no origin, it is the
     /// error of each call.
     pub fn origin_options(mut self, origin: impl AsRef<str>, options: OriginOptions) -> Self {
-        self.origins.push((origin.as_ref().to_owned(), options));
+        self.origins.add(origin.as_ref(), options);
         self
     }
 
@@ -200,6 +206,14 @@ impl ClientBuilder {
     /// the stream is reset. After a 417 the call is sent once more, without this. Default: no body waits, as that costs a round trip.
     pub fn expect_continue(mut self, min_bytes: u64) -> Self {
         self.expect_continue = Some(min_bytes);
+        self
+    }
+
+    /// Whether a connection of HTTP/1 is kept for the next call. With `false` each call has a connection of its own, whose request says
+    /// `connection: close` (RFC 9112 section 9.6). Connections of HTTP/2 carry many calls in any case, and stay for
+    /// [`Timeouts::idle`]. Default `true`.
+    pub fn keep_alive(mut self, keep_alive: bool) -> Self {
+        self.one_call_each = !keep_alive;
         self
     }
 
@@ -304,6 +318,7 @@ impl ClientBuilder {
             pipelines: self.pipelines,
             interceptors: self.interceptors,
             hop_links,
+            keep_alive: !self.one_call_each,
             expect_continue: self.expect_continue,
             codecs: self.codecs,
             attempt_interceptors: self.attempt_interceptors,
@@ -312,6 +327,8 @@ impl ClientBuilder {
             user_agent: self.user_agent,
             redirects: self.redirects,
             retries: self.retries,
+            observers: self.observers,
+            measures: self.measures,
             #[cfg(feature = "tls")]
             tls: self.tls,
             #[cfg(feature = "tls")]

@@ -38,14 +38,17 @@ pub struct Call {
 impl Call {
     pub(crate) fn new(client: ClientRef, method: Method, url: &str) -> Self {
         let of_server = method == Method::OPTIONS && is_bare(url);
-        let request = match parse_url(url) {
+        let mut request = match parse_url(url) {
             Ok(url) => client.inner().request(method, url),
             Err(Error::Url { source: UrlError::UserInfo, .. }) => {
                 return Self::with_user_info(client, method, url);
             }
             Err(error) => Err(error),
         };
-        Self { request: request.map(|request| Box::new(CallRequest { of_server, ..request })), client }
+        if let Ok(request) = &mut request {
+            request.of_server = of_server;
+        }
+        Self { request, client }
     }
 
     /// Name and password of a URL are sent as such, and are no part of it.
@@ -75,7 +78,7 @@ impl Call {
             made.check_host()?;
             made.last_on_connection = made.headers.contains("connection");
             made.body = request.body.into();
-            Ok(Box::new(made))
+            Ok(made)
         });
         Self { client, request }
     }
@@ -100,6 +103,17 @@ impl Call {
         })
     }
 
+    /// Adds pairs to the URL's query that are percent-encoded already, as they are: `a=b%20c&d`. [`send`](Self::send) reports
+    /// [`Url`](Error::Url) if they hold what no query may have (RFC 3986 section 3.4).
+    pub fn query_encoded(self, pairs: impl AsRef<str>) -> Self {
+        self.edit(|request| {
+            let pairs = pairs.as_ref();
+            request.url.push_encoded(pairs).map_err(|source| Error::of_url(pairs, source))?;
+            request.of_server &= pairs.is_empty();
+            Ok(())
+        })
+    }
+
     /// Sets the body: bytes, text, or a stream. Its length decides how it is framed (RFC 9112 section 6).
     pub fn body(self, body: impl Into<Body>) -> Self {
         self.edit(|request| {
@@ -114,6 +128,18 @@ impl Call {
             request.body = Contained::from(serde_json::to_vec(value).map_err(Error::JsonBody)?);
             if !request.headers.contains("content-type") {
                 request.headers.append("content-type", "application/json")?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Sets the body to the pairs of a form that are encoded already, as they are: `a=b+c&d=%C3%A9`; and `content-type` if it is not set.
+    /// Others go through [`FormCodec`](crate::codec::FormCodec).
+    pub fn form_encoded(self, pairs: impl Into<String>) -> Self {
+        self.edit(|request| {
+            request.body = Contained::from(pairs.into());
+            if !request.headers.contains("content-type") {
+                request.headers.append("content-type", "application/x-www-form-urlencoded")?;
             }
             Ok(())
         })
@@ -207,6 +233,14 @@ impl Call {
         })
     }
 
+    /// [`ClientBuilder::keep_alive`](crate::ClientBuilder::keep_alive) of this call.
+    pub fn keep_alive(self, keep_alive: bool) -> Self {
+        self.edit(|request| {
+            request.options.keep_alive = keep_alive;
+            Ok(())
+        })
+    }
+
     /// Has a trace see where the time of this call goes: see [`Trace`].
     pub fn trace(self, trace: &Trace) -> Self {
         self.edit(|request| {
@@ -231,6 +265,7 @@ impl Call {
             _ => request
                 .accept_by_codecs()
                 .and_then(|()| request.named(self.client.inner().config()))
+                .and_then(|()| request.say_last())
                 .map(|()| request),
         });
         Sending::new(self.client, request)

@@ -103,8 +103,8 @@ impl Client {
     ///
     /// The upstream is reached without the client's proxies, unless the call is given [one](Call::proxy).
     ///
-    /// A redirect is the caller's, as any other response. The call has no total deadline, because a body may be as long as it likes: silence ends the call. A response whose length
-    /// is not known, may be silent for [`Timeouts::forwarded`](crate::Timeouts::forwarded), and one that says it is a stream for
+    /// A redirect is the caller's, as any other response. The call has no total deadline, because a body may be as long as it likes: silence ends the call, and a part
+    /// of a head, of a chunk's size or of trailers is no more than silence. A response whose length is not known may be silent for [`Timeouts::forwarded`](crate::Timeouts::forwarded), and one that says it is a stream for
     /// [`Timeouts::stream`](crate::Timeouts::stream).
     ///
     /// ```no_run

@@ -14,14 +14,17 @@ use std::collections::VecDeque;
 use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
+use anywire_loops::clock::precise;
 use anywire_wire::{Connection, Negotiated};
 
 use crate::context::LoopContext;
 use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::observe::{Closed, Connected};
 use crate::pipeline::Pipelining;
 use crate::quota::Permit;
 use crate::session::Session;
@@ -35,8 +38,10 @@ pub(crate) struct Conn {
     inbox: RefCell<VecDeque<Job>>,
     /// The task will look at them without being woken.
     is_seen: Cell<bool>,
-    /// The waker of the connection's task, once it ran.
-    waker: OnceCell<Waker>,
+    /// What wakes the connection's task, once it ran.
+    waker: OnceCell<TaskWaker>,
+    /// It was idle when its task was last polled, so that its wire wakes the task if anything comes.
+    rests: Cell<bool>,
     /// The result of its handshake, if it has made one.
     negotiated: Option<Arc<Negotiated>>,
     /// Calls on it.
@@ -49,6 +54,7 @@ pub(crate) struct Conn {
     pub(crate) is_among_shared: Cell<bool>,
     /// Whether calls share it, if it is of HTTP/1.
     shares: bool,
+    is_http2: bool,
     /// Whether it is counted as idle.
     counted_idle: Cell<bool>,
     /// The right to be there, which ends when it is closed.
@@ -80,10 +86,12 @@ impl Conn {
             context: Rc::clone(context),
             capacity: Cell::new(session.capacity(context)),
             shares: matches!(session, Session::Piped(_)),
+            is_http2: matches!(session, Session::H2(_)),
             core: RefCell::new(Core { session, io: Io::new(wire, context) }),
             inbox: RefCell::default(),
             is_seen: Cell::new(false),
             waker: OnceCell::new(),
+            rests: Cell::new(false),
             negotiated,
             calls: Cell::new(0),
             listed: Cell::new(false),
@@ -174,10 +182,14 @@ impl Conn {
         if !self.is_idle() {
             return true;
         }
+        // Nothing has come since then.
+        if self.rests.get() && !waker.was_woken() {
+            return true;
+        }
         // With the task's own waker, so that the readiness it waits for stays its own. Its age is not looked at: the
         // timer of an idle connection ends it when its lifetime does.
         let Core { session, io } = &mut *self.core.borrow_mut();
-        let is_alive = session.is_alive(&mut Context::from_waker(waker), io, &self.context);
+        let is_alive = session.is_alive(&mut Context::from_waker(&waker.waker), io, &self.context);
         self.set_capacity(session);
         is_alive && self.slots() > 0
     }
@@ -188,6 +200,7 @@ impl Conn {
         if self.negotiated.is_some() && job.request.relay.is_none() {
             job.negotiated.clone_from(&self.negotiated);
         }
+        self.rests.set(false);
         self.set_calls(self.calls.get() + 1);
         if job.is_alone && self.shares {
             self.capacity.set(1);
@@ -203,29 +216,41 @@ impl Conn {
         let Core { session, io } = &mut *core;
         session.start(job, host, io, &self.context);
         let Some(waker) = self.waker.get() else { return };
-        if !session.begin(&mut Context::from_waker(waker), io, &self.context) {
-            waker.wake_by_ref();
+        if !session.begin(&mut Context::from_waker(&waker.waker), io, &self.context) {
+            waker.waker.wake_by_ref();
         }
     }
 
     /// Has its task polled.
     fn wake(&self) {
         if let Some(waker) = self.waker.get() {
-            waker.wake_by_ref();
+            waker.waker.wake_by_ref();
         }
     }
 
     /// Tells the peer of an idle connection that it ends, where the protocol has words for that.
     pub(crate) fn go_away(&self) {
         let Core { session, io } = &mut *self.core.borrow_mut();
-        session.go_away(&mut Context::from_waker(Waker::noop()), io);
+        session.go_away(&mut Context::from_waker(Waker::noop()), io, &self.context);
+    }
+
+    /// Says what it is, for observers.
+    pub(crate) fn is_connected(&self, tell: impl FnOnce(Connected<'_>)) {
+        let (connection, peer) = {
+            let io = &self.core.borrow().io;
+            (io.id, io.wire.as_ref().map(Connection::peer))
+        };
+        let Some(peer) = &peer else { return };
+        let (is_http2, tls) = (self.is_http2, self.negotiated.as_deref());
+        tell(Connected { connection, peer, is_http2, tls });
     }
 
     /// Closes the wire, whatever is on it. Whether it was open.
-    pub(crate) fn close(&self) -> bool {
-        let (session, wire) = {
-            let core = &mut *self.core.borrow_mut();
-            (mem::replace(&mut core.session, Session::Closed), core.io.wire.take())
+    pub(crate) fn close(&self, origin: &str) -> bool {
+        let (session, wire, connection, age, calls) = {
+            let Core { session, io } = &mut *self.core.borrow_mut();
+            let age = precise().saturating_duration_since(io.made);
+            (mem::replace(session, Session::Closed), io.wire.take(), io.id, age, io.calls)
         };
         self.capacity.set(0);
         self.set_calls(0);
@@ -235,6 +260,10 @@ impl Conn {
         // Outside the borrow, and contained: a caller's body, or its error, may be dropped.
         self.inbox.take().into_iter().for_each(drop_caught);
         session.drop_calls();
+        let observers = &self.context.config().observers;
+        if was_open && !observers.is_empty() {
+            observers.closed(&Closed { origin, connection, age, calls }, &self.context.cells);
+        }
         self.wake();
         was_open
     }
@@ -246,9 +275,12 @@ impl Conn {
     }
 
     /// Carries its calls on. Polled by one task, which does what the event asks for, and polls again until it is pending.
-    pub(crate) fn poll(&self, cx: &mut Context<'_>, host: &str) -> Poll<Event> {
+    pub(crate) fn poll(&self, cx: &Context<'_>, host: &str) -> Poll<Event> {
         let is_first = self.waker.get().is_none();
-        self.waker.get_or_init(|| cx.waker().clone());
+        let waker = self.waker.get_or_init(|| TaskWaker::new(cx.waker()));
+        waker.begin();
+        self.rests.set(false);
+        let cx = &mut Context::from_waker(&waker.waker);
         loop {
             self.is_seen.set(true);
             let Core { session, io } = &mut *self.core.borrow_mut();
@@ -274,7 +306,10 @@ impl Conn {
                 }
                 // The calls of one that is over end when it is closed.
                 Poll::Ready(Event::Over(_) | Event::Evicted) => return polled,
-                Poll::Pending => self.is_seen.set(false),
+                Poll::Pending => {
+                    self.is_seen.set(false);
+                    self.rests.set(session.calls() == 0);
+                }
                 Poll::Ready(Event::Open(_)) => {}
             }
             self.set_calls(session.calls() + self.inbox.borrow().len());
@@ -290,6 +325,46 @@ impl Conn {
 
     fn next(&self, session: &Session) -> Option<Job> {
         if self.has_next(session) { self.inbox.borrow_mut().pop_front() } else { None }
+    }
+}
+
+/// Wakes the task of a connection, and knows whether anything has woken it since it was last polled: if not, an idle connection is as it
+/// was, which saves each call a look at it.
+struct TaskWaker {
+    waker: Waker,
+    shared: Arc<Woken>,
+}
+
+struct Woken {
+    task: Waker,
+    was_woken: AtomicBool,
+}
+
+impl TaskWaker {
+    /// One task polls a connection, with one waker.
+    fn new(task: &Waker) -> Self {
+        let shared = Arc::new(Woken { task: task.clone(), was_woken: AtomicBool::new(true) });
+        Self { waker: Arc::clone(&shared).into(), shared }
+    }
+
+    /// The task is being polled.
+    fn begin(&self) {
+        self.shared.was_woken.store(false, Ordering::Relaxed);
+    }
+
+    fn was_woken(&self) -> bool {
+        self.shared.was_woken.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.was_woken.store(true, Ordering::Relaxed);
+        self.task.wake_by_ref();
     }
 }
 

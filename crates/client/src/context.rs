@@ -14,7 +14,9 @@ use anywire_wire::Output;
 use crate::Limits;
 use crate::connector::Place;
 use crate::counters::Cells;
+use crate::h1::{Exchange, Slot};
 use crate::inner::{Config, Inner};
+use crate::latencies::PhaseCells;
 use crate::quota::Quota;
 
 /// One client's settings for an origin, shares of its limits, counters and free outputs on one loop.
@@ -30,7 +32,18 @@ pub(crate) struct LoopContext {
     pub(crate) queue: usize,
     /// Dials at a time per origin on this loop.
     pub(crate) dials: usize,
+    /// Of the pool that has this context.
+    traffic: Traffic,
+    /// Those of its origin, if the client measures.
+    phases: Option<Arc<PhaseCells>>,
     shared: Rc<Shared>,
+}
+
+/// Bytes that the connections of a pool have carried.
+#[derive(Debug, Default)]
+struct Traffic {
+    received: Cell<u64>,
+    sent: Cell<u64>,
 }
 
 /// What all pools of a client on one loop have in common, whatever options their origins have.
@@ -45,6 +58,7 @@ struct Shared {
     /// A sweep is to happen now.
     kicked: Cell<bool>,
     free_outputs: RefCell<Vec<Output>>,
+    free_slots: RefCell<Vec<Slot>>,
 }
 
 /// A loop's own reference to what the loops share. Futures of calls that are made on the loop clone this one, so that
@@ -80,6 +94,7 @@ impl LoopContext {
             caller_left,
             kicked: Cell::new(false),
             free_outputs: RefCell::default(),
+            free_slots: RefCell::default(),
         };
         let client = Arc::new(LoopRef { inner: Arc::clone(inner) });
         Self::with(Arc::clone(inner.config()), client, index, loops, cells, Rc::new(shared))
@@ -104,18 +119,43 @@ impl LoopContext {
             index,
             loops,
             cells,
+            traffic: Traffic::default(),
+            phases: None,
             shared,
         }
     }
 
-    /// The same with the options of an origin.
-    pub(crate) fn of_origin(self: &Rc<Self>, origin: &str) -> Rc<Self> {
+    /// The same for a pool, with the options of its origin.
+    pub(crate) fn of_pool(&self, origin: &str) -> Rc<Self> {
         let config = self.inner().config_of(origin);
-        if Arc::ptr_eq(&config, &self.config) {
-            return Rc::clone(self);
-        }
         let (client, cells) = (Arc::clone(&self.client), Arc::clone(&self.cells));
-        Rc::new(Self::with(config, client, self.index, self.loops, cells, Rc::clone(&self.shared)))
+        let phases = config.measures.then(|| self.inner().latencies().of(origin, self.index));
+        let context = Self::with(config, client, self.index, self.loops, cells, Rc::clone(&self.shared));
+        Rc::new(Self { phases, ..context })
+    }
+
+    /// The histograms of the pool's origin, if the client measures.
+    pub(crate) fn phases(&self) -> Option<&Arc<PhaseCells>> {
+        self.phases.as_ref()
+    }
+
+    /// Bytes have come from a peer.
+    #[inline]
+    pub(crate) fn received(&self, bytes: usize) {
+        self.cells.received_bytes.add(bytes as u64);
+        self.traffic.received.update(|before| before + bytes as u64);
+    }
+
+    /// A peer was sent bytes.
+    #[inline]
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.cells.sent_bytes.add(bytes as u64);
+        self.traffic.sent.update(|before| before + bytes as u64);
+    }
+
+    /// Bytes that came to the pool, and those that it has sent.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        (self.traffic.received.get(), self.traffic.sent.get())
     }
 
     /// Whether the options of an origin are still these.
@@ -198,6 +238,25 @@ impl LoopContext {
             free.push(output);
         }
     }
+
+    /// A slot that another call on this loop has used, or a new one, with this exchange.
+    pub(crate) fn take_slot(&self, exchange: Exchange) -> Slot {
+        match self.shared.free_slots.borrow_mut().pop() {
+            Some(mut slot) => {
+                *slot = Some(exchange);
+                slot
+            }
+            None => Box::new(Some(exchange)),
+        }
+    }
+
+    /// Gives an empty slot back.
+    pub(crate) fn keep_slot(&self, slot: Slot) {
+        let mut free = self.shared.free_slots.borrow_mut();
+        if free.len() < FREE_SLOTS_MAX {
+            free.push(slot);
+        }
+    }
 }
 
 /// Wakes the sweeping task from any thread.
@@ -231,3 +290,6 @@ impl Wake for CallerLeft {
 
 /// Outputs are in use only from a request's encoding to its last byte, which is mostly one poll.
 const FREE_OUTPUTS_MAX: usize = 16;
+
+/// Slots of half a KiB each, in use from a request to the end of its response.
+const FREE_SLOTS_MAX: usize = 128;

@@ -1,12 +1,13 @@
 //! What a client counts, per loop.
 
 use anywire_loops::Counter;
+use anywire_loops::metrics::Kind;
 
 use crate::Phase;
 
 /// Makes [`Counters`] and the cells behind them from one list.
 macro_rules! counters {
-    ($($(#[$doc:meta])+ $name:ident,)+) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident,)+) => {
         /// Counts and gauges of the pools of one loop. Each deadline has a counter of its own.
         ///
         /// ```
@@ -16,10 +17,15 @@ macro_rules! counters {
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
         #[non_exhaustive]
         pub struct Counters {
-            $($(#[$doc])+ pub $name: u64,)+
+            $($(#[doc = $doc])+ pub $name: u64,)+
         }
 
         impl Counters {
+            /// Each with its name, what it is, and what is counted.
+            pub(crate) fn each(&self) -> Vec<(&'static str, Kind, &'static str, u64)> {
+                vec![$((stringify!($name), Kind::$kind, concat!($($doc),+), self.$name),)+]
+            }
+
             fn plus(self, other: &Self) -> Self {
                 Self { $($name: self.$name + other.$name,)+ }
             }
@@ -41,79 +47,96 @@ macro_rules! counters {
 
 counters! {
     /// Calls that reached a pool of this loop, the refused ones included.
-    requests,
+    Counter requests,
     /// Connections that were dialled with success.
-    dialed,
+    Counter dialed,
+    /// Connections whose peer may be anybody, because
+    /// [`dangerously_accept_any_certificate`](anywire_wire::tls::ClientTlsOptions) takes every certificate.
+    Counter unverified,
+    /// Bytes that came from peers, as HTTP sees them: without TLS, and without what an upgraded connection carries.
+    Counter received_bytes,
+    /// Bytes that peers were sent, as HTTP sees them.
+    Counter sent_bytes,
     /// Dials beyond this loop's share of [`Limits::connections_per_origin`](crate::Limits::connections_per_origin), which other
     /// loops did not use.
-    lent,
+    Counter lent,
     /// Connections that were closed, or are to be after their calls, because another loop was short of its share.
-    given_back,
+    Counter given_back,
+    /// Connections that were closed, or are to be, because calls by another way to the same origin waited for one: through a proxy, say, while
+    /// others go directly.
+    Counter passed_on,
     /// Dials that failed or were too slow.
-    dial_failures,
-    /// Those of them whose connection was made, and whose handshake (TLS) failed or was too slow.
-    handshake_failures,
+    Counter dial_failures,
+    /// Dials that failed because the connection was made, and its handshake (TLS) failed or was too slow.
+    Counter handshake_failures,
     /// Dials that failed because of a proxy: it could not be reached, or made no connection.
-    proxy_failures,
-    /// Those of them whose name had no address, or none in time.
-    resolve_failures,
+    Counter proxy_failures,
+    /// Dials that failed because the name had no address, or none in time.
+    Counter resolve_failures,
     /// Requests that went out on a connection that had already served one.
-    reused,
+    Counter reused,
     /// Requests that were sent again after their reused connection turned out dead.
-    resent,
+    Counter resent,
     /// Requests that went out behind others on their way, by a [`Pipelining`](crate::Pipelining).
-    pipelined,
-    /// Those of them that were sent again, because their connection had ended before their response was due.
-    displaced,
-    /// Connections that were closed because of [`Pipelining::drain_bytes`](crate::Pipelining::drain_bytes).
-    undrained,
+    Counter pipelined,
+    /// Pipelined requests that were sent again, because their connection had ended before their response was due.
+    Counter displaced,
+    /// Responses that were read to their end though their callers had left, so that their connections stayed: see
+    /// [`Limits::drain_bytes`](crate::Limits::drain_bytes).
+    Counter drained,
+    /// Connections that were closed because more was to come of a response whose caller had left than
+    /// [`Limits::drain_bytes`](crate::Limits::drain_bytes) or [`Pipelining::drain_bytes`](crate::Pipelining::drain_bytes), or because it came
+    /// later than [`Timeouts::drain`](crate::Timeouts::drain).
+    Counter undrained,
     /// Calls that went to another address of a [`Balance`](crate::Balance) after their dial had failed.
-    moved,
+    Counter moved,
     /// How often an address of a [`Balance`](crate::Balance) was out because of its failures.
-    ejected,
+    Counter ejected,
     /// Attempts beyond the first one of a call, by its [`Retries`](crate::Retries).
-    retried,
+    Counter retried,
     /// Calls that ended because the budget of their origin's retries was spent.
-    retries_refused,
+    Counter retries_refused,
     /// Idle connections that were closed because the peer closed them, or sent unexpected bytes.
-    evicted,
+    Counter evicted,
     /// Calls that were refused because the queue was full.
-    queue_full,
+    Counter queue_full,
     /// Calls that were refused because of [`Limits::origins`](crate::Limits::origins).
-    too_many_origins,
+    Counter too_many_origins,
     /// Calls that ended because of [`Limits::interim_responses`](crate::Limits::interim_responses).
-    too_many_interim,
+    Counter too_many_interim,
     /// Calls that ended because a peer had refused them unprocessed, and more of their body than
     /// [`Limits::replay_bytes`](crate::Limits::replay_bytes) had been sent.
-    replays_lost,
+    Counter replays_lost,
     /// Calls that ended because of [`Timeouts::acquire`](crate::Timeouts::acquire).
-    acquire_timeouts,
+    Counter acquire_timeouts,
     /// Calls that ended because of [`Timeouts::resolve`](crate::Timeouts::resolve).
-    resolve_timeouts,
+    Counter resolve_timeouts,
     /// Calls that ended because of [`Timeouts::connect`](crate::Timeouts::connect).
-    connect_timeouts,
+    Counter connect_timeouts,
     /// Calls that ended because of [`Timeouts::handshake`](crate::Timeouts::handshake).
-    handshake_timeouts,
+    Counter handshake_timeouts,
     /// Calls that ended because of [`Timeouts::write`](crate::Timeouts::write).
-    write_timeouts,
+    Counter write_timeouts,
     /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), before the response's head was whole.
-    read_timeouts,
+    Counter read_timeouts,
     /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), after the response's head.
-    body_timeouts,
+    Counter body_timeouts,
     /// Calls that ended because of [`Timeouts::total`](crate::Timeouts::total).
-    total_timeouts,
+    Counter total_timeouts,
     /// Connections that were closed because of [`Timeouts::idle`](crate::Timeouts::idle), or the peer's hint.
-    idle_timeouts,
+    Counter idle_timeouts,
     /// Connections that were closed because of [`Timeouts::lifetime`](crate::Timeouts::lifetime).
-    lifetimes_ended,
+    Counter lifetimes_ended,
     /// Pools that were closed because of [`Timeouts::pool_unused`](crate::Timeouts::pool_unused).
-    pools_unused,
+    Counter pools_unused,
+    /// Panics of an [`Observer`](crate::Observer), which cost nothing but what it would have seen.
+    Counter hook_panics,
     /// Calls that wait for a connection now.
-    waiting,
+    Gauge waiting,
     /// Connections with a call on them now.
-    active,
+    Gauge active,
     /// Connections without a call now.
-    idle,
+    Gauge idle,
 }
 
 /// The counters of all loops of a client, in the order of its loops.

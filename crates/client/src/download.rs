@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use anywire_http::h1::encode::forbids_body;
+use anywire_http::message::forbids_body;
 use anywire_http::{Body, Headers, Method, ResponseHead, StatusCode, body};
 use anywire_loops::clock::precise;
 use anywire_mux::{Demand, Incoming, Upgraded};
@@ -33,6 +33,12 @@ pub(crate) enum Download {
         state: Arc<StreamState>,
         /// The caller has asked for no more than was sent.
         reader_is_slow: bool,
+        /// It says that it is a stream, whose end nobody knows.
+        is_endless: bool,
+    },
+    /// The caller has left, and the rest is read to keep the connection: so many bytes of a body at most.
+    Drains {
+        bytes_left: usize,
     },
     /// The connection speaks another protocol from here.
     Upgrades(ResponseHead),
@@ -81,8 +87,30 @@ impl Download {
         matches!(self, Self::Awaited)
     }
 
+    /// Whether the caller has left, and the rest is read to keep the connection.
+    pub(crate) fn is_drained(&self) -> bool {
+        matches!(self, Self::Drains { .. })
+    }
+
+    /// Whether the rest is not worth reading for the sake of the connection: of a stream that says nothing while nothing happens, and
+    /// of a response that was read for that alone.
+    pub(crate) fn is_not_worth_draining(&self) -> bool {
+        matches!(self, Self::Streams { is_endless, state, .. } if *is_endless || state.is_drained())
+    }
+
+    /// Whether the caller has left, and this is more than is read to keep the connection.
+    pub(crate) fn drains_less_than(&self, bytes: usize) -> bool {
+        matches!(self, Self::Drains { bytes_left } if *bytes_left < bytes)
+    }
+
+    /// The rest is read from here to keep the connection, up to so many bytes.
+    pub(crate) fn begin_draining(&mut self, bytes_max: usize) {
+        *self = Self::Drains { bytes_left: bytes_max };
+    }
+
     pub(crate) fn data(&mut self, data: &[u8]) {
         match self {
+            Self::Drains { bytes_left } => *bytes_left = bytes_left.saturating_sub(data.len()),
             Self::Here { body, .. } => body.push(data),
             Self::Streams { sender, .. } => {
                 // There is room, as was just seen; a reader who left meanwhile is noticed next time.
@@ -112,7 +140,7 @@ impl Download {
         match self {
             Self::Here { trailers, .. } => *trailers = Some(fields),
             Self::Streams { sender, .. } => sender.trailers(fields),
-            Self::Awaited | Self::Upgrades(_) | Self::Over => {}
+            Self::Awaited | Self::Drains { .. } | Self::Upgrades(_) | Self::Over => {}
         }
     }
 
@@ -144,7 +172,8 @@ impl Download {
             sender.trailers(trailers);
         }
         let options = &job.request.options;
-        let pause = match is_stream(&head) {
+        let is_endless = is_stream(&head);
+        let pause = match is_endless {
             true => options.stream_timeout,
             false if options.is_forwarded && length.is_none() => options.forwarded_timeout,
             false => Duration::ZERO,
@@ -155,7 +184,7 @@ impl Download {
             Some(outgoing) => {
                 job.stream_until = None;
                 let upgraded = Upgraded::of_stream(std::mem::take(&mut body), outgoing);
-                Source::Upgraded(job.request.url.clone(), Box::new(upgraded))
+                Source::Upgraded(Box::new((job.request.url.clone(), upgraded)))
             }
         };
         let is_final = head.status().is_success();
@@ -165,7 +194,7 @@ impl Download {
         }
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
-        *self = Self::Streams { sender, state, reader_is_slow: false };
+        *self = Self::Streams { sender, state, reader_is_slow: false, is_endless };
         Ok(())
     }
 
@@ -179,8 +208,10 @@ impl Download {
     }
 
     /// The response is complete.
-    pub(crate) fn finish(self, job: Job, limits: &Limits) -> Outcome {
-        job.trace().inspect(|trace| trace.ended());
+    pub(crate) fn finish(self, mut job: Job, limits: &Limits) -> Outcome {
+        if let Some(seen) = job.seen() {
+            seen.ended();
+        }
         match self {
             Self::Here { head, body, trailers, .. } => {
                 let body = match trailers.filter(|_| !has_no_body(&head, &job.request.method)) {
@@ -196,16 +227,18 @@ impl Download {
                 Outcome::Reply(job.reply, Ok(Response::whole(job.request, head, body, job.negotiated)))
             }
             Self::Streams { sender, state, .. } => Outcome::BodyEnds(sender, state.status()),
-            Self::Awaited | Self::Upgrades(_) | Self::Over => Outcome::Nothing,
+            Self::Awaited | Self::Drains { .. } | Self::Upgrades(_) | Self::Over => Outcome::Nothing,
         }
     }
 
     /// The response gives the connection to the caller.
-    pub(crate) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Outcome {
+    pub(crate) fn upgrade(self, mut job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Outcome {
         let Self::Upgrades(head) = self else { return Outcome::Nothing };
         // No response goes on from here.
-        job.trace().inspect(|trace| trace.ended());
-        let source = Source::Upgraded(job.request.url, Box::new(upgraded));
+        if let Some(seen) = job.seen() {
+            seen.upgraded();
+        }
+        let source = Source::Upgraded(Box::new((job.request.url, upgraded)));
         Outcome::Reply(
             job.reply,
             Ok(Response::new(head, Body::empty(), source, limits.body_bytes, job.negotiated)),
@@ -215,7 +248,7 @@ impl Download {
     /// The call ends with an error. If nothing of a response has come, `has_begun` is not set, and its caller may send the
     /// request again.
     pub(crate) fn fail(&mut self, job: &mut Job, error: Error, has_begun: bool) -> Outcome {
-        job.trace().inspect(|trace| trace.failed(&error));
+        job.failed(&error);
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
             (None, Self::Streams { sender, .. }) => {
                 Outcome::BodyBreaks(sender, StreamState::body_error(error))

@@ -10,12 +10,15 @@ use anywire_wire::names::Names;
 use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Connection, DialOptions, Dialer};
 
-use crate::balance::Balances;
+use crate::balance::Balance;
+use crate::by_origin::ByOrigin;
 use crate::chain::{Links, Redirects, Retries};
 use crate::connector::Network;
 use crate::counters::{Cells, ClientCounters};
+use crate::latencies::Latencies;
 use crate::learnt::LearntOrigins;
 use crate::local::Local;
+use crate::observe::Observers;
 use crate::origin_counters::Past;
 use crate::origin_options::Origins;
 use crate::pipeline::Pipelines;
@@ -31,7 +34,7 @@ pub(crate) struct Config {
     pub(crate) versions: Versions,
     pub(crate) network: Network,
     /// Several addresses for some origins.
-    pub(crate) balances: Balances,
+    pub(crate) balances: ByOrigin<Balance>,
     /// Origins whose calls share connections of HTTP/1.
     pub(crate) pipelines: Pipelines,
     /// Where addresses come from.
@@ -39,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) interceptors: Links,
     /// Whether there is any link around the attempts of all calls.
     pub(crate) has_links: bool,
+    /// Whether connections of HTTP/1 carry more than one call.
+    pub(crate) keep_alive: bool,
     /// From which size on a body waits for a 100. None: none does.
     pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
@@ -52,6 +57,10 @@ pub(crate) struct Config {
     pub(crate) user_agent: Option<String>,
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) retries: Arc<Retries>,
+    /// Are told of attempts and connections.
+    pub(crate) observers: Observers,
+    /// Whether the time of each phase is recorded.
+    pub(crate) measures: bool,
     /// None: as the platform has it.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Result<ClientTls, Arc<TlsError>>>,
@@ -75,6 +84,12 @@ impl Config {
     /// The limits of an HTTP/2 connection.
     pub(crate) fn http2(&self) -> h2::Limits {
         h2::Limits { head: self.limits.head, ..self.limits.http2 }
+    }
+
+    /// Whether something sees every attempt.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.measures || !self.observers.is_empty()
     }
 
     /// The protocols to offer in a handshake.
@@ -174,6 +189,8 @@ pub(crate) struct Inner {
     closed: AtomicBool,
     /// What was counted for each origin.
     past: Past,
+    /// How long the phases of its calls take.
+    latencies: Latencies,
     /// Which version each origin speaks.
     learnt: LearntOrigins,
     /// How many connections each origin has.
@@ -181,6 +198,8 @@ pub(crate) struct Inner {
     origins: Origins,
     /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
+    /// Connections that were made.
+    connections: AtomicU64,
 }
 
 impl Inner {
@@ -194,6 +213,7 @@ impl Inner {
         }
         Self {
             past: Past::new(config.limits.origins),
+            latencies: Latencies::new(config.limits.origins),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             config: Arc::new(config),
             loops: cell,
@@ -205,6 +225,7 @@ impl Inner {
             quotas: Quotas::default(),
             origins,
             abandoned: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
         }
     }
 
@@ -220,22 +241,29 @@ impl Inner {
         &self.past
     }
 
+    pub(crate) fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
     pub(crate) fn origins(&self) -> &Origins {
         &self.origins
     }
 
     /// A request with the options that its origin has.
-    pub(crate) fn request(&self, method: Method, url: Url) -> Result<CallRequest, Error> {
-        Ok(match self.origins.config_of(url.origin())? {
-            Some(config) => CallRequest::new(method, url, &config),
-            None => CallRequest::new(method, url, &self.config),
-        })
+    pub(crate) fn request(&self, method: Method, url: Url) -> Result<Box<CallRequest>, Error> {
+        let own = self.origins.config_of(url.origin())?;
+        Ok(Box::new(CallRequest::new(method, url, own.as_ref().unwrap_or(&self.config))))
     }
 
     /// The settings of an origin. A fault in them is the error of each call.
     pub(crate) fn config_of(&self, origin: &str) -> Arc<Config> {
         let own = self.origins.config_of(origin).unwrap_or_default();
         own.unwrap_or_else(|| Arc::clone(&self.config))
+    }
+
+    /// The settings that hold for a request: those of its origin, if that has some.
+    pub(crate) fn config_for(&self, request: &CallRequest) -> Arc<Config> {
+        self.config_of(request.url.origin())
     }
 
     /// Has calls to an origin go by its new options.
@@ -298,6 +326,11 @@ impl Inner {
 
     pub(crate) fn count_abandoned(&self) {
         self.abandoned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many connections were made before this one.
+    pub(crate) fn count_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The index of the current loop, if it is one of the client's.
@@ -382,6 +415,12 @@ pub(crate) struct ClientLoops {
 }
 
 impl ClientLoops {
+    /// The loop that serves the calls of loop `index`, if so many have connections.
+    #[inline]
+    pub(crate) fn owner(&self, index: usize, owners: usize) -> usize {
+        if index < owners { index } else { index % owners }
+    }
+
     fn of(loops: &Loops) -> Self {
         let one = |handle| ClientLoop { handle, cells: Arc::default(), used: AtomicBool::new(false) };
         Self { list: loops.iter().map(one).collect(), own: None }

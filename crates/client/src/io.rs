@@ -14,10 +14,16 @@ use crate::job::{Event, Outcome};
 
 /// What a session is given with each turn.
 pub(crate) struct Io {
+    /// Which of the client's connections it is.
+    pub(crate) id: u64,
     /// None once it is closed, or left HTTP.
     pub(crate) wire: Option<Connection>,
     /// Holds what the connection waits for: the peer while busy, the next call while idle.
     pub(crate) timer: Deadline,
+    /// When it was made.
+    pub(crate) made: Instant,
+    /// Calls that were put on it.
+    pub(crate) calls: u64,
     /// The end of its lifetime.
     pub(crate) until: Instant,
     /// When its latest call was polled last, which is when that ended.
@@ -31,17 +37,17 @@ impl Io {
         let timeouts = &context.config().timeouts;
         timer.set_from(now, timeouts.idle.min(timeouts.lifetime));
         let until = clock::after(now, jittered(timeouts.lifetime));
-        Self { wire: Some(wire), timer, until, polled_at: now }
+        let id = context.inner().count_connection();
+        Self { id, wire: Some(wire), timer, made: now, calls: 0, until, polled_at: now }
     }
 
     /// Begins to be idle, for `idle` at most. `false` if the lifetime is over.
     pub(crate) fn rest(&self, idle: Duration, context: &LoopContext) -> bool {
-        let rest = self.until.saturating_duration_since(self.polled_at);
-        if rest.is_zero() {
+        if self.until <= self.polled_at {
             context.count_end(self.until);
             return false;
         }
-        self.timer.set_from(self.polled_at, idle.min(rest));
+        self.timer.set_at(clock::after(self.polled_at, idle).min(self.until));
         true
     }
 

@@ -9,9 +9,11 @@ use anywire_http::{BodyError, ResponseHead, StatusCode, body};
 use anywire_wire::{DialLog, Negotiated};
 use tokio::sync::oneshot;
 
+use crate::Error;
 use crate::attempt::{Reply, Unanswered};
+use crate::context::LoopContext;
+use crate::observe::Seen;
 use crate::request::CallRequest;
-use crate::{Error, Trace};
 
 /// A submitted call. It moves from a pool's queue to a connection, and back once if the connection turns out dead.
 #[derive(Debug)]
@@ -39,27 +41,48 @@ pub(crate) struct Job {
     pub(crate) refusals: u8,
     /// Where calls share connections, it has one to itself.
     pub(crate) is_alone: bool,
+    /// What sees where its time goes and how it ends, if anything does.
+    pub(crate) seen: Option<Box<Seen>>,
 }
 
 impl Job {
-    /// What sees where its time goes, if anything does.
+    /// What sees it, if anything does.
     #[inline]
-    pub(crate) fn trace(&self) -> Option<&Trace> {
-        self.request.options.trace.as_ref()
+    pub(crate) fn seen(&mut self) -> Option<&mut Seen> {
+        self.seen.as_deref_mut()
+    }
+
+    /// It goes out once more.
+    pub(crate) fn again(&mut self, context: &LoopContext) {
+        if let Some(seen) = &mut self.seen {
+            seen.again(&self.request, context, self.at);
+        }
     }
 
     /// The same, of which a dial that it has waited for is over.
     #[inline]
-    pub(crate) fn dialed(self, log: &DialLog) -> Self {
-        self.trace().inspect(|trace| trace.dialed(log));
+    pub(crate) fn dialed(mut self, log: &DialLog) -> Self {
+        if let Some(seen) = self.seen() {
+            seen.dialed(log);
+        }
         self
     }
 
     /// An interim response has come.
-    pub(crate) fn informed(&self, head: &ResponseHead) {
-        self.trace().inspect(|trace| trace.interim(head.status()));
+    pub(crate) fn informed(&mut self, head: &ResponseHead) {
+        if let Some(seen) = self.seen() {
+            seen.interim(head.status());
+        }
         if let Some(hook) = &self.request.options.on_interim {
             hook.tell(head);
+        }
+    }
+
+    /// There is no response, or not all of it.
+    #[inline]
+    pub(crate) fn failed(&mut self, error: &Error) {
+        if let Some(seen) = self.seen() {
+            seen.failed(error);
         }
     }
 
@@ -80,14 +103,14 @@ impl Job {
     }
 
     /// Ends the call for good.
-    pub(crate) fn give_up(self, error: Error) {
-        self.trace().inspect(|trace| trace.failed(&error));
+    pub(crate) fn give_up(mut self, error: Error) {
+        self.failed(&error);
         Outcome::Reply(self.reply, Err(error.into())).deliver();
     }
 
     /// The end of the call, whose caller gets the request back.
-    pub(crate) fn into_failure(self, error: Error) -> Outcome {
-        self.trace().inspect(|trace| trace.failed(&error));
+    pub(crate) fn into_failure(mut self, error: Error) -> Outcome {
+        self.failed(&error);
         let request = Some(self.request);
         Outcome::Reply(self.reply, Err(Box::new(Unanswered { error, request })))
     }

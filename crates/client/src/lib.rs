@@ -32,6 +32,9 @@
 //! | be told of interim responses (1xx) | [`Call::on_interim`] |
 //! | see where the time of a call goes | [`Trace`] |
 //! | count calls, connections and errors | [`Client::counters`], [`Client::origins`] |
+//! | measure how long each phase takes | [`ClientBuilder::latencies`] |
+//! | have all that scraped by Prometheus | [`Client::prometheus`] |
+//! | see each attempt and each connection | [`Observer`], by [`ClientBuilder::observe`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
 //!
 //! ```
@@ -57,16 +60,18 @@
 //! does no harm; or if an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a
 //! streamed body are kept.
 
+mod address_counters;
 mod ahead;
 mod attempt;
 mod auth;
 mod balance;
-mod balanced;
 mod balancer;
 pub mod blocking;
 mod budget;
 mod builder;
+mod by_origin;
 mod call;
+mod callers;
 mod chain;
 mod client;
 pub mod codec;
@@ -86,15 +91,19 @@ pub mod har;
 mod inner;
 mod io;
 mod job;
+mod latencies;
 mod learnt;
 mod limits;
 mod local;
 mod max_forwards;
+mod observe;
 mod origin_counters;
 mod origin_options;
+mod origin_pools;
 mod phase;
 mod pipeline;
 mod pool;
+mod prometheus;
 pub mod proxy;
 mod queue;
 mod quota;
@@ -112,13 +121,14 @@ mod tunnel;
 pub mod udp;
 mod watchdog;
 
+pub use address_counters::AddressCounters;
 pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;
+pub use anywire_loops::metrics::Durations;
 pub use anywire_mux::Upgraded;
 #[cfg(feature = "signatures")]
 pub use auth::SignatureFault;
 pub use balance::Balance;
-pub use balanced::AddressCounters;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use chain::{
@@ -131,6 +141,7 @@ pub use counters::{ClientCounters, Counters};
 pub use error::Error;
 pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
+pub use observe::{Acquired, AttemptEnd, Begun, Closed, Connected, Dialed, Ended, Observer};
 pub use origin_counters::OriginCounters;
 pub use origin_options::OriginOptions;
 pub use phase::Phase;

@@ -17,9 +17,10 @@ use anywire_http::{HeadLimits, h2};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections to one origin, exact in sum over all loops. Each loop has its share, and calls that are made on a loop may also
+    /// Connections to one origin, exact in sum over all loops, both versions of HTTP and all ways to it: by proxies, by wires, with any
+    /// TLS. The addresses of a [`Balance`](crate::Balance) have as many each. Each loop has its share, and calls that are made on a loop may also
     /// use what the other loops have not opened of theirs: one loop alone has them all. Another loop that needs its share gets it
-    /// back, from idle connections at once and from busy ones after their calls. Default 512: one busy origin stays far below
+    /// back, from idle connections at once and from busy ones after their calls, and so does another way. Default 512: one busy origin stays far below
     /// the descriptors of a process. At least 1.
     pub connections_per_origin: usize,
     /// Calls that may wait for a connection to one origin, in sum over all loops: each has its share. Default 32,768:
@@ -43,6 +44,11 @@ pub struct Limits {
     /// Bytes of one streamed response that are read ahead of the caller. Default 64 KiB: a few reads' worth, so that
     /// caller and loop overlap while a slow reader still stops the peer.
     pub body_ahead_bytes: usize,
+    /// Bytes of an unread rest of a response that are drained, so that the connection serves the next call: of a dropped response
+    /// (HTTP/1, while its connection is not [shared](crate::Pipelining)), of one that redirects, and of one whose call is retried. Default
+    /// 64 KiB: as many as come without asking, and cheaper than a new connection. 0 drains nothing. The connection ends, and is counted,
+    /// if the rest is longer, is not here within [`Timeouts::drain`], or belongs to a response that says it is a stream.
+    pub drain_bytes: usize,
     /// Bytes of a streamed request body that are kept until the response begins, over HTTP/2: if the peer refuses the request
     /// unprocessed, such as by a GOAWAY, it goes out again with them (RFC 9113 section 8.7). Default 16 KiB, a copy of most
     /// bodies that a proxy sends on. Beyond that such a refusal is [`Stream`](crate::Error::Stream), and counted.
@@ -67,6 +73,7 @@ impl Default for Limits {
             interim_responses: 16,
             body_bytes: 16 << 20,
             body_ahead_bytes: 64 << 10,
+            drain_bytes: 64 << 10,
             replay_bytes: 16 << 10,
             head: HeadLimits::default(),
             http2: h2::Limits {
@@ -144,6 +151,9 @@ pub struct Timeouts {
     /// The whole call, up to the last byte of a body that is handed out as a stream, however slowly it is taken. Default: no limit,
     /// because a stream may be long. [`total_timeout`](crate::ClientBuilder::total_timeout) sets both.
     pub stream_total: Duration,
+    /// How long the rest of a response may take that nobody reads any more, up to [`Limits::drain_bytes`]. Default 500 ms: a few
+    /// round trips, which is what a new connection costs.
+    pub drain: Duration,
     /// An unused connection is closed after this, or after the peer's `Keep-Alive: timeout` less 1 s if that is
     /// shorter. Default 50 s: below the 60 s after which common servers and balancers close.
     pub idle: Duration,
@@ -168,6 +178,7 @@ impl Default for Timeouts {
             forwarded: Duration::from_secs(300),
             total: Duration::from_secs(60),
             stream_total: Duration::MAX,
+            drain: Duration::from_millis(500),
             idle: Duration::from_secs(50),
             lifetime: Duration::from_secs(600),
             pool_unused: Duration::from_secs(600),

@@ -7,31 +7,31 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anywire_http::Url;
 use anywire_loops::TaskError;
 use anywire_loops::clock::precise;
 use tokio::sync::Notify;
 
-use crate::balanced::AddressCounters;
+use crate::address_counters::AddressCounters;
 use crate::balancer::{Balancer, Target};
 use crate::connector::Way;
 use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
 use crate::job::Job;
+use crate::observe::Seen;
+use crate::origin_pools::OriginPools;
 use crate::pool::Pool;
 use crate::request::CallRequest;
-use crate::{Error, Phase};
+use crate::{Error, Phase, callers};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
 pub(crate) struct Local {
     context: Rc<LoopContext>,
-    pools: RefCell<HashMap<Box<str>, Vec<Rc<Pool>>>>,
+    origins: RefCell<HashMap<Box<str>, Rc<OriginPools>>>,
     /// The pool of the latest call: most programs call one origin many times in a row.
     recent: RefCell<Option<Rc<Pool>>>,
-    /// Of origins with several addresses.
-    balancers: RefCell<HashMap<Box<str>, Rc<Balancer>>>,
     retired: Cell<bool>,
     /// Its task has ended: a late call gets pools of its own.
     over: Cell<bool>,
@@ -80,14 +80,14 @@ impl Local {
     fn start(inner: &Arc<Inner>, index: usize) -> Rc<Self> {
         let local = Rc::new(Self {
             context: Rc::new(LoopContext::new(inner, index)),
-            pools: RefCell::default(),
+            origins: RefCell::default(),
             recent: RefCell::default(),
-            balancers: RefCell::default(),
             retired: Cell::new(inner.is_retired()),
             over: Cell::new(false),
             empty: Notify::new(),
         });
         drop(anywire_loops::spawn(Rc::clone(&local).run()));
+        callers::begin();
         // If the client is closed already, the pools serve this one call: they are not registered.
         if !local.retired.get() {
             let registry = anywire_loops::local(Registry::default);
@@ -115,6 +115,12 @@ impl Local {
 
     pub(crate) fn client_ref(&self) -> Arc<LoopRef> {
         Arc::clone(self.context.client_ref())
+    }
+
+    /// What sees an attempt that begins here, if anything does.
+    #[inline]
+    pub(crate) fn see(&self, request: &CallRequest, now: Instant) -> Option<Box<Seen>> {
+        Seen::of(request, &self.context, now)
     }
 
     /// Takes a call: it is on a connection, in a queue, or failed when this returns.
@@ -158,7 +164,7 @@ impl Local {
         // A proxy finds the address itself.
         if request.options.via.is_none()
             && let Some(balancer) = self.balancer_of(&request.url)?
-            && way.is_direct(self.inner().config())
+            && way.is_direct(&self.inner().config_for(request))
         {
             // It is not the recent one: the next call may go to another address.
             return match balancer.choose(precise()) {
@@ -189,16 +195,19 @@ impl Local {
     /// What was counted of addresses that are some of several.
     pub(crate) fn address_counters(&self) -> Vec<AddressCounters> {
         let now = precise();
-        self.balancers.borrow().values().flat_map(|balancer| balancer.counters(now)).collect()
+        let balancers = self.all_origins().into_iter().filter_map(|origin| origin.balancer());
+        balancers.flat_map(|balancer| balancer.counters(now)).collect()
     }
 
     fn balancer_of(self: &Rc<Self>, url: &Url) -> Result<Option<Rc<Balancer>>, Error> {
         let Some(balance) = self.inner().config().balances.of(url.origin())? else { return Ok(None) };
-        if let Some(balancer) = self.balancers.borrow().get(url.origin()) {
-            return Ok(Some(Rc::clone(balancer)));
+        let origin = self.origin(url.origin());
+        if let Some(balancer) = origin.balancer() {
+            return Ok(Some(balancer));
         }
         let balancer = Balancer::new(balance, url, Rc::downgrade(self), precise())?;
-        self.balancers.borrow_mut().insert(url.origin().into(), Rc::clone(&balancer));
+        origin.set_balancer(&balancer);
+        self.keep(url.origin(), &origin);
         Ok(Some(balancer))
     }
 
@@ -214,9 +223,21 @@ impl Local {
     }
 
     pub(crate) fn find_pool(&self, way: Way<'_>) -> Option<Rc<Pool>> {
-        let pools = self.pools.borrow();
-        let mut of_origin = pools.get(way.url.origin())?.iter();
-        of_origin.find(|pool| self.is_in_use(pool) && pool.is_at(way)).cloned()
+        let origins = self.origins.borrow();
+        origins.get(way.url.origin())?.find(|pool| self.is_in_use(pool) && pool.is_at(way))
+    }
+
+    /// What there is of an origin, or something new, which [`keep`](Self::keep) makes known.
+    fn origin(&self, origin: &str) -> Rc<OriginPools> {
+        self.origins.borrow().get(origin).cloned().unwrap_or_default()
+    }
+
+    fn keep(&self, origin: &str, pools: &Rc<OriginPools>) {
+        self.origins.borrow_mut().entry(origin.into()).or_insert_with(|| Rc::clone(pools));
+    }
+
+    fn all_origins(&self) -> Vec<Rc<OriginPools>> {
+        self.origins.borrow().values().cloned().collect()
     }
 
     /// Whether a pool takes calls. One that was retired alone has given its place to another one.
@@ -230,11 +251,13 @@ impl Local {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(way, &self.context)?);
+                let pools = self.origin(origin);
+                let pool = Rc::new(Pool::new(way, &self.context, &pools)?);
                 if self.retired.get() {
                     pool.retire();
                 }
-                self.pools.borrow_mut().entry(origin.into()).or_default().push(Rc::clone(&pool));
+                pools.add(&pool);
+                self.keep(origin, &pools);
                 self.context.sweep_by(pool.unused_until());
                 pool
             }
@@ -262,18 +285,20 @@ impl Local {
     /// Forgets a pool without calls.
     fn remove(&self, pool: &Rc<Pool>) {
         pool.retire();
-        self.inner().past().keep(pool.origin(), pool.counters());
+        self.inner().past().keep(pool.origin(), &pool.counters());
         self.recent.borrow_mut().take_if(|recent| Rc::ptr_eq(recent, pool));
-        self.pools.borrow_mut().retain(|_, pools| {
-            pools.retain(|other| !Rc::ptr_eq(other, pool));
-            !pools.is_empty()
-        });
+        let mut origins = self.origins.borrow_mut();
+        if let Some(origin) = origins.get(pool.origin())
+            && origin.remove(pool)
+        {
+            origins.remove(pool.origin());
+        }
     }
 
     /// Gives an origin new pools, whose options have changed.
     pub(crate) fn renew(self: &Rc<Self>, origin: &str) {
-        let pools = self.pools.borrow().get(origin).cloned().unwrap_or_default();
-        self.replace(&pools);
+        let pools = self.origins.borrow().get(origin).map(|origin| origin.pools());
+        self.replace(&pools.unwrap_or_default());
     }
 
     /// Has other pools take the calls that wait in these, and all that come later. These end with the calls that they have, and are
@@ -301,11 +326,13 @@ impl Local {
 
     fn owner_of(&self, job: &Job) -> usize {
         let loops = self.inner().loops().ok();
-        loops.map_or(self.index(), |loops| self.index() % self.inner().owners(loops, &job.request.url))
+        loops.map_or(self.index(), |loops| {
+            loops.owner(self.index(), self.inner().owners(loops, &job.request.url))
+        })
     }
 
     pub(crate) fn all_pools(&self) -> Vec<Rc<Pool>> {
-        self.pools.borrow().values().flatten().cloned().collect()
+        self.origins.borrow().values().flat_map(|origin| origin.pools()).collect()
     }
 
     /// No call comes any more: idle connections close, the others after their call.
@@ -349,7 +376,7 @@ impl Local {
         }
         while self.context.poll_sweep_due(cx).is_ready() {
             self.sweep();
-            if self.retired.get() && self.pools.borrow().is_empty() {
+            if self.retired.get() && self.all_pools().is_empty() {
                 self.over.set(true);
                 self.empty.notify_waiters();
                 return Poll::Ready(());
@@ -361,10 +388,12 @@ impl Local {
     /// Ends overdue calls in each pool, drops pools that are over, and sets the time of the next sweep.
     fn sweep(&self) {
         let now = precise();
-        for pool in self.all_pools() {
-            match pool.sweep(now) {
-                Some(next) => self.context.sweep_by(next),
-                None => self.remove(&pool),
+        for origin in self.all_origins() {
+            for (pool, next) in origin.sweep(now) {
+                match next {
+                    Some(next) => self.context.sweep_by(next),
+                    None => self.remove(&pool),
+                }
             }
         }
     }

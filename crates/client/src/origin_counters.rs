@@ -25,6 +25,10 @@ pub struct OriginCounters {
     pub attempts: u64,
     /// Those of them that were made by [`Retries`](crate::Retries).
     pub retries: u64,
+    /// Bytes that came from its peers, as HTTP sees them: without TLS, and without what an upgraded connection carries.
+    pub received_bytes: u64,
+    /// Bytes that its peers were sent, as HTTP sees them.
+    pub sent_bytes: u64,
     /// Attempts that failed, and bodies that broke off, by [`Error::kind`].
     pub errors: BTreeMap<&'static str, u64>,
     /// Deadlines that passed, which are errors of the kind `timeout`, by phase.
@@ -39,6 +43,8 @@ impl OriginCounters {
         self.waiting += other.waiting;
         self.attempts += other.attempts;
         self.retries += other.retries;
+        self.received_bytes += other.received_bytes;
+        self.sent_bytes += other.sent_bytes;
         other.errors.into_iter().for_each(|(kind, count)| *self.errors.entry(kind).or_default() += count);
         other
             .timeouts
@@ -118,10 +124,12 @@ impl Past {
     }
 
     /// A pool is gone.
-    pub(crate) fn keep(&self, origin: &str, OriginCounters { attempts, retries, .. }: OriginCounters) {
+    pub(crate) fn keep(&self, origin: &str, of_pool: &OriginCounters) {
         self.change(origin, |counters| {
-            counters.attempts += attempts;
-            counters.retries += retries;
+            counters.attempts += of_pool.attempts;
+            counters.retries += of_pool.retries;
+            counters.received_bytes += of_pool.received_bytes;
+            counters.sent_bytes += of_pool.sent_bytes;
         });
     }
 

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use anywire_http::Url;
-use anywire_http::url::UrlError;
+#[cfg(feature = "tls")]
+use anywire_wire::tls::{ClientTls, TlsError};
 
+use crate::by_origin::ByOrigin;
+use crate::chain::{Redirects, Retries};
 use crate::inner::{Config, Versions};
+use crate::proxy::{Proxies, ProxyUrlError, ToProxy};
 use crate::{Client, Error, Limits, Timeouts};
 
 /// What holds for one origin in place of what the client has: [`ClientBuilder::origin_options`](crate::ClientBuilder::origin_options)
@@ -31,6 +34,14 @@ pub struct OriginOptions {
     limits: Option<Limits>,
     timeouts: Option<Timeouts>,
     versions: Option<Versions>,
+    proxies: Option<Result<Proxies, Arc<ProxyUrlError>>>,
+    retries: Option<Arc<Retries>>,
+    redirects: Option<Arc<Redirects>>,
+    keep_alive: Option<bool>,
+    #[cfg(feature = "tls")]
+    tls: Option<Result<ClientTls, Arc<TlsError>>>,
+    #[cfg(feature = "tls")]
+    server_name: Option<String>,
 }
 
 impl OriginOptions {
@@ -59,6 +70,51 @@ impl OriginOptions {
         self
     }
 
+    /// [`ClientBuilder::proxy`](crate::ClientBuilder::proxy). What is wrong with the URL is [`Error::ProxyUrl`] of each call.
+    pub fn proxy(mut self, proxy: impl ToProxy) -> Self {
+        self.proxies = Some(Proxies::all(proxy).map_err(Arc::new));
+        self
+    }
+
+    /// No proxy, whatever the client and the environment say.
+    pub fn no_proxy(mut self) -> Self {
+        self.proxies = Some(Ok(Proxies::none()));
+        self
+    }
+
+    /// How attempts are repeated, or how often: [`Retries`].
+    pub fn retries(mut self, retries: impl Into<Retries>) -> Self {
+        self.retries = Some(Arc::new(retries.into()));
+        self
+    }
+
+    /// How redirects from this origin are followed, or how many: [`Redirects`].
+    pub fn redirects(mut self, redirects: impl Into<Redirects>) -> Self {
+        self.redirects = Some(Arc::new(redirects.into()));
+        self
+    }
+
+    /// [`ClientBuilder::keep_alive`](crate::ClientBuilder::keep_alive).
+    pub fn keep_alive(mut self, keep_alive: bool) -> Self {
+        self.keep_alive = Some(keep_alive);
+        self
+    }
+
+    /// How TLS is spoken, such as with another certificate of this end: [`ClientBuilder::tls`](crate::ClientBuilder::tls). A
+    /// fault in the options is [`Error::Tls`] of each call.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: impl anywire_wire::tls::ToClientTls) -> Self {
+        self.tls = Some(tls.to_client_tls().map_err(Arc::new));
+        self
+    }
+
+    /// The name that the peer must prove: [`ClientBuilder::server_name`](crate::ClientBuilder::server_name).
+    #[cfg(feature = "tls")]
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
     fn over(&self, config: &Config) -> Config {
         let mut config = config.clone();
         if let Some(limits) = &self.limits {
@@ -66,6 +122,21 @@ impl OriginOptions {
         }
         config.timeouts = self.timeouts.clone().unwrap_or(config.timeouts);
         config.versions = self.versions.unwrap_or(config.versions);
+        config.keep_alive = self.keep_alive.unwrap_or(config.keep_alive);
+        if let Some(proxies) = &self.proxies {
+            config.network.proxies = Some(proxies.clone());
+        }
+        if let Some(retries) = &self.retries {
+            config.retries = Arc::clone(retries);
+        }
+        if let Some(redirects) = &self.redirects {
+            config.redirects = Arc::clone(redirects);
+        }
+        #[cfg(feature = "tls")]
+        {
+            config.tls = self.tls.clone().or(config.tls);
+            config.server_name = self.server_name.clone().or(config.server_name);
+        }
         config
     }
 }
@@ -76,21 +147,15 @@ pub(crate) struct Origins {
     /// Whether there is any, or a fault: most clients have none, and look at nothing else.
     is_used: AtomicBool,
     configs: RwLock<HashMap<Box<str>, Arc<Config>>>,
-    /// A text that is no origin, and why: the error of each call.
-    fault: Option<(String, UrlError)>,
+    /// What the builder was told.
+    said: ByOrigin<OriginOptions>,
 }
 
 impl Origins {
-    /// As the builder was told. What is said last counts.
-    pub(crate) fn new(said: Vec<(String, OriginOptions)>, config: &Config) -> Self {
-        let mut origins = Self::default();
-        for (text, options) in said {
-            match Url::parse(&text) {
-                Ok(url) => origins.set(url.origin(), &options, config),
-                Err(fault) => origins.fault = Some((text, fault)),
-            }
-        }
-        *origins.is_used.get_mut() |= origins.fault.is_some();
+    /// As the builder was told.
+    pub(crate) fn new(said: ByOrigin<OriginOptions>, config: &Config) -> Self {
+        let origins = Self { is_used: AtomicBool::new(!said.is_empty()), said, configs: RwLock::default() };
+        origins.said.iter().for_each(|(origin, options)| origins.set(origin, options, config));
         origins
     }
 
@@ -99,6 +164,10 @@ impl Origins {
         // Nothing panics while the lock is held.
         self.configs.write().unwrap_or_else(PoisonError::into_inner).insert(origin.into(), config);
         self.is_used.store(true, Ordering::Release);
+    }
+
+    fn clear(&self, origin: &str) {
+        self.configs.write().unwrap_or_else(PoisonError::into_inner).remove(origin);
     }
 
     #[inline]
@@ -112,9 +181,7 @@ impl Origins {
         if !self.is_used() {
             return Ok(None);
         }
-        if let Some((text, source)) = &self.fault {
-            return Err(Error::of_url(text, *source));
-        }
+        self.said.check()?;
         let configs = self.configs.read().unwrap_or_else(PoisonError::into_inner);
         Ok(configs.get(origin).map(Arc::clone))
     }
@@ -142,6 +209,18 @@ impl Client {
         let inner = &self.handle;
         inner.origins().set(url.origin(), options, inner.config());
         inner.renew_pools(url.origin());
+        Ok(())
+    }
+
+    /// Takes the options of an origin back, while the client runs or before: it has those of the client from here on. What that means for
+    /// calls and connections is as [above](Self::set_origin_options).
+    ///
+    /// # Errors
+    /// [`Url`](Error::Url) if that is no origin.
+    pub fn clear_origin_options(&self, origin: impl AsRef<str>) -> Result<(), Error> {
+        let url = crate::call::parse_url(origin.as_ref())?;
+        self.handle.origins().clear(url.origin());
+        self.handle.renew_pools(url.origin());
         Ok(())
     }
 }

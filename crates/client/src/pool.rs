@@ -6,38 +6,40 @@
 //! dialled goes to the oldest call, whichever dial was started for it.
 
 mod ahead;
-mod balanced;
 mod counted;
+mod dialing;
+mod drive;
+mod ends;
 mod lending;
+mod member;
 mod shared;
+mod ways;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
 use std::ops::ControlFlow;
-use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
-use anywire_wire::{Address, Connection, DialLog};
+use anywire_wire::Address;
 use slab::Slab;
 
+pub(crate) use self::ways::share_out;
 use crate::Error;
 use crate::balancer::Member;
 use crate::chain::Budget;
 use crate::connection::Conn;
-use crate::connector::{ConnectError, Route, Way};
+use crate::connector::{Route, Way};
 use crate::context::LoopContext;
 use crate::inner::Versions;
-use crate::job::{Event, Job, Outcome};
+use crate::job::{Job, Outcome};
 use crate::learnt::{Learnt, learns};
+use crate::origin_pools::OriginPools;
 use crate::pipeline::Pipelining;
 use crate::queue::Queue;
-use crate::quota::{Permit, Quota};
+use crate::quota::Quota;
 use crate::request::CallRequest;
 
 /// The connections of one loop to one origin by one route.
@@ -49,10 +51,14 @@ pub(crate) struct Pool {
     context: Rc<LoopContext>,
     connections: RefCell<Connections>,
     waiting: Queue,
-    /// Shared with the pools of other loops to the same place.
+    /// Among which it is.
+    origin_pools: Weak<OriginPools>,
+    /// Shared with the pools of other loops, and of other ways to the origin.
     quota: Arc<Quota>,
     /// It has asked for a connection in vain.
     wants: Cell<bool>,
+    /// Calls by another way wait for what it has idle.
+    is_asked: Cell<bool>,
     /// Dials under way.
     dialing: Cell<usize>,
     /// Calls that a new connection is likely to take. None: that depends on its protocol, which is not known yet.
@@ -89,8 +95,12 @@ impl Connections {
 
 impl Pool {
     /// The pool of the calls that go this way.
-    pub(crate) fn new(way: Way<'_>, context: &Rc<LoopContext>) -> Result<Self, Error> {
-        let context = &context.of_origin(way.url.origin());
+    pub(crate) fn new(
+        way: Way<'_>,
+        context: &Rc<LoopContext>,
+        among: &Rc<OriginPools>,
+    ) -> Result<Self, Error> {
+        let context = &context.of_pool(way.url.origin());
         let config = context.config();
         let route = Route::of(way, config)?;
         let teaches = learns(way.url, way.via, config);
@@ -110,8 +120,10 @@ impl Pool {
         Ok(Self {
             origin: way.url.origin().into(),
             host: way.url.authority().into(),
-            quota: context.quota_of(route.place(way.url.origin())),
+            origin_pools: Rc::downgrade(among),
+            quota: context.quota_of(way.place(config)),
             wants: Cell::new(false),
+            is_asked: Cell::new(false),
             route,
             context: Rc::clone(context),
             connections: RefCell::default(),
@@ -164,6 +176,9 @@ impl Pool {
         // A redirect may have led here from a pool whose requests a proxy reads.
         if relay.is_some() || job.request.relay.is_some() {
             job.request.relay = relay.cloned();
+        }
+        if let Some(seen) = job.seen() {
+            seen.is_with(&self.context);
         }
         job.is_alone = self.pipelining.is_some() && job.request.is_alone();
         self.budget.count();
@@ -229,7 +244,7 @@ impl Pool {
         job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
-        job.trace().inspect(|trace| trace.attempt(&job.request, job.at));
+        job.again(&self.context);
         let Some(job) = self.place(job) else { return };
         self.waiting.push_first(job);
         self.wait_until(overdue);
@@ -237,119 +252,7 @@ impl Pool {
 
     fn wait_until(self: &Rc<Self>, overdue: Instant) {
         self.context.sweep_by(overdue);
-        self.dial_for_waiters();
-    }
-
-    /// Waiting calls that have a connection once `dials` have succeeded.
-    fn served_by(&self, dials: usize) -> usize {
-        match self.calls_per_connection.get() {
-            Some(calls) => dials.saturating_mul(calls),
-            None if dials == 0 => 0,
-            None => usize::MAX,
-        }
-    }
-
-    /// Starts dials until there are enough for all waiters, or a cap is reached.
-    fn dial_for_waiters(self: &Rc<Self>) {
-        loop {
-            let dialing = self.dialing.get();
-            if self.served_by(dialing) >= self.waiting_weight() {
-                return self.want_no_more();
-            }
-            if dialing >= self.context.dials {
-                return;
-            }
-            let Some(permit) = self.permit() else { return };
-            if anywire_loops::spawn(self.dial(permit).run()).is_finished() {
-                // A loop that ends drops its new tasks, so no dial will ever end.
-                self.waiting.fail(|sent| Error::Loop { source: TaskError::Stopped, sent });
-                return;
-            }
-        }
-    }
-
-    fn dial(self: &Rc<Self>, permit: Permit) -> Dial {
-        self.dialing.update(|dialing| dialing + 1);
-        Dial { pool: Rc::clone(self), permit: Some(permit) }
-    }
-
-    fn dialed(
-        self: &Rc<Self>,
-        dialed: Result<Connection, ConnectError>,
-        log: &DialLog,
-        permit: Option<Permit>,
-    ) {
-        let cells = &self.context.cells;
-        match dialed {
-            Ok(connection) => {
-                cells.dialed.add(1);
-                self.adopt(connection, log, permit);
-                // It may have been asked for while there was the dial alone.
-                self.return_owed();
-            }
-            Err(source) => {
-                drop(permit);
-                cells.dial_failures.add(1);
-                if source.is_handshake() {
-                    cells.handshake_failures.add(1);
-                }
-                if source.is_resolve() {
-                    cells.resolve_failures.add(1);
-                }
-                if let ConnectError::Proxy(_) = source {
-                    cells.proxy_failures.add(1);
-                }
-                if self.teaches {
-                    self.context.inner().learnt().forget(&self.origin);
-                }
-                let is_out = self.member.get().is_some_and(|member| self.count_failure(member));
-                let job = self.waiting.pop(true).and_then(|job| self.move_on(job.dialed(log), is_out));
-                if let Some(job) = job {
-                    if let Some(phase) = source.overdue() {
-                        cells.count_timeout(phase);
-                    }
-                    let sent = job.sent;
-                    job.fail(source.into_error(self.origin.to_string(), sent));
-                }
-                // Of the calls that would have shared the connection only one knows why. The others try on their own.
-                self.calls_per_connection.set(Some(1));
-            }
-        }
-        self.dial_for_waiters();
-        if self.retired.get() {
-            self.context.kick();
-        }
-    }
-
-    fn adopt(self: &Rc<Self>, connection: Connection, log: &DialLog, permit: Option<Permit>) {
-        if self.teaches {
-            let is_http2 = self.context.config().speaks_http2(&connection);
-            let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
-            self.context.inner().learnt().learn(&self.origin, learnt);
-        }
-        let conn = {
-            let mut connections = self.connections.borrow_mut();
-            let entry = connections.all.vacant_entry();
-            let conn = Rc::new(Conn::new(entry.key(), connection, permit, self.pipelining, &self.context));
-            entry.insert(Rc::clone(&conn));
-            conn
-        };
-        // Not more than others turned out to take, which this one has yet to say.
-        let room = conn.slots().min(self.calls_per_connection.get().unwrap_or(usize::MAX));
-        let of_next = self.pipelining.filter(|_| conn.shares()).map_or(room, |pipelining| pipelining.depth);
-        self.calls_per_connection.set(Some(of_next));
-        while conn.calls() < room
-            && let Some(job) = self.next_for(&conn, true)
-        {
-            conn.start(job.dialed(log), &self.host);
-        }
-        // It was dialled for calls that have gone elsewhere.
-        if self.ends_if_idle(&conn).is_break() {
-            self.close(&conn);
-            return;
-        }
-        self.push_free(&conn);
-        drop(anywire_loops::spawn(Drive { pool: Rc::clone(self), conn }));
+        self.dial_in_turn();
     }
 
     fn start(&self, conn: &Rc<Conn>, job: Job) {
@@ -376,6 +279,9 @@ impl Pool {
         self.want_no_more();
         self.ends_if_idle(conn)?;
         self.push_free(conn);
+        if self.is_asked.get() && conn.is_idle() {
+            self.context.kick();
+        }
         ControlFlow::Continue(())
     }
 
@@ -410,47 +316,6 @@ impl Pool {
         Some(conn)
     }
 
-    /// Closes a connection that the peer closed, or broke.
-    fn evict(&self, conn: &Conn) {
-        self.close(conn);
-        // Counted last: when the count is visible, the connection is gone.
-        self.context.cells.evicted.add(1);
-    }
-
-    /// Closes a connection. Its place is free for a dial.
-    fn close(&self, conn: &Conn) {
-        if !conn.is_idle() {
-            self.last_used.set(precise());
-        }
-        // First: with the place that it leaves another loop may have a connection at once, and no more are counted than there are.
-        conn.count_idle(false);
-        if !conn.close() {
-            return;
-        }
-        {
-            let mut connections = self.connections.borrow_mut();
-            if conn.listed.take() {
-                connections.unlist(conn);
-            }
-            connections.all.try_remove(conn.key());
-        }
-        // Not dialled right here: a connection also goes when its loop stops, where nothing can be started.
-        if self.retired.get() || self.dialing.get() < self.waiting.len() {
-            self.context.kick();
-        }
-    }
-
-    /// Closes idle connections now, and the others after their calls.
-    pub(crate) fn retire(&self) {
-        self.retired.set(true);
-        while let Some(conn) = self.pop_free() {
-            if conn.is_idle() {
-                conn.go_away();
-                self.close(&conn);
-            }
-        }
-    }
-
     /// The calls that wait, to be given to another pool.
     pub(crate) fn take_waiting(&self) -> VecDeque<Job> {
         let jobs = self.waiting.take();
@@ -460,43 +325,10 @@ impl Pool {
         jobs
     }
 
-    /// Ends every call in the pool: how many there were.
-    pub(crate) fn cut(&self) -> usize {
-        self.retire();
-        let busy: Vec<_> = self.connections.borrow().all.iter().map(|(_, conn)| Rc::clone(conn)).collect();
-        let calls = busy.iter().map(|conn| conn.calls()).sum::<usize>();
-        let calls = calls + self.waiting.fail(|sent| Error::Shutdown { sent });
-        for conn in busy {
-            conn.cut();
-        }
-        calls
-    }
-
     /// Drops waiting calls whose callers have left.
     pub(crate) fn purge(&self) {
         self.waiting.purge();
         self.want_no_more();
-    }
-
-    /// Ends overdue waits and starts the dials that are due. Says when to look again, or nothing if the pool is over.
-    pub(crate) fn sweep(self: &Rc<Self>, now: Instant) -> Option<Instant> {
-        let next = self.waiting.sweep(now, self.served_by(self.dialing.get()));
-        self.return_owed();
-        self.dial_for_waiters();
-        if !self.is_unused() {
-            // A pool in use is looked at again when its calls may be over.
-            let unused = self.context.config().timeouts.pool_unused;
-            return Some(next.unwrap_or_else(|| clock::after(now, unused)));
-        }
-        if self.retired.get() {
-            return None;
-        }
-        let unused_until = self.unused_until();
-        if unused_until <= now {
-            self.context.cells.pools_unused.add(1);
-            return None;
-        }
-        Some(unused_until)
     }
 }
 
@@ -510,71 +342,5 @@ impl Drop for Pool {
         if self.wants.get() {
             self.quota.is_satisfied(&self.context);
         }
-    }
-}
-
-/// A dial under way. Its drop gives the place back, however it ends.
-struct Dial {
-    pool: Rc<Pool>,
-    permit: Option<Permit>,
-}
-
-impl Dial {
-    async fn run(mut self) {
-        let (dialed, log) = DialLog::of(self.pool.route.connect(self.pool.context.config())).await;
-        let (pool, permit) = (Rc::clone(&self.pool), self.permit.take());
-        drop(self);
-        pool.dialed(dialed, &log, permit);
-    }
-}
-
-impl Drop for Dial {
-    fn drop(&mut self) {
-        self.pool.dialing.update(|dialing| dialing - 1);
-    }
-}
-
-/// The task of a connection. However it ends, the connection is closed.
-struct Drive {
-    pool: Rc<Pool>,
-    conn: Rc<Conn>,
-}
-
-impl Future for Drive {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { pool, conn } = &*self;
-        loop {
-            match ready!(conn.poll(cx, &pool.host)) {
-                Event::Open(outcome) => {
-                    pool.note(&outcome);
-                    let refilled = pool.refill(conn);
-                    pool.deliver(outcome);
-                    if refilled.is_break() {
-                        break;
-                    }
-                }
-                Event::Over(outcome) => {
-                    pool.note(&outcome);
-                    pool.learn_end(conn);
-                    // First the place, then the caller or the call that may need one.
-                    pool.close(conn);
-                    pool.deliver(outcome);
-                    break;
-                }
-                Event::Evicted => {
-                    pool.evict(conn);
-                    break;
-                }
-            }
-        }
-        Poll::Ready(())
-    }
-}
-
-impl Drop for Drive {
-    fn drop(&mut self) {
-        self.pool.close(&self.conn);
     }
 }

@@ -120,6 +120,11 @@ impl Queue {
         self.jobs.borrow().front().is_some_and(|job| job.may_borrow)
     }
 
+    /// Since when the oldest call waits.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.jobs.borrow().front().map(|job| job.at)
+    }
+
     /// The call that came last.
     pub(crate) fn pop_last(&self) -> Option<Job> {
         let job = self.jobs.borrow_mut().pop_back()?;

@@ -77,6 +77,8 @@ pub(crate) struct CallOptions {
     pub(crate) is_forwarded: bool,
     /// Repeating it does no harm, whatever its method is.
     pub(crate) is_idempotent: bool,
+    /// Its connection may carry other calls, before it and behind it.
+    pub(crate) keep_alive: bool,
     /// It shares no connection.
     pub(crate) is_alone: bool,
     /// [`Limits::body_bytes`](crate::Limits::body_bytes).
@@ -116,6 +118,7 @@ impl CallRequest {
             stream_total_timeout: timeouts.stream_total,
             is_forwarded: false,
             is_idempotent: false,
+            keep_alive: config.keep_alive,
             is_alone: false,
             collect_bytes: limits.body_bytes,
             redirects: None,
@@ -145,6 +148,12 @@ impl CallRequest {
             sent_to: None,
             known_response: None,
         }
+    }
+
+    /// The same, which tells its body from those that interceptors put in its place.
+    pub(crate) fn with_body_of_attempt(mut self: Box<Self>) -> Box<Self> {
+        self.body.is_of_attempt = true;
+        self
     }
 
     /// The same for another attempt. `error` is what the call is told if the budget of retries allows none.
@@ -302,6 +311,14 @@ impl CallRequest {
         Ok(())
     }
 
+    /// Says that its connection ends with it, if it does. What is switched to is another protocol, which has no such end.
+    pub(crate) fn say_last(&mut self) -> Result<(), Error> {
+        if self.options.keep_alive || self.last_on_connection || self.upgrade {
+            return Ok(());
+        }
+        self.append_header("connection", "close")
+    }
+
     /// Goes by the settings of the origin that it goes to, which may be another one than when it was made. What the call says
     /// itself stays, and so does the deadline of the whole call.
     pub(crate) fn come_under(&mut self, config: &Config) {
@@ -325,11 +342,12 @@ impl CallRequest {
         if self.of_server { "*" } else { self.url.path_and_query() }
     }
 
-    /// Whether its `host` field, if it has one, can be sent: a bad one must not cost a connection later.
+    /// Whether its `host` field, if it has one, can be sent: a bad one must not cost a connection later. Whatever the method, whose
+    /// target is no matter here.
     pub(crate) fn check_host(&self) -> Result<(), EncodeError> {
         match self.headers.contains("host") {
             true => {
-                encode::request_head(&mut Vec::new(), &self.method, "/", "", &self.headers, Framing::None)
+                encode::request_head(&mut Vec::new(), &Method::GET, "/", "", &self.headers, Framing::None)
             }
             false => Ok(()),
         }
@@ -362,11 +380,13 @@ pub(crate) struct Contained {
     body: Body,
     /// A connection has the body, or had it: this is what it left.
     is_taken: bool,
+    /// An attempt began with it: it is none that an interceptor has put in its place.
+    is_of_attempt: bool,
 }
 
 impl<B: Into<Body>> From<B> for Contained {
     fn from(body: B) -> Self {
-        Self { body: body.into(), is_taken: false }
+        Self { body: body.into(), is_taken: false, is_of_attempt: false }
     }
 }
 
@@ -386,7 +406,12 @@ impl Contained {
     pub(crate) fn take(&mut self) -> Self {
         let body = mem::take(&mut self.body);
         self.is_taken = true;
-        Self { body, is_taken: false }
+        Self { body, is_taken: false, is_of_attempt: self.is_of_attempt }
+    }
+
+    /// The body that the attempt began with, if no connection has taken it.
+    pub(crate) fn untouched(self) -> Option<Self> {
+        Some(self).filter(|body| body.is_of_attempt && !body.is_taken)
     }
 
     /// Whether a connection has taken it.
@@ -403,7 +428,7 @@ impl Contained {
     pub(crate) fn again(&self) -> Self {
         match self.body.as_full().filter(|_| !self.is_taken) {
             Some(bytes) => bytes.clone().into(),
-            None => Self { body: Body::empty(), is_taken: true },
+            None => Self { body: Body::empty(), is_taken: true, is_of_attempt: false },
         }
     }
 

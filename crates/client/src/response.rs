@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use anywire_wire::Negotiated;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
+use tracing::Span;
 
 use crate::chain::Hop;
 use crate::codec::{CodecError, Codecs, to_utf8};
@@ -43,7 +44,10 @@ pub struct Response {
     negotiated: Option<Arc<Negotiated>>,
     /// The request, if the body is here or the call may go on with another one.
     request: Option<Box<CallRequest>>,
-    history: Vec<Hop>,
+    /// A response is moved some ten times, which is cheap up to 128 bytes: so this is no vector.
+    history: Box<[Hop]>,
+    /// Open until the body has ended. No vector, as above.
+    spans: Box<[Span]>,
 }
 
 /// The call that a response belongs to.
@@ -52,7 +56,7 @@ pub(crate) enum Source {
     /// The whole body is here, and so is the request.
     Whole,
     /// There is none: the connection speaks another protocol.
-    Upgraded(Url, Box<Upgraded<DuplexStream>>),
+    Upgraded(Box<(Url, Upgraded<DuplexStream>)>),
     Stream(Arc<StreamState>),
 }
 
@@ -65,7 +69,16 @@ impl Response {
         collect_bytes: usize,
         negotiated: Option<Arc<Negotiated>>,
     ) -> Self {
-        Self { head, body, source, collect_bytes, negotiated, request: None, history: Vec::new() }
+        Self {
+            head,
+            body,
+            source,
+            collect_bytes,
+            negotiated,
+            request: None,
+            history: Box::default(),
+            spans: Box::default(),
+        }
     }
 
     /// One whose body is here.
@@ -77,6 +90,14 @@ impl Response {
     ) -> Self {
         let collect_bytes = request.options.collect_bytes;
         Self::new(head, body, Source::Whole, collect_bytes, negotiated).with_request(request)
+    }
+
+    /// Keeps a span open until the body has ended, if it is still to come.
+    pub(crate) fn within(mut self, span: Span) -> Self {
+        if let Source::Stream(_) = self.source {
+            self.spans = self.spans.into_iter().chain([span]).collect();
+        }
+        self
     }
 
     /// Whether no link of the chain goes on from a response with this status.
@@ -119,14 +140,17 @@ impl Response {
     }
 
     pub(crate) fn with_history(self, history: Vec<Hop>) -> Self {
-        Self { history, ..self }
+        Self { history: history.into(), ..self }
     }
 
     /// Reads a small body to its end, so that its connection is free: the response with that body. One that is longer, or not here when
     /// `late` is ready, is left, and its connection with it.
-    pub(crate) async fn drain(mut self, late: impl Future<Output = ()>) -> Option<Self> {
+    pub(crate) async fn drain(mut self, bytes_max: usize, late: impl Future<Output = ()>) -> Option<Self> {
+        if let Source::Stream(state) = &self.source {
+            state.is_drained.store(true, Ordering::Release);
+        }
         let read = {
-            let (mut read, mut late) = (pin!(self.body.bytes(DRAIN_BYTES)), pin!(late));
+            let (mut read, mut late) = (pin!(self.body.bytes(bytes_max)), pin!(late));
             poll_fn(|cx| match read.as_mut().poll(cx) {
                 // An error ends the connection in any case.
                 Poll::Ready(read) => Poll::Ready(read.ok()),
@@ -179,7 +203,7 @@ impl Response {
         static NONE: LazyLock<Url> = LazyLock::new(|| Url::parse("http://none.invalid/").expect("a URL"));
         match &self.source {
             Source::Whole => self.request.as_ref().map_or(&*NONE, |request| request.sent_to()),
-            Source::Upgraded(url, _) => url,
+            Source::Upgraded(upgraded) => &upgraded.0,
             Source::Stream(state) => &state.url,
         }
     }
@@ -227,7 +251,7 @@ impl Response {
     /// [`Status`](Error::Status) if the peer stays with HTTP.
     pub fn upgrade(self) -> Result<Upgraded<DuplexStream>, Error> {
         match self.source {
-            Source::Upgraded(_, upgraded) => Ok(*upgraded),
+            Source::Upgraded(upgraded) => Ok(upgraded.1),
             _ => Err(Error::Status { url: self.url().to_string(), status: self.status() }),
         }
     }
@@ -245,7 +269,12 @@ impl Response {
     /// peer, [`Io`](Error::Io) for a broken connection.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         match self.body.chunk().await {
-            Ok(chunk) => Ok(chunk),
+            Ok(chunk) => {
+                if chunk.is_none() {
+                    self.spans = Box::default();
+                }
+                Ok(chunk)
+            }
             Err(error) => Err(self.explain(error)),
         }
     }
@@ -351,10 +380,14 @@ impl Response {
     }
 
     fn explain(&self, error: BodyError) -> Error {
-        match &self.source {
-            Source::Whole | Source::Upgraded(..) => explain_size(error),
+        let error = match &self.source {
+            Source::Whole | Source::Upgraded(_) => explain_size(error),
             Source::Stream(state) => state.explain(error),
+        };
+        for span in &self.spans {
+            span.record("error.type", error.kind());
         }
+        error
     }
 }
 
@@ -392,6 +425,8 @@ pub(crate) struct StreamState {
     total_timeout: Duration,
     stream_total_timeout: Duration,
     total: AtomicU8,
+    /// Its reader wants nothing of it but a free connection, and says when that is not worth it.
+    is_drained: AtomicBool,
     codecs: Option<Arc<Codecs>>,
 }
 
@@ -402,7 +437,13 @@ impl StreamState {
         let silence_max = read_timeout.max(pause_max);
         let total = AtomicU8::new(STREAMED);
         let (url, codecs) = (request.url.clone(), request.options.codecs.clone());
-        Self { url, status, silence_max, total_timeout, stream_total_timeout, total, codecs }
+        let is_drained = AtomicBool::new(false);
+        Self { url, status, silence_max, total_timeout, stream_total_timeout, total, is_drained, codecs }
+    }
+
+    /// Whether its reader wanted nothing of it but a free connection.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_drained.load(Ordering::Acquire)
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -493,9 +534,6 @@ const COLLECTED: u8 = 1;
 const PASSED: u8 = 2;
 const OVERDUE: u8 = 3;
 const ENDED: u8 = 4;
-
-/// Bytes of a body that are read to keep its connection: as many as come without asking.
-const DRAIN_BYTES: usize = 64 << 10;
 
 /// Bytes of a response that an error shows: enough to see that it is HTML.
 const JSON_START_BYTES: usize = 64;

@@ -67,20 +67,19 @@ impl Session {
         matches!(self, Self::H1(_))
     }
 
-    /// Whether it can start a call now. One that asks for another protocol waits until an HTTP/2 server has said whether it takes
-    /// an extended CONNECT (RFC 8441 section 3).
+    /// Whether it can start a call now.
     pub(crate) fn may_start(&self, job: &Job) -> bool {
         match self {
-            Self::H2(session) => !job.request.upgrade || session.is_greeted(),
             Self::Piped(session) => session.may_start(job),
-            Self::H1(_) | Self::Closed => true,
+            Self::H1(_) | Self::H2(_) | Self::Closed => true,
         }
     }
 
     /// Takes a call.
-    pub(crate) fn start(&mut self, job: Job, host: &str, io: &Io, context: &LoopContext) {
-        if let Some((trace, wire)) = job.trace().zip(io.wire.as_ref()) {
-            trace.acquired(wire, matches!(self, Self::H2(_)));
+    pub(crate) fn start(&mut self, mut job: Job, host: &str, io: &mut Io, context: &LoopContext) {
+        io.calls += 1;
+        if let Some((seen, wire)) = job.seen().zip(io.wire.as_ref()) {
+            seen.acquired(io.id, wire, matches!(self, Self::H2(_)));
         }
         match self {
             Self::H1(session) => session.start(job, host, context),
@@ -134,9 +133,9 @@ impl Session {
     }
 
     /// Tells the peer that an idle connection ends, where the protocol has words for that.
-    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, io: &mut Io) {
+    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) {
         if let (Self::H2(session), Some(wire)) = (self, &mut io.wire) {
-            session.go_away(cx, wire);
+            session.go_away(cx, wire, context);
         }
     }
 

@@ -37,7 +37,7 @@ impl WaitsFor {
     pub(crate) fn of(is_unsent: bool, download: &Download, uploads: bool) -> Self {
         match download {
             _ if is_unsent => Self::PeerTakes,
-            Download::Streams { reader_is_slow: true, .. } => Self::CallerTakes,
+            Download::Streams { reader_is_slow: true, .. } | Download::Drains { .. } => Self::CallerTakes,
             Download::Streams { .. } if uploads => Self::Either,
             Download::Streams { .. } => Self::Body,
             _ if uploads => Self::CallerGives,
@@ -99,8 +99,16 @@ impl Watchdog {
     /// The deadline that comes first. A wait that has progressed is not over time, though it is yet to be counted anew.
     fn first(&self) -> Option<(Instant, Phase)> {
         let silence = self.silent_until.filter(|_| self.waits_for.is_some());
-        let total = self.total_until.map(|until| (until, Phase::Total));
-        silence.into_iter().chain(total).min_by_key(|(until, _)| *until)
+        match (silence, self.total_until) {
+            (Some((until, phase)), Some(total)) if until <= total => Some((until, phase)),
+            (_, Some(total)) => Some((total, Phase::Total)),
+            (silence, None) => silence,
+        }
+    }
+
+    /// Whether the peer has taken nothing for too long.
+    pub(crate) fn is_write_late(&self, now: Instant) -> bool {
+        matches!(self.first(), Some((until, Phase::Write)) if until <= now)
     }
 
     /// The peer took bytes. A peer that takes and never answers makes no progress in answering.
@@ -193,6 +201,11 @@ impl Watchdog {
         Some(late(phase, download, job, context))
     }
 
+    /// Its deadlines are others from here.
+    pub(crate) fn count_anew(&mut self) {
+        self.waits_for = None;
+    }
+
     /// Sets a timer to the deadline.
     pub(crate) fn arm(&self, timer: &Deadline) {
         match self.until() {
@@ -207,7 +220,11 @@ pub(crate) type Overdue = fn(&mut Watchdog, Instant, &Download, &Job, &LoopConte
 
 #[cold]
 fn late(phase: Phase, download: &Download, job: &Job, context: &LoopContext) -> Error {
-    context.cells.count_timeout(phase);
+    // Of one that is drained, nobody waits for the rest.
+    match download.is_drained() {
+        true => context.cells.undrained.add(1),
+        false => context.cells.count_timeout(phase),
+    }
     let limit = match phase {
         Phase::Write => context.config().timeouts.write,
         Phase::Total => job.request.options.total_timeout,

@@ -13,8 +13,8 @@ use anywire_wire::{Address, ToAddress};
 
 pub(crate) use self::health::Health;
 use crate::Error;
+use crate::address_counters::AddressCounters;
 use crate::balance::Balance;
-use crate::balanced::AddressCounters;
 use crate::connector::Way;
 use crate::job::Job;
 use crate::local::Local;
@@ -30,6 +30,8 @@ pub(crate) struct Balancer {
     /// When the addresses of the name are to be looked at again.
     refresh_at: Cell<Instant>,
     is_refreshing: Cell<bool>,
+    /// Whether the addresses of the name have yet to be looked at for the first time.
+    is_new: Cell<bool>,
 }
 
 /// One address.
@@ -77,6 +79,7 @@ impl Balancer {
                 chooser: choice::Chooser::new(balance.rule),
                 refresh_at: Cell::new(now),
                 is_refreshing: Cell::new(false),
+                is_new: Cell::new(balance.is_by_name),
             }
         }))
     }
@@ -85,6 +88,10 @@ impl Balancer {
     pub(crate) fn choose(self: &Rc<Self>, now: Instant) -> Option<Rc<Target>> {
         if self.balance.is_by_name && self.refresh_at.get() <= now && !self.is_refreshing.replace(true) {
             drop(anywire_loops::spawn(Rc::clone(self).refresh()));
+        }
+        // Others are for when the addresses of the name have failed, or are none.
+        if self.is_new.get() {
+            return None;
         }
         self.chooser.choose(&self.targets.borrow(), now).cloned()
     }
@@ -118,8 +125,10 @@ impl Balancer {
             let (names, timeout) = (config.names.clone(), config.timeouts.resolve);
             drop(local);
             let found = names.addresses(self.url.host(), self.url.port());
+            let found = tokio::time::timeout(timeout, found).await;
+            self.is_new.set(false);
             // If the name does not resolve, those that were known are tried on.
-            if let Ok(Ok(found)) = tokio::time::timeout(timeout, found).await {
+            if let Ok(Ok(found)) = found {
                 self.set_addresses(&found);
             }
         }
@@ -133,8 +142,9 @@ impl Balancer {
             if self.url.is_https() { over_tls(&address).ok() } else { Some(address) }
         });
         let found: Vec<Address> = found.collect();
-        let (kept, gone): (Vec<_>, Vec<_>) =
-            self.targets.take().into_iter().partition(|target| found.contains(&target.address));
+        // Those that are named stay, whatever the name has.
+        let stays = |target: &Rc<Target>| target.priority > 0 || found.contains(&target.address);
+        let (kept, gone): (Vec<_>, Vec<_>) = self.targets.take().into_iter().partition(stays);
         let mut targets = kept;
         for address in found {
             if !targets.iter().any(|target| target.address == address) {

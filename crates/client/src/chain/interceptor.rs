@@ -1,12 +1,12 @@
 //! Interceptors: functions around a call, or around each of its attempts.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Calling, Hopping, follow, repeat, send};
+use crate::attempt::Reply;
 use crate::handle::ClientRef;
-use crate::request::CallRequest;
+use crate::request::{CallRequest, Contained};
 use crate::{Error, Response};
 
 /// What may look at a call, change its request or its response, respond itself, or repeat it. An `async` function of a
@@ -51,8 +51,62 @@ pub struct Next {
     level: Level,
     /// The number of interceptors passed.
     passed: usize,
-    /// Within an attempt: set once it must not be repeated, because a byte of a response has come.
-    is_final: Option<Arc<AtomicBool>>,
+    /// Within an attempt: what it has found out besides its response or its error.
+    findings: Option<Arc<Mutex<Findings>>>,
+}
+
+/// What the requests that an attempt has sent say of another one, whatever its interceptors make of it.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// It must not be repeated, because a byte of a response has come.
+    is_final: bool,
+    /// The peer may have acted on it.
+    was_sent: bool,
+    /// Requests whose replies have not come. One that an interceptor has dropped may have been sent.
+    under_way: usize,
+    /// The body that the attempt began with, which comes in pieces, if nobody has read any of it.
+    body: Option<Contained>,
+}
+
+impl Findings {
+    /// What was found by an attempt whose interceptors are done.
+    pub(super) fn take(shared: &Mutex<Self>) -> Self {
+        std::mem::take(&mut *shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn begin(shared: &Mutex<Self>) {
+        shared.lock().unwrap_or_else(PoisonError::into_inner).under_way += 1;
+    }
+
+    fn note(shared: &Mutex<Self>, reply: Reply) -> Result<Response, Error> {
+        let mut found = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        found.under_way -= 1;
+        let unanswered = match reply {
+            Ok(response) => {
+                found.was_sent = true;
+                return Ok(response);
+            }
+            Err(unanswered) => *unanswered,
+        };
+        found.was_sent |= unanswered.error.may_have_been_processed();
+        match unanswered.request {
+            Some(request) => found.body = request.body.untouched(),
+            None => found.is_final = true,
+        }
+        Err(unanswered.error)
+    }
+
+    /// The request for another attempt, if there may be one. `kept` is as it was before the interceptors.
+    pub(super) fn request(self, mut kept: Box<CallRequest>) -> Option<Box<CallRequest>> {
+        let was_sent = self.was_sent || self.under_way > 0;
+        if self.is_final || (was_sent && !kept.is_idempotent()) {
+            return None;
+        }
+        if kept.body.is_taken() {
+            kept.body = self.body?;
+        }
+        Some(kept)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,16 +119,16 @@ enum Level {
 impl Next {
     /// What is outermost.
     pub(super) fn of_call(client: ClientRef) -> Self {
-        Self { client, level: Level::Call, passed: 0, is_final: None }
+        Self { client, level: Level::Call, passed: 0, findings: None }
     }
 
     pub(super) fn of_hop(client: ClientRef) -> Self {
-        Self { client, level: Level::Hop, passed: 0, is_final: None }
+        Self { client, level: Level::Hop, passed: 0, findings: None }
     }
 
-    /// What an attempt has found out besides its error goes to `is_final`.
-    pub(super) fn of_attempt(client: ClientRef, is_final: &Arc<AtomicBool>) -> Self {
-        Self { client, level: Level::Attempt, passed: 0, is_final: Some(Arc::clone(is_final)) }
+    /// What an attempt finds out goes to `findings`.
+    pub(super) fn of_attempt(client: ClientRef, findings: &Arc<Mutex<Findings>>) -> Self {
+        Self { client, level: Level::Attempt, passed: 0, findings: Some(Arc::clone(findings)) }
     }
 
     #[cfg(feature = "rules")]
@@ -103,12 +157,11 @@ impl Next {
             Level::Attempt => {
                 let attempt = send(self.client, request);
                 Box::pin(async move {
-                    attempt.await.map_err(|unanswered| {
-                        if let Some(is_final) = self.is_final.filter(|_| unanswered.request.is_none()) {
-                            is_final.store(true, Ordering::Relaxed);
-                        }
-                        unanswered.error
-                    })
+                    let Some(findings) = &self.findings else {
+                        return attempt.await.map_err(|unanswered| unanswered.error);
+                    };
+                    Findings::begin(findings);
+                    Findings::note(findings, attempt.await)
                 })
             }
         }

@@ -22,13 +22,12 @@ mod sign;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 pub use interceptor::{Interceptor, Next};
 pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
 pub use retry::{Failure, Retries, RetryHook};
 
+use interceptor::Findings;
 pub(crate) use interceptor::Links;
 #[cfg(feature = "rules")]
 pub(crate) use redirect::leave_origin;
@@ -54,14 +53,17 @@ pub(crate) fn call(client: ClientRef, mut request: Box<CallRequest>) -> Calling 
 /// Goes on from the outcome of a first attempt, which had no interceptor around it; gives it back if it is final.
 #[cold]
 pub(crate) fn carry_on(client: &ClientRef, reply: Reply) -> Result<Calling, Box<Reply>> {
-    let config = client.inner().config();
+    let config_for = |request| client.inner().config_for(request);
     let goes_on = match &reply {
         Ok(response) => response.request().is_some_and(|request| {
+            let config = config_for(request);
             redirect::applies(&config.redirects_of(request), response)
                 || config.retries_of(request).after_status(request, response, 1).is_some()
         }),
         Err(unanswered) => match &unanswered.request {
-            Some(request) => config.retries_of(request).after_error(request, &unanswered.error, 1).is_some(),
+            Some(request) => {
+                config_for(request).retries_of(request).after_error(request, &unanswered.error, 1).is_some()
+            }
             None => false,
         },
     };
@@ -84,7 +86,8 @@ async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> 
     loop {
         let mut response = carry_hop(&client, hop).await?;
         let Some(request) = response.take_request() else { return Ok(response.with_history(history)) };
-        let redirects = client.inner().config().redirects_of(&request);
+        let config = client.inner().config_for(&request);
+        let redirects = config.redirects_of(&request);
         if !redirect::applies(&redirects, &response) {
             return Ok(response.with_request(request).with_history(history));
         }
@@ -96,7 +99,7 @@ async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> 
                 next.options.trace.iter().for_each(Trace::follow);
                 history.push(left);
                 // Read to its end, its connection can carry the next hop.
-                response.drain(pause(&client, DRAIN_TIME)).await;
+                response.drain(config.limits.drain_bytes, pause(&client, config.timeouts.drain)).await;
                 hop = Hopping::Request(next);
             }
         }
@@ -122,16 +125,18 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
         Hopping::Request(request) => attempt(client, request).await,
     };
     loop {
-        let config = client.inner().config();
+        let config_for = |request: &CallRequest| client.inner().config_for(request);
         let (request, wait) = match reply {
             Ok(mut response) => {
                 let Some(request) = response.take_request() else { return Ok(response) };
-                match config.retries_of(&request).after_status(&request, &response, attempts) {
+                match config_for(&request).retries_of(&request).after_status(&request, &response, attempts) {
                     Some(wait) => {
                         let spent =
                             Error::Status { url: response.url().to_string(), status: response.status() };
                         let kept = Box::new(request.again());
-                        let response = response.drain(pause(client, DRAIN_TIME)).await;
+                        let config = config_for(&request);
+                        let late = pause(client, config.timeouts.drain);
+                        let response = response.drain(config.limits.drain_bytes, late).await;
                         answered = response.map(|response| response.with_request(kept));
                         (request.as_retry(attempts, spent), wait)
                     }
@@ -147,7 +152,7 @@ async fn repeat(client: &ClientRef, hop: Hopping) -> Result<Response, Error> {
                     return Ok(response);
                 }
                 let Some(request) = request else { return Err(error.after(attempts)) };
-                match config.retries_of(&request).after_error(&request, &error, attempts) {
+                match config_for(&request).retries_of(&request).after_error(&request, &error, attempts) {
                     Some(wait) => (request.as_retry(attempts, error), wait),
                     None => return Err(error.after(attempts)),
                 }
@@ -173,16 +178,13 @@ async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
     if client.inner().config().attempt_interceptors.is_empty() {
         return send(client.clone(), request).await;
     }
-    let (kept, is_final) = (request.try_clone().map(Box::new), Arc::default());
-    let replied = Next::of_attempt(client.clone(), &is_final).call(*request).await;
-    match replied {
-        Ok(response) => Ok(response.or_request(kept)),
+    let (kept, findings) = (Box::new(request.again()), Arc::default());
+    let request = request.with_body_of_attempt();
+    match Next::of_attempt(client.clone(), &findings).call(*request).await {
+        Ok(response) => Ok(response.or_request(Some(kept).filter(|kept| !kept.body.is_taken()))),
         Err(error) => {
-            let request = kept.filter(|_| !is_final.load(Ordering::Relaxed));
+            let request = Findings::take(&findings).request(kept);
             Err(Box::new(Unanswered { error, request }))
         }
     }
 }
-
-/// How long the rest of a response may take that nobody reads: a few round trips, which is what a new connection costs.
-const DRAIN_TIME: Duration = Duration::from_secs(1);

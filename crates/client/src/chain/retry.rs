@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use anywire_http::date::parse_date;
 use anywire_http::{Method, StatusCode};
-use anywire_loops::clock::{after, precise};
+use anywire_loops::clock::{after, precise, unix_time};
 use anywire_wire::DialError;
 
 use crate::io::random;
@@ -223,12 +224,23 @@ fn is_in_time(request: &CallRequest, pause: Duration) -> bool {
     after(now, pause) < after(request.started.unwrap_or(now), request.options.total_timeout)
 }
 
-/// How long a response asks its client to wait. A date is not looked at here: clocks differ.
+/// How long a response asks its client to wait.
 fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get("retry-after")?;
-    let is_number = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
-    // More than a number holds is longer than anybody waits.
-    is_number.then(|| Duration::from_secs(seconds.parse().unwrap_or(u64::MAX)))
+    let headers = response.headers();
+    wait_of(headers.get("retry-after")?, headers.get("date"), unix_time())
+}
+
+/// Seconds, or a date (RFC 9110 section 10.2.3). That counts from the `date` of the response if there is one, because the clocks of the two
+/// ends differ.
+fn wait_of(text: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More than a number holds is longer than anybody waits.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let until = parse_date(text.as_bytes(), now)?;
+    let since = date.and_then(|date| parse_date(date.as_bytes(), now)).unwrap_or(now);
+    // One that has passed is no wait.
+    Some(until.duration_since(since).unwrap_or_default())
 }
 
 /// The retries that one origin may get on one loop.
@@ -310,6 +322,25 @@ mod tests {
         // Calls over a long time count by their average.
         let allowed = (0..100).filter(|_| budget.allows(20, now + WINDOW * 101)).count();
         assert_eq!(allowed, 10);
+    }
+
+    #[test]
+    fn a_wait_is_told_in_seconds_or_by_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let wait = |text, date| wait_of(text, date, now).map(|wait| wait.as_secs());
+        assert_eq!(wait("120", None), Some(120));
+        assert_eq!(wait("99999999999999999999", None), Some(u64::MAX));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:50:37 GMT", None), Some(60));
+        // A server whose clock is an hour behind.
+        let date = Some("Sun, 06 Nov 1994 07:49:37 GMT");
+        assert_eq!(wait("Sun, 06 Nov 1994 07:49:40 GMT", date), Some(3));
+        assert_eq!(wait("Sunday, 06-Nov-94 07:49:40 GMT", date), Some(3));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT", None), Some(0));
+        assert_eq!(wait("Fri, 06 Nov 1970 08:49:37 GMT", None), Some(0));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:50:37 GMT", Some("yesterday")), Some(60));
+        for none in ["", "-1", "1.5", "soon", "+5", "5 "] {
+            assert_eq!(wait(none, None), None, "{none:?}");
+        }
     }
 
     #[test]

@@ -36,6 +36,12 @@ impl<'a> Way<'a> {
         Self { url, via, proxy: &OF_CLIENT, upgrade: false }
     }
 
+    /// Whose connections count with those of this way.
+    pub(crate) fn place(self, config: &Config) -> Place {
+        let origin = self.url.origin();
+        Place { origin: origin.into(), address: self.via.filter(|_| config.balances.has(origin)).cloned() }
+    }
+
     /// Whether the client itself finds the addresses of the origin. A proxy does so elsewhere, and so may a connector of the user's.
     pub(crate) fn is_direct(self, config: &Config) -> bool {
         self.connector(config).is_none() && matches!(self.proxy(config), Ok(None))
@@ -64,25 +70,24 @@ impl<'a> Way<'a> {
 
     /// The address of the origin, with TLS if the URL says so.
     fn address(self) -> Result<Address, Error> {
-        if let Some(address) = self.via {
-            return Ok(address.clone());
-        }
-        let plain = Address::from_host(self.url.host_with_zone(), self.url.port())
-            .map_err(|source| Error::Host { origin: self.url.origin().to_owned(), source })?;
-        if self.url.is_https() { over_tls(&plain) } else { Ok(plain) }
+        let address = match self.via {
+            Some(address) => address.clone(),
+            None => Address::from_host(self.url.host_with_zone(), self.url.port())
+                .map_err(|source| Error::Host { origin: self.url.origin().to_owned(), source })?,
+        };
+        // Also for a wire that the call names: an interceptor may have changed the scheme of the URL since then.
+        if self.url.is_https() { over_tls(&address) } else { Ok(address) }
     }
 }
 
 static OF_CLIENT: ProxyOfCall = ProxyOfCall::OfClient;
 
-/// Where the connections of a pool lead, which is the same on all loops. What tells pools apart tells places apart: a
-/// connection of one is of no use to another, such as that of another login at a proxy.
+/// What connections are counted together for: an origin, by whatever way they lead there. Each address of a
+/// [`Balance`](crate::Balance) is one of its own.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) origin: Box<str>,
-    via: Option<Address>,
-    proxy: ProxyOfCall,
-    is_relayed: bool,
+    address: Option<Address>,
 }
 
 /// How the connections of a pool are made.
@@ -93,6 +98,9 @@ pub(crate) struct Route {
     target: Target,
     /// The proxy reads the requests, instead of making a tunnel.
     relay: Option<Arc<Relay>>,
+    /// Whether it is for upgrades alone, or for all but them, where a proxy makes a tunnel for the former and reads the latter. None:
+    /// for both.
+    is_for_upgrades: Option<bool>,
 }
 
 impl Route {
@@ -102,9 +110,10 @@ impl Route {
         let dialer = config.dialer(url.host(), needs_tls)?;
         let target = Target::new(url.host(), url.port(), url.is_https(), address, dialer);
         // HTTP/2, and what switches protocols, is nothing that a proxy could relay.
-        let is_plain = !url.is_https() && config.versions != Versions::Http2 && !way.upgrade;
-        let relays = |proxy: &Proxy| is_plain && !proxy.is_socks();
-        let relay = proxy.as_ref().filter(|proxy| relays(proxy)).map(|proxy| Arc::new(Relay::of(proxy)));
+        let is_plain = !url.is_https() && config.versions != Versions::Http2;
+        let relaying = proxy.as_ref().filter(|proxy| is_plain && !proxy.is_socks());
+        let is_for_upgrades = relaying.map(|_| way.upgrade);
+        let relay = relaying.filter(|_| !way.upgrade).map(|proxy| Arc::new(Relay::of(proxy)));
         let connector: Arc<dyn Connector> = match (proxy, way.connector(config)) {
             (Some(proxy), _) => {
                 let through = Through::new(proxy).limits(HandshakeLimits::of(&config.limits));
@@ -113,18 +122,21 @@ impl Route {
             (None, Some(own)) => Arc::clone(own),
             (None, None) => Arc::new(Direct),
         };
-        Ok(Self { via: way.via.cloned(), proxy: way.proxy.clone(), connector, target, relay })
+        Ok(Self {
+            via: way.via.cloned(),
+            proxy: way.proxy.clone(),
+            connector,
+            target,
+            relay,
+            is_for_upgrades,
+        })
     }
 
     /// Whether it is this way, to the same origin.
     pub(crate) fn serves(&self, way: Way<'_>) -> bool {
-        self.via.as_ref() == way.via && self.proxy == *way.proxy && (self.relay.is_none() || !way.upgrade)
-    }
-
-    /// Where the connections lead.
-    pub(crate) fn place(&self, origin: &str) -> Place {
-        let (via, proxy) = (self.via.clone(), self.proxy.clone());
-        Place { origin: origin.into(), via, proxy, is_relayed: self.relay.is_some() }
+        self.via.as_ref() == way.via
+            && self.proxy == *way.proxy
+            && self.is_for_upgrades.is_none_or(|is_for_upgrades| is_for_upgrades == way.upgrade)
     }
 
     pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {

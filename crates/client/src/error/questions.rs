@@ -231,9 +231,10 @@ impl Error {
     }
 
     /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe
-    /// only if doing it twice is.
+    /// only if doing it twice is. Nobody knows what an [interceptor](Self::Custom) has done before it failed, so it may have.
     pub fn may_have_been_processed(&self) -> bool {
-        match self.last() {
+        match self {
+            Self::Retried { source, .. } => source.may_have_been_processed(),
             Self::RequestBody { sent, .. }
             | Self::RequestHead { sent, .. }
             | Self::Shutdown { sent }
@@ -255,10 +256,33 @@ impl Error {
             | Self::Status { .. }
             | Self::Coded { .. }
             | Self::Unreadable { .. }
-            | Self::JsonResponse { .. } => true,
+            | Self::JsonResponse { .. }
+            | Self::Custom(_) => true,
             #[cfg(feature = "signatures")]
             Self::Signature { sent, .. } => *sent,
-            _ => false,
+            // No wildcard: what a new error means has to be said here.
+            #[cfg(feature = "tls")]
+            Self::Tls { .. } => false,
+            Self::Url { .. }
+            | Self::Via { .. }
+            | Self::ProxyUrl { .. }
+            | Self::Host { .. }
+            | Self::NoTls { .. }
+            | Self::Header(_)
+            | Self::ReservedHeader { .. }
+            | Self::Encode(_)
+            | Self::Request(_)
+            | Self::Convert(_)
+            | Self::JsonBody(_)
+            | Self::Unwritable(_)
+            | Self::Query(_)
+            | Self::Tunnel
+            | Self::Start(_)
+            | Self::OnLoop
+            | Self::QueueFull { .. }
+            | Self::TooManyOrigins { .. }
+            | Self::NoUpgrade { .. }
+            | Self::SpeaksTls { .. } => false,
         }
     }
 

@@ -5,6 +5,7 @@
 //! request's is polled only while little of it waits to leave, the response's is read only when its reader asks.
 
 use std::io;
+use std::mem;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,6 @@ use anywire_http::{Buffer, ResponseHead, StatusCode};
 use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
-use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::upload::Upload;
@@ -22,13 +22,12 @@ use crate::context::LoopContext;
 use crate::download::{Download, Pieces};
 use crate::job::{Job, Outcome};
 use crate::request::CallRequest;
-use crate::tunnel::{Tunnel, tunnel};
 use crate::watchdog::{WaitsFor, Watchdog};
 use crate::{Error, Phase};
 
 /// A call on a connection.
 pub(crate) struct Exchange {
-    job: Job,
+    pub(super) job: Job,
     stage: Stage,
     /// The connection has carried a request before, and the body can be sent twice. So the call may go out once more
     /// if the connection turns out dead. The second time it is on a fresh one.
@@ -36,27 +35,28 @@ pub(crate) struct Exchange {
     output: Output,
     upload: Upload,
     /// Held from the first byte of the response to the last.
-    input: Option<Buffer>,
-    download: Download,
+    pub(super) input: Option<Buffer>,
+    pub(super) download: Download,
     /// Interim responses so far.
     interim: usize,
+    /// Bytes of the response's body that are still to come, if its framing says so.
+    body_left: Option<u64>,
     /// For how long the connection may wait for its next call; none if it may not be used again.
-    reuse: Option<Duration>,
+    pub(super) reuse: Option<Duration>,
     watchdog: Watchdog,
     /// When the call came here, and then when its task was last polled.
-    polled_at: Instant,
+    pub(super) polled_at: Instant,
 }
 
 /// How a call ends.
 pub(super) enum End {
     /// The response is complete.
     Complete,
-    /// The response is a 101 that was asked for: the connection leaves HTTP, by [`Exchange::into_upgrade`].
+    /// The response is a 101 that was asked for: the connection leaves HTTP, and goes on as a [tunnel](crate::tunnel).
     Upgrade,
     /// The connection is to be closed.
     Over(Outcome),
-    /// The connection had died while it was idle, or the peer did not take the request: it goes out once more, by
-    /// [`Exchange::into_job`].
+    /// The connection had died while it was idle, or the peer did not take the request: it goes out once more.
     Resend,
 }
 
@@ -87,6 +87,7 @@ impl Exchange {
             input: None,
             download: Download::Awaited,
             interim: 0,
+            body_left: None,
             reuse: None,
             watchdog: Watchdog::new(),
         }
@@ -99,22 +100,6 @@ impl Exchange {
 
     pub(super) fn has_begun(&self) -> bool {
         self.stage != Stage::Encoded
-    }
-
-    /// When the call came here, and then when its task was last polled.
-    pub(super) fn polled_at(&self) -> Instant {
-        self.polled_at
-    }
-
-    /// For how long the connection may wait for its next call; none if it may not be used again.
-    pub(super) fn reuse(&self) -> Option<Duration> {
-        self.reuse
-    }
-
-    /// The complete response for the caller. Returns the output to the loop.
-    pub(super) fn into_outcome(self, context: &LoopContext) -> Outcome {
-        context.keep_output(self.output);
-        self.download.finish(self.job, &context.config().limits)
     }
 
     /// Sends what the wire takes at once, and arms what wakes the connection's task: the response, the deadline, the
@@ -133,7 +118,7 @@ impl Exchange {
         if reply.is_some_and(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) {
             return false;
         }
-        self.send(cx, wire);
+        self.send(cx, wire, context);
         if self.upload.is_held() {
             self.watchdog.hold(clock::after(now, context.config().timeouts.expect));
         }
@@ -157,10 +142,10 @@ impl Exchange {
             self.let_go();
         }
         if !self.upload.is_done() || !self.output.is_empty() {
-            self.send(cx, wire);
+            self.send(cx, wire, context);
         }
         if let Upload::Failed(_) = &self.upload
-            && let Upload::Failed(source) = std::mem::replace(&mut self.upload, Upload::Done)
+            && let Upload::Failed(source) = mem::replace(&mut self.upload, Upload::Done)
         {
             let (origin, sent) = (self.job.request.origin(), self.job.sent);
             return Poll::Ready(self.fail(Error::RequestBody { origin, source, sent }));
@@ -189,14 +174,6 @@ impl Exchange {
         Poll::Pending
     }
 
-    /// The response for the caller, and the task that copies between it and the connection.
-    pub(super) fn into_upgrade(self, wire: Connection, context: &LoopContext) -> (Outcome, Tunnel) {
-        let received = self.input.map_or_else(Bytes::new, |input| Bytes::copy_from_slice(input.data()));
-        let (upgraded, tunnel) = tunnel(wire, received);
-        context.keep_output(self.output);
-        (self.download.upgrade(self.job, upgraded, &context.config().limits), tunnel)
-    }
-
     /// Ends the call because its client is closed.
     pub(super) fn cut(&mut self) -> End {
         self.fail(Error::Shutdown { sent: self.job.sent })
@@ -208,21 +185,48 @@ impl Exchange {
         self.upload.let_go(&mut self.job.request, &mut self.output);
     }
 
+    /// The caller has left the response. Whether the rest is read from here, because that is cheaper than another connection.
+    #[cold]
+    fn drains(&mut self, context: &LoopContext) -> bool {
+        let config = context.config();
+        let bytes_max = config.limits.drain_bytes;
+        let is_sent = self.upload.is_done() && self.output.is_empty();
+        if self.reuse.is_none() || !is_sent || self.download.is_not_worth_draining() || bytes_max == 0 {
+            return false;
+        }
+        if self.body_left.is_some_and(|left| left > bytes_max as u64) {
+            context.cells.undrained.add(1);
+            return false;
+        }
+        self.download.begin_draining(bytes_max);
+        // Whatever sees the call is told that it was abandoned.
+        self.job.seen = None;
+        self.job.total_until = clock::after(precise(), config.timeouts.drain);
+        self.watchdog.count_anew();
+        true
+    }
+
     fn fail(&mut self, error: Error) -> End {
+        if self.download.is_drained() {
+            return End::Over(Outcome::Nothing);
+        }
         let has_begun = self.stage == Stage::Received;
         End::Over(self.download.fail(&mut self.job, error, has_begun))
     }
 
-    fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
-        if self.upload.send(cx, wire, &mut self.output) {
+    fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection, context: &LoopContext) {
+        let progress = self.upload.send(cx, wire, &mut self.output);
+        if progress.is_any {
+            context.sent(progress.bytes);
             self.job.sent = true;
             self.watchdog.peer_took();
         }
-        if let Some(trace) = self.job.trace()
-            && self.upload.is_done()
-            && self.output.is_empty()
-        {
-            trace.written();
+        if self.upload.is_done() && self.output.is_empty() {
+            // Other calls use it while the response is awaited.
+            context.keep_output(mem::take(&mut self.output));
+            if let Some(seen) = self.job.seen() {
+                seen.written();
+            }
         }
     }
 
@@ -237,10 +241,9 @@ impl Exchange {
             if let Some(end) = ready!(self.poll_decode(cx, decoder, context)) {
                 return Poll::Ready(end);
             }
-            if self.download.hand_out(&mut self.job, None, &context.config().limits).is_err() {
-                return Poll::Ready(End::Over(Outcome::Nothing));
-            }
-            if ready!(self.download.poll_wanted(cx)).is_err() {
+            let has_left = self.download.hand_out(&mut self.job, None, &context.config().limits).is_err()
+                || ready!(self.download.poll_wanted(cx)).is_err();
+            if has_left && !self.drains(context) {
                 return Poll::Ready(End::Over(Outcome::Nothing));
             }
             let input = self.input.get_or_insert_with(|| {
@@ -256,11 +259,17 @@ impl Exchange {
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.ended(decoder)),
                 Poll::Ready(Ok(count)) => {
                     input.filled(count);
+                    context.received(count);
                     if self.stage != Stage::Received {
                         self.stage = Stage::Received;
-                        self.job.trace().inspect(|trace| trace.first_byte());
+                        if let Some(seen) = self.job.seen() {
+                            seen.first_byte();
+                        }
                     }
-                    self.watchdog.peer_gave();
+                    // Nothing else would end a forwarded call whose head comes byte by byte: what counts there is decoded below.
+                    if !self.job.request.options.is_forwarded {
+                        self.watchdog.peer_gave();
+                    }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(self.lost(Some(error))),
             }
@@ -278,11 +287,12 @@ impl Exchange {
     ) -> Poll<Option<End>> {
         let limits = &context.config().limits;
         loop {
-            let Some(input) = self.input.as_mut() else { return Poll::Ready(None) };
             // Without input there may still be the end, which needs no room.
-            if !input.is_empty() && ready!(self.download.poll_room(cx)).is_err() {
+            let has_bytes = self.input.as_ref().is_some_and(|input| !input.is_empty());
+            if has_bytes && ready!(self.download.poll_room(cx)).is_err() && !self.drains(context) {
                 return Poll::Ready(Some(End::Over(Outcome::Nothing)));
             }
+            let Some(input) = self.input.as_mut() else { return Poll::Ready(None) };
             if self.download.is_awaited() && is_tls_alert(input.data()) {
                 let error = Error::SpeaksTls { origin: self.job.request.origin() };
                 return Poll::Ready(Some(self.fail(error)));
@@ -299,6 +309,7 @@ impl Exchange {
                     }));
                 }
             };
+            self.watchdog.peer_gave();
             match event {
                 ResponseEvent::Informational(head) => {
                     self.interim += 1;
@@ -314,7 +325,9 @@ impl Exchange {
                     self.job.informed(&head);
                 }
                 ResponseEvent::Head(head, _) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                    self.job.trace().inspect(|trace| trace.head(&head));
+                    if let Some(seen) = self.job.seen() {
+                        seen.head(&head);
+                    }
                     let in_step = self.upload.is_done() && self.output.is_empty();
                     if self.job.request.upgrade && in_step {
                         self.download = Download::Upgrades(head);
@@ -332,15 +345,30 @@ impl Exchange {
                 ResponseEvent::Head(head, info) => {
                     // The peer wants no body any more.
                     self.watchdog.let_go();
-                    self.job.trace().inspect(|trace| trace.head(&head));
+                    if let Some(seen) = self.job.seen() {
+                        seen.head(&head);
+                    }
                     self.reuse = may_reuse(&head, &self.job.request, context).filter(|_| info.keep_alive);
                     let length = info.framing.length();
+                    self.body_left = length;
                     self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
                     if info.framing == Framing::None {
                         return Poll::Ready(Some(self.finish()));
                     }
                 }
-                ResponseEvent::Data(data) => self.download.data(data),
+                ResponseEvent::Data(data) => {
+                    if let Some(seen) = self.job.seen() {
+                        seen.received(data.len());
+                    }
+                    if let Some(left) = &mut self.body_left {
+                        *left = left.saturating_sub(data.len() as u64);
+                    }
+                    if self.download.drains_less_than(data.len()) {
+                        context.cells.undrained.add(1);
+                        return Poll::Ready(Some(End::Over(Outcome::Nothing)));
+                    }
+                    self.download.data(data);
+                }
                 ResponseEvent::Trailers(fields) => self.download.trailers(fields),
                 ResponseEvent::End => return Poll::Ready(Some(self.finish())),
             }
@@ -379,7 +407,7 @@ impl Exchange {
             return End::Resend;
         }
         let (origin, sent) = (self.job.request.origin(), self.job.sent);
-        let (phase, cause) = match std::mem::replace(&mut self.upload, Upload::Done) {
+        let (phase, cause) = match mem::replace(&mut self.upload, Upload::Done) {
             Upload::Refused(error) => (Phase::Write, Some(error)),
             _ if self.job.reply.is_none() => (Phase::Body, cause),
             Upload::Done | Upload::Held { .. } if self.output.is_empty() => (Phase::Read, cause),
@@ -389,11 +417,6 @@ impl Exchange {
             Some(source) => Error::Io { origin, phase, source, sent },
             None => Error::ClosedByPeer { origin, phase, sent },
         })
-    }
-
-    /// The call, to be sent again.
-    pub(super) fn into_job(self) -> Job {
-        Job { resent: true, ..self.job }
     }
 
     fn watch(&mut self, now: Instant, timer: &Deadline, context: &LoopContext) {

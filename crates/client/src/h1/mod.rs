@@ -4,6 +4,6 @@ mod exchange;
 mod session;
 mod upload;
 
-pub(crate) use exchange::{is_tls_alert, may_reuse};
-pub(crate) use session::Session;
+pub(crate) use exchange::{Exchange, is_tls_alert, may_reuse};
+pub(crate) use session::{Session, Slot};
 pub(crate) use upload::Upload;

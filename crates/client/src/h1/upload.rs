@@ -25,6 +25,15 @@ pub(crate) enum Upload {
     Failed(BodyError),
 }
 
+/// What sending has achieved.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes that the wire has taken.
+    pub(crate) bytes: usize,
+    /// It has taken some, or some that it held back have left.
+    pub(crate) is_any: bool,
+}
+
 impl Upload {
     /// Puts the head into `output`, which is empty, and the whole body if it is there already.
     pub(crate) fn start(request: &mut CallRequest, host: &str, output: &mut Output) -> Self {
@@ -84,35 +93,42 @@ impl Upload {
     }
 
     /// Moves the body into `output` and `output` into the wire, until one of them has no more to give or to take.
-    /// Pending if the wire or the body will wake the task. Whether the wire took any byte.
-    pub(crate) fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection, output: &mut Output) -> bool {
-        let mut taken = false;
+    /// Pending if the wire or the body will wake the task.
+    pub(crate) fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        output: &mut Output,
+    ) -> Progress {
+        let mut progress = Progress::default();
         for _ in 0..WRITES_IN_A_ROW_MAX {
             // The body first, so that the head and the first piece leave in one write.
             if let Poll::Ready(Err(error)) = self.poll_fill(cx, output) {
                 *self = Self::Failed(error);
-                return taken;
+                return progress;
             }
             if output.is_empty() {
-                return taken;
+                return progress;
             }
-            let (before, unsent) = (output.taken(), output.unsent());
+            let (waiting, unsent) = (output.len(), output.unsent());
             let flushed = output.poll_flush(cx, wire);
+            let bytes = waiting - output.len();
+            progress.bytes += bytes;
             // Sealed bytes are more than they were before, so that `unsent` alone may grow while a part leaves.
-            taken |= output.taken() > before || output.unsent() < unsent;
+            progress.is_any |= bytes > 0 || output.unsent() < unsent;
             match flushed {
-                Poll::Pending => return taken,
-                Poll::Ready(Ok(())) if self.is_done() => return taken,
+                Poll::Pending => return progress,
+                Poll::Ready(Ok(())) if self.is_done() => return progress,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => {
                     output.clear();
                     *self = Self::Refused(error);
-                    return taken;
+                    return progress;
                 }
             }
         }
         cx.waker().wake_by_ref();
-        taken
+        progress
     }
 
     /// Ready if the output has enough for now, or the body is over.

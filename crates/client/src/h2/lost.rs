@@ -11,7 +11,7 @@ use super::session::Session;
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::download::Download;
-use crate::job::{Job, Outcome, REFUSALS_MAX};
+use crate::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
 use crate::session::Life;
 use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
@@ -20,6 +20,7 @@ impl Session {
     /// The calls that are on it, whose places are free from here. Dropping them may run the callers' code.
     pub(crate) fn take(&mut self) -> Slab<Stream> {
         self.life = Life::Over;
+        self.unopened.drain(..).for_each(drop_caught);
         mem::take(&mut self.streams)
     }
 
@@ -32,7 +33,10 @@ impl Session {
             return false;
         }
         self.let_go_of_late(now);
-        if self.streams.is_empty() {
+        if self.is_empty() {
+            if self.trims_at.is_some_and(|at| at <= now) {
+                self.trim();
+            }
             let has_rested = self.idle_until.is_some_and(|until| until <= now);
             if has_rested {
                 self.life = Life::Over;
@@ -51,22 +55,43 @@ impl Session {
     /// Ends the calls that are overdue in some way.
     pub(super) fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
         let mut late = Vec::new();
+        let sent = self.schedule.sent_bytes;
         for (place, stream) in &mut self.streams {
+            // The peer opens a window that all streams share, and our order says whose turn it is: what others have sent meanwhile was
+            // taken as well.
+            if stream.watchdog.is_write_late(now)
+                && mem::replace(&mut stream.counted_bytes, sent) != sent
+                && self.link.engine.has_window(stream.id)
+            {
+                stream.watchdog.peer_took();
+                self.schedule.dirty.push(place);
+            }
             if let Some(error) = overdue(&mut stream.watchdog, now, &stream.download, &stream.job, context) {
                 late.push((place, error));
             }
         }
-        self.schedule.deadline = self.streams.iter().filter_map(|(_, stream)| stream.watchdog.until()).min();
+        let unopened = self.overdue_unopened(now, overdue, context);
+        let watchdogs = self.streams.iter().map(|(_, stream)| &stream.watchdog);
+        let watchdogs = watchdogs.chain(self.unopened.iter().map(|unopened| &unopened.watchdog));
+        self.schedule.deadline = watchdogs.filter_map(Watchdog::until).min();
         for (place, error) in late {
-            // The peer may be gone without a word: the next call is better off on another connection.
-            if let Error::Timeout { phase, limit, .. } = &error {
-                let is_silent = now.saturating_duration_since(self.received_at) >= *limit;
-                let is_stuck = *phase == Phase::Write && !self.link.output.is_empty();
-                if is_silent || is_stuck {
-                    self.close_after_calls();
-                }
-            }
+            self.leave_if_silent(now, &error);
             self.fail(place, error, context);
+        }
+        for (job, error) in unopened {
+            self.leave_if_silent(now, &error);
+            self.ended.push_back(job.into_failure(error));
+        }
+    }
+
+    /// The peer may be gone without a word: the next call is better off on another connection.
+    fn leave_if_silent(&mut self, now: Instant, error: &Error) {
+        if let Error::Timeout { phase, limit, .. } = error {
+            let is_silent = now.saturating_duration_since(self.received_at) >= *limit;
+            let is_stuck = *phase == Phase::Write && !self.link.output.is_empty();
+            if is_silent || is_stuck {
+                self.close_after_calls();
+            }
         }
     }
 
@@ -130,23 +155,19 @@ impl Session {
 
     /// Ends all calls, because the peer broke the protocol, or does not answer.
     pub(super) fn break_off(&mut self, source: h2::Error, context: &LoopContext) {
-        let why = |session: &Self, stream: &Stream| Error::Http2 {
-            origin: stream.job.request.origin(),
-            phase: session.phase(stream),
-            source,
-            sent: stream.job.sent,
-        };
+        let why =
+            |job: &Job, phase| Error::Http2 { origin: job.request.origin(), phase, source, sent: job.sent };
         self.end_all(why, context);
     }
 
     /// Ends all calls, because the peer answers in TLS.
     pub(super) fn meet_tls(&mut self, context: &LoopContext) {
-        self.end_all(|_, stream| Error::SpeaksTls { origin: stream.job.request.origin() }, context);
+        self.end_all(|job, _| Error::SpeaksTls { origin: job.request.origin() }, context);
     }
 
     /// Ends all calls, because the client is closed.
     pub(crate) fn cut(&mut self, context: &LoopContext) {
-        self.end_all(|_, stream| Error::Shutdown { sent: stream.job.sent }, context);
+        self.end_all(|job, _| Error::Shutdown { sent: job.sent }, context);
     }
 
     /// The connection is dead.
@@ -160,26 +181,22 @@ impl Session {
                 self.ended.push_back(Outcome::Again(Job { resent: true, ..job }));
                 continue;
             }
-            let (origin, phase, sent) = (stream.job.request.origin(), self.phase(stream), stream.job.sent);
-            let error = match (&self.goaway, &cause) {
-                // Having said that, a peer may close with bytes unread, which is a reset.
-                (Some(said), cause) if cause.is_none() || said.code != Code::NO_ERROR => {
-                    Error::GoAway { origin, phase, said: said.clone(), sent }
-                }
-                (_, Some(source)) => Error::Io { origin, phase, source: again(source), sent },
-                (_, None) => Error::ClosedByPeer { origin, phase, sent },
-            };
+            let error = lost(&stream.job, self.phase(stream), self.goaway.as_ref(), cause.as_ref());
             self.fail(place, error, context);
         }
+        let goaway = self.goaway.clone();
+        self.fail_unopened(|job| lost(job, Phase::Read, goaway.as_ref(), cause.as_ref()));
         self.life = Life::Over;
     }
 
-    fn end_all(&mut self, why: impl Fn(&Self, &Stream) -> Error, context: &LoopContext) {
+    fn end_all(&mut self, why: impl Fn(&Job, Phase) -> Error, context: &LoopContext) {
         let places: Vec<_> = self.streams.iter().map(|(place, _)| place).collect();
         for place in places {
-            let error = why(self, &self.streams[place]);
+            let stream = &self.streams[place];
+            let error = why(&stream.job, self.phase(stream));
             self.fail(place, error, context);
         }
+        self.fail_unopened(|job| why(job, Phase::Read));
         self.life = Life::Over;
     }
 
@@ -203,6 +220,19 @@ impl Session {
             let has_begun = stream.has_response();
             stream.download.fail(&mut stream.job, error, has_begun)
         });
+    }
+}
+
+/// Why a call ends with its connection.
+fn lost(job: &Job, phase: Phase, goaway: Option<&GoAway>, cause: Option<&io::Error>) -> Error {
+    let (origin, sent) = (job.request.origin(), job.sent);
+    match (goaway, cause) {
+        // Having said that, a peer may close with bytes unread, which is a reset.
+        (Some(said), cause) if cause.is_none() || said.code != Code::NO_ERROR => {
+            Error::GoAway { origin, phase, said: said.clone(), sent }
+        }
+        (_, Some(source)) => Error::Io { origin, phase, source: again(source), sent },
+        (_, None) => Error::ClosedByPeer { origin, phase, sent },
     }
 }
 

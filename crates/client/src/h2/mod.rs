@@ -8,6 +8,7 @@ mod held;
 mod lost;
 mod session;
 mod stream;
+mod unopened;
 mod upload;
 
 pub(crate) use session::Session;

@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, StreamMap};
+use anywire_http::h2::{self, Code, GoAway, Protocol, Refused, RequestParts, StreamId, StreamMap};
 use anywire_http::{BodyError, Buffer, Method, StatusCode};
 use anywire_loops::clock::{self, precise};
 use anywire_mux::{Http2, Next, Piece, Schedule, Sent, Streams, send};
@@ -13,6 +13,7 @@ use anywire_wire::Connection;
 use slab::Slab;
 
 use super::stream::{Stream, Tunnel};
+use super::unopened::Unopened;
 use super::upload::Upload;
 use crate::Error;
 use crate::budget::poll_truly;
@@ -28,6 +29,8 @@ use crate::watchdog::Watchdog;
 pub(crate) struct Session {
     pub(super) link: Http2,
     pub(super) streams: Slab<Stream>,
+    /// Calls that wait for the peer's settings.
+    pub(super) unopened: Vec<Unopened>,
     pub(super) places: StreamMap<usize>,
     /// One for each place.
     pub(super) wakers: Vec<Waker>,
@@ -40,6 +43,8 @@ pub(crate) struct Session {
     pub(super) timer_at: Option<Instant>,
     /// When the connection has been idle for too long.
     pub(super) idle_until: Option<Instant>,
+    /// When it gives back what only a busy connection needs, unless a call comes before.
+    pub(super) trims_at: Option<Instant>,
     /// When the peer sent a byte last.
     pub(super) received_at: Instant,
     /// Whether it has carried a call to its end.
@@ -57,6 +62,7 @@ impl Session {
         Self {
             link: Http2::client(context.config().http2(), now, context.take_output()),
             streams: Slab::new(),
+            unopened: Vec::new(),
             places: StreamMap::default(),
             wakers: Vec::new(),
             schedule: Schedule::default(),
@@ -64,6 +70,7 @@ impl Session {
             ended: VecDeque::new(),
             timer_at: None,
             idle_until: None,
+            trims_at: None,
             received_at: now,
             used: false,
             life: Life::Open,
@@ -78,7 +85,7 @@ impl Session {
             return 0;
         }
         let ours = context.config().limits.http2.streams.saturating_sub(self.streams.len());
-        self.link.engine.slots().min(ours)
+        self.link.engine.slots().min(ours).saturating_sub(self.unopened.len())
     }
 
     /// It takes no more calls.
@@ -88,12 +95,21 @@ impl Session {
 
     /// Calls that it can have at a time; 0 if it takes no more.
     pub(crate) fn capacity(&self, context: &LoopContext) -> usize {
-        if self.life > Life::Open { 0 } else { self.streams.len() + self.slots(context) }
+        if self.life > Life::Open { 0 } else { self.under_way() + self.slots(context) }
     }
 
     /// Calls that are on it, and those that have ended and of which the pool has yet to be told.
     pub(crate) fn calls(&self) -> usize {
-        self.streams.len() + self.ended.len()
+        self.under_way() + self.ended.len()
+    }
+
+    fn under_way(&self) -> usize {
+        self.streams.len() + self.unopened.len()
+    }
+
+    /// Whether no call is on it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.is_empty() && self.unopened.is_empty()
     }
 
     /// Does all that can be done now. Ready with the end of one of its calls, or with slots where there were none; pending if it
@@ -118,7 +134,8 @@ impl Session {
         }
         // Until its peer has said how many calls it takes, calls that wait may have been kept from it.
         let had_slots = self.slots(context) > 0 && self.link.engine.is_greeted();
-        let was_idle = self.streams.is_empty() && self.life == Life::Open;
+        let was_idle = self.is_empty() && self.life == Life::Open;
+        self.drop_unwanted(cx);
         let now = precise();
         io.polled_at = now;
         let is_late = self.schedule.is_late(now);
@@ -127,7 +144,7 @@ impl Session {
             self.end_overdue(now, Watchdog::overdue_in_all, context);
         }
         let has_expired = timer.poll_expired(cx).is_ready();
-        if now >= until && self.life == Life::Open && !self.streams.is_empty() {
+        if now >= until && self.life == Life::Open && !self.is_empty() {
             self.close_after_calls();
             context.cells.lifetimes_ended.add(1);
         }
@@ -146,9 +163,9 @@ impl Session {
         if !had_slots && self.slots(context) > 0 && self.link.engine.is_greeted() {
             return Poll::Ready(Event::Open(Outcome::Nothing));
         }
-        if self.streams.is_empty() && self.life == Life::Closing {
+        if self.is_empty() && self.life == Life::Closing {
             self.life = Life::Over;
-            self.go_away(cx, wire);
+            self.go_away(cx, wire, context);
         }
         if self.life == Life::Over {
             let by_peer = was_idle && !has_rested;
@@ -171,13 +188,14 @@ impl Session {
     ) -> bool {
         for _ in 0..READS_IN_A_ROW_MAX {
             let all_taken = self.receive(now, context);
+            self.open_waiting(context);
             self.schedule.take_woken();
             while let Some(place) = self.schedule.ready.pop() {
                 self.poll_stream(place, context);
             }
             self.transmit(context);
             let was_full = !self.link.has_room();
-            self.flush(cx, wire);
+            self.flush(cx, wire, context);
             // If the wire has taken a full output, nothing would wake the task to fill it again.
             let has_more = was_full && self.link.output.is_empty();
             if !self.ended.is_empty() || self.life == Life::Over {
@@ -194,7 +212,8 @@ impl Session {
             match self.link.poll_read(cx, wire) {
                 Poll::Pending if has_more => {}
                 Poll::Pending => return true,
-                Poll::Ready(Ok(1..)) => {
+                Poll::Ready(Ok(count @ 1..)) => {
+                    context.received(count);
                     self.received_at = now;
                     let input = self.link.input.as_ref().map_or(&[][..], Buffer::data);
                     if !self.link.engine.is_greeted() && is_tls_alert(input) {
@@ -214,7 +233,7 @@ impl Session {
     /// Whether an idle connection can take a call. Reads what the peer has sent meanwhile, such as a `GOAWAY`.
     pub(crate) fn is_alive(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
         let Some(wire) = io.wire.as_mut() else { return false };
-        if self.streams.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
+        if self.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
             self.carry_on(cx, wire, precise(), context);
         }
         self.life == Life::Open
@@ -226,6 +245,10 @@ impl Session {
             return self.ended.push_back(Outcome::Again(job));
         }
         self.idle_until = None;
+        self.trims_at = None;
+        if job.request.upgrade && !self.link.engine.is_greeted() {
+            return self.wait_for_settings(job, host, context);
+        }
         let (upload, length, tunnel, protocol) = if job.request.upgrade {
             let (upload, outgoing) = Upload::tunnel(context.config().limits.body_ahead_bytes);
             let name = job.request.headers.get("upgrade").unwrap_or_default();
@@ -244,7 +267,7 @@ impl Session {
         let request = &*job.request;
         let parts = RequestParts {
             method: if protocol.is_some() { &Method::CONNECT } else { &request.method },
-            scheme: request.url.origin().split(':').next().unwrap_or_default(),
+            scheme: request.url.scheme(),
             authority: request.headers.get("host").unwrap_or(host),
             path: request.target(),
             protocol: protocol.as_ref(),
@@ -282,14 +305,14 @@ impl Session {
         if self.used {
             context.cells.reused.add(1);
         }
-        let mut stream = Stream::new(id, job, upload, self.used, begins_at);
+        let place = self.streams.insert(Stream::new(id, job, upload, self.used, begins_at));
+        let stream = &mut self.streams[place];
         stream.tunnel = tunnel;
         stream.is_held = is_held;
         if is_held {
             stream.watchdog.hold(clock::after(precise(), context.config().timeouts.expect));
         }
         stream.ends_at = self.link.position();
-        let place = self.streams.vacant_key();
         if place == self.wakers.len() {
             self.wakers.push(self.schedule.waker(place, None).into());
         }
@@ -299,15 +322,9 @@ impl Session {
         if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) || is_streaming {
             self.schedule.poll_soon(place);
         }
-        self.streams.insert(stream);
         self.places.insert(id, place);
         self.schedule.dirty.push(place);
         self.unflushed.push(place);
-    }
-
-    /// Whether the peer's settings were received, or never will be.
-    pub(crate) fn is_greeted(&self) -> bool {
-        self.life == Life::Over || self.link.engine.is_greeted()
     }
 
     /// Sets the task that carries it.
@@ -435,6 +452,7 @@ impl Session {
     fn send(&mut self, place: usize, piece: Piece, next: Next, context: &LoopContext) {
         let stream = &mut self.streams[place];
         let (id, before) = (stream.id, self.link.position());
+        let length = piece.bytes.len() as u32;
         if let Sent::Broken(source) = send(&mut self.link, id, piece, next) {
             return self.caller_fails(place, source, context);
         }
@@ -448,13 +466,15 @@ impl Session {
                 // What held it back was the window, which the peer has opened. Behind bytes that the wire has yet to take, more
                 // of the caller's is no progress of the peer.
                 stream.watchdog.peer_took();
+                self.schedule.sent_bytes = self.schedule.sent_bytes.wrapping_add(length);
+                stream.counted_bytes = self.schedule.sent_bytes;
             }
             stream.ends_at = self.link.position();
         }
     }
 
     /// Writes as much of the output as the wire takes.
-    fn flush(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
+    fn flush(&mut self, cx: &mut Context<'_>, wire: &mut Connection, context: &LoopContext) {
         if self.refused.is_some() {
             self.link.output.clear();
         }
@@ -462,7 +482,9 @@ impl Session {
             return;
         }
         let (before, unsent) = (self.link.output.taken(), self.link.output.unsent());
+        let waiting = self.link.output.len();
         let polled = self.link.poll_flush(cx, wire);
+        context.sent(waiting - self.link.output.len());
         let taken = self.link.output.taken();
         if taken > before || self.link.output.unsent() < unsent {
             let Self { streams, schedule, .. } = self;
@@ -471,11 +493,11 @@ impl Session {
                 stream.job.sent |= taken > stream.begins_at;
                 stream.watchdog.peer_took();
                 schedule.dirty.push(place);
-                if let Some(trace) = stream.job.trace()
-                    && stream.upload.is_done()
+                if stream.upload.is_done()
                     && stream.ends_at <= taken
+                    && let Some(seen) = stream.job.seen()
                 {
-                    trace.written();
+                    seen.written();
                 }
                 stream.ends_at > taken
             });
@@ -488,16 +510,18 @@ impl Session {
     }
 
     /// Tells the peer that the connection ends (RFC 9113 section 6.8), as far as the wire takes that at once.
-    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
+    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, wire: &mut Connection, context: &LoopContext) {
         self.link.go_away();
-        self.flush(cx, wire);
+        self.flush(cx, wire, context);
     }
 
     /// A response is complete, and its caller has all of it.
     fn complete(&mut self, place: usize, context: &LoopContext) {
-        let stream = self.remove(place, Code::CANCEL);
+        // Taken apart at once: moving all of it is 80 instructions each time.
+        let Stream { id, job, download, .. } = self.streams.remove(place);
+        self.forget(id, Code::CANCEL);
         self.used = true;
-        self.ended.push_back(stream.download.finish(stream.job, &context.config().limits));
+        self.ended.push_back(download.finish(job, &context.config().limits));
     }
 
     /// Ends a call whose caller has left.
@@ -528,9 +552,13 @@ impl Session {
     /// Takes a stream out, which ends by `code` if it has not ended.
     pub(super) fn remove(&mut self, place: usize, code: Code) -> Stream {
         let stream = self.streams.remove(place);
-        self.places.remove(&stream.id);
-        self.link.reset(stream.id, code);
+        self.forget(stream.id, code);
         stream
+    }
+
+    fn forget(&mut self, id: StreamId, code: Code) {
+        self.places.remove(&id);
+        self.link.reset(id, code);
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Stream {
     pub(super) begins_at: Position,
     pub(super) ends_at: Position,
     pub(super) watchdog: Watchdog,
+    /// What [`Schedule::sent_bytes`](anywire_mux::Schedule) was when its peer's reading was last looked at.
+    pub(super) counted_bytes: u32,
 }
 
 /// Whether the stream speaks another protocol (RFC 8441).
@@ -65,15 +67,16 @@ impl Stream {
             begins_at,
             ends_at: begins_at,
             watchdog: Watchdog::new(),
+            counted_bytes: 0,
         }
     }
 
     /// The peer has sent a frame of it.
     fn received_frame(&mut self) {
-        if let Some(trace) = self.job.trace()
-            && !self.has_response()
+        if !self.has_response()
+            && let Some(seen) = self.job.seen()
         {
-            trace.first_byte();
+            seen.first_byte();
         }
         self.upload.settle();
         self.watchdog.peer_gave();
@@ -97,7 +100,9 @@ impl Stream {
         limits: &Limits,
     ) -> Result<(), Left> {
         self.received_frame();
-        self.job.trace().inspect(|trace| trace.head(&head));
+        if let Some(seen) = self.job.seen() {
+            seen.head(&head);
+        }
         self.incoming.push(&[], end);
         let agrees = head.status().is_success();
         self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
@@ -117,6 +122,9 @@ impl Stream {
     /// Takes a piece of the body. Returns how much of it needs no room any more.
     pub(super) fn received(&mut self, data: &[u8], end: bool) -> usize {
         self.received_frame();
+        if let Some(seen) = self.job.seen() {
+            seen.received(data.len());
+        }
         if matches!(self.download, Download::Streams { .. }) {
             self.incoming.push(data, end);
             return 0;

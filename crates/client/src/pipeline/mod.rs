@@ -8,9 +8,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use anywire_http::Url;
-use anywire_http::url::UrlError;
-
+use crate::by_origin::ByOrigin;
 use crate::call::Call;
 use crate::request::CallRequest;
 use crate::{ClientBuilder, Error};
@@ -67,7 +65,7 @@ impl ClientBuilder {
 
     /// The same for one origin, such as `http://shop.internal`, whatever holds for the others. A depth of 1 excepts it.
     pub fn pipelining_of(mut self, origin: impl AsRef<str>, pipelining: impl Into<Pipelining>) -> Self {
-        self.pipelines.add(origin.as_ref(), pipelining.into());
+        self.pipelines.of_some.add(origin.as_ref(), pipelining.into());
         self
     }
 }
@@ -101,29 +99,13 @@ impl CallRequest {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pipelines {
     of_all: Option<Pipelining>,
-    origins: Vec<(String, Pipelining)>,
-    /// A text that is no origin, and why.
-    fault: Option<(String, UrlError)>,
+    of_some: ByOrigin<Pipelining>,
 }
 
 impl Pipelines {
-    fn add(&mut self, origin: &str, pipelining: Pipelining) {
-        match Url::parse(origin) {
-            Ok(url) => {
-                // What is said last counts.
-                self.origins.retain(|(known, _)| known != url.origin());
-                self.origins.push((url.origin().to_owned(), pipelining));
-            }
-            Err(fault) => self.fault = Some((origin.to_owned(), fault)),
-        }
-    }
-
     /// How calls to an origin share connections, if they do.
     pub(crate) fn of(&self, origin: &str) -> Result<Option<Pipelining>, Error> {
-        if let Some((text, source)) = &self.fault {
-            return Err(Error::of_url(text, *source));
-        }
-        let own = self.origins.iter().find(|(known, _)| known == origin).map(|(_, pipelining)| *pipelining);
+        let own = self.of_some.of(origin)?.copied();
         Ok(own.or(self.of_all).filter(|pipelining| pipelining.depth > 1))
     }
 }

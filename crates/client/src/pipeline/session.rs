@@ -235,7 +235,7 @@ impl Session {
                 return true;
             }
             let Some(wire) = &mut io.wire else { return true };
-            self.flush(cx, wire);
+            self.flush(cx, wire, context);
             if self.is_held_up || !self.poll_wanted(cx) {
                 return true;
             }
@@ -249,6 +249,7 @@ impl Session {
                 }
                 Poll::Ready(Ok(count @ 1..)) => {
                     input.filled(count);
+                    context.received(count);
                     self.line.iter_mut().for_each(|stands| stands.call.watchdog.peer_gave());
                 }
                 Poll::Ready(ended) => {
@@ -313,19 +314,23 @@ impl Session {
                         let (origin, count) = (call.job.request.origin(), call.interim);
                         return self.break_off(Error::Interim { origin, count }, context);
                     }
-                    call.job.trace().inspect(|trace| trace.first_byte());
+                    if let Some(seen) = call.job.seen() {
+                        seen.first_byte();
+                    }
                     call.job.informed(&head);
                 }
                 Ok(Some(Part::Head(call, head, _))) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                    call.job.trace().inspect(|trace| trace.head(&head));
+                    if let Some(seen) = call.job.seen() {
+                        seen.head(&head);
+                    }
                     let error = Error::Switched { origin: call.job.request.origin() };
                     return self.break_off(error, context);
                 }
                 Ok(Some(Part::Head(call, head, info))) => {
-                    call.job.trace().inspect(|trace| {
-                        trace.first_byte();
-                        trace.head(&head);
-                    });
+                    if let Some(seen) = call.job.seen() {
+                        seen.first_byte();
+                        seen.head(&head);
+                    }
                     let reuse = h1::may_reuse(&head, &call.job.request, context);
                     call.proves = info.keep_alive && head.version() == Version::HTTP_11;
                     if reuse.is_none() {
@@ -335,7 +340,12 @@ impl Session {
                     let length = info.framing.length();
                     call.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
                 }
-                Ok(Some(Part::Data(call, data))) => call.download.data(data),
+                Ok(Some(Part::Data(call, data))) => {
+                    if let Some(seen) = call.job.seen() {
+                        seen.received(data.len());
+                    }
+                    call.download.data(data);
+                }
                 Ok(Some(Part::Trailers(call, fields))) => call.download.trailers(fields),
                 Ok(Some(Part::Whole(call))) => {
                     self.used = true;
@@ -383,19 +393,23 @@ impl Session {
     }
 
     /// Writes as much of the output as the wire takes.
-    fn flush(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
+    fn flush(&mut self, cx: &mut Context<'_>, wire: &mut Connection, context: &LoopContext) {
         if self.output.is_empty() {
             return;
         }
         let (before, unsent) = (self.output.taken(), self.output.unsent());
+        let waiting = self.output.len();
         let flushed = self.output.poll_flush(cx, wire);
+        context.sent(waiting - self.output.len());
         let taken = self.output.taken();
         if taken > before || self.output.unsent() < unsent {
             for stands in self.line.iter_mut().filter(|stands| stands.ends_at > before) {
                 stands.call.job.sent |= taken > stands.begins_at;
                 stands.call.watchdog.peer_took();
-                if taken >= stands.ends_at {
-                    stands.call.job.trace().inspect(|trace| trace.written());
+                if taken >= stands.ends_at
+                    && let Some(seen) = stands.call.job.seen()
+                {
+                    seen.written();
                 }
             }
         }

@@ -12,6 +12,7 @@ impl Pool {
     pub(crate) fn counters(&self) -> OriginCounters {
         let connections = self.connections.borrow();
         let idle = connections.all.iter().filter(|(_, conn)| conn.is_idle()).count();
+        let (received_bytes, sent_bytes) = self.context.traffic();
         OriginCounters {
             idle,
             busy: connections.all.len() - idle,
@@ -19,6 +20,8 @@ impl Pool {
             waiting: self.waiting.len(),
             attempts: self.budget.all_calls(),
             retries: self.budget.all_retries(),
+            received_bytes,
+            sent_bytes,
             ..OriginCounters::default()
         }
     }

@@ -1,7 +1,6 @@
 //! Connections beyond the share of a loop: it has those that other loops do not use, and gives them back.
 
 use std::ops::ControlFlow;
-use std::rc::Rc;
 
 use super::Pool;
 use crate::connection::Conn;
@@ -39,33 +38,16 @@ impl Pool {
 
     /// Whether one more call would be too many. If connections are left, that is known once it has asked for one.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= self.dialing.get().saturating_add(self.context.queue) && self.quota.is_spent()
+        let (waiting, dialing) = self.waiting_by_all_ways();
+        waiting >= dialing.saturating_add(self.context.queue) && self.quota.is_spent()
     }
 
     /// Whether the latest call is one too many. Each connection that may still be dialled is one waiter's; the queue holds the
     /// waiters beyond.
     pub(super) fn is_overfull(&self) -> bool {
-        let (waiting, room) = (self.waiting.len(), self.dialing.get().saturating_add(self.context.queue));
+        let (waiting, dialing) = self.waiting_by_all_ways();
+        let room = dialing.saturating_add(self.context.queue);
         waiting > room && waiting - room > self.quota.left_of_share(self.context.index)
-    }
-
-    /// Gives back what other loops are short of: idle connections now, and others after their calls.
-    pub(super) fn return_owed(&self) {
-        let owed = self.quota.owed_by(self.context.index);
-        if owed == 0 {
-            return;
-        }
-        let all: Vec<_> = self.connections.borrow().all.iter().map(|(_, conn)| Rc::clone(conn)).collect();
-        let leaving = all.iter().filter(|conn| conn.is_leaving()).count();
-        let mut stay: Vec<_> = all.into_iter().filter(|conn| !conn.is_leaving()).collect();
-        stay.sort_by_key(|conn| conn.calls());
-        for conn in stay.into_iter().take(owed.saturating_sub(leaving)) {
-            self.context.cells.given_back.add(1);
-            conn.leave();
-            if self.ends_if_idle(&conn).is_break() {
-                self.close(&conn);
-            }
-        }
     }
 
     /// `Break` if a connection that takes no more calls has none.

@@ -146,7 +146,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// What a call says of proxies.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum ProxyOfCall {
     /// Those of its client.
     #[default]

@@ -87,11 +87,11 @@ impl Trace {
     }
 
     /// It has a connection.
-    pub(crate) fn acquired(&self, connection: &Connection, is_http2: bool) {
+    pub(crate) fn acquired(&self, id: u64, connection: &Connection, is_http2: bool) {
         let (local, peer) = (connection.local(), connection.peer());
         self.record().change(|attempt| {
             attempt.acquired = Some(precise());
-            attempt.connection = Some((local, peer, is_http2));
+            attempt.connection = Some((id, local, peer, is_http2));
         });
     }
 

@@ -28,8 +28,8 @@ pub(super) struct Attempt {
     queued: Instant,
     pub(super) dial: Option<DialLog>,
     pub(super) acquired: Option<Instant>,
-    /// Its local and its remote end, and whether it speaks HTTP/2.
-    pub(super) connection: Option<(Address, Address, bool)>,
+    /// Which one it is, its local and its remote end, and whether it speaks HTTP/2.
+    pub(super) connection: Option<(u64, Address, Address, bool)>,
     pub(super) written: Option<Instant>,
     pub(super) first_byte: Option<Instant>,
     pub(super) interim: Vec<(StatusCode, Instant)>,
@@ -113,7 +113,8 @@ impl Attempt {
                 steps: log.steps().iter().map(|(step, at)| (*step, of_attempt(*at))).collect(),
             }),
             acquired: at(self.acquired),
-            connection: self.connection.as_ref().map(|(local, peer, is_http2)| TracedConnection {
+            connection: self.connection.as_ref().map(|(id, local, peer, is_http2)| TracedConnection {
+                id: *id,
                 local: local.clone(),
                 peer: peer.clone(),
                 is_reused: self.dial.is_none(),

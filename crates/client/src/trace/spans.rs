@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anywire_http::{Url, Version};
 use tracing::field::Empty;
+use tracing::span::Id;
 use tracing::{Instrument, Span, info_span};
 
 use super::TraceContext;
@@ -13,8 +14,8 @@ use crate::request::CallRequest;
 use crate::{ClientBuilder, Error, Response};
 
 impl ClientBuilder {
-    /// Opens a span of `tracing` around each call and, within it, one around each of its attempts, up to the head of the response. Their
-    /// fields have the [names of OpenTelemetry](https://opentelemetry.io/docs/specs/semconv/http/http-spans/) for clients. Default: no
+    /// Opens a span of `tracing` around each call and, within it, one around each of its attempts, up to the end of the response. A
+    /// body that is taken [apart](Response::into_parts) from its response is beyond that end. Their fields have the [names of OpenTelemetry](https://opentelemetry.io/docs/specs/semconv/http/http-spans/) for clients. Default: no
     /// spans.
     ///
     /// Each attempt sends a field `traceparent` ([`TraceContext`]), which says that span. A call that has one, such as a request that a handler
@@ -40,7 +41,8 @@ impl ClientBuilder {
 /// Goes with a call as one of its extensions.
 #[derive(Clone)]
 struct Within {
-    span: Span,
+    /// By its number: requests are kept for longer than the call lasts.
+    span: Option<Id>,
     /// What the caller is within, or the begin of a trace.
     context: TraceContext,
     attempts: Arc<AtomicU64>,
@@ -64,11 +66,11 @@ impl Interceptor for CallSpans {
             request.remove_header("tracestate");
             TraceContext::new(!span.is_disabled())
         });
-        request.extensions_mut().insert(Within { span: span.clone(), context, attempts: Arc::default() });
+        request.extensions_mut().insert(Within { span: span.id(), context, attempts: Arc::default() });
         Box::pin(async move {
             let outcome = next.call(request).instrument(span.clone()).await;
             tell(&span, &outcome);
-            outcome
+            outcome.map(|response| response.within(span))
         })
     }
 }
@@ -81,7 +83,7 @@ impl Interceptor for AttemptSpans {
         let context = within.context.child();
         let before = within.attempts.fetch_add(1, Ordering::Relaxed);
         let span = info_span!(
-            parent: &within.span,
+            parent: within.span,
             "http.request",
             otel.kind = "client",
             http.request.method = request.method().as_str(),
@@ -119,7 +121,7 @@ impl Interceptor for AttemptSpans {
                 span.record("network.protocol.version", version(response.version()));
             }
             tell(&span, &outcome);
-            outcome
+            outcome.map(|response| response.within(span))
         })
     }
 }

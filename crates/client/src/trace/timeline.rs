@@ -74,6 +74,8 @@ pub struct TracedDial {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TracedConnection {
+    /// Which of the client's connections it is: 0 is the first one that was made.
+    pub id: u64,
     /// The address at this end.
     pub local: Address,
     /// The address at the other end, which is that of the proxy if there is one.

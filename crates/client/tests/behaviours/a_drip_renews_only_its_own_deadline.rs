@@ -148,6 +148,37 @@ fn a_forwarded_body_of_unknown_length_may_be_silent_for_five_minutes() {
     });
 }
 
+/// A forwarded call has no deadline in all, because a body may be as long as it likes. What is no body has one.
+#[test]
+fn what_frames_a_forwarded_response_may_not_drip() {
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (begun, phase, limit) in [
+        ("HTTP/1.1 200 OK\r\nx: ".to_owned(), Phase::Read, 30),
+        (format!("{chunked}5;x="), Phase::Body, 300),
+        (format!("{chunked}0\r\nx: "), Phase::Body, 300),
+    ] {
+        let scene = Simulated::new();
+        let said = begun.clone();
+        let peer = scene.peer(move |mut line| {
+            let said = said.clone();
+            async move {
+                answer(&mut line, &said).await;
+                line.trickle("x", seconds(29)).await;
+            }
+        });
+        let client = scene.client(|builder| builder.http1_only());
+        scene.run(async move || {
+            let begin = Instant::now();
+            let request = Request::new(Method::GET, "/");
+            let call = client.forward(request, "http://peer.example").via(peer.via());
+            let error = collect(call).await.expect_err("no end comes");
+            assert!(error.is_timeout() && error.phase() == Some(phase), "{begun:?}: {error:?}");
+            in_time(&begun, begin, limit);
+            assert_free(&begun, &client);
+        });
+    }
+}
+
 #[test]
 fn a_call_that_waits_behind_a_drip_ends_by_the_acquire_deadline() {
     let scene = Simulated::new();

@@ -1,16 +1,16 @@
 //! Retries: what no peer has seen, and what does no harm twice, is sent again; a POST is seen exactly once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use anywire_client::{Call, CallRequest, Client, ClientBuilder, Error, Limits, Next, Response, Retries};
-use anywire_http::{Body, Method, StatusCode};
+use anywire_http::{Body, Headers, Method, StatusCode};
 use anywire_wire::names::{Answer, Records, ResolveError, Resolver, Resolving};
 
 use crate::support::bytes_of_http2::{END_HEADERS, HEADERS, literals};
 use crate::support::simulated::Simulated;
-use crate::support::{OK, Peer, block_on, builder, on_each_wire, wire};
+use crate::support::{HANG, OK, Peer, block_on, builder, on_each_wire, poll_once, wire};
 
 /// Retries at once, more than any test needs, of all that may be repeated.
 fn eager() -> Retries {
@@ -98,6 +98,64 @@ fn a_post_is_seen_once_with_every_option_on() {
     }
 }
 
+/// What an interceptor makes of a response does not undo that the peer has seen the request.
+#[test]
+fn a_post_is_seen_once_if_an_interceptor_gives_up_on_its_response() {
+    fn its_own() -> Error {
+        Error::custom("not this one")
+    }
+    fn of_a_field() -> Error {
+        Headers::new().append("no name", "x").expect_err("a space is in it").into()
+    }
+    for gives_up in [its_own as fn() -> Error, of_a_field] {
+        for (method, times) in [(Method::POST, 1), (Method::GET, 6)] {
+            let (peer, requests) = closing("tcp", 0);
+            let link = move |request: CallRequest, next: Next| async move {
+                next.call(request).await?;
+                Err(gives_up())
+            };
+            let client = builder().retries(eager()).intercept_attempts(link).build();
+            let error = block_on(client.request(method.clone(), peer.url("/")).body("tea").send());
+            let error = error.expect_err("the interceptor gives up");
+            assert_eq!(requests.load(Ordering::SeqCst), times, "{method}: {error:?}");
+        }
+    }
+    assert!(its_own().may_have_been_processed(), "nobody knows what the interceptor did");
+}
+
+/// One that waits no longer drops a request that is under way.
+#[test]
+fn a_post_is_seen_once_if_an_interceptor_drops_it_under_way() {
+    let (peer, requests) = on_each_request();
+    let link = move |request: CallRequest, next: Next| {
+        let requests = requests.clone();
+        async move {
+            let mut sending = next.call(request);
+            while requests.lock().expect("no panic").try_recv().is_err() {
+                assert!(poll_once(&mut sending).is_pending());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(sending);
+            Err(Headers::new().append("no name", "x").expect_err("a space is in it").into())
+        }
+    };
+    let client = builder().retries(eager()).intercept_attempts(link).build();
+    let error = block_on(client.post(peer.url("/")).body("tea").send()).expect_err("it gives up");
+    assert_eq!((error.attempts(), peer.accepted()), (1, 1), "{error:?}");
+}
+
+/// A peer that answers nothing, and tells of each request.
+fn on_each_request() -> (Peer, Arc<Mutex<mpsc::Receiver<()>>>) {
+    let (report, requests) = mpsc::channel();
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        if talk.request().is_some() {
+            let _ = report.send(());
+            talk.wait_for_end();
+        }
+    });
+    (peer, Arc::new(Mutex::new(requests)))
+}
+
 #[test]
 fn a_body_that_was_read_is_not_sent_again() {
     let (peer, requests) = closing("tcp", 1);
@@ -111,6 +169,37 @@ fn a_body_that_was_read_is_not_sent_again() {
 
 #[test]
 fn a_body_that_nobody_has_read_is_sent_when_there_is_a_peer() {
+    sends_a_body_when_there_is_a_peer(|builder| builder);
+}
+
+/// Who only looks changes nothing of what is repeated.
+#[test]
+fn a_body_that_nobody_has_read_is_sent_through_interceptors_too() {
+    sends_a_body_when_there_is_a_peer(ClientBuilder::spans);
+    sends_a_body_when_there_is_a_peer(|builder| builder.intercept_attempts(pass));
+}
+
+/// A body that an interceptor has put in the place of the caller's is its own: another attempt would have it twice.
+#[test]
+fn a_body_in_pieces_of_an_interceptor_is_not_sent_again() {
+    async fn wrap(mut request: CallRequest, next: Next) -> Result<Response, Error> {
+        let (_, body) = Body::channel(1);
+        request.set_body(body);
+        next.call(request).await
+    }
+    let (_, body) = Body::channel(1);
+    let client = builder().retries(eager()).intercept_attempts(wrap).build();
+    let address = wire("unix").scratch().expect("a path");
+    let error = block_on(client.post("http://peer.example/").via(address).body(body).send());
+    let error = error.expect_err("nobody listens");
+    assert_eq!((error.is_connect(), error.attempts()), (true, 1), "{error:?}");
+}
+
+async fn pass(request: CallRequest, next: Next) -> Result<Response, Error> {
+    next.call(request).await
+}
+
+fn sends_a_body_when_there_is_a_peer(options: impl FnOnce(ClientBuilder) -> ClientBuilder) {
     let address = wire("unix").scratch().expect("a path");
     let (listen, dialled) = mpsc::channel();
     let when = move |_: &anywire_client::Failure<'_>| listen.send(()).is_ok();
@@ -121,7 +210,7 @@ fn a_body_that_nobody_has_read_is_sent_when_there_is_a_peer() {
         budget_percent: u32::MAX,
         ..Retries::default()
     };
-    let client = builder().retries(retries).build();
+    let client = options(builder().retries(retries)).build();
     let (mut sender, body) = Body::channel(16);
     let _ = sender.try_send("tea");
     sender.finish();
@@ -129,7 +218,7 @@ fn a_body_that_nobody_has_read_is_sent_when_there_is_a_peer() {
         let call = client.post("http://peer.example/").via(address.clone()).body(body);
         move || block_on(call.send())
     });
-    dialled.recv().expect("a dial");
+    dialled.recv_timeout(HANG).expect("a dial, and another try");
     let loops = anywire_loops::Loops::start(1).expect("loops start");
     let listener = anywire_wire::Listener::bind(&address, &crate::support::listening(), &loops);
     let (report, seen) = mpsc::channel();
@@ -223,9 +312,6 @@ fn an_origin_in_trouble_gets_no_more_than_its_budget() {
 /// No status is an error of the call: when the budget is spent, the response is the caller's.
 #[test]
 fn an_origin_that_is_busy_gets_no_more_than_its_budget() {
-    async fn pass(request: CallRequest, next: Next) -> Result<Response, Error> {
-        next.call(request).await
-    }
     for is_intercepted in [false, true] {
         let requests = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&requests);
@@ -258,7 +344,7 @@ fn a_full_queue_is_never_tried_again() {
     let limits = Limits { connections_per_origin: 1, queue_per_origin: 0, ..Limits::default() };
     let client = Client::builder().limits(limits).retries(eager()).build();
     let mut first = client.get(peer.url("/")).send();
-    assert!(crate::support::poll_once(&mut first).is_pending());
+    assert!(poll_once(&mut first).is_pending());
     crate::support::eventually("the first call has the connection", || peer.accepted() == 1);
     let error = block_on(client.get(peer.url("/")).send()).expect_err("no place");
     assert!(matches!(error, Error::QueueFull { .. }), "{error:?}");
@@ -276,7 +362,7 @@ fn a_call_that_is_dropped_in_its_pause_leaves_nothing() {
     let client = Client::builder().retries(retries).build();
     let mut call = client.get(peer.url("/")).send();
     while failed.try_recv().is_err() {
-        assert!(crate::support::poll_once(&mut call).is_pending());
+        assert!(poll_once(&mut call).is_pending());
         std::thread::sleep(Duration::from_millis(1));
     }
     drop(call);
@@ -327,9 +413,6 @@ fn a_resolver_that_fails_is_asked_again() {
 /// An interim response is a part of a response: nothing is sent again behind it, with interceptors around the attempts or without.
 #[test]
 fn nothing_is_sent_again_behind_an_interim_response() {
-    async fn pass(request: CallRequest, next: Next) -> Result<Response, Error> {
-        next.call(request).await
-    }
     for is_http2 in [false, true] {
         for is_intercepted in [false, true] {
             let requests = Arc::<AtomicUsize>::default();

@@ -190,6 +190,36 @@ fn the_second_choice_serves_while_the_first_is_dead() {
     assert_eq!((counters.moved, counters.ejected, counters.dial_failures), (3, 1, 3));
 }
 
+/// Before the addresses of the name are known, while they are dead, and once the name has none.
+#[test]
+fn the_second_choice_of_a_name_serves_while_its_addresses_are_dead() {
+    let (first, second) = (counting("tcp"), counting("tcp"));
+    let counts = || (first.1.load(Ordering::SeqCst), second.1.load(Ordering::SeqCst));
+    let over = |addresses: Option<SocketAddr>| {
+        let book = Book::new().with_ttl(Duration::ZERO);
+        addresses.iter().for_each(|&address| book.set("shop.example", &[address]));
+        let balance = Balance::over_name().or_else([second.0.via()]).eject_for(HANG);
+        client(1, |builder| builder.names(Names::new(book)).balance("http://shop.example", balance))
+    };
+    let knows = |client: &Client, count: usize| {
+        // The first call has the loop look at the name, and the other pool is there once its addresses are known.
+        let _ = call(client);
+        let known = || block_on(client.address_counters()).len() == count;
+        eventually("the addresses of the name are known", known);
+    };
+    let (_loops, living) = over(Some(address_of(&first.0)));
+    (0..5).for_each(|_| call(&living).expect("an answer"));
+    assert_eq!(counts(), (5, 0), "the second choice gets none");
+    knows(&living, 2);
+    let (_loops, dead) = over(Some("127.0.0.1:1".parse().expect("an address")));
+    knows(&dead, 2);
+    let before = counts();
+    (0..5).for_each(|_| call(&dead).expect("the second choice answers"));
+    let (_loops, nameless) = over(None);
+    eventually("the name is known to be none", || call(&nameless).is_ok());
+    assert_eq!(counts(), (before.0, before.1 + 6));
+}
+
 #[test]
 fn if_all_are_dead_that_is_said() {
     let (_loops, client) =

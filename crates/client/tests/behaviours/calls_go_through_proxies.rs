@@ -30,17 +30,6 @@ fn make_tunnel(talk: &mut Talk, target: &str, behind: &[u8]) {
     talk.say([b"HTTP/1.1 200 Here\r\ncontent-length: 3\r\n\r\n", behind].concat());
 }
 
-/// Speaks TLS from here on, if the client trusts this end.
-#[cfg(feature = "tls")]
-fn secure(talk: &Talk) -> std::io::Result<()> {
-    let shaken = talk.with(async |connection| {
-        let plain = std::mem::replace(connection, anywire_wire::Connection::pair().0);
-        *connection = crate::support::trial::server().around(plain, &[]).expect("a certificate");
-        connection.handshake(crate::support::HANG).await
-    });
-    shaken.expect("the loop runs")
-}
-
 /// Answers what it is asked, and has each request end the script if it is not of this target.
 fn answer_all(talk: &mut Talk, target: &str) {
     while let Some(request) = talk.request() {
@@ -115,7 +104,7 @@ fn a_question_to_the_server_as_a_whole_names_no_path() {
 fn https_goes_through_a_tunnel() {
     let proxy = Peer::start(wire("tcp"), |mut talk| {
         make_tunnel(&mut talk, "peer.example:443", b"");
-        secure(&talk).expect("a client that trusts");
+        talk.secure().expect("a client that trusts");
         answer_all(&mut talk, "/a");
     });
     let url = at(&proxy, "http").replace("://", "://me:secret@");
@@ -135,7 +124,7 @@ fn tls_is_spoken_to_the_proxy_and_again_within() {
     let proxy = Peer::start(wire("tls"), |mut talk| {
         if talk.number == 0 {
             make_tunnel(&mut talk, "one.example:444", b"");
-            secure(&talk).expect("a client that trusts");
+            talk.secure().expect("a client that trusts");
             answer_all(&mut talk, "/");
         } else {
             let request = talk.request().expect("a request");
@@ -177,7 +166,7 @@ fn what_tls_finds_in_a_tunnel_is_the_origins_fault() {
     let proxy = Peer::start(wire("tcp"), |mut talk| {
         make_tunnel(&mut talk, "elsewhere.example:443", b"");
         // The client finds out, and closes.
-        let _ = secure(&talk);
+        let _ = talk.secure();
     });
     let (_loops, client) = client(1, |builder| builder.proxy(at(&proxy, "http")));
     let error = block_on(client.get("https://elsewhere.example/").send()).expect_err("another name");
@@ -424,7 +413,7 @@ fn in_an_environment_with_a_bad_proxy() {
     assert!(matches!(error, Error::ProxyUrl { .. }) && text.contains("http_proxy"), "{text}");
 }
 
-/// One connection for each way.
+/// One connection, whatever the way.
 fn one_connection(builder: ClientBuilder) -> ClientBuilder {
     builder.limits(Limits { connections_per_origin: 1, ..Limits::default() })
 }
@@ -437,7 +426,9 @@ fn calls_of_one_login_do_not_hold_up_those_of_another() {
         let url = format!("http://{login}@{}", proxy.via().location());
         block_on(client.get("http://origin.example/").proxy(url).send()).expect("an answer");
     }
-    assert_eq!((proxy.accepted(), client.counters().total().idle), (2, 2));
+    // Each makes room for the next.
+    let counters = client.counters().total();
+    assert_eq!((proxy.accepted(), counters.idle, counters.passed_on), (3, 1, 2));
 }
 
 #[test]
@@ -455,4 +446,30 @@ fn an_upgrade_does_not_wait_for_a_connection_that_the_proxy_reads() {
     block_on(client.get("http://origin.example/").send()).expect("an answer");
     let switched = block_on(client.get("http://origin.example/").upgrade("toy").send()).expect("a switch");
     assert_eq!(switched.status(), 101);
+}
+
+/// The tunnel of an upgrade is for upgrades: many proxies refuse to make one to a port of clear text.
+#[test]
+fn calls_behind_an_upgrade_are_read_by_the_proxy_as_before() {
+    for is_first in [false, true] {
+        let proxy = Peer::start(wire("tcp"), |mut talk| {
+            while let Some(request) = talk.request() {
+                if request.head.method() == Method::CONNECT {
+                    return talk.say("HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n");
+                }
+                assert_eq!(request.head.target(), "http://origin.example/");
+                talk.say(OK);
+            }
+        });
+        let (_loops, client) = client(1, |builder| builder.proxy(at(&proxy, "http")));
+        let call = || client.get("http://origin.example/");
+        if !is_first {
+            block_on(call().send()).expect("an answer before");
+        }
+        for _ in 0..2 {
+            let error = block_on(call().upgrade("toy").send()).expect_err("no tunnel");
+            assert!(matches!(error, Error::Proxy { .. }), "{error:?}");
+            assert_eq!(block_on(call().send()).expect("an answer behind it").status(), 200);
+        }
+    }
 }

@@ -227,3 +227,85 @@ fn what_belongs_to_no_trace_is_not_sent_with_a_new_one() {
         assert!(new.parse::<TraceContext>().is_ok() && !new.starts_with(trace), "{parents:?}: {new}");
     }
 }
+
+/// Counts the spans that are open, and keeps what is said of errors.
+#[derive(Clone, Default)]
+struct Counted(Arc<Mutex<(BTreeMap<u64, usize>, Fields)>>);
+
+impl Counted {
+    fn open(&self) -> usize {
+        self.0.lock().expect("no panic").0.values().filter(|count| **count > 0).count()
+    }
+
+    fn error(&self) -> String {
+        self.0.lock().expect("no panic").1.get("error.type").to_owned()
+    }
+
+    fn count(&self, span: &Id, change: impl FnOnce(&mut usize)) {
+        change(self.0.lock().expect("no panic").0.entry(span.into_u64()).or_default());
+    }
+}
+
+impl Subscriber for Counted {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.name().starts_with("http.")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        let mut counted = self.0.lock().expect("no panic");
+        let id = counted.0.len() as u64 + 1;
+        counted.0.insert(id, 1);
+        Id::from_u64(id)
+    }
+
+    fn clone_span(&self, span: &Id) -> Id {
+        self.count(span, |count| *count += 1);
+        span.clone()
+    }
+
+    fn try_close(&self, span: Id) -> bool {
+        self.count(&span, |count| *count -= 1);
+        true
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        values.record(&mut self.0.lock().expect("no panic").1);
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn they_end_with_the_body() {
+    for breaks in [false, true] {
+        let (go_on, goes_on) = std::sync::mpsc::channel();
+        let goes_on = Mutex::new(goes_on);
+        let peer = Peer::start(wire("tcp"), move |mut talk| {
+            if talk.request().is_some() {
+                talk.say("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n");
+                goes_on.lock().expect("no panic").recv().expect("the test goes on");
+                talk.say(if breaks { "o" } else { "ok" });
+            }
+        });
+        let (_loops, client) = client(1, |builder| builder.spans());
+        let counted = Counted::default();
+        tracing::subscriber::with_default(counted.clone(), || {
+            let mut response = block_on(client.get(peer.url("/")).send()).expect("an answer");
+            assert_eq!(counted.open(), 2, "of the call and of its attempt");
+            go_on.send(()).expect("the peer waits");
+            let end = loop {
+                match block_on(response.chunk()) {
+                    Ok(Some(_)) => {}
+                    end => break end,
+                }
+            };
+            assert_eq!((end.is_err(), counted.error().is_empty()), (breaks, !breaks), "{}", counted.error());
+            assert_eq!(counted.open(), if breaks { 2 } else { 0 });
+            drop(response);
+            assert_eq!(counted.open(), 0);
+        });
+    }
+}

@@ -5,11 +5,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::support::bytes_of_http2::{GOAWAY, HEADERS};
+use crate::support::simulated::Simulated;
 use crate::support::{
     AnyWire, Gate, HANG, OK, Peer, block_on, client, client_of_http2, eventually, on_each_wire,
-    on_four_wires_at_a_time, poll_once,
+    on_four_wires_at_a_time, poll_once, wire,
 };
-use anywire_client::{Error, Limits, Timeouts};
+use anywire_client::{Error, Limits, OriginOptions, Timeouts};
 
 /// A peer that reports when a connection of its ends; requests to `/never` are never answered.
 fn reporting(wire: AnyWire, answer: &'static str) -> (Peer, mpsc::Receiver<usize>) {
@@ -168,6 +169,53 @@ fn a_pool_that_is_not_used_is_forgotten() {
         eventually("it is counted", || client.counters().total().pools_unused == 1);
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("a new pool is made");
     });
+}
+
+#[test]
+fn a_pool_is_forgotten_after_ten_minutes_without_a_call() {
+    let world = Simulated::new();
+    let peer = world.peer(|mut line| async move {
+        while line.head().await.is_some() {
+            line.say(OK).await;
+        }
+    });
+    let client = world.client(|builder| builder);
+    let via = peer.via().clone();
+    let forgotten = world.run(async move || {
+        let mut forgotten = Vec::new();
+        for wait in [595, 595, 615] {
+            client.get("http://peer.example/").via(&via).send().await.expect("an answer");
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            forgotten.push(client.counters().total().pools_unused);
+        }
+        forgotten
+    });
+    assert_eq!(forgotten, [0, 0, 1]);
+}
+
+#[test]
+fn a_connection_that_is_not_kept_carries_one_call() {
+    let (said, heard) = mpsc::channel();
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        while let Some(request) = talk.request() {
+            let fields = request.head.headers().get("connection").map(str::to_owned);
+            said.send((talk.number, fields)).expect("the test listens");
+            talk.say(OK);
+        }
+    });
+    let (_loops, client) = client(1, |builder| builder.keep_alive(false));
+    let call = || client.get(peer.url("/"));
+    for call in [call(), call(), call().keep_alive(true), call()] {
+        block_on(call.send()).expect("an answer");
+    }
+    client.set_origin_options(peer.url("/"), &OriginOptions::default().keep_alive(true)).expect("an origin");
+    for _ in 0..2 {
+        block_on(call().send()).expect("an answer");
+    }
+    let heard: Vec<_> = heard.iter().take(6).collect();
+    let close = || Some("close".to_owned());
+    // The third is kept for the fourth, and that one ends it.
+    assert_eq!(heard, [(0, close()), (1, close()), (2, None), (2, close()), (3, None), (3, None)]);
 }
 
 #[test]

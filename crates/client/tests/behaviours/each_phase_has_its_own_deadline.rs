@@ -171,7 +171,8 @@ impl Case {
     fn play(&self, wire: AnyWire, there: &Loops, here: &Loops) {
         let script = self.peer;
         let peer = Peer::start_on(there, wire, move |mut talk| script(&mut talk));
-        let client = defaults(builder().on(here)).build();
+        // None ends by this deadline, and all dial at once.
+        let client = defaults(builder().on(here)).connect_timeout(HANG).build();
         let call = (self.call)(client.post(peer.url("/")).via(peer.via()));
         let error = block_on(async { call.send().await?.bytes().await }).expect_err(self.name);
         let phase = (self.ends_by)(wire);
@@ -415,6 +416,7 @@ fn scaled() -> Timeouts {
         forwarded,
         total,
         stream_total,
+        drain,
         idle,
         lifetime,
         pool_unused,
@@ -432,6 +434,7 @@ fn scaled() -> Timeouts {
         forwarded: by(forwarded),
         total: by(total),
         stream_total,
+        drain: by(drain),
         idle: by(idle),
         lifetime: by(lifetime),
         pool_unused: by(pool_unused),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{
     HANG, OK, Peer, block_on, builder, client, eventually, listening, on_each_wire, trial, wire,
 };
-use anywire_client::{Client, Error, Fault, Phase};
+use anywire_client::{CallRequest, Client, Error, Fault, Next, Phase, Response};
 use anywire_http::h2::Code;
 use anywire_loops::Loops;
 use anywire_wire::tls::{ClientTlsOptions, HandshakeError, Roots};
@@ -56,6 +56,51 @@ fn the_wire_below_is_chosen_as_ever() {
         }
         assert_eq!((peer.accepted(), client.counters().total().dialed), (1, 1));
     }
+}
+
+/// As a link does that knows which hosts want TLS.
+async fn upgrade_to_https(mut request: CallRequest, next: Next) -> Result<Response, Error> {
+    request.set_url("https://peer.example/".parse().expect("a URL"));
+    next.call(request).await
+}
+
+#[test]
+fn a_url_that_becomes_https_under_way_takes_its_wire_along() {
+    for scheme in SCHEMES {
+        let (report, credentials) = std::sync::mpsc::channel();
+        let peer = Peer::start(wire(scheme), move |mut talk| {
+            while let Some(request) = talk.request() {
+                let _ = report.send(request.head.headers().get("authorization").map(str::to_owned));
+                talk.say(OK);
+            }
+        });
+        for is_of_attempts in [false, true] {
+            let (_loops, client) = client(1, |builder| match is_of_attempts {
+                false => builder.bearer("https://peer.example", "token").intercept(upgrade_to_https),
+                true => builder.intercept_attempts(upgrade_to_https),
+            });
+            let call = client.get("http://peer.example/").via(below(peer.via()));
+            let answer = block_on(call.send()).expect("an answer over TLS");
+            assert_eq!((answer.tls().is_some(), answer.url().scheme()), (true, "https"));
+            let expected = if is_of_attempts { None } else { Some("Bearer token") };
+            assert_eq!(credentials.recv().expect("a request").as_deref(), expected);
+        }
+    }
+}
+
+#[test]
+fn what_belongs_to_an_https_origin_is_not_sent_in_clear_text() {
+    let (report, seen) = std::sync::mpsc::channel();
+    let peer = Peer::start(wire("tcp"), move |talk| {
+        let _ = report.send(talk.read(1024));
+    });
+    let (_loops, client) =
+        client(1, |builder| builder.bearer("https://peer.example", "token").intercept(upgrade_to_https));
+    let error = block_on(client.get("http://peer.example/").via(peer.via()).send());
+    let error = error.expect_err("the peer speaks no TLS");
+    assert!(error.is_handshake(), "{error:?}");
+    let seen = seen.recv().expect("a connection").expect("its first bytes");
+    assert_eq!(seen[0], 22, "a record of TLS's handshake: {:?}", String::from_utf8_lossy(&seen));
 }
 
 #[test]
@@ -366,4 +411,19 @@ fn each_wire_carries_https_where_tls_fits_around_it() {
         let answer = block_on(client.get("https://peer.example/").via(plain).send()).expect("an answer");
         assert_eq!(block_on(answer.text()).expect("a body"), "ok");
     });
+}
+
+#[test]
+fn a_peer_that_may_be_anybody_is_counted() {
+    let peer = Peer::answering(wire("tls"), OK);
+    for is_unverified in [true, false] {
+        let options = ClientTlsOptions { dangerously_accept_any_certificate: true, ..Default::default() };
+        let (_loops, client) =
+            client(1, |builder| if is_unverified { builder.tls(options) } else { builder });
+        let response =
+            block_on(client.get("https://peer.example/").via(peer.via()).send()).expect("an answer");
+        assert_eq!(response.tls().map(|tls| tls.is_unverified), Some(is_unverified));
+        let total = client.counters().total();
+        assert_eq!((total.dialed, total.unverified), (1, u64::from(is_unverified)));
+    }
 }

@@ -6,8 +6,8 @@ use crate::support::{
     AnyWire, HANG, OK, Peer, all, block_on, client, eventually, on_each_wire, on_four_wires_at_a_time,
     on_token, wire,
 };
-use anywire_client::{Call, Client, ClientBuilder, Error, Limits, OriginOptions, Phase, Timeouts};
-use anywire_http::Version;
+use anywire_client::{Call, Client, ClientBuilder, Error, Limits, OriginOptions, Phase, Retries, Timeouts};
+use anywire_http::{StatusCode, Version};
 
 /// So many connections, with one call each over HTTP/2 too.
 fn limits(connections: usize) -> Limits {
@@ -54,6 +54,101 @@ fn a_larger_cap_serves_those_who_wait() {
             }
         });
     }
+}
+
+#[test]
+fn options_are_taken_back() {
+    let (peer, tokens) = on_token(wire("tcp"), false);
+    let (_loops, client) =
+        client(2, |builder| builder.limits(limits(4)).origin_options(peer.url("/"), with_cap(1)));
+    let calls: Vec<_> = (0..4).map(|_| call(&client, &peer).send()).collect();
+    let calls = std::thread::spawn(move || all(calls));
+    eventually("one is under way", || {
+        let counters = client.counters().total();
+        (counters.active, counters.waiting) == (1, 3)
+    });
+    assert!(matches!(client.clear_origin_options("no origin"), Err(Error::Url { .. })));
+    client.clear_origin_options(peer.url("/")).expect("an origin");
+    eventually("all are under way", || client.counters().total().active == 4);
+    (0..4).for_each(|_| tokens.send(()).expect("the peer is there"));
+    for answer in calls.join().expect("no panic") {
+        assert_eq!(answer.expect("an answer").status(), 200);
+    }
+    client.clear_origin_options("http://other.example").expect("one without options");
+}
+
+#[test]
+fn an_origin_has_its_own_retries_and_redirects() {
+    let peer = || {
+        Peer::start(wire("tcp"), |mut talk| {
+            while let Some(request) = talk.request() {
+                talk.say(match request.head.path() {
+                    "/moved" => "HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n",
+                    "/busy" => "HTTP/1.1 503 Later\r\ncontent-length: 0\r\n\r\n",
+                    _ => OK,
+                });
+            }
+        })
+    };
+    let (own, other) = (peer(), peer());
+    let retries = Retries {
+        max: 2,
+        first_pause: Duration::ZERO,
+        statuses: vec![StatusCode::SERVICE_UNAVAILABLE],
+        ..Retries::default()
+    };
+    let options = OriginOptions::default().retries(retries).redirects(0);
+    let (_loops, client) = client(1, |builder| builder.origin_options(own.url("/"), options));
+    let status =
+        |peer: &Peer, path| block_on(client.get(peer.url(path)).send()).expect("an answer").status().as_u16();
+    assert_eq!((status(&other, "/busy"), client.counters().total().retried), (503, 0));
+    assert_eq!((status(&own, "/busy"), client.counters().total().retried), (503, 2));
+    assert_eq!((status(&other, "/moved"), status(&own, "/moved")), (200, 302));
+}
+
+#[test]
+fn an_origin_has_its_own_proxy() {
+    let proxy = Peer::start(wire("tcp"), |mut talk| {
+        while let Some(request) = talk.request() {
+            assert_eq!(request.head.target(), "http://behind.example/");
+            talk.say(OK);
+        }
+    });
+    let origin = Peer::answering(wire("tcp"), OK);
+    let at = format!("http://{}", proxy.via().location());
+    let (_loops, client) = client(1, |builder| {
+        builder.no_proxy().origin_options("http://behind.example", OriginOptions::default().proxy(at))
+    });
+    for url in ["http://behind.example/", &origin.url("/")] {
+        assert_eq!(block_on(client.get(url).send()).expect("an answer").status(), 200);
+    }
+    assert_eq!((proxy.accepted(), origin.accepted()), (1, 1));
+    let wrong = OriginOptions::default().proxy("ftp://proxy");
+    client.set_origin_options(origin.url("/"), &wrong).expect("an origin");
+    let error = block_on(client.get(origin.url("/")).send()).expect_err("no proxy");
+    assert!(matches!(error, Error::ProxyUrl { .. }), "{error:?}");
+    client
+        .set_origin_options("http://behind.example", &OriginOptions::default().no_proxy())
+        .expect("an origin");
+    assert!(block_on(client.get("http://behind.example/").send()).is_err(), "no such name");
+}
+
+/// A peer whose certificate nobody knows is trusted for its origin alone.
+#[cfg(feature = "tls")]
+#[test]
+fn an_origin_has_its_own_tls() {
+    let peer = Peer::answering(wire("tls"), OK);
+    let trusting = OriginOptions::default().tls(crate::support::trial::client());
+    let loops = anywire_loops::Loops::start(1).expect("loops start");
+    let roots = anywire_wire::tls::Roots::bundled();
+    let strict = anywire_wire::tls::ClientTlsOptions { roots, ..Default::default() };
+    let client = Client::builder().on(&loops).tls(strict).build();
+    let call = || block_on(client.get(peer.url("/")).send());
+    assert!(call().is_err(), "it is not trusted");
+    client.set_origin_options(peer.url("/"), &trusting).expect("an origin");
+    assert_eq!(call().expect("an answer").status(), 200);
+    client.clear_origin_options(peer.url("/")).expect("an origin");
+    assert!(call().is_err(), "it is not trusted any more");
 }
 
 #[test]

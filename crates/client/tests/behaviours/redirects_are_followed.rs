@@ -10,7 +10,7 @@ use anywire_http::{Body, Method, StatusCode};
 
 use crate::support::bytes_of_http2::{DATA, END_HEADERS, HEADERS, literals};
 use crate::support::simulated::Simulated;
-use crate::support::{OK, Peer, block_on, on_each_wire, wire};
+use crate::support::{OK, Peer, Served, block_on, on_each_wire, wire};
 
 /// What a request was, as far as these tests ask.
 #[derive(Debug)]
@@ -48,6 +48,37 @@ fn peer(scheme: &str, answers: &[String]) -> (Peer, Receiver<Seen>) {
     (peer, seen)
 }
 
+/// The same in HTTP/2: with the status and the location of each answer.
+fn peer_of_http2(scheme: &str, answers: &[String]) -> (Peer, Receiver<Seen>) {
+    let (report, seen) = mpsc::channel();
+    let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
+    let peer = Peer::asked_for_http2(wire(scheme), move |talk| {
+        let mut served = Served::on(talk);
+        while let Some((id, head, body)) = served.request() {
+            let fields = head.headers().iter();
+            let _ = report.send(Seen {
+                line: format!("{} {}", head.method(), head.path_and_query()),
+                body: String::from_utf8_lossy(&body).into_owned(),
+                fields: fields
+                    .map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned()))
+                    .collect(),
+            });
+            let answer = answers.lock().expect("no panic").pop_front();
+            let is_head = *head.method() == Method::HEAD;
+            match answer.as_deref().and_then(|answer| answer.split_once(" Elsewhere\r\nlocation: ")) {
+                Some((status, rest)) => {
+                    let status = status.rsplit(' ').next().and_then(|status| status.parse().ok());
+                    let location = rest.lines().next().expect("a location");
+                    let body: &[u8] = if is_head { b"" } else { b"away" };
+                    served.answer(id, status.expect("a status"), &[("location", location)], body);
+                }
+                None => served.answer(id, 200, &[], if is_head { b"" } else { b"ok" }),
+            }
+        }
+    });
+    (peer, seen)
+}
+
 fn redirect(status: u16, location: &str) -> String {
     format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {location}\r\ncontent-length: 4\r\n\r\naway")
 }
@@ -61,24 +92,37 @@ fn fault(error: &Error) -> Option<RedirectFault> {
 
 #[test]
 fn each_status_has_its_method_and_body() {
-    // Status, method, and the request that follows.
-    let rows = [
-        (301, "POST", "GET", ""),
-        (302, "POST", "GET", ""),
-        (303, "POST", "GET", ""),
-        (307, "POST", "POST", "tea"),
-        (308, "POST", "POST", "tea"),
-        (301, "PUT", "PUT", "tea"),
-        (302, "DELETE", "DELETE", "tea"),
-        (303, "PUT", "GET", ""),
-        (303, "HEAD", "HEAD", ""),
-        (301, "HEAD", "HEAD", ""),
-        (302, "GET", "GET", ""),
-        (308, "QUERY", "QUERY", "tea"),
-    ];
-    for (status, method, next, body) in rows {
+    has_its_method_and_body(peer, |builder| builder);
+}
+
+#[test]
+fn each_status_has_its_method_and_body_over_http2() {
+    has_its_method_and_body(peer_of_http2, ClientBuilder::http2_prior_knowledge);
+}
+
+/// Status, method, and the request that follows.
+const ROWS: [(u16, &str, &str, &str); 12] = [
+    (301, "POST", "GET", ""),
+    (302, "POST", "GET", ""),
+    (303, "POST", "GET", ""),
+    (307, "POST", "POST", "tea"),
+    (308, "POST", "POST", "tea"),
+    (301, "PUT", "PUT", "tea"),
+    (302, "DELETE", "DELETE", "tea"),
+    (303, "PUT", "GET", ""),
+    (303, "HEAD", "HEAD", ""),
+    (301, "HEAD", "HEAD", ""),
+    (302, "GET", "GET", ""),
+    (308, "QUERY", "QUERY", "tea"),
+];
+
+fn has_its_method_and_body(
+    peer: fn(&str, &[String]) -> (Peer, Receiver<Seen>),
+    version: fn(ClientBuilder) -> ClientBuilder,
+) {
+    for (status, method, next, body) in ROWS {
         let (peer, seen) = peer("tcp", &[redirect(status, "/next")]);
-        let client = Client::new();
+        let client = version(Client::builder()).build();
         let sent = if matches!(method, "GET" | "HEAD") { "" } else { "tea" };
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         let call =
@@ -200,6 +244,41 @@ fn credentials_stay_with_their_host_and_their_scheme() {
         let second = seen.recv().expect("a request");
         assert!(fields.iter().all(|name| second.field(name).is_none()), "{target}: {second:?}");
     }
+}
+
+#[test]
+fn over_http2_credentials_and_locations_are_treated_alike() {
+    let (_loops, client) = crate::support::client_of_http2(|builder| builder);
+    let (other, seen) = peer_of_http2("tcp", &[]);
+    let reference = other.url("/next").split_once(':').expect("a scheme").1.to_owned();
+    let chain = [redirect(302, "../up"), redirect(307, "?q=1"), redirect(303, &reference)];
+    let (first, first_seen) = peer_of_http2("tcp", &chain);
+    let fields = ["authorization", "cookie"];
+    let call = fields.iter().fold(client.post(first.url("/a/b")), |call, name| call.header(name, "secret"));
+    let response = block_on(call.body("tea").send()).expect("an answer");
+    assert_eq!((response.url().as_str(), response.history().len()), (&*other.url("/next"), 3));
+    let lines: Vec<_> =
+        first_seen.try_iter().map(|seen| (seen.line.clone(), seen.field("cookie").is_some())).collect();
+    let expected = [("POST /a/b", true), ("GET /up", true), ("GET /up?q=1", true)];
+    assert_eq!(lines, expected.map(|(line, has_cookie)| (line.to_owned(), has_cookie)));
+    let last = seen.recv().expect("a request");
+    assert_eq!(last.line, "GET /next");
+    assert!(fields.iter().all(|name| last.field(name).is_none()), "{last:?}");
+    // The body of each was read, and its stream is over.
+    assert_eq!((first.accepted(), other.accepted()), (1, 1));
+}
+
+#[test]
+fn over_http2_five_are_followed_and_a_circle_is_left() {
+    let client = Client::builder().http2_prior_knowledge().build();
+    let chain: Vec<_> = (1..=6).map(|hop| redirect(302, &format!("/{hop}"))).collect();
+    let (peer, seen) = peer_of_http2("tcp", &chain);
+    let error = block_on(client.get(peer.url("/0")).send()).expect_err("one too many");
+    assert_eq!(fault(&error), Some(RedirectFault::TooMany(5)), "{error:?}");
+    assert_eq!(seen.try_iter().count(), 6);
+    let (peer, seen) = peer_of_http2("tcp", &[redirect(302, "/b"), redirect(302, "/a"), redirect(302, "/b")]);
+    let error = block_on(client.get(peer.url("/a")).send()).expect_err("a circle");
+    assert_eq!((fault(&error), seen.try_iter().count()), (Some(RedirectFault::Circle), 3));
 }
 
 #[test]

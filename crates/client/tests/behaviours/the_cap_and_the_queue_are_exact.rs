@@ -3,8 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::support::{OK, Peer, block_on, client, on_each_wire};
-use anywire_client::{Error, Fault, Limits};
+use crate::support::{OK, Peer, all, block_on, client, on_each_wire, wire};
+use anywire_client::{ClientBuilder, Error, Fault, Limits};
 
 #[test]
 fn no_call_beyond_cap_and_queue_waits() {
@@ -61,6 +61,122 @@ fn no_call_beyond_cap_and_queue_waits() {
         }
         assert!(peer.accepted() <= 3 * 8 + 2, "{} connections in four rounds", peer.accepted());
     });
+}
+
+/// A gate that scripts wait at.
+type Barrier = Arc<(Mutex<bool>, Condvar)>;
+
+fn pass(gate: &Barrier) {
+    let (open, opened) = &**gate;
+    drop(opened.wait_while(open.lock().expect("no panic"), |open| !*open).expect("no panic"));
+}
+
+/// 1000 callers of this URL, at a cap of 8 connections with one call each, and 16 that wait.
+fn thousand_at_eight(
+    gate: &Barrier,
+    peer: &Peer,
+    url: &str,
+    options: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) {
+    let mut limits = Limits { connections_per_origin: 8, queue_per_origin: 16, ..Limits::default() };
+    limits.http2.streams = 1;
+    let long = Duration::from_secs(60);
+    // Until the handshake has said which version an origin speaks, one loop has its calls, and its share of the queue.
+    let loops = if url.starts_with("https") { 1 } else { 2 };
+    let (_loops, client) =
+        client(loops, |builder| options(builder.limits(limits).acquire_timeout(long).read_timeout(long)));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..1000 {
+        calls.spawn_on(client.get(url).send(), runtime.handle());
+    }
+    for _ in 0..1000 - 8 - 16 {
+        let call = block_on(calls.join_next()).expect("calls are left").expect("no panic");
+        assert!(matches!(call, Err(Error::QueueFull { connections: 8, queue: 16, .. })), "{call:?}");
+    }
+    *gate.0.lock().expect("no panic") = true;
+    gate.1.notify_all();
+    while let Some(call) = block_on(calls.join_next()) {
+        assert_eq!(call.expect("no panic").expect("an answer").status(), 200);
+    }
+    let counters = client.counters().total();
+    assert_eq!((counters.queue_full, counters.waiting, counters.active), (976, 0, 0), "{counters:?}");
+    assert_eq!((counters.dialed, peer.accepted(), peer.most_open()), (8, 8, 8));
+}
+
+#[test]
+fn over_http2_no_call_beyond_cap_and_queue_waits() {
+    let mut schemes = vec!["tcp"];
+    if cfg!(feature = "tls") {
+        schemes.push("tls");
+    }
+    for scheme in schemes {
+        let gate = Barrier::default();
+        let passed = Arc::clone(&gate);
+        let peer = Peer::of_http2(wire(scheme), move |mut frames, _| {
+            while let Some(stream) = frames.request() {
+                pass(&passed);
+                frames.answer(stream);
+            }
+        });
+        // Over TLS the handshake agrees on it.
+        let url = peer.url("/").replace("127.0.0.1", "localhost");
+        thousand_at_eight(&gate, &peer, &url, |builder| match scheme {
+            "tcp" => builder.http2_prior_knowledge(),
+            _ => builder,
+        });
+    }
+}
+
+/// As many calls as connections take at a time are under way together.
+#[test]
+fn over_http2_a_thousand_share_the_connections_that_there_may_be() {
+    let peer = Peer::of_http2(wire("tcp"), |mut frames, _| {
+        while let Some(stream) = frames.request() {
+            frames.answer(stream);
+        }
+    });
+    let limits = Limits { connections_per_origin: 8, ..Limits::default() };
+    let (_loops, client) = client(2, |builder| builder.http2_prior_knowledge().limits(limits));
+    for response in all((0..1000).map(|_| client.get(peer.url("/")).send())) {
+        assert_eq!(response.expect("an answer").status(), 200);
+    }
+    let counters = client.counters().total();
+    assert_eq!((counters.requests, counters.queue_full), (1000, 0));
+    assert!(counters.dialed <= 8 && peer.most_open() <= 8, "{counters:?}");
+}
+
+#[test]
+fn through_a_proxy_no_call_beyond_cap_and_queue_waits() {
+    let gate = Barrier::default();
+    let passed = Arc::clone(&gate);
+    let proxy = Peer::start(wire("tcp"), move |mut talk| {
+        while let Some(request) = talk.request() {
+            assert_eq!(request.head.target(), "http://origin.example/");
+            pass(&passed);
+            talk.say(OK);
+        }
+    });
+    let at = format!("http://{}", proxy.via().location());
+    thousand_at_eight(&gate, &proxy, "http://origin.example/", |builder| builder.proxy(at));
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn through_tunnels_no_call_beyond_cap_and_queue_waits() {
+    let gate = Barrier::default();
+    let passed = Arc::clone(&gate);
+    let proxy = Peer::start(wire("tcp"), move |mut talk| {
+        assert_eq!(talk.request_head().target(), "peer.example:443");
+        talk.say("HTTP/1.1 200 Here\r\n\r\n");
+        talk.secure().expect("a client that trusts");
+        while talk.request().is_some() {
+            pass(&passed);
+            talk.say(OK);
+        }
+    });
+    let at = format!("http://{}", proxy.via().location());
+    thousand_at_eight(&gate, &proxy, "https://peer.example/", |builder| builder.proxy(at));
 }
 
 #[test]

@@ -35,8 +35,11 @@ fn urls_that_are_none() {
     assert!(matches!(error("/path"), Error::Url { source: UrlError::Syntax(_), .. }));
     assert!(matches!(error("http://"), Error::Url { .. }));
     assert!(!error("ftp://127.0.0.1/").may_have_been_processed());
-    let error = block_on(client.request(Method::CONNECT, "http://127.0.0.1/").send()).expect_err("no call");
-    assert!(matches!(error, Error::Tunnel), "{error:?}");
+    let tunnel = || client.request(Method::CONNECT, "http://127.0.0.1/");
+    for call in [tunnel(), tunnel().header("host", "a.test")] {
+        let error = block_on(call.send()).expect_err("no call");
+        assert!(matches!(error, Error::Tunnel), "{error:?}");
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod gate;
 #[path = "../../../../wire/tests/behaviours/support/names.rs"]
 pub mod names;
 mod real;
+mod served;
 pub mod simulated;
 mod talk;
 mod tokens;
@@ -42,6 +43,7 @@ pub use self::{
     frames::{Frame, Frames},
     gate::Gate,
     real::{Real, real_servers, skipped},
+    served::Served,
     talk::{Received, Talk},
     tokens::on_token,
     waiting::{HANG, all, block_on, eventually, poll_once, until_no_call},
@@ -110,12 +112,22 @@ impl Peer {
         protocols: &[&str],
         script: impl Fn(Talk) + Send + Sync + 'static,
     ) -> Self {
+        Self::play(loops, wire, protocols, Arc::new(script))
+    }
+
+    /// Of one type for all scripts, so that none of this is compiled once for each.
+    fn play(
+        loops: &Loops,
+        wire: AnyWire,
+        protocols: &[&str],
+        script: Arc<dyn Fn(Talk) + Send + Sync>,
+    ) -> Self {
         let address = wire.scratch().expect("every wire can make an address up");
         let protocols = protocols.iter().map(|&name| name.to_owned()).collect();
         let options = ListenOptions { protocols, ..listening() };
         let listener = Listener::bind(&address, &options, loops).expect("a free address");
         let (accepted, most_open) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let (open, script) = (Arc::<AtomicUsize>::default(), Arc::new(script));
+        let open = Arc::<AtomicUsize>::default();
         let (count, most) = (accepted.clone(), most_open.clone());
         let listening = listener.serve(move |connection| {
             let number = count.fetch_add(1, Ordering::SeqCst);

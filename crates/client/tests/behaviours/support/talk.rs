@@ -60,6 +60,17 @@ impl Talk {
         outcome.recv().ok()
     }
 
+    /// Speaks TLS from here on, if the client trusts this end.
+    #[cfg(feature = "tls")]
+    pub fn secure(&self) -> io::Result<()> {
+        let shaken = self.with(async |connection| {
+            let plain = std::mem::replace(connection, Connection::pair().0);
+            *connection = super::trial::server().around(plain, &[]).expect("a certificate");
+            connection.handshake(super::HANG).await
+        });
+        shaken.expect("the loop runs")
+    }
+
     /// The next request with its body; none when the client closes.
     pub fn request(&mut self) -> Option<Received> {
         let (head, framing) = match self.event()? {

@@ -35,7 +35,7 @@ impl Pool {
         job.at = precise();
         job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         self.context.cells.moved.add(1);
-        job.trace().inspect(|trace| trace.attempt(&job.request, job.at));
+        job.again(&self.context);
         self.submit(job);
     }
 

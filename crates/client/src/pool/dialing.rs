@@ -1,0 +1,169 @@
+//! Dials: how many a pool makes for its waiting calls, and what becomes of them.
+
+use std::rc::Rc;
+
+use anywire_loops::TaskError;
+use anywire_loops::clock::precise;
+use anywire_wire::{Connection, DialLog};
+
+use super::Pool;
+use super::drive::Drive;
+use super::ways::share_out;
+use crate::Error;
+use crate::connection::Conn;
+use crate::connector::ConnectError;
+use crate::learnt::Learnt;
+use crate::observe::DialOf;
+use crate::quota::Permit;
+
+impl Pool {
+    /// Waiting calls that have a connection once `dials` have succeeded.
+    pub(super) fn served_by(&self, dials: usize) -> usize {
+        match self.calls_per_connection.get() {
+            Some(calls) => dials.saturating_mul(calls),
+            None if dials == 0 => 0,
+            None => usize::MAX,
+        }
+    }
+
+    /// Starts dials until there are enough for all waiters, or a cap is reached.
+    pub(super) fn dial_for_waiters(self: &Rc<Self>) {
+        loop {
+            let dialing = self.dialing.get();
+            if self.served_by(dialing) >= self.waiting_weight() {
+                return self.want_no_more();
+            }
+            if dialing >= self.context.dials {
+                return;
+            }
+            let Some(permit) = self.permit() else { return };
+            if anywire_loops::spawn(self.dial(permit).run()).is_finished() {
+                // A loop that ends drops its new tasks, so no dial will ever end.
+                self.waiting.fail(|sent| Error::Loop { source: TaskError::Stopped, sent });
+                return;
+            }
+        }
+    }
+
+    pub(super) fn dial(self: &Rc<Self>, permit: Permit) -> Dial {
+        self.dialing.update(|dialing| dialing + 1);
+        Dial { pool: Rc::clone(self), permit: Some(permit) }
+    }
+
+    fn dialed(
+        self: &Rc<Self>,
+        dialed: Result<Connection, ConnectError>,
+        log: &DialLog,
+        permit: Option<Permit>,
+    ) {
+        let cells = &self.context.cells;
+        self.context.phases().inspect(|phases| phases.record_dial(log));
+        match dialed {
+            Ok(connection) => {
+                cells.dialed.add(1);
+                if connection.negotiated().is_some_and(|agreed| agreed.is_unverified) {
+                    cells.unverified.add(1);
+                }
+                self.adopt(connection, log, permit);
+            }
+            Err(source) => {
+                drop(permit);
+                let observers = &self.context.config().observers;
+                if !observers.is_empty() {
+                    observers.dialed(self.dial_of(log), Err(&source));
+                }
+                cells.dial_failures.add(1);
+                if source.is_handshake() {
+                    cells.handshake_failures.add(1);
+                }
+                if source.is_resolve() {
+                    cells.resolve_failures.add(1);
+                }
+                if let ConnectError::Proxy(_) = source {
+                    cells.proxy_failures.add(1);
+                }
+                if self.teaches {
+                    self.context.inner().learnt().forget(&self.origin);
+                }
+                let is_out = self.member.get().is_some_and(|member| self.count_failure(member));
+                let job = self.waiting.pop(true).and_then(|job| self.move_on(job.dialed(log), is_out));
+                if let Some(job) = job {
+                    if let Some(phase) = source.overdue() {
+                        cells.count_timeout(phase);
+                    }
+                    let sent = job.sent;
+                    job.fail(source.into_error(self.origin.to_string(), sent));
+                }
+                // Of the calls that would have shared the connection only one knows why. The others try on their own.
+                self.calls_per_connection.set(Some(1));
+            }
+        }
+        // A connection may have been asked for while there was the dial alone.
+        share_out(&mut self.ways());
+        if self.retired.get() {
+            self.context.kick();
+        }
+    }
+
+    /// The dial that is over now, for observers.
+    fn dial_of<'a>(&'a self, log: &'a DialLog) -> DialOf<'a> {
+        let (origin, address) = (&*self.origin, self.address());
+        DialOf { origin, address, log, now: precise(), cells: &self.context.cells }
+    }
+
+    fn adopt(self: &Rc<Self>, connection: Connection, log: &DialLog, permit: Option<Permit>) {
+        if self.teaches {
+            let is_http2 = self.context.config().speaks_http2(&connection);
+            let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
+            self.context.inner().learnt().learn(&self.origin, learnt);
+        }
+        let conn = {
+            let mut connections = self.connections.borrow_mut();
+            let entry = connections.all.vacant_entry();
+            let conn = Rc::new(Conn::new(entry.key(), connection, permit, self.pipelining, &self.context));
+            entry.insert(Rc::clone(&conn));
+            conn
+        };
+        let observers = &self.context.config().observers;
+        if !observers.is_empty() {
+            conn.is_connected(|connected| observers.dialed(self.dial_of(log), Ok(connected)));
+        }
+        // Not more than others turned out to take, which this one has yet to say.
+        let room = conn.slots().min(self.calls_per_connection.get().unwrap_or(usize::MAX));
+        let of_next = self.pipelining.filter(|_| conn.shares()).map_or(room, |pipelining| pipelining.depth);
+        self.calls_per_connection.set(Some(of_next));
+        while conn.calls() < room
+            && let Some(job) = self.next_for(&conn, true)
+        {
+            conn.start(job.dialed(log), &self.host);
+        }
+        // It was dialled for calls that have gone elsewhere.
+        if self.ends_if_idle(&conn).is_break() {
+            self.close(&conn);
+            return;
+        }
+        self.push_free(&conn);
+        drop(anywire_loops::spawn(Drive { pool: Rc::clone(self), conn }));
+    }
+}
+
+/// A dial under way. Its drop gives the place back, however it ends.
+pub(super) struct Dial {
+    pool: Rc<Pool>,
+    permit: Option<Permit>,
+}
+
+impl Dial {
+    pub(super) async fn run(mut self) {
+        let (dialed, log) = DialLog::of(self.pool.route.connect(self.pool.context.config())).await;
+        let (pool, permit) = (Rc::clone(&self.pool), self.permit.take());
+        drop(self);
+        pool.dialed(dialed, &log, permit);
+    }
+}
+
+impl Drop for Dial {
+    fn drop(&mut self) {
+        self.pool.dialing.update(|dialing| dialing - 1);
+    }
+}
