@@ -39,12 +39,13 @@ pub struct Rounds<S> {
 impl<S> Rounds<S> {
     /// Median, smallest and largest of a figure of the samples; `None` if any sample lacks it or there is none.
     pub fn spread(&self, figure: impl Fn(&S) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.samples.iter().map(figure).collect::<Option<Vec<_>>>()?)
+        Spread::of(&self.samples.iter().map(figure).collect::<Option<Vec<_>>>()?)
     }
 
     /// A figure of these samples divided by that of another candidate, round by round.
     pub fn ratio_to(&self, other: &Self, figure: impl Fn(&S) -> f64) -> Option<Spread> {
-        Spread::of(self.samples.iter().zip(&other.samples).map(|(a, b)| figure(a) / figure(b)).collect())
+        let ratios = self.samples.iter().zip(&other.samples).map(|(a, b)| figure(a) / figure(b));
+        Spread::of(&ratios.collect::<Vec<_>>())
     }
 }
 
@@ -84,9 +85,9 @@ pub struct Spread {
 
 impl Spread {
     /// Of these values; `None` if there are none.
-    pub fn of(values: Vec<f64>) -> Option<Self> {
-        let spread = rounds::Spread::of(&values)?;
-        Some(Self { median: median(&values)?, min: spread.min, max: spread.max })
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let spread = rounds::Spread::of(values)?;
+        Some(Self { median: median(values)?, min: spread.min, max: spread.max })
     }
 }
 
@@ -96,9 +97,9 @@ mod tests {
 
     #[test]
     fn median_of_odd_even_and_none() {
-        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
-        assert_eq!(Spread::of(vec![4.0, 1.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
-        assert_eq!(Spread::of(Vec::new()), None);
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of(&[4.0, 1.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+        assert_eq!(Spread::of(&[]), None);
     }
 
     #[test]

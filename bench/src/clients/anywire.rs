@@ -52,7 +52,9 @@ fn call(plan: &Plan) -> Result<Tally> {
 /// From a thread outside the loops: calls at once as tasks of the loops, and the one that is waited for by the blocking face.
 fn bursts(plan: &Bursts) -> Result<Vec<Tally>> {
     let loops = Loops::start(thread::available_parallelism()?.get())?;
-    let limits = Limits { queue_per_origin: BURST_MAX, ..Limits::default() };
+    // Each loop has its share of the queue, and a call that is waited for says nothing of those on the other loops: any of them may
+    // have all calls of two bursts.
+    let limits = Limits { queue_per_origin: BURST_MAX * loops.iter().count(), ..Limits::default() };
     let client = AnywireClient::builder().on(&loops).limits(limits).build();
     let waited = blocking::Client::from(client.clone());
     let url: Arc<str> = format!("http://{}/", plan.address).into();

@@ -6,7 +6,7 @@ use super::markdown::{figure, table};
 use super::{Results, items};
 
 /// The runs that set bars. Runs of earlier states set none for this one.
-const RUNS: [&str; 15] = [
+const RUNS: [&str; 16] = [
     "http-server",
     "http-client",
     "http-server-h2",
@@ -17,6 +17,7 @@ const RUNS: [&str; 15] = [
     "ipc",
     "udp",
     "extractors",
+    "layers",
     "pools",
     "stack-throughput",
     "stack-bulk",

@@ -17,6 +17,15 @@ pub(super) fn extractors(results: &Results) -> String {
     table(&["extractor", "anywire", "axum", "anywire / axum"], rows)
 }
 
+/// Layers and services of the tower crates beside axum's.
+pub(super) fn layers(results: &Results) -> String {
+    let rows = items(&results.of("layers")["layers"]).map(|row| {
+        let [ours, peers] = ["anywire", "axum"].map(|key| count(&row[key]));
+        vec![row["layer"].as_str().unwrap_or_default().to_owned(), ours, peers, figure(row["ratio"].as_f64())]
+    });
+    table(&["around a route", "anywire", "axum", "anywire / axum"], rows)
+}
+
 /// Few and many routes.
 pub(super) fn routes(results: &Results) -> String {
     let rows = items(&results.of("extractors")["routes"]).map(|row| {

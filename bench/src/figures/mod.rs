@@ -82,6 +82,7 @@ fn table(name: &str, results: &Results) -> Option<String> {
         "datagram-echo" => local::echo(results),
         "datagram-rate" => local::rate(results),
         "extractors" => handlers::extractors(results),
+        "layers" => handlers::layers(results),
         "routes" => handlers::routes(results),
         "pool-hand-over" => pools::hand_over(results),
         "pool-overload" => pools::overload(results),

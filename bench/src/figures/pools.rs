@@ -6,10 +6,19 @@ use super::{Results, items};
 /// A hand-over beside the ladder.
 pub(super) fn hand_over(results: &Results) -> String {
     let rows = items(&results.of("pools")["hand_over"]).map(|row| {
-        let figures = ["ladder_us", "pool_us", "ratio"].map(|key| spread(&row[key]));
+        let keys = ["ladder_us", "pool_us", "ratio", "spawn_blocking_us", "of_spawn_blocking"];
+        let figures = keys.map(|key| spread(&row[key]));
         [count(&row["in_flight"])].into_iter().chain(figures).collect()
     });
-    table(&["in flight", "`futex if asleep`, CPU us", "pool, CPU us", "ratio"], rows)
+    let titles = [
+        "in flight",
+        "`futex if asleep`, CPU us",
+        "pool, CPU us",
+        "ratio",
+        "`spawn_blocking`, CPU us",
+        "ratio",
+    ];
+    table(&titles, rows)
 }
 
 /// Three times what can be stood.

@@ -93,7 +93,8 @@ fn measure(common: &Common) -> Result<Sample> {
         capacity,
         rate,
         rate_ratio: outcome.rate.rate_ratio.context("the rate is unknown")?,
-        lag_p99_us: outcome.latency.lag.context("the lag is unknown")?.p99,
+        // What waits for a connection is late because of the server.
+        lag_p99_us: outcome.generator.lag.context("the lag is unknown")?.p99,
         bare_p99_us: bare.text.trim().parse()?,
     })
 }

@@ -1,5 +1,9 @@
-//! A function on a pool and its result back on the loop, beside two threads that tell each other in the same way and do nothing else.
+//! A function on a pool and its result back on the loop, beside two threads that tell each other in the same way and do nothing else, and
+//! beside tokio's `spawn_blocking`, which does the same work.
 
+use std::cell::Cell;
+use std::panic::resume_unwind;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,6 +13,8 @@ use anyhow::{Context, Result, ensure};
 use anywire_ladder::hand_over::{Options as LadderOptions, Way, measure};
 use anywire_loops::{Loops, Pinning, Pool, PoolLimits, block_on};
 use anywire_sys::cpu;
+use tokio::task::{JoinError, LocalSet, spawn_blocking as spawn_blocking_in_tokio, spawn_local};
+use tokio::time::sleep;
 
 /// CPU time of both threads in microseconds for one hand-over of the ladder's way.
 pub(super) fn ladder(in_flight: usize, duration: Duration) -> Result<f64> {
@@ -53,6 +59,58 @@ pub(super) fn pool(in_flight: usize, duration: Duration) -> Result<f64> {
     for task in tasks {
         task.wait()??;
     }
+    of_each(used, run)
+}
+
+/// The same of `spawn_blocking`, on a runtime of one thread that may have one more for what blocks.
+pub(super) fn spawn_blocking(in_flight: usize, duration: Duration) -> Result<f64> {
+    let cores = cpu::available_cores();
+    let (first, last) = (cores[0], cores[cores.len() - 1]);
+    let measured = thread::spawn(move || {
+        cpu::pin_current_thread(first)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .thread_keep_alive(KEEP_ALIVE)
+            .build()?;
+        let own = cpu::thread_id();
+        LocalSet::new().block_on(&runtime, async move {
+            let pinned =
+                spawn_blocking_in_tokio(move || cpu::pin_current_thread(last).map(|()| cpu::thread_id()));
+            let thread = pinned.await??;
+            let (is_over, count) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0_u64)));
+            let tasks: Vec<_> = (0..in_flight)
+                .map(|_| {
+                    let (is_over, count) = (Rc::clone(&is_over), Rc::clone(&count));
+                    spawn_local(async move {
+                        while !is_over.get() {
+                            spawn_blocking_in_tokio(|| ()).await?;
+                            count.set(count.get() + 1);
+                        }
+                        Ok::<_, JoinError>(())
+                    })
+                })
+                .collect();
+            let used = || Ok::<_, std::io::Error>(cpu::thread_run_time(own)? + cpu::thread_run_time(thread)?);
+            sleep(duration / 10).await;
+            let (used_before, before) = (used()?, count.get());
+            sleep(duration).await;
+            let (used, run) = (used()? - used_before, count.get() - before);
+            is_over.set(true);
+            for task in tasks {
+                task.await??;
+            }
+            of_each(used, run)
+        })
+    });
+    measured.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// CPU time of a hand-over, in microseconds.
+fn of_each(used: Duration, run: u64) -> Result<f64> {
     ensure!(run > 0, "no function has run");
     Ok(used.as_secs_f64() * 1e6 / (2 * run) as f64)
 }
+
+/// Longer than a measurement, so that it has the same thread all the time.
+const KEEP_ALIVE: Duration = Duration::from_secs(3600);

@@ -79,16 +79,20 @@ pub fn run(options: &Options) -> Result<()> {
     )
 }
 
-/// A pool beside the ladder, with so many on their way.
+/// A pool beside the ladder and `spawn_blocking`, with so many on their way.
 fn hand_overs(options: &Options, seed: u32, bars: &mut Vec<Bar>) -> Vec<HandOver> {
     let duration = Duration::from_millis(options.milliseconds);
     let mut rows = Vec::new();
     for in_flight in IN_FLIGHT {
-        let [ladder, pool] = ["ladder", "pool"];
-        let all = interleaved(&[ladder, pool], options.rounds as usize, seed, |name, round| {
-            let measure = if *name == ladder { hand_over::ladder } else { hand_over::pool };
+        let names = ["ladder", "pool", "spawn_blocking"];
+        let all = interleaved(&names, options.rounds as usize, seed, |name, round| {
+            let measure = match *name {
+                "ladder" => hand_over::ladder,
+                "pool" => hand_over::pool,
+                _ => hand_over::spawn_blocking,
+            };
             let figure = measure(in_flight, duration)?;
-            eprintln!("{in_flight} in flight, round {} {name:<6} {figure:.3} us", round + 1);
+            eprintln!("{in_flight} in flight, round {} {name:<14} {figure:.3} us", round + 1);
             Ok(figure)
         });
         let ratio = all[1].ratio_to(&all[0], |figure| *figure);
@@ -96,12 +100,29 @@ fn hand_overs(options: &Options, seed: u32, bars: &mut Vec<Bar>) -> Vec<HandOver
         bars.push(Bar::judge_ratio(what, Bound::AtMost(1.2), ratio));
         let cpu = |rounds: &Rounds<f64>| rounds.spread(|figure| Some(*figure));
         let failure = all.iter().find_map(|rounds| rounds.failure.clone());
-        rows.push(HandOver { in_flight, ladder_us: cpu(&all[0]), pool_us: cpu(&all[1]), ratio, failure });
+        let [ladder_us, pool_us, spawn_blocking_us] = [&all[0], &all[1], &all[2]].map(cpu);
+        let of_spawn_blocking = all[1].ratio_to(&all[2], |figure| *figure);
+        rows.push(HandOver {
+            in_flight,
+            ladder_us,
+            pool_us,
+            ratio,
+            spawn_blocking_us,
+            of_spawn_blocking,
+            failure,
+        });
     }
-    let mut table = Table::new(&["in flight", "futex if asleep, CPU us", "pool, CPU us", "ratio"]);
+    let mut table = Table::new(&[
+        "in flight",
+        "futex if asleep, CPU us",
+        "pool, CPU us",
+        "ratio",
+        "spawn_blocking, CPU us",
+        "ratio",
+    ]);
     for row in &rows {
-        let figures =
-            [table::spread(row.ladder_us, 2), table::spread(row.pool_us, 2), table::spread(row.ratio, 2)];
+        let figures = [row.ladder_us, row.pool_us, row.ratio, row.spawn_blocking_us, row.of_spawn_blocking];
+        let figures = figures.map(|figure| table::spread(figure, 2));
         table.candidate(&row.in_flight.to_string(), row.failure.as_deref(), figures);
     }
     println!("\nOne hand-over, the mean of there and back\n\n{}", table.text());
@@ -176,7 +197,12 @@ struct HandOver {
     ladder_us: Option<Spread>,
     /// The same of a pool: half of a function that does nothing, there and back.
     pool_us: Option<Spread>,
+    /// Pool to ladder.
     ratio: Option<Spread>,
+    /// The same of tokio's `spawn_blocking`.
+    spawn_blocking_us: Option<Spread>,
+    /// Pool to `spawn_blocking`.
+    of_spawn_blocking: Option<Spread>,
     failure: Option<String>,
 }
 

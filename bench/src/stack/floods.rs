@@ -1,5 +1,7 @@
-//! `bench stack-floods`: what established connections keep while packets come as fast as one core sends, beside the same flood through
-//! the same veth to an address of nobody, which never reaches the stack.
+//! `bench stack-floods`: goodput of established connections during a flood that one core sends at full speed. The baseline is the same
+//! flood through the same veth to an unused address, which never reaches the stack.
+//!
+//! The load has connected before the flood begins, and both end together but for the moment that this took.
 //!
 //! The packets of the load share the queue of the veth with the flood in both, so what that drops is no part of the difference.
 //!
@@ -9,9 +11,10 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::thread;
 use std::time::{Duration, Instant as Moment};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use anywire_stack::device::Device;
 use anywire_stack::tap::{Options as TapOptions, Tap};
 use anywire_tcp::Instant;
@@ -165,13 +168,16 @@ impl Place {
             bridge link set dev flood learning off",
         )?;
         let mut flood = self.veth.on_client_core(program()?.to_str().context("a path in UTF-8")?);
-        let flood =
-            flood.args(["stack-flood", &serde_json::to_string(&plan)?]).stdout(Stdio::piped()).spawn()?;
-        // The load begins and ends within the flood.
-        let report = wrk::run_to_end(&mut self.veth.wrk(CONNECTIONS, seconds, &served.url()));
-        let flooded = flood.wait_with_output()?;
+        flood.args(["stack-flood", &serde_json::to_string(&plan)?]).stdout(Stdio::piped());
+        let mut load = self.veth.wrk(CONNECTIONS, seconds, &served.url());
+        // The flood begins when the connections of the load are there: what is asked is what these keep.
+        let (report, flooded) = thread::scope(|scope| -> Result<_> {
+            let loading = scope.spawn(move || wrk::run_to_end(&mut load));
+            let flooded = self.wait_for_connections().and_then(|()| Ok(flood.output()?));
+            let report = loading.join().map_err(|_| anyhow!("the load panicked"))?;
+            Ok((report?, flooded?))
+        })?;
         let after = family.memory()?.resident_bytes;
-        let report = report?;
         ensure!(report.errors == 0, "{} errors", report.errors);
         let sent: u64 =
             String::from_utf8_lossy(&flooded.stdout).trim().parse().context("the flood told no number")?;
@@ -180,6 +186,21 @@ impl Place {
             flood_rate: sent as f64 / seconds as f64,
             grown_mib: after.saturating_sub(before) as f64 / f64::from(1 << 20),
         })
+    }
+
+    /// Until all connections of the load are established.
+    fn wait_for_connections(&self) -> Result<()> {
+        let file = format!("/proc/{}/net/tcp", self.veth.theirs.id());
+        for _ in 0..500 {
+            let text = std::fs::read_to_string(&file)?;
+            // Number, local and remote address, state: 1 is ESTABLISHED.
+            let is_open = |line: &&str| line.split_ascii_whitespace().nth(3) == Some("01");
+            if text.lines().filter(is_open).count() >= CONNECTIONS {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        bail!("the load has not connected")
     }
 }
 

@@ -3,6 +3,78 @@
 //! Write a service or a client once; an address says which wire it goes over: `tcp:127.0.0.1:8080`,
 //! `unix:/run/app.sock`, `memory:name` within a process. Nothing else in the program changes.
 //!
+//! # A service
+//!
+//! ```no_run
+//! use anywire::{Path, Router, Server};
+//!
+//! let hello = async |Path(name): Path<String>| format!("Hello, {name}!");
+//! let router = Router::new().get("/hello/{name}", hello);
+//! Server::new(router).listen("tcp:127.0.0.1:8080").run()?; // until SIGINT or SIGTERM
+//! # Ok::<(), anywire::server::ServerError>(())
+//! ```
+//!
+//! # A call
+//!
+//! ```no_run
+//! let client = anywire::Client::new();
+//! let text = anywire::loops::block_on(async {
+//!     client.get("http://127.0.0.1:8080/hello/you").send().await?.text().await
+//! })?;
+//! assert_eq!(text, "Hello, you!");
+//! # Ok::<(), anywire::client::Error>(())
+//! ```
+//!
+//! A call may be awaited on any runtime: the connections of a `Client` live on loops of its own.
+//!
+//! # Handlers
+//!
+//! A handler is an async function. Its arguments are *extractors*, which take what it needs from the request; the last one may take
+//! the body. It returns anything that is a response, and so does its error. A *layer* is code around handlers.
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use anywire::{Json, Next, Path, Request, Response, Router, State, StatusCode};
+//!
+//! #[derive(Clone, serde::Serialize, serde::Deserialize)]
+//! struct Order { item: String }
+//!
+//! /// The state of the service. Each loop has a clone of it, and each handler that asks for it gets a reference to that.
+//! #[derive(Clone, Default)]
+//! struct Shop(Arc<Mutex<Vec<Order>>>);
+//!
+//! async fn place(State(shop): State<Shop>, Json(order): Json<Order>) -> StatusCode {
+//!     shop.0.lock().expect("no handler panics with it").push(order);
+//!     StatusCode::CREATED
+//! }
+//!
+//! async fn order(State(shop): State<Shop>, Path(id): Path<usize>) -> Result<Json<Order>, (StatusCode, String)> {
+//!     let orders = shop.0.lock().expect("no handler panics with it");
+//!     let found = orders.get(id).cloned().map(Json);
+//!     found.ok_or_else(|| (StatusCode::NOT_FOUND, format!("there is no order {id}")))
+//! }
+//!
+//! async fn log(request: Request, next: Next) -> Response {
+//!     let asked = format!("{} {}", request.method(), request.target());
+//!     let response = next.run(request).await;
+//!     println!("{asked}: {}", response.status);
+//!     response
+//! }
+//!
+//! let router =
+//!     Router::new().post("/orders", place).get("/orders/{id}", order).layer(log).state(Shop::default());
+//! # anywire::loops::block_on(async {
+//! // A router answers without a server, too.
+//! let answer = router.call(anywire::http::Request::get("/orders/7")).await;
+//! assert_eq!(answer.status, StatusCode::NOT_FOUND);
+//! # });
+//! ```
+//!
+//! # Any wire
+//!
+//! One server may listen on several wires. Here it is called within its own process, on its own loops, without a socket:
+//!
 //! ```
 //! use anywire::{Client, Json, Path, Router, Server};
 //!
@@ -25,9 +97,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A standalone service ends at a signal: `Server::new(router).listen("tcp:0.0.0.0:8080").run()?`. A standalone
-//! client is `Client::new()`; its calls may be awaited on any runtime. What there is to log goes to `tracing`, and is seen
-//! once the program has installed a subscriber.
+//! What there is to log goes to `tracing`, and is seen once the program has installed a subscriber.
+//!
+//! # Where things are
 //!
 //! | module | feature | holds |
 //! | --- | --- | --- |
@@ -57,6 +129,22 @@
 //! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
 //! | `test` | `test` | a server within a test, on a clock that the test moves |
 //! | `load` | `load` | the load generator, the compare harness, reports |
+//! | `load::script` | `yaml` | documents of OpenAPI in YAML, whose operations the load generator calls |
+//!
+//! # Requests and responses
+//!
+//! A message by itself is an [`http::Request`] or an [`http::Response`], whose head and body are public fields. Two
+//! ends know more of a message than it says, so each has a type that converts to and from these:
+//!
+//! | type | is |
+//! | --- | --- |
+//! | [`Response`] | [`http::Response`]: what handlers and layers return, and what a test gets of a router |
+//! | `Request` | what handlers and layers get: an [`http::Request`] with the path parameters, states and peer of its connection. It gives these back when it is dropped, so nothing can be moved out of it but by `into_parts` |
+//! | [`http::Request`] | what a program makes: for `Router::call`, or `Client::forward` |
+//! | `client::Response` | what a call returns: an [`http::Response`] that is still being received, with the limit up to which it is collected, the connection that it holds, and where it came from. A handler may return it as it is |
+//! | `client::CallRequest` | what interceptors of a client get: a request with its URL and the options of its call |
+//!
+//! One pair for all would make each request carry what one end alone needs: a server's is two pointers, because it moves through each layer.
 //!
 //! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
 //!
@@ -95,7 +183,7 @@ pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{
     Blocking, Cookies, Error, Extension, Form, FromRequest, FromRequestParts, Handler, Header, Html,
-    IntoResponse, Json, Layer, Next, Path, Query, Request, Router, Server, State, Valid,
+    IntoResponse, Json, Layer, Multipart, Next, Path, Query, Request, Router, Server, State, Valid,
 };
 pub use anywire_wire::Address;
 

@@ -29,12 +29,10 @@
 
 mod clock;
 mod connection;
+mod wait;
 
 use std::fmt;
-use std::pin::pin;
-use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anywire_client::{Call, Client, Error, Response};
 use anywire_http::Method;
@@ -44,6 +42,7 @@ use anywire_wire::{Address, ToAddress};
 
 use self::clock::Clock;
 pub use self::connection::TestConnection;
+use self::wait::wait_for;
 
 /// A server for one test, on a loop of its own, and a client beside it.
 ///
@@ -56,6 +55,7 @@ pub struct TestServer {
     address: Address,
     /// `None` where time is the world's.
     clock: Option<Clock>,
+    patience: Duration,
 }
 
 impl TestServer {
@@ -95,7 +95,15 @@ impl TestServer {
         let running = server.on(&loops).listen(address).start()?;
         let address = running.addresses().last().cloned().expect("a server has the addresses it was given");
         let client = Client::builder().on(&loops).build();
-        Ok(Self { client, running, loops, address, clock })
+        Ok(Self { client, running, loops, address, clock, patience: PATIENCE })
+    }
+
+    /// How much of the world's time [`wait`](Self::wait) and the connections of [`connect`](Self::connect) wait before they fail the
+    /// test: a minute, unless this says otherwise. The server's clock has no part in it.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// A call of this path, which may have a query.
@@ -123,23 +131,16 @@ impl TestServer {
     /// them itself.
     ///
     /// # Panics
-    /// After a minute of the world's time: what it waits for needs [`advance`](Self::advance), or never comes.
+    /// After a minute of the world's time, or [another time](Self::patience): what it waits for needs [`advance`](Self::advance), or
+    /// never comes.
     #[track_caller]
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
-        let (wake, woken) = mpsc::sync_channel(1);
-        let waker = Waker::from(Arc::new(WakeBy(wake)));
-        let mut future = pin!(future);
-        let hang = Instant::now() + HANG;
-        loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return output;
-            }
-            let _ = woken.recv_timeout(HANG);
-            assert!(
-                Instant::now() < hang,
-                "nothing came for {HANG:?}; does it wait for time, see `advance`?"
-            );
-        }
+        wait_for(future, self.patience).unwrap_or_else(|| {
+            panic!(
+                "it has not ended within {:?}; does it wait for time, see `TestServer::advance`?",
+                self.patience
+            )
+        })
     }
 
     /// Lets so much time pass: whatever is due happens in its order, each when everything before it has been done, and the
@@ -160,7 +161,7 @@ impl TestServer {
     /// # Panics
     /// If the server refuses it, such as for want of room ([`Limits::connections`](anywire_server::Limits::connections)).
     pub fn connect(&self) -> TestConnection {
-        TestConnection::dial(&self.loops, &self.address)
+        TestConnection::dial(&self.loops, &self.address, self.patience)
     }
 
     /// The client, with its default timeouts.
@@ -195,13 +196,4 @@ fn start_loop() -> Loops {
 }
 
 /// Much longer than any test works; only one that hangs gets there.
-const HANG: Duration = Duration::from_secs(60);
-
-struct WakeBy(mpsc::SyncSender<()>);
-
-impl Wake for WakeBy {
-    fn wake(self: Arc<Self>) {
-        // A full channel wakes as well.
-        let _ = self.0.try_send(());
-    }
-}
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +26,7 @@ pub(crate) struct Certificates {
     /// The private key of each --cert, in the same order (PEM)
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
-    /// For a trial: make a certificate for localhost and this host's name, and say how to trust it
+    /// For a trial: make a certificate for localhost, this host's name and the addresses, and say how to trust it
     #[arg(long, conflicts_with_all = ["cert", "key"])]
     tls_self_signed: bool,
     /// Serve only clients that show a certificate which one of these has signed (PEM)
@@ -100,7 +101,7 @@ impl Certificates {
                     .help("set it: SSLKEYLOGFILE=keys.txt anywire serve .."))
             }
             Some(_) => {
-                let made = if self.tls_self_signed { Some(Made::new()?) } else { None };
+                let made = if self.tls_self_signed { Some(Made::new(addresses)?) } else { None };
                 let help = "check the files of --cert, --key and --client-ca";
                 let refused = |error: TlsError| Failure::of(Code::Failed, &error).or_help(help);
                 let tls = ServerTls::new(self.options(made.as_ref()).map_err(refused)?).map_err(refused)?;
@@ -202,12 +203,21 @@ impl Loaded {
 }
 
 impl Made {
-    fn new() -> Result<Self, Failure> {
+    /// For this machine's names, and for the addresses that are listened at.
+    fn new(addresses: &[Address]) -> Result<Self, Failure> {
         let failed = |cause: rcgen::Error| {
             Failure::new(Code::Failed, format_args!("making a certificate failed: {cause}"))
         };
         let mut names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
         names.extend(host_name());
+        let hosts = addresses.iter().filter_map(host).map(|host| host.trim_matches(['[', ']']));
+        let listened: Vec<IpAddr> = hosts.filter_map(|host| host.parse().ok()).collect();
+        names.extend(
+            listened
+                .into_iter()
+                .filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
+                .map(|ip| ip.to_string()),
+        );
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = CertificateParams::new(names).map_err(failed)?;
         params.distinguished_name.push(DnType::CommonName, "anywire serve --tls-self-signed");
@@ -248,9 +258,15 @@ pub(crate) fn url(address: &Address) -> Option<String> {
     let host = match address.ip() {
         Some(ip) if ip.is_unspecified() || ip.is_loopback() => "localhost".to_owned(),
         // A zone of IPv6 as URLs have it.
-        _ => address.location().rsplit_once(':')?.0.replace('%', "%25"),
+        _ => host(address)?.replace('%', "%25"),
     };
     Some(format!("https://{host}:{port}/"))
+}
+
+/// The host of an address, without the device that it may be on.
+fn host(address: &Address) -> Option<&str> {
+    let (host, _) = address.location().rsplit_once(':')?;
+    Some(host.rsplit_once('/').map_or(host, |(_, host)| host))
 }
 
 /// Logs what a file has.

@@ -37,6 +37,12 @@ pub(crate) struct Trust {
     /// The oldest version that is spoken
     #[arg(long, hide_short_help = true, value_name = "VERSION", value_enum, default_value_t = Version::Tls12)]
     tls_min: Version,
+    /// The cipher suites of TLS 1.2 that are offered, with ':' between them, by OpenSSL's names or those of IANA
+    #[arg(long, hide_short_help = true, value_name = "SUITES", value_parser = suites_of_tls12)]
+    ciphers: Option<Suites>,
+    /// The cipher suites of TLS 1.3 that are offered, with ':' between them
+    #[arg(long, hide_short_help = true, value_name = "SUITES", value_parser = suites_of_tls13)]
+    tls13_ciphers: Option<Suites>,
     /// The name that the server has to prove, instead of the URL's host
     #[arg(long, hide_short_help = true, value_name = "NAME")]
     servername: Option<String>,
@@ -61,6 +67,32 @@ fn pins(text: &str) -> Result<Pins, String> {
     })
 }
 
+/// Names of cipher suites at IANA, the best one first.
+#[derive(Debug, Clone)]
+struct Suites(Vec<String>);
+
+fn suites_of_tls12(text: &str) -> Result<Suites, String> {
+    let iana = |name: &str| {
+        let known = TLS12_SUITES.iter().find(|(iana, openssl)| name == *iana || name == *openssl);
+        known.map(|(iana, _)| (*iana).to_owned())
+    };
+    suites(text, iana).ok_or_else(|| unknown_suite(&TLS12_SUITES.map(|(_, openssl)| openssl)))
+}
+
+fn suites_of_tls13(text: &str) -> Result<Suites, String> {
+    let iana = |name: &str| TLS13_SUITES.contains(&name).then(|| name.to_owned());
+    suites(text, iana).ok_or_else(|| unknown_suite(&TLS13_SUITES))
+}
+
+fn suites(text: &str, iana: impl Fn(&str) -> Option<String>) -> Option<Suites> {
+    // As with curl, what stands between them may be a comma or a space.
+    text.split([':', ',', ' ']).map(iana).collect::<Option<_>>().map(Suites)
+}
+
+fn unknown_suite(known: &[&str]) -> String {
+    format!("use some of {}", known.join(":"))
+}
+
 /// A version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Version {
@@ -83,7 +115,9 @@ impl Trust {
             return Err(failure.help("name one: SSLKEYLOGFILE=FILE anywire ..."));
         }
         let trusts_as_ever = self.cacert.is_none() && self.pinnedpubkey.is_none() && !self.insecure;
-        if trusts_as_ever && self.cert.is_none() && self.tls_min == Version::Tls12 && !self.ssl_key_log {
+        let speaks_as_ever =
+            self.tls_min == Version::Tls12 && self.ciphers.is_none() && self.tls13_ciphers.is_none();
+        if trusts_as_ever && speaks_as_ever && self.cert.is_none() && !self.ssl_key_log {
             return Ok(None);
         }
         let roots = self.cacert.as_ref().map_or_else(|| Ok(Roots::platform()), Roots::only_file);
@@ -95,6 +129,7 @@ impl Trust {
                 Version::Tls12 => MinVersion::Tls12,
                 Version::Tls13 => MinVersion::Tls13,
             },
+            cipher_suites: self.cipher_suites(),
             key_log_file: self.ssl_key_log,
             dangerously_accept_any_certificate: self.insecure,
             ..ClientTlsOptions::default()
@@ -103,6 +138,25 @@ impl Trust {
             TlsError::Mismatch { .. } => unusable(Code::OwnCertificate, &error),
             _ => unusable(Code::Roots, &error),
         })
+    }
+
+    /// Those of both versions, or none if all are offered. What is named for one version leaves the other one as it is.
+    fn cipher_suites(&self) -> Vec<String> {
+        if self.ciphers.is_none() && self.tls13_ciphers.is_none() {
+            return Vec::new();
+        }
+        let names = |suites: &Option<Suites>, all: &[&str]| match suites {
+            Some(Suites(names)) => names.clone(),
+            None => all.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let mut suites = names(&self.tls13_ciphers, &TLS13_SUITES);
+        suites.extend(names(&self.ciphers, &TLS12_SUITES.map(|(iana, _)| iana)));
+        suites
+    }
+
+    /// Whether whoever answers is believed.
+    pub(crate) fn is_insecure(&self) -> bool {
+        self.insecure
     }
 
     fn identity(&self) -> Result<Option<Identity>, TlsError> {
@@ -188,6 +242,44 @@ pub(crate) fn lines(tls: &Negotiated) -> String {
     }
     lines
 }
+
+/// The peer's certificates, its own first: whom each names, who has signed it, and itself as PEM.
+pub(crate) fn certificates(tls: &Negotiated) -> String {
+    let mut all = String::new();
+    for der in &tls.peer_certificates {
+        let mut one = Negotiated::default();
+        one.peer_certificates = vec![der.clone()];
+        for (what, who) in [("Subject", one.peer_subject()), ("Issuer", one.peer_issuer())] {
+            // Writing to a string does not fail.
+            let _ = who.map(|who| writeln!(all, "{what}:{who}"));
+        }
+        all.push_str("Cert:-----BEGIN CERTIFICATE-----\n");
+        let text = BASE64_STANDARD.encode(der);
+        for line in text.as_bytes().chunks(PEM_LINE) {
+            all.push_str(&String::from_utf8_lossy(line));
+            all.push('\n');
+        }
+        all.push_str("-----END CERTIFICATE-----\n");
+    }
+    all
+}
+
+/// Letters of a line (RFC 7468 section 2).
+const PEM_LINE: usize = 64;
+
+/// Best first, as the library offers them.
+const TLS13_SUITES: [&str; 3] =
+    ["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
+
+/// By their names at IANA and at OpenSSL.
+const TLS12_SUITES: [(&str, &str); 6] = [
+    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+];
 
 const PIN_PREFIX: &str = "sha256//";
 

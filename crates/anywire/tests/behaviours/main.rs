@@ -12,6 +12,8 @@ mod a_proxy_keeps_the_length_of_head;
 mod a_refused_certificate_is_said_by_either_version;
 mod a_request_is_changed_before_it_is_forwarded;
 mod a_shutdown_loses_no_call;
+mod a_test_that_hangs_says_so;
+mod a_torn_body_is_no_whole_one;
 mod an_answer_that_comes_late_is_a_timeout;
 mod an_upgrade_goes_through_a_proxy;
 mod an_upgrade_joins_client_and_server;

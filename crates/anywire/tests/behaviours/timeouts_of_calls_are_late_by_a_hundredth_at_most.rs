@@ -357,6 +357,7 @@ fn timeouts() -> Timeouts {
         forwarded: NO_TIMEOUT,
         total: NO_TIMEOUT,
         stream_total: NO_TIMEOUT,
+        drain: NO_TIMEOUT,
         idle: NO_TIMEOUT,
         lifetime: NO_TIMEOUT,
         pool_unused: NO_TIMEOUT,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire::client::proxy::Proxies;
 use anywire::client::{Client, ClientBuilder, Limits, Timeouts};
 use anywire::loops::Loops;
 use clap::{ArgAction, Args};
@@ -54,10 +55,15 @@ impl Call {
     }
 
     /// The client that makes all calls, so that connections are kept between them.
-    pub(super) fn client(&self, loops: &Loops, verbose: bool) -> Result<ClientBuilder, Failure> {
+    pub(super) fn client(
+        &self,
+        loops: &Loops,
+        verbose: bool,
+        proxies: &Proxies,
+    ) -> Result<ClientBuilder, Failure> {
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let client = Client::builder().on(loops).limits(limits).timeouts(self.timeouts());
-        let mut client = client.hosts(self.connection.hosts()).proxies(self.connection.proxies()?);
+        let mut client = client.hosts(self.connection.hosts()).proxies(proxies.clone());
         if let Some(tls) = self.trust.client_tls()? {
             client = client.tls(tls);
         }
@@ -69,6 +75,11 @@ impl Call {
             client = client.intercept_attempts(watch::attempt);
         }
         self.connection.with_rules(self.connection.versions.apply(client))
+    }
+
+    /// Whether certificates are not verified.
+    pub(super) fn is_insecure(&self) -> bool {
+        self.trust.is_insecure()
     }
 
     /// A person waits as long as the person likes: only connecting has a limit of its own.

@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 
 use anywire::http::{Body, BodyError};
 use bytes::Bytes;
@@ -129,7 +131,7 @@ impl Data {
                 _ => pieces.push_back(Piece::Blocks(so_far.sends(part.blocks()?))),
             }
         }
-        Ok(Pieces::into_body(pieces))
+        Ok(Pieces { pieces, taken: so_far.counts() }.into_body())
     }
 
     /// A URL with the data in its query, if that is where they belong.
@@ -233,24 +235,27 @@ enum Piece {
 }
 
 /// Pieces behind each other as one body.
-struct Pieces(VecDeque<Piece>);
+struct Pieces {
+    pieces: VecDeque<Piece>,
+    /// Bytes that were taken.
+    taken: Arc<AtomicU64>,
+}
 
 impl Pieces {
-    fn into_body(mut pieces: VecDeque<Piece>) -> Body {
-        if pieces.len() < 2 {
-            return match pieces.pop_front() {
-                None => Body::empty(),
-                Some(Piece::Text(text)) => text.into(),
-                Some(Piece::Blocks(blocks)) => blocks.into_body(),
-            };
+    fn into_body(mut self) -> Body {
+        if self.pieces.is_empty() {
+            return Body::empty();
         }
-        let length = pieces.iter().try_fold(0_u64, |sum, piece| {
+        if let [Piece::Text(text)] = self.pieces.make_contiguous() {
+            return std::mem::take(text).into();
+        }
+        let length = self.pieces.iter().try_fold(0_u64, |sum, piece| {
             sum.checked_add(match piece {
                 Piece::Text(text) => text.len() as u64,
                 Piece::Blocks(blocks) => blocks.length()?,
             })
         });
-        let body = Body::stream(Self(pieces));
+        let body = Body::stream(self);
         match length {
             Some(length) => body.with_length(length),
             None => body,
@@ -263,18 +268,22 @@ impl Stream for Pieces {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            let item = match self.0.front_mut() {
+            let item = match self.pieces.front_mut() {
                 None => return Poll::Ready(None),
                 Some(Piece::Text(text)) => {
                     let text = std::mem::take(text);
-                    self.0.pop_front();
-                    return Poll::Ready(Some(Ok(text.into())));
+                    self.pieces.pop_front();
+                    Some(Ok(text.into()))
                 }
-                Some(Piece::Blocks(blocks)) => std::task::ready!(Pin::new(blocks).poll_next(cx)),
+                Some(Piece::Blocks(blocks)) => ready!(Pin::new(blocks).poll_next(cx)),
             };
             match item {
-                Some(item) => return Poll::Ready(Some(item)),
-                None => self.0.pop_front(),
+                Some(item) => {
+                    let bytes = item.as_ref().map_or(0, Bytes::len);
+                    self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+                    return Poll::Ready(Some(item));
+                }
+                None => self.pieces.pop_front(),
             };
         }
     }

@@ -1,6 +1,7 @@
 //! How far a call has come, for the thread that watches its time, and its end when that is over.
 
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,6 +22,8 @@ pub(super) struct SoFar {
     stage: Mutex<Stage>,
     /// Held by each file that is still to be sent.
     unsent: Arc<()>,
+    /// Bytes that were taken of data which are read while they are sent.
+    taken: Arc<AtomicU64>,
     /// Its time is over.
     late: Notify,
     facts: Mutex<Facts>,
@@ -57,6 +60,16 @@ impl SoFar {
     /// Blocks of a file whose end is noticed.
     pub(super) fn sends(&self, blocks: Blocks) -> Blocks {
         blocks.holding(self.unsent.clone())
+    }
+
+    /// What counts the bytes that are taken of data.
+    pub(super) fn counts(&self) -> Arc<AtomicU64> {
+        self.taken.clone()
+    }
+
+    /// Bytes that were taken of data which are read while they are sent.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// What is said of a call that took too long.

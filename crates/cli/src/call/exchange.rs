@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anywire::client::proxy::Proxies;
 use anywire::client::{Client, Response};
 use anywire::http::{Body, Headers, Method};
 use anywire::loops::Loops;
@@ -43,6 +44,7 @@ pub(super) struct Plan {
     /// The data of the call, kept for the next URL.
     data: Mutex<Data>,
     cookies: Option<Kept>,
+    proxies: Arc<Proxies>,
     client: Client,
     /// They carry the calls for as long as there are any.
     _loops: Loops,
@@ -59,13 +61,15 @@ impl Plan {
         let headers = call.request.headers(call.data.fields())?;
         let loops = Loops::start(1).map_err(|error| Failure::of(Code::Failed, &error))?;
         let cookies = call.request.cookies.kept()?;
-        let client = call.client(&loops, verbose)?;
+        let proxies = call.connection.proxies()?;
+        let client = call.client(&loops, verbose, &proxies)?;
         let client = cookies.iter().fold(client, |client, cookies| cookies.apply(client)).build();
         let targets = urls.into_iter().zip(places).zip(users);
         let targets =
             targets.map(|((url, place), authorization)| Target { url, place, authorization }).collect();
         let data = Mutex::new(call.data.clone());
-        Ok(Self { call, method, verbose, headers, targets, data, cookies, client, _loops: loops })
+        let proxies = Arc::new(proxies);
+        Ok(Self { call, method, verbose, headers, targets, data, cookies, proxies, client, _loops: loops })
     }
 
     /// How many calls there are.
@@ -113,7 +117,7 @@ impl Plan {
         if let Some(via) = &connection.via {
             call = call.via(via);
         }
-        let watch = Watch::new(so_far, self.verbose, connection.versions.name());
+        let watch = Watch::new(so_far, self.verbose, connection.versions.name(), &self.proxies);
         call = call.redirects(connection.redirects()).retries(connection.retries()).extension(watch);
         let (trace, facts) = (so_far.facts().calls(), Arc::clone(so_far));
         call = call.trace(&trace).on_interim(move |head| facts.facts().informed(&shown::head(head)));
@@ -205,7 +209,8 @@ impl Plan {
         failure: Option<&Failure>,
     ) -> Result<(), Failure> {
         let Some(format) = &self.call.response.write_out else { return Ok(()) };
-        format.print(so_far, (at, self.url(at), self.method.as_str()), failure)
+        let place = (at, self.url(at), self.method.as_str());
+        format.print(so_far, place, failure, self.call.is_insecure())
     }
 
     /// Writes cookies to their file.

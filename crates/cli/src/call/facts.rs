@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anywire::client::{Response, Timeline, Trace, TracedAttempt};
 use anywire::http::{Headers, Url, Version};
+use anywire::wire::Negotiated;
 
 use super::trace::{self, Span};
 
@@ -30,6 +31,24 @@ pub(super) struct Facts {
     heads: Vec<Vec<u8>>,
     /// Bytes of all heads.
     pub(super) head_bytes: usize,
+    /// What the last attempt sends.
+    pub(super) sent: Sent,
+    /// Bytes of the heads of all requests that had a connection, as HTTP/1 writes them.
+    pub(super) request_bytes: usize,
+    /// What the handshake of the last response has agreed on.
+    pub(super) tls: Option<Negotiated>,
+}
+
+/// What an attempt sends.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// Bytes of its head, as HTTP/1 writes it.
+    pub(super) head_bytes: usize,
+    /// Bytes of its body. None: it is read while it is sent.
+    pub(super) body_bytes: Option<u64>,
+    pub(super) referer: Option<String>,
+    /// It goes through a proxy.
+    pub(super) is_proxied: bool,
 }
 
 impl Default for Facts {
@@ -49,6 +68,9 @@ impl Default for Facts {
             interim: Vec::new(),
             heads: Vec::new(),
             head_bytes: 0,
+            sent: Sent::default(),
+            request_bytes: 0,
+            tls: None,
         }
     }
 }
@@ -67,6 +89,7 @@ impl Facts {
         self.headers = response.headers().clone();
         self.url = response.url().to_string();
         self.redirects = response.history().len();
+        self.tls = response.tls().cloned();
         let location = response.headers().get("location").filter(|_| response.status().is_redirection());
         let to = location.and_then(|location| Url::parse(&self.url).ok()?.resolve(location).ok());
         self.location = to.map(|url| url.as_str().to_owned());
@@ -88,8 +111,16 @@ impl Facts {
     }
 
     /// An attempt begins.
-    pub(super) fn attempts(&mut self) {
+    pub(super) fn attempts(&mut self, sent: Sent) {
         self.interim.clear();
+        self.sent = sent;
+    }
+
+    /// It has its response, or none.
+    pub(super) fn attempted(&mut self) {
+        if self.timeline().attempts.last().is_some_and(|last| last.acquired.is_some()) {
+            self.request_bytes += self.sent.head_bytes;
+        }
     }
 
     /// The head of a response has come, which may lead to another URL.

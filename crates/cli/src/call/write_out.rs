@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 
 use super::deadline::SoFar;
 use super::facts::Facts;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output;
+use crate::trust;
 use crate::values::whole_text;
 
 /// A call that is over.
@@ -27,6 +28,10 @@ struct Over<'a> {
     at: usize,
     total: Duration,
     failure: Option<&'a Failure>,
+    /// Bytes that were taken of data which are read while they are sent.
+    taken: u64,
+    /// Certificates are not verified.
+    is_insecure: bool,
 }
 
 /// The value of a word.
@@ -36,6 +41,8 @@ enum Told {
     /// Of three digits.
     Status(u16),
     Time(Duration),
+    /// A number that there is none of: -1.
+    None,
 }
 
 impl Told {
@@ -53,6 +60,7 @@ impl Told {
             Self::Number(number) => number.to_string(),
             Self::Status(status) => format!("{status:03}"),
             Self::Time(time) => format!("{:.6}", time.as_secs_f64()),
+            Self::None => "-1".to_owned(),
         }
     }
 
@@ -64,6 +72,7 @@ impl Told {
             Self::Status(status) => (*status).into(),
             // To the microsecond, as in the text.
             Self::Time(time) => (time.as_micros() as f64 / 1e6).into(),
+            Self::None => (-1).into(),
         }
     }
 }
@@ -73,6 +82,8 @@ type Telling = fn(&Over<'_>) -> Told;
 
 /// The words that are values, by their names.
 const WORDS: &[(&str, Telling)] = &[
+    ("certs", |over| Told::Text(over.facts.tls.as_ref().map(trust::certificates).unwrap_or_default())),
+    ("conn_id", |over| over.connection(|connection| connection.id)),
     ("content_type", |over| {
         Told::Text(over.facts.headers.get("content-type").unwrap_or_default().to_owned())
     }),
@@ -94,6 +105,9 @@ const WORDS: &[(&str, Telling)] = &[
     ("local_ip", |over| Told::ip(over.end(|connection| &connection.local))),
     ("local_port", |over| Told::port(over.end(|connection| &connection.local))),
     ("method", |over| Told::Text(over.method.to_owned())),
+    ("num_certs", |over| {
+        Told::Number(over.facts.tls.as_ref().map_or(0, |tls| tls.peer_certificates.len()) as u64)
+    }),
     ("num_connects", |over| {
         Told::Number(
             over.timeline.attempts.iter().filter(|it| it.dial.is_some() && it.acquired.is_some()).count()
@@ -103,16 +117,23 @@ const WORDS: &[(&str, Telling)] = &[
     ("num_headers", |over| Told::Number(over.facts.headers.len() as u64)),
     ("num_redirects", |over| Told::Number(over.facts.redirects as u64)),
     ("num_retries", |over| Told::Number(over.timeline.retries() as u64)),
+    ("proxy_used", |over| Told::Number(over.facts.sent.is_proxied.into())),
     ("redirect_url", |over| Told::Text(over.facts.location.clone().unwrap_or_default())),
+    ("referer", |over| Told::Text(over.facts.sent.referer.clone().unwrap_or_default())),
     ("remote_ip", |over| Told::ip(over.end(|connection| &connection.peer))),
     ("remote_port", |over| Told::port(over.end(|connection| &connection.peer))),
     ("response_code", |over| Told::Status(over.facts.status)),
     ("scheme", |over| Told::Text(over.effective().split(':').next().unwrap_or_default().to_owned())),
     ("size_download", |over| Told::Number(over.facts.bytes)),
     ("size_header", |over| Told::Number(over.facts.head_bytes as u64)),
-    ("speed_download", |over| {
-        // Casting saturates, and makes a time of 0 an end.
-        Told::Number((over.facts.bytes as f64 / over.total.as_secs_f64().max(1e-6)) as u64)
+    ("size_request", |over| Told::Number(over.facts.request_bytes as u64)),
+    ("size_upload", |over| Told::Number(over.uploaded())),
+    ("speed_download", |over| over.speed(over.facts.bytes)),
+    ("speed_upload", |over| over.speed(over.uploaded())),
+    // As OpenSSL counts: 0 is that all is well, or that there was nothing to verify; 1 that it is not, or that nobody looked.
+    ("ssl_verify_result", |over| {
+        let is_refused = over.failure.is_some_and(|failure| failure.code() == Code::Certificate);
+        Told::Number((is_refused || over.is_insecure && over.facts.tls.is_some()).into())
     }),
     ("time_appconnect", |over| over.dialed(DialStep::Secured)),
     ("time_connect", |over| over.dialed(DialStep::Connected)),
@@ -154,6 +175,30 @@ impl Over<'_> {
         let hop = self.timeline.redirects();
         let first = self.timeline.attempts.iter().find(|attempt| attempt.hop == hop && hop > 0);
         Told::Time(self.facts.since_begun(first.map(|first| first.queued)))
+    }
+
+    /// Bytes of the body of the last request.
+    fn uploaded(&self) -> u64 {
+        let is_written = || self.last().is_some_and(|last| last.written.is_some());
+        match self.facts.sent.body_bytes {
+            None => self.taken,
+            Some(bytes) if is_written() => bytes,
+            Some(_) => 0,
+        }
+    }
+
+    /// So many bytes in the time of the call.
+    fn speed(&self, bytes: u64) -> Told {
+        // Casting saturates, and makes a time of 0 an end.
+        Told::Number((bytes as f64 / self.total.as_secs_f64().max(1e-6)) as u64)
+    }
+
+    /// A number of its connection; -1 if it has had none, as with curl.
+    fn connection(&self, number: impl Fn(&TracedConnection) -> u64) -> Told {
+        match self.last().and_then(|last| last.connection.as_ref()) {
+            Some(connection) => Told::Number(number(connection)),
+            None => Told::None,
+        }
     }
 
     /// An end of its connection.
@@ -239,10 +284,12 @@ impl Format {
         so_far: &SoFar,
         (at, url, method): (usize, &str, &str),
         failure: Option<&Failure>,
+        is_insecure: bool,
     ) -> Result<(), Failure> {
         let facts = so_far.facts();
         let (total, timeline) = (facts.elapsed(), facts.timeline());
-        let over = Over { total, timeline, facts: &facts, url, method, at, failure };
+        let taken = so_far.taken();
+        let over = Over { total, timeline, facts: &facts, url, method, at, failure, taken, is_insecure };
         let (mut printed, mut said, mut to_stderr) = (String::new(), String::new(), false);
         for piece in &self.0 {
             let text = match piece {

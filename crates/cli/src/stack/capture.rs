@@ -60,12 +60,18 @@ impl Capture {
             let message = "writing packets to stdout: it is a terminal";
             return Err(Failure::new(Code::Usage, message).help("write a file by -o FILE, or into a pipe"));
         }
-        let mut writer = Writer::open(&self)?;
-        let name = self.output.clone();
-        let ended = process.ask(&self.path(), async move |mut response| {
+        let name = self.output.display().to_string();
+        let path = self.path(process.device());
+        let done = process.ask(&path, async move |mut response| {
+            // Only now: what is refused leaves no file.
+            let mut writer = match Writer::open(&self) {
+                Ok(writer) => writer,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            let unwritten = |error: &io::Error| output::unwritten(&name, error);
             let mut signals = match Signals::register() {
                 Ok(signals) => signals,
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Err(Failure::of(Code::Failed, &error))),
             };
             output::say("capturing; Ctrl-C ends it");
             loop {
@@ -77,25 +83,21 @@ impl Capture {
                 match writer.write(&chunk) {
                     Ok(true) => {}
                     Ok(false) => break,
-                    Err(error) => return Ok(Err(error)),
+                    Err(error) => return Ok(Err(unwritten(&error))),
                 }
             }
             Ok(Ok(writer.done))
-        })?;
-        let done = ended.map_err(|error| output::unwritten(&name.display().to_string(), &error))?;
+        })??;
         let dropped: u64 = done.dropped.values().sum();
         output::say(format_args!("{} captured, {dropped} dropped", counted(done.packets, "packet")));
         Ok(())
     }
 
-    fn path(&self) -> String {
+    /// What is asked for, of the device that was named.
+    fn path(&self, named: Option<&str>) -> String {
         let mut pairs = vec![("bytes", self.bytes.to_string())];
         pairs.extend(self.filter.as_ref().map(|filter| ("filter", filter.to_string())));
-        let named = match &self.target {
-            Some(Target::Device(device)) => Some(device),
-            _ => self.device.as_ref(),
-        };
-        pairs.extend(named.map(|device| ("device", device.clone())));
+        pairs.extend(named.or(self.device.as_deref()).map(|device| ("device", device.to_owned())));
         let encode = |text: &str| {
             percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
         };
@@ -180,4 +182,5 @@ Examples:
   anywire stack capture 4711 -o heads.pcap --bytes 96
   anywire stack capture -o - --filter 'not arp' | tshark -r -
 
-Exit codes: 0 ended by a signal or by --count, 1 failed, 2 bad arguments, 7 no such service.";
+Exit codes: 0 ended by a signal or by --count, 1 failed, 2 bad arguments, 7 no such service, 18 the service ended before, 23 the file
+could not be written.";

@@ -11,7 +11,8 @@ use crate::{output, values};
 /// Show what a service on a device does: connections, counters, addresses and neighbours
 ///
 /// Without --connections, --counters or --neighbours all three are shown. The names are those of ss, nstat and ip; counters that Linux
-/// does not have begin with Stack. A service of several loops has a line for each, and counters are summed.
+/// does not have begin with Stack. Counters of several loops are summed; a listener on several is shown
+/// once, with the fullest of its accept queues.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Stat {
@@ -48,10 +49,8 @@ impl Stat {
             return output::print_text(&process.text("/metrics")?);
         }
         let mut stat = process.json(&format!("/stat?connections={}", self.limit))?;
-        if let Some(Target::Device(device)) = &self.target
-            && let Some(all) = stat["hosts"].as_array_mut()
-        {
-            all.retain(|host| host["device"] == **device);
+        if let (Some(device), Some(all)) = (process.device(), stat["hosts"].as_array_mut()) {
+            all.retain(|host| host["device"] == *device);
         }
         if self.json {
             return output::print_text(&format!("{stat:#}\n"));
@@ -92,4 +91,4 @@ Examples:
   anywire stack stat --json | jq '.hosts[].counters.TcpRetransSegs'
   anywire stack stat --prometheus > /var/lib/node_exporter/stack.prom
 
-Exit codes: 0 shown, 1 failed, 2 bad arguments, 7 no such service.";
+Exit codes: 0 shown, 1 failed, 2 bad arguments, 7 no such service, 28 it does not answer.";

@@ -1,6 +1,7 @@
 //! What a service does, as text: in the order and under the names of ss, nstat and ip.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -30,7 +31,7 @@ pub(super) fn links(stat: &Value) -> String {
 
 /// Listeners and connections, each with a second line of what is known of it.
 pub(super) fn connections(stat: &Value) -> String {
-    let all: Vec<_> = hosts(stat).flat_map(|host| list(&host["connections"])).collect();
+    let all = services_once(stat);
     let width = |field| all.iter().map(|one| end(one, field).len()).max().unwrap_or(0);
     let (local, peer) = (width("local").max(18), width("peer").max(17));
     let mut out = String::new();
@@ -59,6 +60,33 @@ pub(super) fn connections(stat: &Value) -> String {
     out
 }
 
+/// All of them, and of the listeners that a service has on several loops the one with the fullest accept queue: it is the first to
+/// drop what comes.
+fn services_once(stat: &Value) -> Vec<&Value> {
+    let (mut all, mut listeners) = (Vec::<&Value>::new(), HashMap::new());
+    for (device, one) in
+        hosts(stat).flat_map(|host| list(&host["connections"]).map(|one| (text(&host["device"]), one)))
+    {
+        if one["state"] != "LISTEN" {
+            all.push(one);
+            continue;
+        }
+        match listeners.entry((device, text(&one["local"]))) {
+            Entry::Vacant(service) => {
+                service.insert(all.len());
+                all.push(one);
+            }
+            Entry::Occupied(service) => {
+                let shown = &mut all[*service.get()];
+                if one["recv_q"].as_u64() > shown["recv_q"].as_u64() {
+                    *shown = one;
+                }
+            }
+        }
+    }
+    all
+}
+
 /// As `ss -i` writes it, without what has nothing to say; in lines of less than 80 letters.
 fn details(one: &Value) -> String {
     let mut words = Vec::new();
@@ -71,7 +99,17 @@ fn details(one: &Value) -> String {
     words.extend((one["rtt"] != 0.0).then(|| format!("rtt:{}/{}", one["rtt"], one["rttvar"])));
     words.extend(["mss", "cwnd"].map(|name| format!("{name}:{}", one[name])));
     words.extend(one["ssthresh"].as_u64().map(|segments| format!("ssthresh:{segments}")));
-    for name in ["bytes_acked", "bytes_received", "notsent", "unacked", "sacked", "lost", "backoff"] {
+    for name in [
+        "bytes_sent",
+        "bytes_retrans",
+        "bytes_acked",
+        "bytes_received",
+        "notsent",
+        "unacked",
+        "sacked",
+        "lost",
+        "backoff",
+    ] {
         words.extend(one[name].as_u64().filter(|count| *count > 0).map(|count| format!("{name}:{count}")));
     }
     words.extend(one["retrans"].as_u64().filter(|count| *count > 0).map(|count| format!("retrans:{count}")));
@@ -132,3 +170,31 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 const INDENT: &str = "        ";
 const WIDTH: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_service_has_one_line_with_its_fullest_queue() {
+        let listener = |local, waiting| json!({ "state": "LISTEN", "recv_q": waiting, "send_q": 8, "local": local, "peer": "0.0.0.0:0" });
+        let host = |device, connections: [Value; 2]| json!({ "device": device, "connections": connections });
+        let stat = json!({ "hosts": [
+            host("tap0", [listener("10.0.0.2:80", 0), listener("10.0.0.2:81", 1)]),
+            host("tap0", [listener("10.0.0.2:80", 3), listener("10.0.0.2:81", 0)]),
+            host("tap1", [listener("10.0.0.2:80", 5), json!({ "state": "ESTAB", "local": "10.0.0.2:80" })]),
+        ] });
+        let said = connections(&stat);
+        let lines: Vec<Vec<_>> =
+            said.lines().skip(1).map(|line| line.split_whitespace().take(4).collect()).collect();
+        let expected = [
+            ["LISTEN", "3", "8", "10.0.0.2:80"],
+            ["LISTEN", "1", "8", "10.0.0.2:81"],
+            ["LISTEN", "5", "8", "10.0.0.2:80"],
+        ];
+        assert_eq!(lines[..3], expected, "{said}");
+        assert!(lines.len() == 4 && lines[3][0] == "ESTAB", "{said}");
+    }
+}

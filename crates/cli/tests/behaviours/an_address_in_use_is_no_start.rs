@@ -1,4 +1,5 @@
-//! A service on a device does not start with an address that somebody on the link has, and not on a link whose packets are too short.
+//! A service on a device does not start with an address that is in use on the link, nor on a link that is down or whose MTU is too
+//! small.
 
 use crate::common::{stderr, stdout};
 use crate::namespaces::{with_tap, with_veth};
@@ -70,4 +71,21 @@ fn nor_with_packets_that_are_too_short() {
     assert_eq!(stdout(&output), "1\n1\n7\n", "{wrong}");
     assert!(wrong.contains("the MTU of tap0 is 1279, and IPv6 needs 1280"), "{wrong}");
     assert_eq!(wrong.matches("the MTU of tap0 is 575, and IPv4 needs 576").count(), 2, "{wrong}");
+}
+
+#[test]
+fn nor_on_an_interface_that_is_down() {
+    let script = r#"
+        ip link set tap0 down
+        timeout 20 "$0" serve --listen stack:tap0/10.0.0.2:8080; echo "$?"
+        "$0" get http://10.0.0.1/ --via 'stack:tap0/10.0.0.1:80?from=10.0.0.2'; echo "$?"
+    "#;
+    let Some(output) = with_tap(script) else { return };
+    let wrong = stderr(&output);
+    assert_eq!(stdout(&output), "1\n7\n", "{wrong}");
+    assert_eq!(
+        wrong.matches("the network interface tap0 is down\nhelp: `ip link set tap0 up`").count(),
+        2,
+        "{wrong}"
+    );
 }

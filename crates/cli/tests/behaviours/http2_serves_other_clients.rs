@@ -11,7 +11,8 @@ use crate::pki::{Authority, Signed};
 use crate::secured::Secured;
 use rustix::process::{Pid, Signal, kill_process};
 
-const TOTAL: usize = 100 << 20;
+/// With the 30 MB that a service holds anyway, more than it may hold.
+const TOTAL: usize = 40 << 20;
 
 /// What a service may hold while it passes that on.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;

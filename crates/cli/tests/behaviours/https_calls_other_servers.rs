@@ -176,6 +176,39 @@ fn versions_are_agreed_on_or_refused() {
 }
 
 #[test]
+fn cipher_suites_are_named() {
+    if !has_all() {
+        return;
+    }
+    let made = Certificates::new();
+    let root = made.text("root.pem");
+    let chosen = |version: &str, args: &[&str]| {
+        let server = Server::openssl(&made, "good", &[version]);
+        let (code, said, page) = as_curl(&[&["--cacert", &root], args, &[&server.url("/")]].concat());
+        assert_eq!(code, 0, "{said}");
+        let chosen = page.lines().find_map(|line| line.split_once("Cipher is ")).expect("a suite").1;
+        chosen.trim().to_owned()
+    };
+    // By OpenSSL's names, which curl takes, too.
+    let of_tls12 = |rest: &str| ["ECDSA", "RSA"].map(|key| format!("ECDHE-{key}-{rest}")).join(":");
+    for rest in ["CHACHA20-POLY1305", "AES128-GCM-SHA256"] {
+        assert!(chosen("-tls1_2", &["--ciphers", &of_tls12(rest)]).ends_with(rest));
+        // What is named for one version leaves the other one as it is.
+        assert!(chosen("-tls1_3", &["--ciphers", &of_tls12(rest)]).starts_with("TLS_"));
+    }
+    for suite in ["TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"] {
+        assert_eq!(chosen("-tls1_3", &["--tls13-ciphers", suite]), suite);
+        assert!(chosen("-tls1_2", &["--tls13-ciphers", suite]).starts_with("ECDHE-"));
+    }
+    for (option, known) in [("--ciphers", "ECDHE-RSA-AES128-GCM-SHA256"), ("--tls13-ciphers", "TLS_AES_128_")]
+    {
+        let output = anywire(&["get", option, "RC4-SHA", "https://localhost:1/"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(known), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_certificate_is_shown_if_it_is_asked_for() {
     if !has_all() {
         return;

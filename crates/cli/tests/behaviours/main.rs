@@ -38,6 +38,7 @@ mod calls_send_what_curl_sends;
 mod compare_writes_table_json_and_html;
 mod completions_and_man_are_made;
 mod cookies_are_kept_in_a_file;
+mod data_end_at_their_limits;
 mod errors_say_what_would_help;
 mod figures_add_up;
 mod files_have_dates_and_conditions;

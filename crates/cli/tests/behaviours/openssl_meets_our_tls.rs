@@ -243,14 +243,14 @@ fn new_certificates_drop_no_connection_under_load() {
 }
 
 #[test]
-fn a_hundred_megabytes_go_both_ways() {
+fn far_more_than_is_on_its_way_goes_both_ways() {
     if !has("curl") {
         return;
     }
     let authority = Authority::new("trusted");
     let served = Served::on(TLS, &files(&authority.signs("server", &["127.0.0.1"])));
     let [sent, came] = ["sent", "came"].map(|name| authority.file(name));
-    let pattern: Vec<u8> = (0..100usize << 20).map(|at| (at * 31 % 251) as u8).collect();
+    let pattern: Vec<u8> = (0..20usize << 20).map(|at| (at * 31 % 251) as u8).collect();
     fs::write(&sent, &pattern).expect("room");
     for version in ["--http1.1", "--http2"] {
         let from = format!("@{}", text(&sent));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::common::{anywire, has, stderr, stdout};
-use crate::namespaces::with_tap;
+use crate::namespaces::{with_tap, with_veth};
 
 /// A service on 10.0.0.2:8080 that has answered once, and has one request under way.
 const SERVICE: &str = r#"
@@ -14,7 +14,7 @@ const SERVICE: &str = r#"
     read -r first <&3
     call() { curl --silent --show-error --max-time 20 "http://10.0.0.2:8080$1"; }
     call /bytes/20000 > "$1/body"
-    call /delay/2000 > /dev/null & slow=$!
+    call /delay/6000 > /dev/null & slow=$!
 "#;
 
 /// What a script printed, by its headings.
@@ -38,6 +38,8 @@ fn stat_shows_what_ss_and_nstat_would() {
         echo "== prometheus"; "$0" stack stat --prometheus
         echo "== curl"; curl --silent --unix-socket "$1/anywire/$server.sock" http://localhost/metrics | head -n 1
         echo "== nobody"; "$0" stack stat tap1; echo "$?"; "$0" stack stat 1; echo "$?"
+        "$0" stack capture --device tap1 -o "$1/none.pcapng"; echo "$?"; ls "$1" | grep none
+        kill -STOP "$server"; "$0" stack stat; echo "$?"; "$0" stack stat "$server"; echo "$?"; kill -CONT "$server"
     "#;
     let Some(parts) = parts(script) else { return };
     assert_eq!(parts["modes"], "700\n600\n");
@@ -54,6 +56,7 @@ fn stat_shows_what_ss_and_nstat_would() {
     ] {
         assert!(all.contains(part), "{part:?} in {all}");
     }
+    assert_eq!(all.matches("LISTEN ").count(), 1, "one service, on two loops: {all}");
     assert!(!all.contains("TcpExtTCPAbortOnMemory"), "no zeros: {all}");
     assert!(all.lines().all(|line| line.len() <= 80), "it fits a terminal: {all}");
     assert!(
@@ -81,12 +84,18 @@ fn stat_shows_what_ss_and_nstat_would() {
         "{prometheus}"
     );
     assert!(parts["curl"].starts_with("# HELP anywire_stack_"), "{}", parts["curl"]);
-    assert_eq!(parts["nobody"], "7\n7\n");
+    assert_eq!(parts["nobody"], "7\n7\n1\n7\n28\n");
     let wrong = &parts["stderr"];
-    assert!(
-        wrong.contains("a service on tap1 is not found in ") && wrong.contains("process 1 is not"),
-        "{wrong}"
-    );
+    for part in [
+        "a service on tap1 is not found in ",
+        "help: name one of those that run: ",
+        "process 1 is not",
+        "this process has not opened tap1; it has tap0",
+        "has not answered within 5s",
+        "see whether its process is stopped",
+    ] {
+        assert!(wrong.contains(part), "{part:?} in {wrong}");
+    }
 }
 
 #[test]
@@ -97,8 +106,9 @@ fn capture_writes_what_tshark_reads() {
     let script = r#"
         run() {
             file="$1"; shift
-            "$0" stack capture tap0 -o "$file" "$@" 2> "$file.log" & capture=$!
-            until grep -q . "$file.log"; do :; done
+            # Nothing of a loop that had no core for a while.
+            RUST_LOG=error "$0" stack capture tap0 -o "$file" "$@" 2> "$file.log" & capture=$!
+            until grep -q . "$file.log"; do sleep 0.01; done
         }
         run "$1/filtered.pcapng" --filter 'tcp src port 8080 and host 10.0.0.1' --count 5
         call /bytes/20000 > "$1/body"
@@ -158,6 +168,77 @@ fn polling_is_told_by_the_address() {
         .map(|(how, polls)| (how, polls.parse().expect("a number")))
         .collect();
     assert!(polls["sleep"] < 100 && polls["spin"] > 500, "{said}{}", stderr(&output));
+}
+
+#[test]
+fn a_peer_without_a_route_to_it_is_told() {
+    let script = r#"
+        export XDG_RUNTIME_DIR="$1"
+        mkfifo "$1/listening"
+        "$0" serve --listen 'stack:tap0/10.0.0.129:8080?prefix=25' > "$1/listening" 2> "$1/log" & server=$!
+        exec 3< "$1/listening"
+        read -r first <&3
+        curl --silent --max-time 1.5 http://10.0.0.129:8080/; echo "curl $?"
+        "$0" stack stat --counters | grep -c IpOutNoRoutes
+        grep -c "cannot be answered" "$1/log"
+        kill $server; wait; cat "$1/log" >&2
+    "#;
+    let Some(output) = with_tap(script) else { return };
+    let (said, wrong) = (stdout(&output), stderr(&output));
+    // curl's 28: nothing came in time.
+    assert_eq!(said, "curl 28\n1\n1\n", "{wrong}");
+    for part in ["WARN", "10.0.0.1 has called", "network 10.0.0.128/25", "gateway="] {
+        assert!(wrong.contains(part), "{part}: {wrong}");
+    }
+}
+
+#[test]
+fn an_address_that_the_kernel_is_given_is_told_once() {
+    let script = r#"
+        mkfifo "$1/listening"
+        "$0" serve --loops 2 --listen stack:tap0/10.0.0.2:8080 > "$1/listening" 2> "$1/log" & server=$!
+        exec 3< "$1/listening"
+        read -r first <&3
+        # Then a loop has the address, and its kernel does not.
+        curl --silent --show-error --max-time 20 http://10.0.0.2:8080/ > "$1/body"
+        ip addr add 10.0.0.9/32 dev lo
+        ip addr add 10.0.0.2/32 dev lo
+        # It is told with the next frame: a question for somebody who is not there.
+        for try in $(seq 100); do
+            grep -q "has been given" "$1/log" && break
+            curl --silent --max-time 0.1 http://10.0.0.77/
+        done
+        curl --silent --max-time 0.1 http://10.0.0.78/
+        kill $server; wait; cat "$1/log" >&2
+        grep "has been given" "$1/log" | grep -o "10[0-9.]*"
+    "#;
+    let Some(output) = with_tap(script) else { return };
+    let (said, wrong) = (stdout(&output), stderr(&output));
+    assert_eq!(said, "10.0.0.2\n", "{wrong}");
+    for part in ["WARN", "which is ours, and answers for it", "take it from the kernel"] {
+        assert!(wrong.contains(part), "{part}: {wrong}");
+    }
+}
+
+#[test]
+fn another_mac_of_its_interface_is_told_once() {
+    let script = r#"
+        mkfifo "$1/listening"
+        "$0" serve --loops 2 --listen stack:xdp:ours/10.0.0.2:8080 > "$1/listening" 2> "$1/log" & server=$!
+        exec 3< "$1/listening"
+        read -r first <&3
+        ip link set ours address 02:00:00:00:00:77
+        for try in $(seq 100); do
+            grep -q "02:00:00:00:00:77 now" "$1/log" && break
+            sleep 0.1
+        done
+        kill $server; wait $server; cat "$1/log" >&2
+        grep -c "02:00:00:00:00:77 now" "$1/log"
+    "#;
+    let Some(output) = with_veth(script) else { return };
+    let (said, wrong) = (stdout(&output), stderr(&output));
+    assert_eq!(said, "1\n", "{wrong}");
+    assert!(wrong.contains("WARN") && wrong.contains("neighbours do not reach us"), "{wrong}");
 }
 
 #[test]

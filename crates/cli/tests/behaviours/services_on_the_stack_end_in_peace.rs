@@ -34,17 +34,34 @@ fn requests_under_way_are_answered_after_the_signal() {
 }
 
 #[test]
-fn a_device_that_is_removed_is_said() {
+fn a_service_whose_device_is_removed_ends() {
     let script = r#"
         call /delay/5000 > "$1/slow" 2> "$1/error" & slow=$!
         until [ "$("$0" stack stat --connections | grep -c ESTAB)" = 1 ]; do :; done
         ip link del tap0
-        sleep 0.3
-        kill -TERM $server; wait $server; echo "server $?"
+        wait $server; echo "server $?"
         kill $slow
     "#;
     let Some(output) = with_tap(&format!("{SERVICE}{script}")) else { return };
     let (said, wrong) = (stdout(&output), stderr(&output));
-    assert!(said.starts_with("server 0\n"), "{said}{wrong}");
-    assert!(wrong.contains("tap0"), "{wrong}");
+    assert!(said.starts_with("server 1\n"), "{said}{wrong}");
+    assert_eq!(wrong.matches("listening has ended").count(), 1, "{wrong}");
+    for part in ["tap0 was removed", "start again once it is there"] {
+        assert!(wrong.contains(part), "{part}: {wrong}");
+    }
+}
+
+#[test]
+fn a_service_goes_on_where_another_listener_is_left() {
+    let script = r#"
+        mkfifo "$1/listening"
+        "$0" serve --listen stack:tap0/10.0.0.3:8080 --listen "unix:$1/socket" > "$1/listening" 2> "$1/log" & also=$!
+        exec 3< "$1/listening"; read -r first <&3; read -r second <&3
+        ip link del tap0
+        until grep -q ended "$1/log"; do :; done
+        curl --silent --show-error --max-time 20 --unix-socket "$1/socket" http://localhost/; echo
+        kill -TERM $also; wait $also; echo "server $?"
+    "#;
+    let Some(output) = with_tap(&format!("export XDG_RUNTIME_DIR=\"$1\"\n{script}")) else { return };
+    assert_eq!(stdout(&output), "Hello, World!\nserver 0\n", "{}", stderr(&output));
 }

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use anywire::load::search::End;
 #[cfg(feature = "udp")]
 use anywire::load::udp::UdpOutcome;
 use anywire::load::{Latency, LatencySummary, Outcome};
@@ -191,14 +192,15 @@ fn four_that_join_by_their_index_are_merged_to_the_bucket() {
     assert_eq!(hdr(again.summary()), hdr(all.latency.send.clone()));
 }
 
-#[test]
-fn a_lost_agent_is_named_and_the_others_stay_valid() {
+/// Leads two agents with these options beside the rest, and kills the second one while both are at work.
+fn with_one_that_goes(options: &[&str]) -> Output {
     let (served, dir) = (Served::demo(), tempfile::tempdir().expect("a directory"));
-    let (stays, goes) = (Agent::start(&[]), Agent::start(&[]));
+    let (stays, mut goes) = (Agent::start(&[]), Agent::start(&[]));
     let list = list(dir.path(), &[&stays.address, &goes.address]);
     let mut leader = command();
     leader.args(["load", &served.url("/"), "--agents", &list, "-c", "2", "-d", "1500ms", "--warm-up", "0"]);
-    let leader = leader.args(["-v", "--json", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let leader =
+        leader.args(["-v", "--json", "-"]).args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut leader = leader.spawn().expect("it starts");
     let mut said = BufReader::new(leader.stderr.take().expect("it was asked for"));
     let mut text = String::new();
@@ -206,11 +208,15 @@ fn a_lost_agent_is_named_and_the_others_stay_valid() {
     while !text.contains("measuring") {
         assert!(said.read_line(&mut text).expect("it says text") > 0, "{text}");
     }
-    let mut goes = goes;
     goes.child.kill().expect("it runs");
     let output = leader.wait_with_output().expect("it ends");
     said.read_to_string(&mut text).expect("it says text");
-    let output = Output { stderr: text.into_bytes(), ..output };
+    Output { stderr: text.into_bytes(), ..output }
+}
+
+#[test]
+fn a_lost_agent_is_named_and_the_others_stay_valid() {
+    let output = with_one_that_goes(&[]);
     assert_refused(&output, 18, "1 of 2 agents was lost");
     let outcome = outcome(&output);
     let [one, other] = &outcome.agents[..] else { panic!("{:?}", outcome.agents) };
@@ -218,6 +224,18 @@ fn a_lost_agent_is_named_and_the_others_stay_valid() {
     assert!(other.answered.is_none(), "{:?}", outcome.agents);
     assert_eq!(Some(outcome.totals.measured.answered), one.answered);
     assert!(one.answered > Some(0));
+}
+
+#[test]
+fn a_search_ends_with_the_agent_that_is_lost() {
+    let output = with_one_that_goes(&["--search=1:100", "--rate", "50", "--require", "p99<60s"]);
+    assert_refused(&output, 18, "1 of 2 agents was lost");
+    assert!(stderr(&output).contains("searching the limit of"), "{}", stderr(&output));
+    let outcome = outcome(&output);
+    let found = outcome.search.as_ref().expect("it was a search");
+    // Two machines were asked for 50/s: what one did alone is no verdict on that rate, nor on a lower one.
+    assert_eq!((found.end, found.trials.len(), found.highest_rate), (End::Interrupted, 1, None), "{found:?}");
+    assert!(outcome.totals.measured.answered > 0, "what was measured until then is kept");
 }
 
 #[test]

@@ -79,6 +79,48 @@ END
     }
 }
 
+#[test]
+fn a_command_that_ends_closes_its_connections() {
+    let script = r#"
+        mkfifo "$1/listening"
+        "$0" serve --listen tcp:10.0.0.1:8000 > "$1/listening" & server=$!
+        exec 3< "$1/listening"
+        read -r listening <&3
+        via='stack:tap0/10.0.0.1:8000?from=10.0.0.2/24'
+        for number in 1 2 3; do
+            "$0" get http://10.0.0.1:8000/ --via "$via"; echo
+            "$0" get http://10.0.0.1:8000/ --via "$via" --http2; echo
+        done
+        # 1F40 is the port, and 01 is ESTABLISHED.
+        awk '$2 ~ /:1F40$/ && $4 == "01"' /proc/net/tcp
+        kill -TERM $server; wait $server; echo "server $?"
+    "#;
+    let Some(output) = with_tap(script) else { return };
+    let expected = format!("{}server 0\n", "Hello, World!\n".repeat(6));
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+}
+
+#[test]
+fn a_device_is_of_one_process() {
+    let script = r#"
+        ip tuntap add dev tap2 mode tap multi_queue
+        ip addr add 10.2.0.1/24 dev tap2 && ip link set tap2 up
+        mkfifo "$1/listening"
+        "$0" serve --listen stack:tap2/10.2.0.2:8080 > "$1/listening" & server=$!
+        exec 3< "$1/listening"
+        read -r listening <&3
+        "$0" get http://10.2.0.1:8000/ --via 'stack:tap2/10.2.0.1:8000?from=10.2.0.3/24' 2> "$1/wrong"
+        grep -q "process $server has tap2" "$1/wrong" && echo refused || cat "$1/wrong"
+        curl --silent --show-error --max-time 20 http://10.2.0.2:8080/; echo
+        kill $server; wait $server
+        # It is free again.
+        "$0" get http://10.2.0.1:8000/ --via 'stack:tap2/10.2.0.1:8000?from=10.2.0.3/24' 2>&1 | grep -o "nobody listens"
+    "#;
+    let Some(output) = with_tap(script) else { return };
+    let said = stdout(&output);
+    assert!(said.starts_with("refused\nHello, World!\nnobody listens\n"), "{said}{}", stderr(&output));
+}
+
 /// By AF_XDP, which a namespace of users is not given.
 #[test]
 fn curl_calls_a_service_on_an_interface() {
@@ -91,13 +133,14 @@ fn curl_calls_a_service_on_an_interface() {
         for url in http://10.0.0.2:8080/ 'http://[fd00::2]:8080/'; do
             there curl --silent --show-error --max-time 20 --retry 20 --retry-connrefused --retry-delay 1 "$url"; echo
         done
+        "$0" serve --listen stack:xdp:ours/10.0.0.3:8080 2>&1 | grep -q "process $server has ours" && echo refused
         kill $server && wait $server
     "#;
     let Some(output) = with_veth(script) else { return };
     let listening = "listening on stack:xdp:ours/10.0.0.2:8080; listening on stack:xdp:ours/[fd00::2]:8080";
     assert_eq!(
         stdout(&output),
-        format!("{listening}\nHello, World!\nHello, World!\n"),
+        format!("{listening}\nHello, World!\nHello, World!\nrefused\n"),
         "{}",
         stderr(&output)
     );

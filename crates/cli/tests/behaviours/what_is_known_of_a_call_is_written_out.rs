@@ -1,7 +1,8 @@
 //! `--write-out` has curl's words, also for a call that failed, and says which word it does not know.
 
-use crate::common::{anywire, command, stderr, stdout, text};
+use crate::common::{anywire, anywire_with_stdin, command, stderr, stdout, text};
 use crate::recorder::Recorder;
+use crate::secured::Secured;
 
 #[test]
 fn words_are_known_of_calls_that_fail() {
@@ -71,6 +72,93 @@ fn times_follow_each_other() {
 }
 
 #[test]
+fn what_goes_up_is_counted() {
+    let (recorder, dir) = (Recorder::start(), tempfile::tempdir().expect("a folder"));
+    let file = dir.path().join("data");
+    std::fs::write(&file, [b'x'; 100_000]).expect("the folder can be written");
+    let (url, old, file) = (recorder.url("/echo"), recorder.url("/old"), format!("@{}", text(&file)));
+    let format = "\\n%{size_upload} %{num_connects}";
+    let last = |output: &std::process::Output| stdout(output).lines().last().expect("a line").to_owned();
+    for (args, sent) in [
+        (&["-d", "a=1", "-d", "b=2", &url][..], "7 1"),
+        (&["-d", &file, &url], "100000 1"),
+        (&["-d", "a=1", "-d", &file, &url], "100004 1"),
+        // That goes on as a GET.
+        (&["-L", "-d", "a=1", &old], "0 1"),
+        (&["-d", "a=1", "http://127.0.0.1:1/"], "0 0"),
+    ] {
+        let output = anywire(&[&["post", "-s", "-w", format], args].concat());
+        assert_eq!(last(&output), sent, "{args:?}: {}", stderr(&output));
+    }
+    let output =
+        anywire_with_stdin(&["post", "-s", "-d", "a=", "-d", "-", "-w", format, &url], b"from stdin");
+    assert_eq!(last(&output), "13 1");
+    let output = anywire(&["post", "-d", &file, "-w", "\\n%{speed_upload}", &url]);
+    assert!(last(&output).parse::<u64>().expect("a number") > 0);
+}
+
+#[test]
+fn heads_of_requests_are_counted_in_all_and_say_who_refers() {
+    let recorder = Recorder::start();
+    let format = "\\n%{size_request} [%{referer}]";
+    let of = |args: &[&str]| {
+        let output = anywire(&[&["get", "-s", "-w", format], args].concat());
+        let line = stdout(&output).lines().last().expect("a line").to_owned();
+        let (size, referer) = line.split_once(' ').expect("two words");
+        (size.parse::<usize>().expect("a number"), referer.to_owned())
+    };
+    let (json, referred) = (recorder.url("/json"), ["-H", "Referer: http://a/"]);
+    let (plain, none) = of(&[&json]);
+    let least = format!("GET /json HTTP/1.1\r\nhost: {}\r\n\r\n", recorder.authority).len();
+    assert!(plain > least && none == "[]", "{plain} of {least} at least, {none}");
+    let (more, said) = of(&[&referred[..], &[&json]].concat());
+    assert_eq!((more - plain, &*said), ("referer: http://a/\r\n".len(), "[http://a/]"));
+    assert!(of(&["-L", &recorder.url("/old")]).0 > plain + least - 10, "both requests count");
+    assert_eq!(of(&["http://127.0.0.1:1/"]).0, 0);
+}
+
+#[test]
+fn connections_have_numbers_and_may_lead_to_a_proxy() {
+    let recorder = Recorder::start();
+    let (json, proxy) = (recorder.url("/json"), format!("http://{}", recorder.authority));
+    let printed = |args: &[&str]| {
+        let format = ["get", "-s", "-o", "/dev/null", "-w", "%{conn_id} %{proxy_used},"];
+        stdout(&anywire(&[&format, args].concat()))
+    };
+    // The response to /cut ends its connection.
+    let all = printed(&[&json, &json, &recorder.url("/cut"), &json]);
+    assert_eq!(all, "0 0,{\"a\":1}0 0,cut0 0,{\"a\":1}1 0,");
+    assert_eq!(printed(&["http://127.0.0.1:1/"]), "-1 0,");
+    assert_eq!(printed(&["-x", &proxy, "http://h.test/json"]), "0 1,");
+    assert_eq!(printed(&["-x", &proxy, "--noproxy", "127.0.0.1", &json]), "0 0,");
+}
+
+#[test]
+fn certificates_are_told() {
+    let server = Secured::start();
+    let (root, url) = (server.certificate(), server.url("/"));
+    let json = |args: &[&str]| {
+        let output = anywire(&[&["get", "-s", "-o", "/dev/null", "-w", "%{json}"], args, &[&url]].concat());
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let known = json(&["--cacert", text(&root)]);
+    assert_eq!((&known["num_certs"], &known["ssl_verify_result"]), (&1.into(), &0.into()), "{known}");
+    let certs = known["certs"].as_str().expect("text");
+    let pem = std::fs::read_to_string(&root).expect("it is there");
+    let told = certs.split_once("Cert:").expect("one").1;
+    assert!(certs.starts_with("Subject:") && certs.contains("\nIssuer:"), "{certs}");
+    assert_eq!(told.lines().collect::<Vec<_>>(), pem.lines().collect::<Vec<_>>());
+    for (args, certificates) in [(&["-k"][..], 1), (&[], 0)] {
+        let unknown = json(args);
+        let found = (&unknown["num_certs"], &unknown["ssl_verify_result"]);
+        assert_eq!(found, (&certificates.into(), &1.into()), "{args:?}: {unknown}");
+    }
+    let output =
+        anywire(&["get", "-s", "-w", "%{num_certs} %{ssl_verify_result}", &Recorder::start().url("/")]);
+    assert_eq!(stdout(&output), "hi0 0");
+}
+
+#[test]
 fn a_call_that_reaches_nobody_has_no_ends() {
     let output = anywire(&[
         "get",
@@ -88,6 +176,15 @@ fn an_unknown_word_is_said_before_the_call() {
     let output = anywire(&["get", "-w", "%{http_cod}", &recorder.url("/json")]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("%{http_cod} is no word of it"), "{}", stderr(&output));
+    assert!(recorder.take().is_empty());
+}
+
+#[test]
+fn a_format_ends_at_a_mib() {
+    let recorder = Recorder::start();
+    let output = anywire(&["get", "-w", "@/dev/zero", &recorder.url("/")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("longer than 1 MiB"), "{}", stderr(&output));
     assert!(recorder.take().is_empty());
 }
 

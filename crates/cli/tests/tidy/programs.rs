@@ -1,11 +1,10 @@
-//! A complete program of the README or the guide compiles and runs with the dependencies that its page lists, and with no
-//! others.
+//! A complete program of the README or the guide compiles with the dependencies that its page lists, and with no others, and runs.
 //!
-//! The programs of pages with the same list become one package, which is built by itself: Cargo would unite the features of
-//! several. That takes minutes, so it is to be asked for:
+//! The programs of pages with the same list become one package, which is checked by itself: Cargo would unite the features of
+//! several. One more package has all programs and what all lists have together, and runs them: building anywire for each list took
+//! three times as long. That takes minutes still, so it is to be asked for:
 //! `cargo test --package anywire-cli --test tidy programs -- --ignored`.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,22 +18,41 @@ use crate::{expect_none, tree};
 /// The page whose list holds for the pages beside it that have none.
 const COMMON: &str = "docs/guide/README.md";
 
+/// The workspace of the packages. Its profile is that of this repository, so that what both depend on is built once.
+const WORKSPACE: &str = r#"
+[workspace]
+resolver = "3"
+members = ["page-*"]
+
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package."*"]
+debug = false
+
+[profile.dev.package.ring]
+opt-level = 2
+
+[profile.dev.package.tokio]
+opt-level = 1
+"#;
+
 /// What has the documents as doc tests.
 const DOC_TESTS: &str = include_str!("../../../anywire/src/lib.rs");
 
 #[test]
-#[ignore = "builds anywire once for each list of dependencies"]
+#[ignore = "checks anywire once for each list of dependencies"]
 fn programs_need_what_their_pages_list() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
     let packages = packages(&pages());
-    assert!(packages.len() > 1, "each page has the same dependencies: {:?}", packages.keys());
-    write(&folder, &packages).unwrap_or_else(|error| panic!("writing to {}: {error}", folder.display()));
-    let complaints: Vec<_> = packages
-        .values()
-        .enumerate()
-        .flat_map(|(number, programs)| try_all(&folder, number, programs))
-        .collect();
-    expect_none("a program compiles and runs with what its page lists", &complaints);
+    assert!(packages.len() > 1, "each page has the dependencies of {COMMON}");
+    let together = together(&packages);
+    write(&folder, packages.iter().chain([&together]))
+        .unwrap_or_else(|error| panic!("writing to {}: {error}", folder.display()));
+    let checked: Vec<_> =
+        packages.iter().filter_map(|package| cargo(&folder, "check", package).err()).collect();
+    expect_none("a program compiles with what its page lists", &checked);
+    expect_none("a program runs", &run_all(&folder, &together));
 }
 
 #[test]
@@ -72,7 +90,15 @@ fn each_list_of_dependencies_has_its_heading() {
     expect_none("a list of dependencies begins with [dependencies]", &complaints);
 }
 
+/// Programs, and the dependencies that they are to be built with.
+struct Package {
+    name: String,
+    dependencies: Table,
+    programs: Vec<Program>,
+}
+
 /// A program of a page.
+#[derive(Clone)]
 struct Program {
     name: String,
     code: String,
@@ -88,12 +114,12 @@ fn pages() -> Vec<(String, String)> {
 }
 
 /// The programs by the dependencies that they are to be built with.
-fn packages(pages: &[(String, String)]) -> BTreeMap<String, Vec<Program>> {
+fn packages(pages: &[(String, String)]) -> Vec<Package> {
     let common = pages.iter().find(|(path, _)| path == COMMON).and_then(|(_, text)| dependencies(text));
     let common = common.unwrap_or_else(|| panic!("{COMMON} lists no dependencies"));
-    let mut packages: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let mut packages: Vec<Package> = Vec::new();
     for (path, text) in pages {
-        let listed = dependencies(text).unwrap_or_else(|| common.clone());
+        let dependencies = dependencies(text).unwrap_or_else(|| common.clone());
         let page = path.trim_end_matches(".md").replace(['/', '.', '-'], "_").to_lowercase();
         let numbered = programs(text).enumerate();
         let named = numbered.map(|(number, (info, code))| Program {
@@ -101,9 +127,43 @@ fn packages(pages: &[(String, String)]) -> BTreeMap<String, Vec<Program>> {
             code: code.to_owned(),
             runs: !info.contains("no_run"),
         });
-        packages.entry(listed.to_string()).or_default().extend(named);
+        if let Some(same) = packages.iter_mut().find(|package| package.dependencies == dependencies) {
+            same.programs.extend(named);
+        } else {
+            let name = format!("page-{}", packages.len());
+            packages.push(Package { name, dependencies, programs: named.collect() });
+        }
     }
     packages
+}
+
+/// All programs, with the dependencies and features of all lists.
+fn together(packages: &[Package]) -> Package {
+    let mut dependencies = Table::new();
+    for (name, listed) in packages.iter().flat_map(|package| &package.dependencies) {
+        let listed = detailed(listed);
+        let Some(known) = dependencies.get_mut(name).and_then(Value::as_table_mut) else {
+            dependencies.insert(name.clone(), listed.into());
+            continue;
+        };
+        for (key, value) in listed {
+            match (known.get_mut(&key), value) {
+                (Some(Value::Array(all)), Value::Array(more)) => all.extend(more),
+                (Some(same), value) => assert_eq!(*same, value, "{name}: two pages differ in {key}"),
+                (None, value) => drop(known.insert(key, value)),
+            }
+        }
+    }
+    let programs = packages.iter().flat_map(|package| package.programs.iter().cloned()).collect();
+    Package { name: "page-all".to_owned(), dependencies, programs }
+}
+
+/// What is listed for a dependency, as a table.
+fn detailed(listed: &Value) -> Table {
+    match listed {
+        Value::Table(table) => table.clone(),
+        version => Table::from_iter([("version".to_owned(), version.clone())]),
+    }
 }
 
 /// What the first block of TOML of a page lists, with this tree in the place of where it says that anywire is.
@@ -131,19 +191,17 @@ fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     page.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'))
 }
 
-/// Writes a workspace: a package for each list of dependencies, with the versions of this repository. A program is a module,
-/// and the package runs the one that is named, so that the disk holds few executables.
-fn write(folder: &Path, packages: &BTreeMap<String, Vec<Program>>) -> io::Result<()> {
+/// Writes a workspace of packages, with the versions of this repository. A program is a module, and the package runs the one that
+/// is named, so that the disk holds few executables.
+fn write<'a>(folder: &Path, packages: impl Iterator<Item = &'a Package>) -> io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
-    for (number, (dependencies, programs)) in packages.iter().enumerate() {
-        let package = folder.join(name(number));
+    for Package { name, dependencies, programs } in packages {
+        let package = folder.join(name);
         fs::create_dir_all(package.join("src"))?;
-        let head =
-            format!("[package]\nname = \"{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n", name(number));
-        let listed: Table = dependencies.parse().expect("it was TOML before");
-        let listed = Table::from_iter([("dependencies".to_owned(), Value::Table(listed))]);
+        let head = format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n");
+        let listed = Table::from_iter([("dependencies".to_owned(), Value::Table(dependencies.clone()))]);
         fs::write(package.join("Cargo.toml"), format!("{head}\n{listed}"))?;
         let (mut modules, mut arms) = (String::new(), String::new());
         for Program { name, code, .. } in programs {
@@ -161,28 +219,27 @@ fn write(folder: &Path, packages: &BTreeMap<String, Vec<Program>>) -> io::Result
         );
         fs::write(package.join("src/main.rs"), main)?;
     }
-    let workspace = "[workspace]\nresolver = \"3\"\nmembers = [\"page-*\"]\n\n[profile.dev]\ndebug = \"line-tables-only\"\n";
-    fs::write(folder.join("Cargo.toml"), workspace)?;
+    fs::write(folder.join("Cargo.toml"), WORKSPACE)?;
     fs::copy(tree::root().join("Cargo.lock"), folder.join("Cargo.lock")).map(drop)
 }
 
-fn name(number: usize) -> String {
-    format!("page-{number}")
+/// Runs a command of Cargo on a package: what it says if it fails.
+fn cargo(folder: &Path, command: &str, package: &Package) -> Result<(), String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([command, "--quiet", "--offline", "--package", &package.name, "--target-dir"]).arg(target());
+    let output = cargo.current_dir(folder).output().expect("Cargo runs this test, so it is there");
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
 /// Builds a package and runs its programs: what went wrong.
-fn try_all(folder: &Path, number: usize, programs: &[Program]) -> Vec<String> {
-    let target = target();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--offline", "--package", &name(number), "--target-dir"]).arg(&target);
-    let output = cargo.current_dir(folder).output().expect("Cargo runs this test, so it is there");
-    if !output.status.success() {
-        return vec![String::from_utf8_lossy(&output.stderr).into_owned()];
+fn run_all(folder: &Path, package: &Package) -> Vec<String> {
+    if let Err(error) = cargo(folder, "build", package) {
+        return vec![error];
     }
-    let built = target.join("debug").join(name(number));
+    let built = target().join("debug").join(&package.name);
     let run = |program: &Program| finish(DEADLINE_SECONDS, &built, &[&program.name]).err();
     let failed = |program: &Program| run(program).map(|error| format!("{}: {error}", program.name));
-    programs.iter().filter(|program| program.runs).filter_map(failed).collect()
+    package.programs.iter().filter(|program| program.runs).filter_map(failed).collect()
 }
 
 /// The target folder of this test, which lies in `target/PROFILE/deps`: what it has is not built anew.
@@ -220,8 +277,24 @@ mod on_made_up_pages {
         let without = ("docs/guide/b.md".to_owned(), "\n```rust\nfn main() {}\n```\n".to_owned());
         let packages = packages(&[page(COMMON), page("docs/guide/a.md"), without]);
         assert_eq!(packages.len(), 1);
-        let programs = packages.into_values().next().expect("there is one");
+        let programs = &packages[0].programs;
         assert_eq!(programs.iter().filter(|program| program.runs).count(), 3);
         assert_eq!(programs.len(), 5);
+    }
+
+    #[test]
+    fn all_programs_together_have_what_each_list_has() {
+        let other = PAGE.replace(
+            "anywire = { git = \"g\", features = [\"udp\"] }",
+            "anywire = { features = [\"tls\"] }\nbytes = \"1\"",
+        );
+        let packages =
+            packages(&[(COMMON.to_owned(), PAGE.to_owned()), ("docs/guide/a.md".to_owned(), other)]);
+        assert_eq!(packages.len(), 2);
+        let together = together(&packages);
+        assert_eq!(together.programs.len(), 4);
+        let anywire = together.dependencies["anywire"].as_table().expect("a table");
+        assert_eq!(anywire["features"].as_array().map(Vec::len), Some(2));
+        assert_eq!(together.dependencies["bytes"]["version"].as_str(), Some("1"));
     }
 }

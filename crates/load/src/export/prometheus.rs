@@ -3,7 +3,7 @@
 //! Names follow the rules of Prometheus: base units (seconds, bytes), `_total` behind what is counted. Latencies are a summary with
 //! the quantiles of the histogram. A figure that is unknown is left out.
 
-use std::fmt::Write as _;
+use anywire_loops::metrics::{Kind, Text};
 
 use crate::errors::ErrorKind;
 use crate::figures::{COLUMNS, FIGURES, Figure, Unit};
@@ -13,12 +13,10 @@ use crate::require::Verdict;
 
 /// An outcome as metrics, all with the labels `url` and `protocol`.
 pub fn prometheus(outcome: &Outcome) -> String {
-    let mut text = Text {
-        written: String::new(),
-        run: vec![("url", outcome.target.url.clone()), ("protocol", outcome.target.protocol.clone())],
-    };
+    let run = [("url", &outcome.target.url), ("protocol", &outcome.target.protocol)];
+    let mut text = Text::new("anywire_load_").with_labels(&run);
     let (tool, plan) = (&outcome.tool, &outcome.plan);
-    let about = vec![
+    let about = [
         ("version", tool.version.clone()),
         ("address", outcome.target.address.clone()),
         ("mode", plan.mode.clone()),
@@ -26,30 +24,30 @@ pub fn prometheus(outcome: &Outcome) -> String {
         ("depth", plan.depth.to_string()),
         ("interrupted", outcome.rate.interrupted.to_string()),
     ];
-    text.family("run_info", "gauge", "How the load was run, in labels; the value is 1.", vec![(about, 1.0)]);
+    text.family(Kind::Gauge, "run_info", "How the load was run, in labels; the value is 1.", [(about, 1.0)]);
     // Errors stand by kind, below.
     for figure in FIGURES.iter().filter(|figure| figure.path != "totals.errors") {
         let Some(value) = (figure.value)(outcome) else { continue };
         let is_total = matches!(figure.unit, Unit::Count | Unit::Bytes);
         let value = if figure.unit == Unit::Us { value / 1e6 } else { value };
-        let kind = if is_total { "counter" } else { "gauge" };
-        text.family(&name(figure), kind, figure.meaning, vec![(vec![], value)]);
+        let kind = if is_total { Kind::Counter } else { Kind::Gauge };
+        text.family(kind, &name(figure), figure.meaning, [(NONE, value)]);
     }
     let errors = ErrorKind::ALL
         .into_iter()
-        .map(|kind| (vec![("kind", kind.to_string())], outcome.totals.measured.errors.of(kind) as f64));
-    text.family("errors_total", "counter", "Errors by kind.", errors.collect());
+        .map(|kind| ([("kind", kind.to_string())], outcome.totals.measured.errors.of(kind) as f64));
+    text.family(Kind::Counter, "errors_total", "Errors by kind.", errors);
     let statuses = outcome.totals.statuses.iter();
-    let statuses = statuses.map(|(status, count)| (vec![("status", status.to_string())], *count as f64));
-    text.family("responses_total", "counter", "Responses by status.", statuses.collect());
-    text.latencies(outcome);
+    let statuses = statuses.map(|(status, count)| ([("status", status.to_string())], *count as f64));
+    text.family(Kind::Counter, "responses_total", "Responses by status.", statuses);
+    latencies(&mut text, outcome);
     let judged = outcome.thresholds.iter().filter(|threshold| threshold.verdict != Verdict::NotJudged);
     let held = judged.map(|threshold| {
         let held = f64::from(u8::from(threshold.verdict == Verdict::Held));
-        (vec![("threshold", threshold.asked.clone())], held)
+        ([("threshold", &threshold.asked)], held)
     });
-    text.family("threshold_held", "gauge", "Whether a threshold held (1) or broke (0).", held.collect());
-    text.written
+    text.family(Kind::Gauge, "threshold_held", "Whether a threshold held (1) or broke (0).", held);
+    text.into_string()
 }
 
 /// The metric's name without the prefix.
@@ -70,59 +68,26 @@ fn name(figure: &Figure) -> String {
     }
 }
 
-type Labels = Vec<(&'static str, String)>;
-
-struct Text {
-    written: String,
-    /// Labels of all metrics.
-    run: Labels,
-}
-
-impl Text {
-    /// A metric with its samples; nothing without one.
-    fn family(&mut self, name: &str, kind: &str, help: &str, samples: Vec<(Labels, f64)>) {
-        if samples.is_empty() {
-            return;
-        }
-        self.head(name, kind, help);
-        for (labels, value) in samples {
-            self.sample(name, labels, value);
-        }
+fn latencies(text: &mut Text, outcome: &Outcome) {
+    let known: Vec<_> =
+        COLUMNS.iter().filter_map(|column| Some((column, (column.value)(outcome)?))).collect();
+    if known.is_empty() {
+        return;
     }
-
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.written, "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: Labels, value: f64) {
-        let labels = self.run.iter().cloned().chain(labels);
-        let labels: Vec<String> =
-            labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(&value))).collect();
-        let _ = writeln!(self.written, "{PREFIX}{name}{{{}}} {value}", labels.join(","));
-    }
-
-    fn latencies(&mut self, outcome: &Outcome) {
-        let known: Vec<_> =
-            COLUMNS.iter().filter_map(|column| Some((column, (column.value)(outcome)?))).collect();
-        if known.is_empty() {
-            return;
+    let name = "latency_seconds";
+    text.head(Kind::Summary, name, "Latencies of responses, by the moment from which they count.");
+    for (column, summary) in known {
+        let from = ("from", column.name);
+        for (quantile, value) in QUANTILES {
+            text.sample(name, &[from, ("quantile", quantile)], value(summary) / 1e6);
         }
-        let name = "latency_seconds";
-        self.head(name, "summary", "Latencies of responses, by the moment from which they count.");
-        for (column, summary) in known {
-            let from = ("from", column.name.to_owned());
-            for (quantile, value) in QUANTILES {
-                let labels = vec![from.clone(), ("quantile", (*quantile).to_owned())];
-                self.sample(name, labels, value(summary) / 1e6);
-            }
-            let sum = summary.mean * summary.count as f64 / 1e6;
-            self.sample(&format!("{name}_sum"), vec![from.clone()], sum);
-            self.sample(&format!("{name}_count"), vec![from], summary.count as f64);
-        }
+        text.sample(&format!("{name}_sum"), &[from], summary.mean * summary.count as f64 / 1e6);
+        text.sample(&format!("{name}_count"), &[from], summary.count as f64);
     }
 }
+
+/// No labels besides those of the run.
+const NONE: [(&str, &str); 0] = [];
 
 type Value = fn(&LatencySummary) -> f64;
 
@@ -136,11 +101,3 @@ const QUANTILES: &[(&str, Value)] = &[
     ("0.9999", |all| all.p99_99),
     ("1", |all| all.max),
 ];
-
-/// The value of a label.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-/// Before the name of each metric.
-const PREFIX: &str = "anywire_load_";

@@ -82,9 +82,13 @@ fn an_answer_that_was_there_before_its_request() {
         limits: Limits { failures_in_a_row: 1, ..Limits::default() },
         ..Plan::new(format!("http://127.0.0.1:{port}/"))
     };
-    let outcome = run_observed(&Loops::start(1).unwrap(), plan, Handles::default(), |boundary| {
+    let loops = Loops::start(1).unwrap();
+    let outcome = run_observed(&loops, plan, Handles::default(), |boundary| {
         if boundary == Boundary::Measuring {
             (0..4).for_each(|_| greetings.recv().unwrap());
+            // A loop that has slept has heard of what had come.
+            let slept = loops.get(0).spawn(|| tokio::time::sleep(Duration::from_millis(1)));
+            slept.wait().unwrap();
         }
     });
     let outcome = outcome.unwrap();

@@ -20,18 +20,18 @@ fn every_request_is_sent_once_and_every_answer_counted_once() {
             connections: 5,
             depth: 7,
             expect: Expect { body_bytes: Some(13), ..Expect::default() },
-            ..server.plan(10_000)
+            ..server.plan(2_500)
         };
         let outcome = run(&loops, plan).unwrap();
         let totals = &outcome.totals;
         assert_eq!(totals.measured.errors.total(), 0, "{:?}", totals.measured.error_samples);
         let asked = server.seen.requests.load(Ordering::SeqCst);
-        assert_eq!((totals.measured.sent, totals.measured.answered, asked), (10_000, 10_000, 10_000));
-        assert_eq!(totals.statuses, [(200, 10_000)].into());
-        assert_eq!(totals.body_bytes_in, 130_000);
+        assert_eq!((totals.measured.sent, totals.measured.answered, asked), (2_500, 2_500, 2_500));
+        assert_eq!(totals.statuses, [(200, 2_500)].into());
+        assert_eq!(totals.body_bytes_in, 32_500);
         // A head of 9 bytes for each of two frames, `:status` and a length.
-        assert_eq!(totals.bytes_in / 10_000, 9 + 1 + 5 + 9 + 13);
-        assert_eq!(outcome.latency.send.as_ref().unwrap().count, 10_000);
+        assert_eq!(totals.bytes_in / 2_500, 9 + 1 + 5 + 9 + 13);
+        assert_eq!(outcome.latency.send.as_ref().unwrap().count, 2_500);
         assert_eq!((totals.connections.opened, server.seen.connections.load(Ordering::SeqCst)), (5, 5));
         assert!(server.seen.waiting_max.load(Ordering::SeqCst) <= 7);
         assert_eq!(outcome.target.protocol, "http/2");

@@ -37,8 +37,10 @@ fn of(fault: Fault) -> Plan {
 fn a_server_without_a_fault_is_clean() {
     let outcome = assert_verdicts(of(Fault::None), &[Class::Clean]);
     assert!(outcome.is_clean() && outcome.repeated.is_empty() && outcome.missing.is_empty(), "{outcome}");
+    // One may have come twice, where the machine was slow to acknowledge it: that changes no median.
     let segments = outcome.segments.expect("it is TCP");
-    assert_eq!((segments.per_response, segments.expected), (1.0, 1.0));
+    assert_eq!((segments.p50, segments.expected_p50, segments.expected), (1.0, 1.0, 1.0));
+    assert!((1.0..1.05).contains(&segments.per_response), "{segments:?}");
     assert_eq!(outcome.latency.expect("there are answers").spread.count, 199, "the first one is not counted");
     let pipelining = outcome.pipelining.as_ref().expect("it was tried");
     assert_eq!((pipelining.answered, pipelining.in_order), (16, Some(true)));
@@ -54,7 +56,6 @@ fn a_server_without_a_fault_is_clean() {
 #[test]
 fn head_and_body_in_two_writes() {
     let outcome = assert_verdicts(of(Fault::Splits), &[Class::SplitWrite]);
-    // A few may have come twice, where the machine was slow to acknowledge them: that changes no median.
     let segments = outcome.segments.expect("it is TCP");
     assert_eq!((segments.p50, segments.expected_p50, segments.excess_p50), (2.0, 1.0, Some(1.0)));
     let evidence = &outcome.verdicts[0].evidence;
@@ -94,7 +95,8 @@ fn a_body_that_is_late_for_reasons_of_its_own_is_no_delayed_acknowledgement() {
 #[test]
 fn a_flush_for_each_chunk() {
     let outcome = assert_verdicts(of(Fault::FlushesEachChunk), &[Class::FlushPerAnswer]);
-    assert_eq!(outcome.segments.expect("it is TCP").per_response, 5.0);
+    let segments = outcome.segments.expect("it is TCP");
+    assert!(segments.p50 == 5.0 && (5.0..5.05).contains(&segments.per_response), "{segments:?}");
 }
 
 #[test]

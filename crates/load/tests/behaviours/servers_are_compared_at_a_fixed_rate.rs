@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anywire_load::ab::{AbOutcome, Options, Side, ab};
 use anywire_load::compare::{self, Candidate, Comparison, RunningServer, compare};
@@ -202,7 +202,15 @@ fn candidates_are_compared_by_what_the_same_load_costs_them() {
         memory_connections: 2,
         ..compare::Options::default()
     };
-    let comparison = compare(&[candidate("one"), candidate("other")], &options, |_| {}).unwrap();
+    // Again on a machine that is too busy for any answer within the time of a round.
+    let begun = Instant::now();
+    let comparison = loop {
+        let comparison = compare(&[candidate("one"), candidate("other")], &options, |_| {}).unwrap();
+        let mut rounds = comparison.candidates.iter().flat_map(|row| &row.rounds);
+        if rounds.all(|round| round.figures.p50_us.is_some()) || begun.elapsed().as_secs() > 60 {
+            break comparison;
+        }
+    };
     assert_eq!((comparison.plan.mode.as_str(), comparison.plan.rate), ("open", Some(1000.0)));
     for row in &comparison.candidates {
         assert_eq!(row.rate.as_ref().map(|rate| rate.intended), Some(100), "{row:?}");

@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anywire_load::udp::{UdpOutcome, UdpPlan, run};
 use anywire_load::{Gaps, Handles, Pacer, Part, Schedule, Shape};
@@ -28,8 +28,20 @@ fn recorder() -> (SocketAddr, mpsc::Receiver<u64>) {
     (address, said)
 }
 
-/// The outcome of a schedule for 0.2 s, and when each datagram was due.
+/// The outcome of a schedule for 0.2 s, and when each datagram was due. A machine that is too busy to send them all in that time has to do
+/// it again.
 fn sent(schedule: Schedule, loops: usize) -> (UdpOutcome, Vec<Duration>) {
+    let begun = Instant::now();
+    loop {
+        let (outcome, due) = try_to_send(schedule, loops);
+        if outcome.sent == outcome.intended || begun.elapsed() > HANG {
+            assert_eq!((outcome.lost, outcome.sent), (0, outcome.intended), "{outcome}");
+            return (outcome, due);
+        }
+    }
+}
+
+fn try_to_send(schedule: Schedule, loops: usize) -> (UdpOutcome, Vec<Duration>) {
     let (target, told) = recorder();
     let plan = UdpPlan {
         schedule,
@@ -39,7 +51,6 @@ fn sent(schedule: Schedule, loops: usize) -> (UdpOutcome, Vec<Duration>) {
     };
     let outcome = run(&Loops::start(loops).expect("threads"), plan, Handles::default());
     let outcome = outcome.expect("it is possible");
-    assert_eq!((outcome.lost, outcome.sent), (0, outcome.intended), "{outcome}");
     let mut due: Vec<_> = told.try_iter().map(Duration::from_nanos).collect();
     due.sort();
     (outcome, due)
@@ -77,3 +88,6 @@ fn gaps_by_chance_are_drawn_by_the_seed() {
     // 200 on average, with a deviation of 14.
     assert!((100..300).contains(&one.len()), "{}", one.len());
 }
+
+/// Far beyond what a machine may be busy for.
+const HANG: Duration = Duration::from_secs(60);

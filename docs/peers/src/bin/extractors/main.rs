@@ -1,8 +1,9 @@
-//! What an extractor costs: the instructions of a request to a route with it, less those to the same route without it. And what it
-//! costs a request that there are 1,000 routes in place of 10.
+//! What an extractor or a layer costs: the instructions of a request to a route with it, less those to the same route without it. And what
+//! it costs a request that there are 1,000 routes in place of 10.
 //!
 //! ```sh
 //! cargo run --release --manifest-path docs/peers/Cargo.toml --bin extractors -- --json bench/results/extractors.json
+//! cargo run --release --manifest-path docs/peers/Cargo.toml --bin extractors -- --layers --json bench/results/layers.json
 //! ```
 //!
 //! Without the file it prints alone.
@@ -11,6 +12,7 @@
 //! paths has no parameters either. Needs valgrind, whose callgrind counts. Client and server run in one process, over memory. A cost is a difference of two
 //! routes and of two numbers of requests, so that the client, the start and the HTTP engine are no part of it.
 
+mod layers;
 mod ours;
 mod peers;
 
@@ -76,7 +78,9 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => drop(table()),
-        ["--json", file] => return written(file),
+        ["--json", file] => return written(file, &table()),
+        ["--layers"] => drop(layers::table()),
+        ["--layers", "--json", file] => return written(file, &layers::table()),
         [library, row, route, count] => run(library, row, route, count),
         _ => return ExitCode::FAILURE,
     }
@@ -108,8 +112,13 @@ fn table() -> String {
         ));
         bars.push(bar(&format!("route {row}, 1,000 services / 10, instructions"), 1.05, ratio));
     }
-    let mut text = String::from("{\n  \"schema\": \"anywire.bench/1\",\n  \"bench\": \"extractors\"");
-    for (key, rows) in [("extractors", extractors), ("routes", routes), ("bars", bars)] {
+    result("extractors", [("extractors", extractors), ("routes", routes), ("bars", bars)])
+}
+
+/// A result file of these lists.
+fn result<const N: usize>(bench: &str, lists: [(&str, Vec<String>); N]) -> String {
+    let mut text = format!("{{\n  \"schema\": \"anywire.bench/1\",\n  \"bench\": \"{bench}\"");
+    for (key, rows) in lists {
         let _ = write!(text, ",\n  \"{key}\": [\n    {}\n  ]", rows.join(",\n    "));
     }
     text + "\n}\n"
@@ -120,8 +129,8 @@ fn bar(what: &str, at_most: f64, value: f64) -> String {
     format!(r#"{{"what": "{what}", "bar": "<= {at_most:.2}", "value": {value:.3}, "met": {met}}}"#)
 }
 
-fn written(file: &str) -> ExitCode {
-    match fs::write(file, table()) {
+fn written(file: &str, result: &str) -> ExitCode {
+    match fs::write(file, result) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{file}: {error}");
@@ -158,6 +167,9 @@ fn instructions_once(library: &str, row: &str, route: &str, count: &str) -> f64 
 
 fn run(library: &str, row: &str, route: &str, count: &str) {
     let count: u32 = count.parse().expect("a number");
+    if route == layers::ROUTE {
+        return layers::run(library, row, count);
+    }
     let (_, request) = ROWS.iter().chain(&ROUTES).find(|(name, _)| *name == row).expect("a row");
     match (library, route) {
         ("anywire", "10") => ours::run(ours::services(10), request, count),

@@ -54,8 +54,11 @@ pub(crate) fn services(count: u32) -> Router {
 }
 
 pub(crate) fn run(router: Router, request: &'static str, count: u32) {
-    let running =
-        Server::new(router).listen("memory:extractors").loops(1).start().expect("the server starts");
+    serve(Server::new(router).loops(1), request, count);
+}
+
+pub(crate) fn serve(server: Server, request: &'static str, count: u32) {
+    let running = server.listen("memory:extractors").start().expect("the server starts");
     let client = running.loops().get(0).spawn(move || async move {
         let dialer = anywire::wire::Dialer::default();
         let connection = dialer.dial("memory:extractors").await.expect("the server listens");
