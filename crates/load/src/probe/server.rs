@@ -92,6 +92,10 @@ pub struct Softirq {
     pub share: Option<f64>,
     /// Whether client and server are on one host, so that what the client receives is in it as well.
     pub is_local: bool,
+    /// CPU time of all processes but the server's and the probe's meanwhile, in microseconds. The kernel does not tell whose packets it
+    /// received, so that they are no fault of the server's on a machine that others share.
+    #[serde(default)]
+    pub others: f64,
     /// Each core that did anything.
     pub cores: Vec<CoreShare>,
 }
@@ -130,6 +134,8 @@ pub struct ListenerFacts {
 #[derive(Debug, Clone)]
 pub(super) struct Moment {
     threads: BTreeMap<i32, ThreadUse>,
+    /// The probe's own.
+    client: BTreeMap<i32, ThreadUse>,
     cores: Vec<CoreTime>,
     drops: Option<ListenDrops>,
 }
@@ -137,9 +143,12 @@ pub(super) struct Moment {
 impl Moment {
     pub(super) fn now(pid: i32) -> Result<Self, ProbeError> {
         let threads = threads_of(pid).map_err(|source| ProbeError::Process { pid, source })?;
+        let by_number =
+            |threads: Vec<ThreadUse>| threads.into_iter().map(|thread| (thread.tid, thread)).collect();
         Ok(Self {
-            threads: threads.into_iter().map(|thread| (thread.tid, thread)).collect(),
-            // A figure less, and no reason to end.
+            threads: by_number(threads),
+            // Figures less, and no reason to end.
+            client: by_number(threads_of(std::process::id().cast_signed()).unwrap_or_default()),
             cores: cores::read().unwrap_or_default(),
             drops: listeners::drops_around(pid),
         })
@@ -193,7 +202,11 @@ impl Moment {
     /// Softirqs since an earlier moment, beside the process.
     pub(super) fn softirqs_since(&self, before: &Self, is_local: bool) -> Option<Softirq> {
         let process = used(&before.threads, &self.threads).iter().map(|thread| thread.run_time).sum();
-        softirq(&before.cores, &self.cores, process, is_local)
+        let client = used(&before.client, &self.client);
+        // A test probes its own process.
+        let client = client.iter().filter(|thread| !self.threads.contains_key(&thread.tid));
+        let client = client.map(|thread| thread.run_time).sum();
+        softirq(&before.cores, &self.cores, process, client, is_local)
     }
 }
 
@@ -284,7 +297,13 @@ fn balance(used: &[Used], pid: i32) -> Option<Balance> {
     })
 }
 
-fn softirq(before: &[CoreTime], after: &[CoreTime], process: Duration, is_local: bool) -> Option<Softirq> {
+fn softirq(
+    before: &[CoreTime],
+    after: &[CoreTime],
+    process: Duration,
+    client: Duration,
+    is_local: bool,
+) -> Option<Softirq> {
     let earlier = |core: &CoreTime| before.iter().find(|earlier| earlier.core == core.core).copied();
     let spent: Vec<CoreTime> = after.iter().filter_map(|core| Some(*core - earlier(core)?)).collect();
     if spent.is_empty() {
@@ -293,12 +312,15 @@ fn softirq(before: &[CoreTime], after: &[CoreTime], process: Duration, is_local:
     let softirq: Duration = spent.iter().map(|core| core.softirq).sum();
     let of_server = if is_local { softirq / 2 } else { softirq };
     let both = of_server + process;
+    let in_processes: Duration =
+        spent.iter().map(|core| core.busy.saturating_sub(core.softirq + core.interrupt)).sum();
     Some(Softirq {
         softirq: micros(softirq),
         of_server: micros(of_server),
         process: micros(process),
         share: (!both.is_zero()).then(|| of_server.as_secs_f64() / both.as_secs_f64()),
         is_local,
+        others: micros(in_processes.saturating_sub(process + client)),
         cores: spent
             .iter()
             .filter(|core| !core.busy.is_zero())
@@ -387,13 +409,31 @@ mod tests {
             busy: Duration::from_millis(softirq + 10),
             ..CoreTime::default()
         };
-        let process = Duration::from_millis(100);
-        let apart = softirq(&[core(50)], &[core(150)], process, false).expect("a core");
-        assert_eq!((apart.of_server, apart.share), (100_000.0, Some(0.5)));
+        let (process, none) = (Duration::from_millis(100), Duration::ZERO);
+        let apart = softirq(&[core(50)], &[core(150)], process, none, false).expect("a core");
+        assert_eq!((apart.of_server, apart.share, apart.others), (100_000.0, Some(0.5), 0.0));
         assert_eq!((apart.cores[0].core, apart.cores[0].softirq), (3, 100_000.0));
         // On one host the other half is the client's.
-        let together = softirq(&[core(50)], &[core(250)], process, true).expect("a core");
+        let together = softirq(&[core(50)], &[core(250)], process, none, true).expect("a core");
         assert_eq!((together.softirq, together.of_server, together.share), (200_000.0, 100_000.0, Some(0.5)));
-        assert_eq!(softirq(&[], &[core(1)], process, true), None, "a core that was not there before");
+        assert_eq!(softirq(&[], &[core(1)], process, none, true), None, "a core that was not there before");
+    }
+
+    #[test]
+    fn softirqs_may_be_of_other_processes() {
+        let ms = Duration::from_millis;
+        let core = |busy, interrupt, softirq| CoreTime {
+            core: 0,
+            busy: ms(busy),
+            interrupt: ms(interrupt),
+            softirq: ms(softirq),
+        };
+        let others = |process, client| {
+            softirq(&[core(10, 0, 0)], &[core(1010, 50, 150)], ms(process), ms(client), true)
+                .expect("a core")
+                .others
+        };
+        assert_eq!(others(300, 200), 300_000.0);
+        assert_eq!(others(500, 400), 0.0, "the clock of cores is coarse");
     }
 }

@@ -325,7 +325,12 @@ fn softirq(seen: &Softirq) -> String {
     let each = if each.is_empty() { String::new() } else { format!(" ({}{more})", each.join(", ")) };
     let local =
         if seen.is_local { "; client and server are on one host, so that half is the client's" } else { "" };
-    format!("{}{each} beside {} of the process{local}", time(seen.softirq), time(seen.process))
+    let others = if seen.others > 0.0 {
+        format!("; other processes used {}, and some of it may be theirs", time(seen.others))
+    } else {
+        String::new()
+    };
+    format!("{}{each} beside {} of the process{local}{others}", time(seen.softirq), time(seen.process))
 }
 
 fn spread(spread: &Spread) -> String {

@@ -61,7 +61,8 @@ fn many_syscalls(outcome: &Outcome) -> Option<Found> {
 fn softirq(outcome: &Outcome) -> Option<Found> {
     let seen = outcome.server.as_ref()?.softirq.as_ref()?;
     let share = seen.share?;
-    (seen.of_server >= SOFTIRQ_MIN_US && share > 1.0 / 3.0).then(|| {
+    let is_enough = seen.of_server >= SOFTIRQ_MIN_US && seen.others <= OTHERS_MAX * seen.softirq;
+    (is_enough && share > 1.0 / 3.0).then(|| {
         let busiest = seen.cores.iter().max_by(|one, other| one.softirq.total_cmp(&other.softirq));
         let busiest = busiest.map_or_else(String::new, |core| {
             format!(", most of it on core {} ({})", core.core, time(core.softirq))
@@ -84,5 +85,7 @@ const CPU_MIN_US: f64 = 10_000.0;
 const CONNECTIONS_PER_THREAD: usize = 4;
 /// Some four to ten are usual: Go and Node.js ask their poller and wake their threads.
 const CALLS_MANY: f64 = 20.0;
+/// Packets of other processes are counted as well: with more work of theirs beside, nobody knows whose they were.
+const OTHERS_MAX: f64 = 0.5;
 /// Ten steps of the kernel's clock.
 const SOFTIRQ_MIN_US: f64 = 100_000.0;

@@ -126,6 +126,7 @@ fn sound() -> Outcome {
                 process: 600_000.0,
                 share: Some(0.25),
                 is_local: false,
+                others: 0.0,
                 cores: Vec::new(),
             }),
             ..Server::default()
@@ -362,7 +363,7 @@ fn figures_of_the_machine() {
         [Class::ManySyscalls]
     );
     assert_eq!(server(|server| server.syscalls_per_request = None), []);
-    let softirq = |of_server: f64, process: f64, is_local| {
+    let softirq_beside = |others: f64, of_server: f64, process: f64, is_local| {
         found(|outcome| {
             let softirq = Softirq {
                 softirq: if is_local { 2.0 * of_server } else { of_server },
@@ -370,11 +371,13 @@ fn figures_of_the_machine() {
                 process,
                 share: Some(of_server / (of_server + process)),
                 is_local,
+                others,
                 cores: vec![CoreShare { core: 1, busy: 1.0, softirq: 1.0 }],
             };
             outcome.server.as_mut().expect("there is one").softirq = Some(softirq);
         })
     };
+    let softirq = |of_server, process, is_local| softirq_beside(0.0, of_server, process, is_local);
     assert_eq!(softirq(400_000.0, 600_000.0, false), [Class::Softirq]);
     assert_eq!(softirq(330_000.0, 670_000.0, false), []);
     assert_eq!(softirq(300_000.0, 600_000.0, false), [], "a third, and no more");
@@ -383,6 +386,11 @@ fn figures_of_the_machine() {
     // On one host only the server's half of it counts.
     assert_eq!(softirq(400_000.0, 600_000.0, true), [Class::Softirq]);
     assert_eq!(softirq(250_000.0, 600_000.0, true), []);
+    // The packets may be those of the processes beside.
+    assert_eq!(softirq_beside(200_000.0, 400_000.0, 600_000.0, false), [Class::Softirq]);
+    assert_eq!(softirq_beside(201_000.0, 400_000.0, 600_000.0, false), []);
+    assert_eq!(softirq_beside(400_000.0, 400_000.0, 600_000.0, true), [Class::Softirq]);
+    assert_eq!(softirq_beside(401_000.0, 400_000.0, 600_000.0, true), []);
 }
 
 #[test]
@@ -395,6 +403,7 @@ fn a_verdict_on_softirqs_names_the_core() {
         process: 500_000.0,
         share: Some(0.5),
         is_local: false,
+        others: 0.0,
         cores: vec![core(0, 20_000.0), core(3, 480_000.0)],
     });
     let verdicts = judge(&outcome);
