@@ -36,6 +36,12 @@ pub enum SignatureError {
         /// So many are looked at.
         max: usize,
     },
+    /// A signature covers more components than are looked at.
+    #[error("a signature covers more than {max} components")]
+    TooManyComponents {
+        /// So many are looked at.
+        max: usize,
+    },
     /// Nobody knows the key.
     #[error("the key {key_id:?} is not known")]
     UnknownKey {

@@ -255,6 +255,9 @@ fn has_tag(input: &Member, tag: Option<&str>) -> bool {
 fn read(label: String, input: Member) -> Result<SignatureInput, SignatureError> {
     const MALFORMED: SignatureError = SignatureError::Malformed { field: "signature-input" };
     let Member::List(items, parameters) = input else { return Err(MALFORMED) };
+    if items.len() > COMPONENTS_MAX {
+        return Err(SignatureError::TooManyComponents { max: COMPONENTS_MAX });
+    }
     let components: Vec<_> = items.into_iter().map(Component::of_item).collect::<Result<_, _>>()?;
     let is_repeated =
         |(at, component): (usize, &Component)| components[..at].iter().any(|it| it.is_same(component));
@@ -266,3 +269,5 @@ fn read(label: String, input: Member) -> Result<SignatureInput, SignatureError> 
 
 /// Signatures of a message that are looked at: each costs the work of an algorithm, and a peer may send many.
 const SIGNATURES_MAX: usize = 8;
+/// Components of a signature that are looked at: each is compared with all others, before it is known who signed.
+const COMPONENTS_MAX: usize = 64;

@@ -260,6 +260,13 @@ fn fields_that_are_wrong_are_no_signature() {
     };
     assert_eq!(several(7), Ok(()));
     assert_eq!(several(8), Err(SignatureError::TooMany { max: 8 }));
+    // So many components are looked at, and no more.
+    let covers = |count: usize| {
+        let names: Vec<_> = (0..count).map(|number| format!("\"x{number}\"")).collect();
+        check("signature-input", &format!("sig1=({});created=1700000000", names.join(" ")))
+    };
+    assert_eq!(covers(64), Err(SignatureError::UnknownKey { key_id: None }));
+    assert_eq!(covers(65), Err(SignatureError::TooManyComponents { max: 64 }));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use super::FromRequestParts;
 use crate::request::Parts;
 
-/// The languages that the peer reads, from the field `accept-language` (RFC 9110 section 12.5.4).
+/// The languages that the peer reads, from the field `accept-language` (RFC 9110 section 12.5.4). Members of the list behind the first
+/// [`RANGES_MAX`](Self::RANGES_MAX) are ignored.
 ///
 /// ```
 /// use anywire_server::{Languages, Router};
@@ -31,6 +32,9 @@ pub struct Languages {
 }
 
 impl Languages {
+    /// How many members of the list are taken. Browsers send less than ten, and each is compared with each language that is there.
+    pub const RANGES_MAX: usize = 64;
+
     /// Those of a request.
     pub fn of(parts: &Parts) -> Self {
         let mut fields =
@@ -47,19 +51,23 @@ impl Languages {
     /// refuses by a weight of 0 is none of them; `en;q=0` refuses `en-US` as well, unless that is asked for. `None` if it asks for none of
     /// them, or says nothing.
     pub fn best<'t>(&self, available: &[&'t str]) -> Option<&'t str> {
-        let mut ranges: Vec<(&str, u16)> = self.field.split(',').filter_map(range).collect();
+        let ranges = self.field.split(',').filter_map(range);
+        let mut ranges: Vec<(&str, u16)> = ranges.take(Self::RANGES_MAX).collect();
         // Stable: of those that the peer likes equally, the first.
         ranges.sort_by(|(_, one), (_, other)| other.cmp(one));
         // The longest range that includes a tag decides whether that is refused.
-        let is_open = |tag: &&&str| {
+        let is_open = |tag: &&str| {
             let including = ranges.iter().filter(|(range, _)| matches(tag, range).is_some());
             including.map(|(range, weight)| (range.len(), *weight)).max().is_none_or(|(_, weight)| weight > 0)
         };
-        let open = || available.iter().filter(is_open).copied();
+        let open: Vec<&str> = available.iter().copied().filter(is_open).collect();
         let mut wanted = ranges.iter().filter(|(_, weight)| *weight > 0);
         wanted.find_map(|(range, _)| match *range {
-            "*" => open().next(),
-            range => open().filter_map(|tag| Some((matches(range, tag)?, tag))).max().map(|(_, tag)| tag),
+            "*" => open.first().copied(),
+            range => {
+                let answers = open.iter().filter_map(|tag| Some((matches(range, tag)?, *tag)));
+                answers.max().map(|(_, tag)| tag)
+            }
         })
     }
 }
@@ -121,5 +129,12 @@ mod tests {
         ] {
             assert_eq!(best(field, &there), expected, "{field}");
         }
+    }
+
+    #[test]
+    fn so_many_ranges_are_taken_and_no_more() {
+        let behind = |count: usize| best(&format!("{}de", "fr,".repeat(count)), &["en", "de"]);
+        assert_eq!(behind(Languages::RANGES_MAX - 1), Some("de"));
+        assert_eq!(behind(Languages::RANGES_MAX), None);
     }
 }
