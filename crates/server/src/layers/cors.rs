@@ -233,6 +233,9 @@ impl SyncLayer for Cors {
     }
 
     fn after(local: &Rc<Self>, origin: Option<String>, response: &mut Response) {
+        // What is for all pages says so to whoever asks: a cache may have asked for a reader without an origin, and give the response to a
+        // page then (the fetch standard, "CORS protocol and HTTP caches").
+        let origin = origin.or_else(|| local.any_origin.map(|_| "*".to_owned()));
         if let Some(origin) = origin {
             local.allow(&origin, &mut response.headers);
             if !local.expose.is_empty() {
