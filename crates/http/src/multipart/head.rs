@@ -1,5 +1,7 @@
 //! What a part says of itself before its content.
 
+use memchr::memchr_iter;
+
 use super::disposition::Disposition;
 use super::error::Error;
 use crate::Headers;
@@ -14,6 +16,11 @@ pub struct PartHead {
 impl PartHead {
     /// The head in these field lines, with the empty line behind them, of the part of this number.
     pub(super) fn parse(lines: &[u8], part: usize) -> Result<Self, Error> {
+        // A line feed alone ends a line for some readers, and an empty line of these the head.
+        let ends_line = |at: usize| at.checked_sub(1).is_some_and(|before| lines[before] == b'\r');
+        if !memchr_iter(b'\n', lines).all(ends_line) {
+            return Err(Error::Head { part });
+        }
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let Ok(httparse::Status::Complete((_, fields))) = httparse::parse_headers(lines, &mut fields) else {
             return Err(Error::Head { part });
@@ -22,8 +29,15 @@ impl PartHead {
         for field in fields {
             headers.append(field.name, field.value).map_err(|_| Error::Head { part })?;
         }
-        let disposition = headers.get("content-disposition").and_then(Disposition::parse);
-        Ok(Self { headers, disposition: disposition.ok_or(Error::Name { part })? })
+        let mut dispositions = headers.get_all("content-disposition");
+        let disposition =
+            dispositions.next().and_then(|value| Disposition::parse(str::from_utf8(value).ok()?));
+        if dispositions.next().is_some() {
+            // Two readers might choose different ones.
+            return Err(Error::Name { part });
+        }
+        drop(dispositions);
+        Ok(Self { disposition: disposition.ok_or(Error::Name { part })?, headers })
     }
 
     /// The name of the field.

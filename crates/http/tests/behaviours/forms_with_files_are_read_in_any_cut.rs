@@ -89,6 +89,12 @@ fn each_fault_has_its_error() {
         (after_head("b\r\n--x\r\ncontent-type: text/plain\r\n\r\n"), Error::Name { part: 2 }),
         ("--x\r\ncontent-disposition form-data\r\n\r\n".to_owned(), Error::Head { part: 1 }),
         (format!("--x\r\n{NAMED} folded: x\r\n\r\n"), Error::Head { part: 1 }),
+        // What ends a line, or the head, for some readers alone.
+        (format!("--x\r\n{}\nmore\r\n\r\n", NAMED.trim_ascii_end()), Error::Head { part: 1 }),
+        (format!("--x\r\n{}\n\nhidden\r\n\r\n", NAMED.trim_ascii_end()), Error::Head { part: 1 }),
+        (format!("--x\r\n{NAMED}\nhidden\r\n\r\n"), Error::Head { part: 1 }),
+        (format!("--x\r\n{}\nx: y\r\n\r\n", NAMED.trim_ascii_end()), Error::Head { part: 1 }),
+        (format!("--x\r\n{NAMED}{NAMED}\r\n"), Error::Name { part: 1 }),
     ] {
         let error = read_in_each_cut(&body).expect_err(&body);
         assert_eq!((error.fault(), &error), (Fault::Peer, &expected), "{body:?}");
