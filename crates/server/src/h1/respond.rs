@@ -49,7 +49,10 @@ impl Session {
     pub(super) fn respond(&mut self, response: &mut Response, service: &Service) {
         let request = self.request;
         let answers_head = request.kind == RequestKind::Head;
+        // Behind a CONNECT may stand what somebody else wants to send through the tunnel: refused, it must not be read as requests (RFC 9931
+        // section 8).
         let mut keep_alive = request.info.keep_alive
+            && request.kind != RequestKind::Connect
             && self.closing == Closing::No
             && (service.ending() == Ending::No || self.has_next());
         if self.upload.is_some() {
