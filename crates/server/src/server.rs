@@ -219,7 +219,7 @@ impl Server {
     }
 
     /// Words all errors as problem documents (RFC 9457): what a handler, an extractor or the router answers, by [`Problems`] as the next
-    /// [layer](Self::layer), and what the server refuses by itself, as the function of [`on_refusal`](Self::on_refusal).
+    /// [layer](Self::layer), and what the server refuses by itself, as the function of [`on_refusal`](Self::on_refusal), whose place it takes.
     ///
     /// ```
     /// use anywire_server::layers::Problems;
@@ -241,7 +241,8 @@ impl Server {
     /// The result is the response, as a handler's is. A status that is no error becomes the one of the refusal. The server adds
     /// what frames the response, and closes the connection where it would without this. If the function panics, or its
     /// response cannot be sent or streams, the peer gets [`Refusal::response`], as without it. It runs on the loop of the
-    /// connection, so it must not block. A peer that speaks clear text to a port with TLS is answered without it.
+    /// connection, so it must not block. A peer that speaks clear text to a port with TLS is answered without it. There is one such function: the
+    /// last that is given here or by [`problems`](Self::problems).
     ///
     /// ```
     /// use anywire_server::layers::Problem;

@@ -63,9 +63,13 @@ impl Csrf {
         self
     }
 
+    /// Whether requests with this method pass, unless they ask for an upgrade.
+    pub(crate) fn passes(method: &Method) -> bool {
+        matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+    }
+
     fn allows(&self, request: &Parts) -> bool {
-        let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        if is_safe && Upgrade::is_absent(request) {
+        if Self::passes(request.method()) && Upgrade::is_absent(request) {
             return true;
         }
         let origin = request.headers().get_bytes("origin");

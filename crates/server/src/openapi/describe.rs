@@ -14,7 +14,7 @@ use super::response::{Answer, ResponseDoc, Status};
 use super::schemas::{Field, Shape};
 use crate::conditions::Conditions;
 use crate::layer::GivenLayer;
-use crate::layers::{BasicAuth, BearerAuth, BodyLimit, Codecs, ConcurrencyLimit, Csrf};
+use crate::layers::{BasicAuth, BearerAuth, BodyLimit, Codecs, ConcurrencyLimit, Csrf, Timeout};
 use crate::route_limits::RouteLimits;
 
 /// A route, as far as it is described.
@@ -223,7 +223,9 @@ impl RouteFacts<'_> {
                 asked.insert(BASIC.to_owned());
             } else if layer.is::<BodyLimit>() {
                 refuse(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large.");
-            } else if layer.is::<Csrf>() {
+            } else if layer.is::<Timeout>() {
+                refuse(StatusCode::SERVICE_UNAVAILABLE, "It took too long.");
+            } else if layer.is::<Csrf>() && !self.method.is_some_and(Csrf::passes) {
                 refuse(StatusCode::FORBIDDEN, "The request comes from a page of another origin.");
             }
             waits |= layer.is::<ConcurrencyLimit>();

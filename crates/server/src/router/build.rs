@@ -48,7 +48,7 @@ impl Router {
             leaf.yields_to = fallbacks.closer_than(normal).collect();
         }
         #[cfg(feature = "openapi")]
-        self.fill(&pages)?;
+        self.fill(&pages, around)?;
         let tunnel = self.tunnel(&mut endpoints)?;
         let around = endpoints.add_routes(around)?;
         let states = self.scopes.iter().map(|scope| (scope.states.clone(), scope.parent)).collect();

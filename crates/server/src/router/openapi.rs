@@ -6,6 +6,7 @@ use anywire_http::Method;
 
 use super::{Entry, Route, RouteError, Router, Scope, path};
 use crate::conditions::Conditions;
+use crate::layer::GivenLayer;
 use crate::openapi::{Cell, Document, Files, Info, Pages, RouteFacts};
 
 impl Router {
@@ -77,7 +78,7 @@ impl Router {
     /// The mistakes that [`Server::start`](crate::Server::start) would report.
     pub fn openapi_document(&self, info: &Info) -> Result<Document, RouteError> {
         self.build()?;
-        self.document(0, info)
+        self.document(0, info, &[])
     }
 
     /// Adds the routes of all pages, which are there once [`Self::fill`] has made them.
@@ -98,15 +99,15 @@ impl Router {
         cells
     }
 
-    /// Makes all pages.
-    pub(super) fn fill(&self, cells: &[Cell]) -> Result<(), RouteError> {
+    /// Makes all pages, of routes within these layers.
+    pub(super) fn fill(&self, cells: &[Cell], server: &[GivenLayer]) -> Result<(), RouteError> {
         for ((scope, pages), cell) in self.pages().zip(cells) {
             let [page, json] = pages.paths().map(|path| self.placed(scope, &path));
             // As seen from the page, whatever a proxy puts before the path of both.
             let folder = page.rfind('/').map_or(0, |at| at + 1);
             let href = json.get(folder..).filter(|href| !href.contains('{'));
             let outer = self.scopes[scope].parent.filter(|_| pages.is_of_outer);
-            let files = Files::new(&self.document(outer.unwrap_or(scope), &pages.info)?, href);
+            let files = Files::new(&self.document(outer.unwrap_or(scope), &pages.info, server)?, href);
             cell.get_or_init(|| files);
         }
         Ok(())
@@ -135,14 +136,15 @@ impl Router {
             .flat_map(|(scope, of)| of.pages.iter().map(move |pages| (scope, pages)))
     }
 
-    /// The routes of this scope and of those within it.
-    fn document(&self, scope: usize, info: &Info) -> Result<Document, RouteError> {
+    /// The routes of this scope and of those within it, all of them within these layers.
+    fn document(&self, scope: usize, info: &Info, server: &[GivenLayer]) -> Result<Document, RouteError> {
         let is_in = |route: &&Route| self.around(route.entry.scope).any(|(around, _)| around == scope);
-        Ok(Document::new(info, self.routes.iter().filter(is_in).filter_map(|route| self.facts(route)))?)
+        let routes = self.routes.iter().filter(is_in);
+        Ok(Document::new(info, routes.filter_map(|route| self.facts(route, server)))?)
     }
 
     /// `None` if it is hidden.
-    fn facts<'r>(&'r self, route: &'r Route) -> Option<RouteFacts<'r>> {
+    fn facts<'r>(&'r self, route: &'r Route, server: &'r [GivenLayer]) -> Option<RouteFacts<'r>> {
         let Route { path, method, entry, .. } = route;
         let doc = entry.parts.doc.as_deref();
         if doc.is_some_and(|doc| doc.is_hidden) {
@@ -163,6 +165,7 @@ impl Router {
                 .iter()
                 .rev()
                 .chain(around.flat_map(|scope| scope.layers.iter().rev()))
+                .chain(server.iter().rev())
                 .collect(),
         })
     }

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use anywire_loops::PoolLimits;
-use anywire_server::Server;
+use anywire_server::layers::{self, BearerAuth, Csrf, same_secret};
+use anywire_server::{Router, Server};
 use serde_json::Value;
 
 use crate::shop;
+use crate::support::Scene;
 use crate::tools;
 
 fn document() -> Value {
@@ -130,6 +133,38 @@ fn names_of_functions_are_ids_if_they_are_the_only_ones() {
     assert_eq!(id("/sign-in", "post").as_deref(), Some("signIn"));
     // The function serves two routes.
     assert_eq!((id("/orders/{id}", "get"), id("/both/{id}", "get")), (None, None));
+}
+
+/// A layer of the whole server is one of each route, as the document of its page says.
+#[test]
+fn what_layers_answer_is_in_the_document() {
+    let served = |layered: fn(Server) -> Server| {
+        let router = Router::new()
+            .get("/", async || "all")
+            .post("/", async || "one")
+            .openapi("/openapi", shop::info());
+        let served = Scene::tcp().serve_by(layered(Server::new(router).loops(1)));
+        let asked = "GET /openapi.json HTTP/1.1\r\nhost: x\r\nauthorization: Bearer secret\r\n\r\n";
+        serde_json::from_str::<Value>(&served.ask(asked).text()).expect("JSON")["paths"]["/"].clone()
+    };
+    let statuses = |operation: &Value| -> Vec<String> {
+        operation["responses"].as_object().expect("responses").keys().cloned().collect()
+    };
+    let bearer =
+        served(|server| server.layer(BearerAuth::new("staff", |_, token| same_secret(token, "secret"))));
+    assert_eq!(bearer["get"]["security"], serde_json::json!([{ "bearer": [] }]));
+    assert!(statuses(&bearer["get"]).contains(&"401".to_owned()), "{bearer:#}");
+    let timeout = served(|server| server.layer(layers::Timeout::new(Duration::from_secs(1))));
+    assert!(statuses(&timeout["get"]).contains(&"503".to_owned()), "{timeout:#}");
+    // Pages of other origins may read what is safe.
+    let csrf = served(|server| server.layer(Csrf::new()));
+    let refuses = |method: &str| statuses(&csrf[method]).contains(&"403".to_owned());
+    assert_eq!((refuses("get"), refuses("post")), (false, true), "{csrf:#}");
+    let none = served(|server| server);
+    assert!(
+        none["get"]["security"].is_null() && !statuses(&none["post"]).contains(&"403".to_owned()),
+        "{none:#}"
+    );
 }
 
 /// A client that knows the document alone calls each operation, rightly and wrongly, and looks whether it is answered as the document
