@@ -108,10 +108,16 @@ impl Latencies {
         let known = &mut *self.lock();
         if known.by_origin.contains_key(origin) {
             known.order.retain(|other| **other != *origin);
-        } else if known.order.len() >= self.origins_max
-            && let Some(oldest) = known.order.pop_front()
-        {
-            known.by_origin.remove(&oldest);
+        } else if known.order.len() >= self.origins_max {
+            // A pool that lives goes on measuring, whenever it was made.
+            let is_in_use = |origin: &Box<str>| {
+                let loops = known.by_origin.get(origin).into_iter().flatten();
+                loops.into_iter().any(|(_, cells)| Arc::strong_count(cells) > 1)
+            };
+            let oldest = known.order.iter().position(|origin| !is_in_use(origin)).unwrap_or_default();
+            if let Some(origin) = known.order.remove(oldest) {
+                known.by_origin.remove(&origin);
+            }
         }
         known.order.push_back(origin.into());
         let loops = known.by_origin.entry(origin.into()).or_default();
@@ -158,6 +164,20 @@ mod tests {
             .map(|(origin, phases)| (origin, phases[&Phase::Total].count(), phases[&Phase::Body].count()))
             .collect();
         assert_eq!(counts, [("http://a".to_owned(), 2, 0), ("http://c".to_owned(), 1, 0)]);
+    }
+
+    #[test]
+    fn an_origin_with_a_pool_makes_no_room_while_another_can() {
+        let latencies = Latencies::new(2);
+        let busy = latencies.of("http://a", 0);
+        latencies.of("http://b", 0);
+        latencies.of("http://c", 1);
+        busy.record(Phase::Total, Duration::from_millis(1));
+        let count = |origin: &str| latencies.read().get(origin).map(|phases| phases[&Phase::Total].count());
+        assert_eq!((count("http://a"), count("http://b"), count("http://c")), (Some(1), None, Some(0)));
+        // If all have pools, the oldest does.
+        let others = [latencies.of("http://c", 1), latencies.of("http://d", 1)];
+        assert_eq!((count("http://a"), count("http://d"), others.len()), (None, Some(0), 2));
     }
 
     #[test]
