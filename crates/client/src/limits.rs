@@ -125,7 +125,8 @@ pub struct Timeouts {
     pub acquire: Duration,
     /// The name of the origin to its first address. Default 2 s: a name server that is asked a second time has answered by then.
     pub resolve: Duration,
-    /// All addresses of the origin together, from the first attempt on. Default 3 s.
+    /// All addresses of the origin together, from the first attempt on; through a proxy once for those of the proxy, and once more for the
+    /// tunnel that it makes. Default 3 s.
     pub connect: Duration,
     /// The handshake of TLS, after the connection is there. Default 5 s: a few round trips of a bad line, and some work of
     /// a busy peer.

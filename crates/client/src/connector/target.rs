@@ -1,7 +1,5 @@
 //! Where a connection is to lead.
 
-use std::net::SocketAddr;
-
 use anywire_wire::{Address, Connection, DialError, DialOptions, Dialer};
 
 use crate::proxy::Proxy;
@@ -80,14 +78,13 @@ impl Target {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// An IP address of the host, as text.
+    /// The IP addresses of the host, as text.
     ///
     /// # Errors
     /// [`DialError::Resolve`].
-    pub(crate) async fn resolve(&self) -> Result<String, DialError> {
+    pub(crate) async fn resolve(&self) -> Result<Vec<String>, DialError> {
         let found = self.dialer.resolve(&self.address).await?;
-        let first = found.first().map(SocketAddr::ip);
-        Ok(first.map_or_else(|| self.host.to_string(), |ip| ip.to_string()))
+        Ok(found.iter().map(|address| address.ip().to_string()).collect())
     }
 
     /// The proxy on the way to this target.

@@ -1,11 +1,10 @@
 //! Connections through a proxy.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anywire_wire::{Connection, DialLog, DialStep};
+use tokio::time::Instant;
 
 use super::server::Kind;
 use super::{Handshake, HandshakeLimits, Proxy, ProxyError, ProxyReason};
@@ -72,28 +71,44 @@ impl Through {
         })
     }
 
-    async fn tunnel(&self, connection: Connection, target: &Target) -> Result<Connection, ConnectError> {
-        let after = target.dialer().options().connect_timeout;
-        let host = match self.proxy.kind() {
+    /// A connection to the target: to the first of its addresses which the proxy reaches, if they are resolved here.
+    async fn tunnel(&self, target: &Target) -> Result<Connection, ConnectError> {
+        let mut connection = self.reach(target).await?;
+        let mut hosts = match self.proxy.kind() {
             Kind::Socks5 => target.resolve().await?,
-            _ => target.host().to_owned(),
-        };
-        let handshake = Handshake::new(&self.proxy, &host, target.port(), &self.limits);
-        let handshake = handshake.map_err(|reason| self.error(reason))?;
-        let tunnel = in_time(after, ask(connection, handshake)).await.map_err(|reason| self.error(reason))?;
-        DialLog::note(DialStep::Tunnelled);
-        Ok(tunnel)
+            _ => Vec::new(),
+        }
+        .into_iter();
+        let mut host = hosts.next().unwrap_or_else(|| target.host().to_owned());
+        let after = target.dialer().options().connect_timeout;
+        let begun = Instant::now();
+        loop {
+            let handshake = Handshake::new(&self.proxy, &host, target.port(), &self.limits);
+            let handshake = handshake.map_err(|reason| self.error(reason))?;
+            let asking =
+                tokio::time::timeout(after.saturating_sub(begun.elapsed()), ask(connection, handshake));
+            let asked = asking.await.unwrap_or(Err(ProxyReason::TimedOut { after }));
+            host = match (asked, hosts.next()) {
+                (Ok(tunnel), _) => {
+                    DialLog::note(DialStep::Tunnelled);
+                    return Ok(tunnel);
+                }
+                (Err(ProxyReason::Socks(_)), Some(next)) => next,
+                (Err(reason), _) => return Err(self.error(reason)),
+            };
+            // After its answer the proxy closes (RFC 1928 section 6).
+            connection = self.reach(target).await?;
+        }
     }
 }
 
 impl Connector for Through {
     fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
         Box::pin(async move {
-            let connection = self.reach(target).await?;
             if !self.makes_tunnels {
-                return Ok(connection);
+                return self.reach(target).await;
             }
-            let connection = self.tunnel(connection, target).await?;
+            let connection = self.tunnel(target).await?;
             Ok(target.secure(connection).await?)
         })
     }
@@ -103,14 +118,6 @@ impl fmt::Debug for Through {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Through").field("proxy", &self.proxy).finish_non_exhaustive()
     }
-}
-
-async fn in_time<T>(
-    after: Duration,
-    asking: impl Future<Output = Result<T, ProxyReason>>,
-) -> Result<T, ProxyReason> {
-    let in_time = tokio::time::timeout(after, asking).await;
-    in_time.unwrap_or(Err(ProxyReason::TimedOut { after }))
 }
 
 /// Carries a handshake to its end.

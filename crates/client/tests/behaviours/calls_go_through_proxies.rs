@@ -1,6 +1,6 @@
 //! Calls through proxies: what the proxy reads, what the origin reads, and who goes through which proxy.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use anywire_client::connector::{Connecting, Connector, Target};
@@ -8,6 +8,7 @@ use anywire_client::proxy::{Proxies, Proxy};
 use anywire_client::{Client, ClientBuilder, Error, Limits};
 use anywire_http::{Method, Request};
 use anywire_loops::Loops;
+use anywire_wire::names::Hosts;
 
 use crate::support::bytes_of_http2::{SETTINGS, frame};
 use crate::support::{Frames, OK, Peer, Talk, block_on, client, wire};
@@ -39,8 +40,13 @@ fn answer_all(talk: &mut Talk, target: &str) {
     }
 }
 
-/// The client's end of SOCKS5, up to the request.
+/// The proxy's end of SOCKS5 up to the request, and the connection.
 fn socks(talk: &Talk, expected: &[u8]) {
+    socks_replies(talk, expected, 0);
+}
+
+/// The same with this reply (RFC 1928 section 6).
+fn socks_replies(talk: &Talk, expected: &[u8], reply: u8) {
     let exactly = |count: usize| {
         let mut bytes = Vec::new();
         while bytes.len() < count {
@@ -59,7 +65,7 @@ fn socks(talk: &Talk, expected: &[u8]) {
         talk.say(b"\x05\x00");
     }
     assert_eq!(exactly(expected.len()), expected);
-    talk.say(b"\x05\x00\x00\x03\x01x\x00\x00");
+    talk.say([5, reply, 0, 3, 1, b'x', 0, 0]);
 }
 
 #[test]
@@ -201,6 +207,36 @@ fn socks5_resolves_the_name_here() {
     assert_eq!(text(&client, "http://127.1:81/"), "ok");
     let error = block_on(client.get("http://no-such-host.invalid/").send()).expect_err("no such host");
     assert!(matches!(error.last(), Error::Connect { .. }), "{error:?}");
+}
+
+/// No call fails because one address of several is dead, as without a proxy.
+#[test]
+fn socks5_asks_for_the_next_address_if_one_is_not_reached() {
+    let proxy = Peer::start(wire("tcp"), |mut talk| {
+        let asked = [5, 1, 0, 1, 10, 0, 0, talk.number as u8 + 1, 0, 81];
+        if talk.number == 0 {
+            socks_replies(&talk, &asked, 4);
+            talk.wait_for_end();
+        } else {
+            socks(&talk, &asked);
+            answer_all(&mut talk, "/");
+        }
+    });
+    let addresses = [1, 2].map(|last: u8| SocketAddr::from(([10, 0, 0, last], 81)));
+    let hosts = Hosts::default().add("origin.example", addresses);
+    let (_loops, reaches) = client(1, |builder| builder.proxy(at(&proxy, "socks5")).hosts(hosts));
+    assert_eq!(text(&reaches, "http://origin.example:81/"), "ok");
+    assert_eq!(proxy.accepted(), 2);
+
+    let nobody = Peer::start(wire("tcp"), |talk| {
+        socks_replies(&talk, &[5, 1, 0, 1, 10, 0, 0, talk.number as u8 + 1, 0, 81], 4);
+        talk.wait_for_end();
+    });
+    let hosts = Hosts::default().add("origin.example", addresses);
+    let (_loops, client) = client(1, |builder| builder.proxy(at(&nobody, "socks5")).hosts(hosts).retries(0));
+    let error = block_on(client.get("http://origin.example:81/").send()).expect_err("nobody is there");
+    assert!(matches!(error.last(), Error::Proxy { .. }), "{error:?}");
+    assert_eq!(nobody.accepted(), 2, "each address once");
 }
 
 #[test]
