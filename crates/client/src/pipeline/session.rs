@@ -250,7 +250,8 @@ impl Session {
                 Poll::Ready(Ok(count @ 1..)) => {
                     input.filled(count);
                     context.received(count);
-                    self.line.iter_mut().for_each(|stands| stands.call.watchdog.peer_gave());
+                    // Of a forwarded call counts what is decoded of it: nothing else would end one whose head comes byte by byte.
+                    self.peer_gave(|job| !job.request.options.is_forwarded);
                 }
                 Poll::Ready(ended) => {
                     self.closed(cx, ended.err(), context);
@@ -280,10 +281,17 @@ impl Session {
         }
     }
 
+    /// The peer has answered, which is no silence for these calls.
+    fn peer_gave(&mut self, counts: fn(&Job) -> bool) {
+        let calls = self.line.iter_mut().map(|stands| stands.call);
+        calls.filter(|call| counts(&call.job)).for_each(|call| call.watchdog.peer_gave());
+    }
+
     /// Takes the responses out of the input, as far as they are there and have readers with room.
     pub(super) fn receive(&mut self, cx: &mut Context<'_>, context: &LoopContext) {
         let (limits, taken, before) = (&context.config().limits, self.output.taken(), self.line.len());
         let ended = self.ended.len();
+        let mut has_come = false;
         self.is_held_up = false;
         while let Some(input) = &mut self.input {
             if let Some(due) = self.line.due() {
@@ -305,7 +313,9 @@ impl Session {
                     return self.break_off(error, context);
                 }
             }
-            match self.line.next(input, taken) {
+            let part = self.line.next(input, taken);
+            has_come |= matches!(part, Ok(Some(_)));
+            match part {
                 Ok(None) => break,
                 Ok(Some(Part::Interim(call, head))) => {
                     call.interim += 1;
@@ -365,6 +375,9 @@ impl Session {
             self.leave(0);
         }
         self.close_if_unwanted();
+        if has_come || self.line.len() < before {
+            self.peer_gave(|job| job.request.options.is_forwarded);
+        }
         if self.line.len() < before && self.ended.len() == ended {
             // There are slots, though no call has ended.
             self.ended.push_back(Outcome::Nothing);

@@ -11,21 +11,30 @@ use anywire_http::{Method, Request};
 use tokio::time::{Instant, sleep};
 
 use self::cases::{Case, HTTP1, HTTP2, answer, seconds};
+use crate::support::OK;
 use crate::support::bytes_of_http2::*;
 use crate::support::simulated::{Line, Simulated, SimulatedPeer};
 
 #[test]
 fn over_http1() {
-    HTTP1.iter().for_each(|case| case.play(|builder| builder.http1_only()));
+    HTTP1.iter().for_each(|case| case.play(|builder| builder.http1_only(), |call| call));
 }
 
 #[test]
 fn over_http2() {
-    HTTP2.iter().for_each(|case| case.play(|builder| builder.http2_prior_knowledge()));
+    HTTP2.iter().for_each(|case| case.play(|builder| builder.http2_prior_knowledge(), |call| call));
+}
+
+/// A POST has the connection to itself, unless it is marked and its body is there whole.
+#[test]
+fn over_http1_that_calls_share() {
+    for mark in [|call| call, Call::idempotent] {
+        HTTP1.iter().for_each(|case| case.play(|builder| builder.http1_only().pipelining(8), mark));
+    }
 }
 
 impl Case {
-    fn play(&self, version: fn(ClientBuilder) -> ClientBuilder) {
+    fn play(&self, version: fn(ClientBuilder) -> ClientBuilder, mark: fn(Call) -> Call) {
         let Self { name, call, phase, seconds, .. } = *self;
         println!("{name}");
         let scene = Simulated::new();
@@ -36,7 +45,7 @@ impl Case {
         scene.run(async move || {
             let begin = Instant::now();
             let call = call(client.post("http://peer.example/").via(peer.via()));
-            let error = collect(call).await.expect_err(name);
+            let error = collect(mark(call)).await.expect_err(name);
             assert!(error.is_timeout() && error.may_have_been_processed(), "{name}: {error:?}");
             assert_eq!(error.phase(), Some(phase), "{name}: {error:?}");
             in_time(name, begin, seconds);
@@ -151,30 +160,44 @@ fn a_forwarded_body_of_unknown_length_may_be_silent_for_five_minutes() {
 /// A forwarded call has no deadline in all, because a body may be as long as it likes. What is no body has one.
 #[test]
 fn what_frames_a_forwarded_response_may_not_drip() {
+    // With a depth, a GET may share its connection, and a POST may not.
+    for (depth, method) in [(1, Method::GET), (8, Method::GET), (8, Method::POST)] {
+        forward_to_drips(depth, &method);
+    }
+}
+
+fn forward_to_drips(depth: usize, method: &Method) {
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     for (begun, phase, limit) in [
         ("HTTP/1.1 200 OK\r\nx: ".to_owned(), Phase::Read, 30),
         (format!("{chunked}5;x="), Phase::Body, 300),
         (format!("{chunked}0\r\nx: "), Phase::Body, 300),
     ] {
+        let name = format!("{method} at a depth of {depth}: {begun:?}");
+        println!("{name}");
         let scene = Simulated::new();
-        let said = begun.clone();
         let peer = scene.peer(move |mut line| {
-            let said = said.clone();
+            let said = begun.clone();
             async move {
+                answer(&mut line, OK).await;
                 answer(&mut line, &said).await;
                 line.trickle("x", seconds(29)).await;
             }
         });
-        let client = scene.client(|builder| builder.http1_only());
+        let client = scene.client(|builder| builder.http1_only().pipelining(depth));
+        let method = method.clone();
         scene.run(async move || {
+            let forward = |method| {
+                let request = Request::new(method, "/");
+                collect(client.forward(request, "http://peer.example").via(peer.via()))
+            };
+            forward(Method::GET).await.expect("an answer");
             let begin = Instant::now();
-            let request = Request::new(Method::GET, "/");
-            let call = client.forward(request, "http://peer.example").via(peer.via());
-            let error = collect(call).await.expect_err("no end comes");
-            assert!(error.is_timeout() && error.phase() == Some(phase), "{begun:?}: {error:?}");
-            in_time(&begun, begin, limit);
-            assert_free(&begun, &client);
+            let error = forward(method).await.expect_err("no end comes");
+            assert!(error.is_timeout() && error.phase() == Some(phase), "{error:?}");
+            in_time(&name, begin, limit);
+            assert_free(&name, &client);
+            assert_eq!(peer.accepted(), 1);
         });
     }
 }
