@@ -160,6 +160,7 @@ impl CallRequest {
     pub(crate) fn as_retry(mut self: Box<Self>, attempts: u32, error: Error) -> Box<Self> {
         let spent = Error::Retried { attempts, is_budget_spent: true, source: Box::new(error) };
         self.retry_of = Some(Box::new(spent));
+        self.sent_to = None;
         self
     }
 

@@ -1,6 +1,7 @@
 //! A response: its head, and its body as it comes.
 
 use std::future::poll_fn;
+use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -117,16 +118,28 @@ impl Response {
         Self { request: Some(request), ..self }
     }
 
-    /// Gives it the request, if an interceptor has left none.
-    pub(crate) fn or_request(self, request: Option<Box<CallRequest>>) -> Self {
-        Self { request: self.request.or(request), ..self }
+    /// Puts the request in the place of the one that interceptors of attempts have added to: neither another attempt nor another origin
+    /// is to get what was for that one. If they have left none, the call may go on from it as well.
+    pub(crate) fn with_request_before_attempt(mut self, mut before: Box<CallRequest>) -> Self {
+        if let Some(sent) = &mut self.request
+            && before.body.is_taken()
+            && let Some(body) = mem::take(&mut sent.body).untouched()
+        {
+            before.body = body;
+        }
+        match self.request {
+            Some(_) => self.with_request_before_links(before),
+            None => Self { request: Some(before).filter(|before| !before.body.is_taken()), ..self },
+        }
     }
 
     /// Puts the request in the place of the one that links have added to, if the call may go on from it.
     pub(crate) fn with_request_before_links(mut self, before: Box<CallRequest>) -> Self {
         if let Some(sent) = &mut self.request {
             let started = sent.started;
-            let sent_to = (sent.url != before.url).then(|| Box::new(sent.url.clone()));
+            // What an interceptor of attempts has changed was nearer to the server.
+            let sent_to = sent.sent_to.take();
+            let sent_to = sent_to.or_else(|| (sent.url != before.url).then(|| Box::new(sent.url.clone())));
             **sent = CallRequest { started, sent_to, ..*before };
         }
         self

@@ -181,7 +181,7 @@ async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
     let (kept, findings) = (Box::new(request.again()), Arc::default());
     let request = request.with_body_of_attempt();
     match Next::of_attempt(client.clone(), &findings).call(*request).await {
-        Ok(response) => Ok(response.or_request(Some(kept).filter(|kept| !kept.body.is_taken()))),
+        Ok(response) => Ok(response.with_request_before_attempt(kept)),
         Err(error) => {
             let request = Findings::take(&findings).request(kept);
             Err(Box::new(Unanswered { error, request }))

@@ -192,6 +192,7 @@ pub(super) fn next(
     request.url = to;
     request.of_server = false;
     request.retry_of = None;
+    request.sent_to = None;
     Ok(Step::Follow(request, hop))
 }
 

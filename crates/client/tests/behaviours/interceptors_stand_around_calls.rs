@@ -162,3 +162,65 @@ fn attempts_within_them_have_one_deadline_together() {
     let error = block_on(call.send()).expect_err("no answer");
     assert!(error.attempts() > 1, "{error:?}");
 }
+
+/// Adds a key to each attempt.
+async fn keyed(mut request: CallRequest, next: Next) -> Result<Response, Error> {
+    request.append_header("x-key", "secret")?;
+    next.call(request).await
+}
+
+/// A client with an interceptor of attempts, alone and beside a link of hops, which must make no difference.
+fn with_keys() -> [Client; 2] {
+    let retries = Retries { statuses: vec![StatusCode::SERVICE_UNAVAILABLE], ..eager() };
+    let builder = || Client::builder().retries(retries.clone()).intercept_attempts(keyed);
+    [builder().build(), builder().bearer("http://elsewhere.example", "token").build()]
+}
+
+/// Says this to its first request, and keeps the keys of all.
+fn keeping(first: String) -> (Peer, Arc<Mutex<Vec<usize>>>) {
+    let keys = Arc::<Mutex<Vec<usize>>>::default();
+    let kept = Arc::clone(&keys);
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        while let Some(request) = talk.request() {
+            let mut kept = kept.lock().expect("no panic");
+            kept.push(request.head.headers().get_all("x-key").count());
+            talk.say(if kept.len() == 1 { &first } else { OK });
+        }
+    });
+    (peer, keys)
+}
+
+#[test]
+fn what_one_adds_to_an_attempt_is_not_for_the_next() {
+    let unavailable = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+    for client in with_keys() {
+        let (peer, keys) = keeping(unavailable.to_owned());
+        let response = block_on(client.get(peer.url("/")).send()).expect("an answer");
+        assert_eq!(response.status(), 200);
+        assert_eq!(*keys.lock().expect("no panic"), [1, 1]);
+    }
+}
+
+#[test]
+fn what_one_adds_to_an_attempt_does_not_follow_a_redirect() {
+    async fn only_first(request: CallRequest, next: Next) -> Result<Response, Error> {
+        match request.url().path_and_query() {
+            "/first" => keyed(request, next).await,
+            _ => next.call(request).await,
+        }
+    }
+    for jar in [false, true] {
+        let (second, of_second) = keeping(OK.to_owned());
+        let found =
+            format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", second.url("/"));
+        let (first, of_first) = keeping(found);
+        let mut builder = Client::builder().intercept_attempts(only_first);
+        if jar {
+            builder = builder.bearer("http://elsewhere.example", "token");
+        }
+        let response = block_on(builder.build().get(first.url("/first")).send()).expect("an answer");
+        assert_eq!(response.url().as_str(), second.url("/"));
+        let (of_first, of_second) = (of_first.lock().expect("no panic"), of_second.lock().expect("no panic"));
+        assert_eq!((&**of_first, &**of_second), (&[1][..], &[0][..]));
+    }
+}
