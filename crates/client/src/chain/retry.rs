@@ -51,13 +51,13 @@ pub struct Retries {
     /// The longest `retry-after` (RFC 9110 section 10.2.3) that is waited for. With a longer one the response is the caller's.
     /// Default 10 s.
     pub retry_after_max: Duration,
-    /// Statuses that are tried again, such as 429 and 503. Default: none.
+    /// Statuses that are tried again, such as 429 and 503. Default: none. A success (2xx) is never tried again.
     pub statuses: Vec<StatusCode>,
     /// Retries to one origin, in per cent of the calls there in the last 10 s, on each loop. Default 20, and 10 retries
     /// besides. More than that is [`Error::Retried`], or the response whose status was to be tried again: an origin in trouble gets no load
     /// on top.
     pub budget_percent: u32,
-    /// Decides what is repeated instead of the table, within what is harmless, if it is set.
+    /// Decides what is repeated instead of the table, within what is harmless, if it is set. It is not asked about a success (2xx).
     pub when: Option<RetryHook>,
 }
 
@@ -142,7 +142,7 @@ impl Retries {
         response: &Response,
         attempts: u32,
     ) -> Option<Duration> {
-        if attempts > self.max || request.body.is_taken() || !request.is_idempotent() {
+        if response.is_final() || attempts > self.max || request.body.is_taken() || !request.is_idempotent() {
             return None;
         }
         let failure = Failure { method: &request.method, error: None, response: Some(response), attempts };

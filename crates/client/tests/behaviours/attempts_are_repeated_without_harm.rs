@@ -262,6 +262,27 @@ fn statuses_are_tried_again_if_they_are_listed() {
     }
 }
 
+/// Whatever else the client does with responses.
+#[test]
+fn a_success_is_never_tried_again() {
+    async fn pass(request: CallRequest, next: Next) -> Result<Response, Error> {
+        next.call(request).await
+    }
+    type Options = fn(ClientBuilder) -> ClientBuilder;
+    let links: [Options; 3] = [
+        |builder| builder,
+        |builder| builder.bearer("http://elsewhere.example", "token"),
+        |builder| builder.intercept_attempts(pass),
+    ];
+    let eager = Retries { statuses: vec![StatusCode::ACCEPTED], ..eager() };
+    for options in links {
+        let peer = Peer::answering(wire("tcp"), "HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok");
+        let client = options(builder().retries(eager.clone())).build();
+        let response = block_on(client.get(peer.url("/")).send()).expect("an answer");
+        assert_eq!((response.status(), client.counters().total().requests), (StatusCode::ACCEPTED, 1));
+    }
+}
+
 #[test]
 fn a_long_retry_after_is_the_callers() {
     // The last one is more than a number of 64 bits.
