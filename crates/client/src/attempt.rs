@@ -147,7 +147,10 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
     let acquire = if inner.origins().is_used() {
         // A redirect, a rule or an interceptor may have led it to this origin.
         let config = inner.config_of(request.url.origin());
-        request.come_under(&config);
+        if let Err(error) = request.come_under(&config) {
+            let _ = reply.send(Err(error.into()));
+            return;
+        }
         config.timeouts.acquire
     } else {
         inner.config().timeouts.acquire

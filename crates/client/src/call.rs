@@ -12,7 +12,7 @@ use crate::chain::{Redirects, Retries};
 use crate::handle::ClientRef;
 use crate::pool::over_tls;
 use crate::proxy::ProxyOfCall;
-use crate::request::{CallRequest, Contained};
+use crate::request::{CallRequest, Contained, Last};
 use crate::sending::Sending;
 use crate::{Error, Trace};
 
@@ -76,7 +76,9 @@ impl Call {
             made.of_server = request.head.path_and_query() == "*" && made.url.path_and_query() == "/";
             made.headers = request.head.into_headers();
             made.check_host()?;
-            made.last_on_connection = made.headers.contains("connection");
+            if made.headers.contains("connection") {
+                made.last = Last::ByField;
+            }
             made.body = request.body.into();
             Ok(made)
         });
@@ -236,7 +238,7 @@ impl Call {
     /// [`ClientBuilder::keep_alive`](crate::ClientBuilder::keep_alive) of this call.
     pub fn keep_alive(self, keep_alive: bool) -> Self {
         self.edit(|request| {
-            request.options.keep_alive = keep_alive;
+            (request.options.keep_alive, request.options.has_keep_alive) = (keep_alive, true);
             Ok(())
         })
     }

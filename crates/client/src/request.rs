@@ -41,8 +41,8 @@ pub struct CallRequest {
     pub(crate) body: Contained,
     pub(crate) extensions: Extensions,
     pub(crate) options: CallOptions,
-    /// The caller set a `connection` field, so the connection is closed after the response.
-    pub(crate) last_on_connection: bool,
+    /// Whether the connection is closed after the response.
+    pub(crate) last: Last,
     /// It asks for the server as a whole, as `OPTIONS *`.
     pub(crate) of_server: bool,
     /// A response 101 is what the caller hopes for.
@@ -59,6 +59,16 @@ pub struct CallRequest {
     pub(crate) known_response: Option<Box<(ResponseHead, Body)>>,
 }
 
+/// Whether a request is the last one on its connection, and who says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Last {
+    No,
+    /// The option `keep_alive` of its origin, of the client or of the call: it may go to another origin.
+    ByOption,
+    /// A `connection` field of the caller's.
+    ByField,
+}
+
 /// The options of one call.
 #[derive(Debug, Clone)]
 pub(crate) struct CallOptions {
@@ -71,6 +81,7 @@ pub(crate) struct CallOptions {
     /// The call has said so itself, whatever its origin has.
     pub(crate) has_read_timeout: bool,
     pub(crate) has_stream_timeout: bool,
+    pub(crate) has_keep_alive: bool,
     pub(crate) total_timeout: Duration,
     pub(crate) stream_total_timeout: Duration,
     /// Another's request, sent on by a proxy.
@@ -119,6 +130,7 @@ impl CallRequest {
             is_forwarded: false,
             is_idempotent: false,
             keep_alive: config.keep_alive,
+            has_keep_alive: false,
             is_alone: false,
             collect_bytes: limits.body_bytes,
             redirects: None,
@@ -139,7 +151,7 @@ impl CallRequest {
             body: Contained::default(),
             extensions: Extensions::new(),
             options,
-            last_on_connection: false,
+            last: Last::No,
             of_server: false,
             upgrade: false,
             started: None,
@@ -203,7 +215,9 @@ impl CallRequest {
         if name.eq_ignore_ascii_case("host") {
             self.check_host()?;
         }
-        self.last_on_connection |= name.eq_ignore_ascii_case("connection");
+        if name.eq_ignore_ascii_case("connection") {
+            self.last = Last::ByField;
+        }
         Ok(())
     }
 
@@ -218,7 +232,9 @@ impl CallRequest {
 
     /// Removes the header fields with this name: whether there was one.
     pub fn remove_header(&mut self, name: &str) -> bool {
-        self.last_on_connection &= !name.eq_ignore_ascii_case("connection");
+        if name.eq_ignore_ascii_case("connection") {
+            self.last = Last::No;
+        }
         self.headers.remove(name)
     }
 
@@ -272,7 +288,7 @@ impl CallRequest {
             body: self.body.again(),
             extensions: self.extensions.clone(),
             options: self.options.clone(),
-            last_on_connection: self.last_on_connection,
+            last: self.last,
             of_server: self.of_server,
             upgrade: self.upgrade,
             started: self.started,
@@ -312,17 +328,25 @@ impl CallRequest {
         Ok(())
     }
 
-    /// Says that its connection ends with it, if it does. What is switched to is another protocol, which has no such end.
+    /// Says that its connection ends with it, if it does, or takes that back. What is switched to is another protocol, which has no such
+    /// end.
     pub(crate) fn say_last(&mut self) -> Result<(), Error> {
-        if self.options.keep_alive || self.last_on_connection || self.upgrade {
-            return Ok(());
+        match (self.last, self.options.keep_alive || self.upgrade) {
+            (Last::No, false) => {
+                self.headers.append("connection", "close")?;
+                self.last = Last::ByOption;
+            }
+            (Last::ByOption, true) => {
+                self.remove_header("connection");
+            }
+            _ => {}
         }
-        self.append_header("connection", "close")
+        Ok(())
     }
 
     /// Goes by the settings of the origin that it goes to, which may be another one than when it was made. What the call says
     /// itself stays, and so does the deadline of the whole call.
-    pub(crate) fn come_under(&mut self, config: &Config) {
+    pub(crate) fn come_under(&mut self, config: &Config) -> Result<(), Error> {
         let (options, timeouts) = (&mut self.options, &config.timeouts);
         options.collect_bytes = config.limits.body_bytes;
         if !options.has_read_timeout {
@@ -331,6 +355,10 @@ impl CallRequest {
         if !options.has_stream_timeout {
             (options.stream_timeout, options.forwarded_timeout) = (timeouts.stream, timeouts.forwarded);
         }
+        if !options.has_keep_alive {
+            options.keep_alive = config.keep_alive;
+        }
+        self.say_last()
     }
 
     /// The URL that has the request, once it was sent.

@@ -21,7 +21,7 @@ use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::{Download, Pieces};
 use crate::job::{Job, Outcome};
-use crate::request::CallRequest;
+use crate::request::{CallRequest, Last};
 use crate::watchdog::{WaitsFor, Watchdog};
 use crate::{Error, Phase};
 
@@ -445,7 +445,7 @@ pub(crate) fn may_reuse(
     context: &LoopContext,
 ) -> Option<Duration> {
     let idle = context.config().timeouts.idle;
-    if request.last_on_connection {
+    if request.last != Last::No {
         return None;
     }
     match head.headers().get("keep-alive").and_then(peer_idle_timeout) {

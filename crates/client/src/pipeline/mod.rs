@@ -10,7 +10,7 @@ mod tests;
 
 use crate::by_origin::ByOrigin;
 use crate::call::Call;
-use crate::request::CallRequest;
+use crate::request::{CallRequest, Last};
 use crate::{ClientBuilder, Error};
 
 pub(crate) use session::Session;
@@ -89,7 +89,7 @@ impl CallRequest {
             || self.options.is_alone
             || self.body.get().as_full().is_none()
             || self.upgrade
-            || self.last_on_connection
+            || self.last != Last::No
             || self.expects_continue()
             || self.headers.contains("expect")
     }

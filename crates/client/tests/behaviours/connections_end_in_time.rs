@@ -218,6 +218,51 @@ fn a_connection_that_is_not_kept_carries_one_call() {
     assert_eq!(heard, [(0, close()), (1, close()), (2, None), (2, close()), (3, None), (3, None)]);
 }
 
+/// Of the origin that a hop goes to, not of the one that it comes from. What a call says itself holds for all of its hops.
+#[test]
+fn whether_a_connection_is_kept_is_said_by_its_own_origin() {
+    let close = || Some("close".to_owned());
+    let closing = || OriginOptions::default().keep_alive(false);
+    for (first, second, call, expected) in [
+        (false, true, None, [None, close()]),
+        (true, false, None, [close(), None]),
+        (false, true, Some(true), [None, None]),
+        (true, false, Some(false), [close(), close()]),
+    ] {
+        let (said, heard) = mpsc::channel();
+        let hearing = |response: String| {
+            let said = said.clone();
+            Peer::start(wire("tcp"), move |mut talk| {
+                while let Some(request) = talk.request() {
+                    let field = request.head.headers().get("connection").map(str::to_owned);
+                    said.send(field).expect("the test listens");
+                    talk.say(&response);
+                }
+            })
+        };
+        let to = hearing(OK.to_owned());
+        let found = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", to.url("/"));
+        let from = hearing(found);
+        let (_loops, client) = client(1, |builder| builder);
+        for (peer, is_closed) in [(&from, first), (&to, second)] {
+            if is_closed {
+                client.set_origin_options(peer.url("/"), &closing()).expect("an origin");
+            }
+        }
+        for _ in 0..2 {
+            let request = client.get(from.url("/"));
+            let request = match call {
+                Some(keep_alive) => request.keep_alive(keep_alive),
+                None => request,
+            };
+            block_on(request.send()).expect("an answer");
+            assert_eq!([(); 2].map(|()| heard.recv().expect("a request")), expected);
+        }
+        let accepted = |field: &Option<String>| if field.is_some() { 2 } else { 1 };
+        assert_eq!([from.accepted(), to.accepted()], expected.each_ref().map(accepted));
+    }
+}
+
 #[test]
 fn dropping_the_client_closes_what_is_idle() {
     on_four_wires_at_a_time(|wire| {
