@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anywire_http::message::forbids_body;
 use anywire_http::{Body, Headers, Method, ResponseHead, StatusCode, body};
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{self, precise};
 use anywire_mux::{Demand, Incoming, Upgraded};
 use bytes::Bytes;
 use tokio::io::DuplexStream;
@@ -182,7 +182,12 @@ impl Download {
         let source = match outgoing {
             None => Source::Stream(Arc::clone(&state)),
             Some(outgoing) => {
+                // The deadlines of HTTP end here, whichever direction ends first, and observers are told as over HTTP/1.
                 job.stream_until = None;
+                job.total_until = clock::after(precise(), Duration::MAX);
+                if let Some(mut seen) = job.seen.take() {
+                    seen.upgraded();
+                }
                 let upgraded = Upgraded::of_stream(std::mem::take(&mut body), outgoing);
                 Source::Upgraded(Box::new((job.request.url.clone(), upgraded)))
             }

@@ -2,34 +2,59 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use anywire_mux::Upgraded;
 use anywire_wire::Connection;
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf, copy, split};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf, split};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// Copies until both sides have ended, one has failed, or the caller is gone.
 pub(crate) type Tunnel = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The caller's end of a connection, which may be used on any executor, and the task of the loop's end. `received` came
-/// behind the response's head.
-pub(crate) fn tunnel(connection: Connection, received: Bytes) -> (Upgraded<DuplexStream>, Tunnel) {
+/// behind the response's head. Once the caller is gone, the peer may take nothing for `patience` at most.
+pub(crate) fn tunnel(
+    connection: Connection,
+    received: Bytes,
+    patience: Duration,
+) -> (Upgraded<DuplexStream>, Tunnel) {
     let (ours, theirs) = tokio::io::duplex(AHEAD_BYTES);
     // Either side learns of a failure by the end of its stream.
-    (Upgraded::new(ours, received), Box::pin(async move { drop(carry(connection, theirs).await) }))
+    let carried = async move { drop(carry(connection, theirs, patience).await) };
+    (Upgraded::new(ours, received), Box::pin(carried))
 }
 
-async fn carry(connection: Connection, caller: DuplexStream) -> io::Result<()> {
+async fn carry(connection: Connection, caller: DuplexStream, patience: Duration) -> io::Result<()> {
     let (mut from_peer, mut to_peer) = split(connection);
     let (mut from_caller, mut to_caller) = split(caller);
-    let (tell, mut caller_has_ended) = watch::channel(false);
+    let (tell, mut upward) = watch::channel(Upward::Flows);
     let up = async {
-        copy(&mut from_caller, &mut to_peer).await?;
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            let read = from_caller.read(&mut buffer).await?;
+            if read == 0 {
+                break;
+            }
+            let write = async {
+                to_peer.write_all(&buffer[..read]).await?;
+                to_peer.flush().await
+            };
+            let mut write = pin!(write);
+            match timeout(LOOK_EVERY, &mut write).await {
+                Ok(written) => written?,
+                Err(_) => {
+                    tell.send_replace(Upward::IsStuck);
+                    write.await?;
+                    tell.send_replace(Upward::Flows);
+                }
+            }
+        }
         to_peer.shutdown().await?;
-        tell.send_replace(true);
+        tell.send_replace(Upward::HasEnded);
         Ok(())
     };
     let down = async {
@@ -37,7 +62,7 @@ async fn carry(connection: Connection, caller: DuplexStream) -> io::Result<()> {
         loop {
             let read = tokio::select! {
                 read = from_peer.read(&mut buffer) => read?,
-                () = gone(&mut caller_has_ended, &mut to_caller) => return Err(io::ErrorKind::BrokenPipe.into()),
+                () = gone(&mut upward, &mut to_caller, patience) => return Err(io::ErrorKind::BrokenPipe.into()),
             };
             if read == 0 {
                 return to_caller.shutdown().await;
@@ -48,12 +73,31 @@ async fn carry(connection: Connection, caller: DuplexStream) -> io::Result<()> {
     tokio::try_join!(up, down).map(drop)
 }
 
-/// Ready once the caller has dropped its end. That looks like the end of its direction, and a peer that does not close
-/// would keep the connection for ever. Only a write tells the difference, and none is due.
-async fn gone(caller_has_ended: &mut watch::Receiver<bool>, to_caller: &mut WriteHalf<DuplexStream>) {
-    if caller_has_ended.wait_for(|ended| *ended).await.is_ok() {
-        while to_caller.write(&[]).await.is_ok() {
+/// How the bytes of the caller fare.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Upward {
+    Flows,
+    /// The peer takes none for now.
+    IsStuck,
+    HasEnded,
+}
+
+/// Ready once the caller has dropped its end. That looks like the end of its direction, and a peer that neither closes nor reads would
+/// keep the connection for ever. Only a write tells the difference, and none is due: so it is looked for while nothing else would show it.
+async fn gone(
+    upward: &mut watch::Receiver<Upward>,
+    to_caller: &mut WriteHalf<DuplexStream>,
+    patience: Duration,
+) {
+    while upward.wait_for(|upward| *upward != Upward::Flows).await.is_ok() {
+        if to_caller.write(&[]).await.is_ok() {
             tokio::time::sleep(LOOK_EVERY).await;
+            continue;
+        }
+        // What it has sent is the peer's, who takes some of it now and then.
+        let is_stuck = *upward.borrow_and_update() == Upward::IsStuck;
+        if !is_stuck || timeout(patience, upward.changed()).await.is_err() {
+            return;
         }
     }
 }
@@ -61,8 +105,8 @@ async fn gone(caller_has_ended: &mut watch::Receiver<bool>, to_caller: &mut Writ
 /// Bytes that may be on their way between the caller and the loop, each way.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// Read from the peer at once.
+/// Read at once from either side.
 const BUFFER_BYTES: usize = 8 << 10;
 
-/// How often a caller that has ended its direction is looked for.
+/// How often a caller is looked for that has ended its direction, or whose peer takes nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

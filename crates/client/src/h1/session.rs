@@ -102,7 +102,8 @@ impl Session {
                 let Some(wire) = io.wire.take() else { return Event::Over(Outcome::Nothing) };
                 io.timer.clear();
                 let received = input.map_or_else(Bytes::new, |input| Bytes::copy_from_slice(input.data()));
-                let (upgraded, tunnel) = tunnel(wire, received);
+                let patience = job.request.options.read_timeout;
+                let (upgraded, tunnel) = tunnel(wire, received, patience);
                 self.tunnel = Some(tunnel);
                 Event::Open(download.upgrade(job, upgraded, limits))
             }

@@ -26,6 +26,7 @@ mod a_refused_call_leaves_no_dial_behind;
 mod a_slow_reader_stops_its_peer_on_each_wire;
 mod a_spent_budget_hides_nothing;
 mod a_timeout_holds_beside_a_busy_body;
+mod a_tunnel_lives_as_long_as_its_ends;
 mod a_wire_that_never_waits_keeps_deadlines;
 mod addresses_may_change_while_calls_wait;
 mod all_ways_share_the_cap;

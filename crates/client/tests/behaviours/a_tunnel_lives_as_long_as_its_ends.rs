@@ -1,0 +1,168 @@
+//! A connection, or a stream, that has left HTTP goes on while both ends want it to: no deadline of its call ends it, and none of its
+//! ends keeps it alone.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anywire_client::{AttemptEnd, ClientBuilder, Ended, Limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::bytes_of_http2::*;
+use crate::support::simulated::{Line, Simulated, SimulatedPeer};
+
+/// `SETTINGS_ENABLE_CONNECT_PROTOCOL` (RFC 8441 section 3).
+const ALLOWS_TUNNELS: [u8; 6] = [0, 8, 0, 0, 0, 1];
+
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n";
+
+/// Agrees to the upgrade over HTTP/2; its stream.
+async fn agree(line: &mut Line) -> Option<u32> {
+    line.greet(&ALLOWS_TUNNELS).await;
+    let stream = line.request().await?;
+    line.frame(HEADERS, END_HEADERS, stream, b"\x88").await;
+    Some(stream)
+}
+
+/// The bytes that the caller sends until its end, over HTTP/2.
+async fn heard(line: &mut Line) -> Vec<u8> {
+    let mut heard = Vec::new();
+    while let Some(frame) = line.next().await {
+        match frame.kind {
+            DATA => heard.extend(frame.payload),
+            RST_STREAM => panic!("reset after {} bytes", heard.len()),
+            _ => {}
+        }
+        if frame.kind == DATA && frame.flags & END_STREAM != 0 {
+            break;
+        }
+    }
+    heard
+}
+
+#[test]
+fn the_deadlines_of_its_call_end_though_the_peer_ends_first() {
+    let scene = Simulated::new();
+    let (report, all) = std::sync::mpsc::channel();
+    let peer = scene.peer(move |mut line| {
+        let report = report.clone();
+        async move {
+            let Some(stream) = agree(&mut line).await else { return };
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            line.frame(DATA, END_STREAM, stream, b"that is all").await;
+            let _ = report.send(heard(&mut line).await);
+        }
+    });
+    let client = scene.client(|builder| builder.http2_prior_knowledge());
+    scene.run(async move || {
+        let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
+        let mut upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
+        let mut said = String::new();
+        upgraded.read_to_string(&mut said).await.expect("the peer's end");
+        assert_eq!(said, "that is all");
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        upgraded.write_all(b"late").await.expect("it goes on");
+        upgraded.shutdown().await.expect("an end");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(client.counters().total().total_timeouts, 0);
+    });
+    assert_eq!(all.try_recv().expect("the peer has heard the end"), b"late");
+}
+
+/// Agrees, and reads nothing more.
+fn deaf(scene: &Simulated, is_http2: bool) -> SimulatedPeer {
+    scene.peer(move |mut line| async move {
+        match is_http2 {
+            true => drop(agree(&mut line).await),
+            false => {
+                line.head().await;
+                line.say(SWITCH).await;
+            }
+        }
+        std::future::pending::<()>().await;
+    })
+}
+
+const VERSIONS: [fn(ClientBuilder) -> ClientBuilder; 2] =
+    [|builder| builder.http1_only(), |builder| builder.http2_prior_knowledge()];
+
+#[test]
+fn a_peer_that_reads_nothing_keeps_none_whose_caller_has_left() {
+    for (is_http2, version) in [false, true].into_iter().zip(VERSIONS) {
+        let scene = Simulated::new();
+        let peer = deaf(&scene, is_http2);
+        let limits = Limits { connections_per_origin: 1, ..Limits::default() };
+        let client = scene.client(|builder| version(builder).limits(limits));
+        scene.run(async move || {
+            let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
+            let mut upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
+            let more = async { while upgraded.write_all(&[b'x'; 10_000]).await.is_ok() {} };
+            tokio::time::timeout(Duration::from_secs(1), more).await.expect_err("the way is full");
+            drop(upgraded);
+            // A silence of the peer, and no more.
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            let counters = client.counters().total();
+            assert_eq!(counters.active, 0, "{is_http2}: {counters:?}");
+        });
+    }
+}
+
+/// What the caller has sent before it left is the peer's, though that takes its time.
+#[test]
+fn a_peer_that_reads_late_gets_all_of_a_caller_who_has_left() {
+    let scene = Simulated::new();
+    let (report, all) = std::sync::mpsc::channel();
+    let peer = scene.peer(move |mut line| {
+        let report = report.clone();
+        async move {
+            line.head().await;
+            line.say(SWITCH).await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let (mut bytes, mut count) = (vec![0; 10_000], 0);
+            while let Ok(read @ 1..) = line.connection.read(&mut bytes).await {
+                count += read;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            let _ = report.send(count);
+        }
+    });
+    let client = scene.client(|builder| builder.http1_only());
+    let written = scene.run(async move || {
+        let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
+        let mut upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
+        let mut written = 0;
+        while let Ok(count) =
+            tokio::time::timeout(Duration::from_secs(1), upgraded.write(&[b'x'; 10_000])).await
+        {
+            written += count.expect("room");
+        }
+        drop(upgraded);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(client.counters().total().active, 0);
+        written
+    });
+    assert_eq!(all.try_recv().expect("the peer has heard the end"), written);
+}
+
+#[test]
+fn observers_are_told_when_it_begins() {
+    for (is_http2, version) in [false, true].into_iter().zip(VERSIONS) {
+        let scene = Simulated::new();
+        let peer = deaf(&scene, is_http2);
+        let ends = Arc::<Mutex<Vec<bool>>>::default();
+        let seen = Arc::clone(&ends);
+        let client = scene.client(|builder| {
+            version(builder).observe(move |ended: &Ended<'_>| {
+                seen.lock().expect("no panic").push(matches!(ended.end, AttemptEnd::Upgraded));
+            })
+        });
+        let told = Arc::clone(&ends);
+        scene.run(async move || {
+            let call = client.get("http://peer.example/").via(peer.via()).upgrade("toy");
+            let upgraded = call.send().await.expect("a response").upgrade().expect("the stream");
+            assert_eq!(*told.lock().expect("no panic"), [true], "{is_http2}");
+            drop(upgraded);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        });
+        assert_eq!(*ends.lock().expect("no panic"), [true], "{is_http2}");
+    }
+}
