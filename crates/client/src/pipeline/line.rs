@@ -132,6 +132,11 @@ impl<C> Line<C> {
         self.front.has_begun || !self.decoder.is_idle()
     }
 
+    /// Whether the response that is due is read for nobody.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.places.front().is_some_and(|place| place.call.is_none())
+    }
+
     /// The call whose response is due, unless its caller has left.
     pub(crate) fn due(&mut self) -> Option<&mut C> {
         self.places.front_mut()?.call.as_mut()

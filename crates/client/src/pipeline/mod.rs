@@ -27,8 +27,9 @@ pub struct Pipelining {
     /// Requests on their way on a connection at a time. Default 32: the requests of a write, and few that a slow response holds up.
     /// With 0 and 1 none shares a connection.
     pub depth: usize,
-    /// How many bytes of a response are read whose caller has left, for the sake of those behind it. Default 64 KiB. For a longer one
-    /// the connection is closed, and those behind it go out again on others.
+    /// How many bytes of a response are read whose caller has left, for the sake of those behind it. Default 64 KiB. For a longer one,
+    /// one that lasts longer than [`Timeouts::drain`](crate::Timeouts::drain), and a stream without an end the connection is closed, and
+    /// those behind it go out again on others.
     pub drain_bytes: usize,
 }
 

@@ -10,13 +10,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use anywire_http::{Buffer, StatusCode, Version};
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{self, precise};
 use anywire_wire::{Connection, Output, Position};
 use tokio::sync::oneshot;
 
 use super::Pipelining;
 use super::left::Left;
-use super::line::{Line, Part, Stands};
+use super::line::{Broken, Line, Part, Stands};
 use crate::Error;
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
@@ -50,6 +50,8 @@ pub(crate) struct Session {
     idle: Duration,
     /// The reader of the response that is due has to read first.
     is_held_up: bool,
+    /// Until when a response that is due is read though its caller has left, or several in a row.
+    drained_until: Option<Instant>,
     /// What the connection's timer is set to.
     pub(super) timer_at: Option<Instant>,
 }
@@ -83,6 +85,7 @@ impl Session {
             refused: None,
             idle: context.config().timeouts.idle,
             is_held_up: false,
+            drained_until: None,
             timer_at: None,
         }
     }
@@ -201,7 +204,10 @@ impl Session {
             // Behind the reading: it is no silence of the peer that the loop was blocked.
             self.timer_at = None;
             self.watch(precise(), io, context);
-            self.end_overdue(now, Watchdog::overdue, context);
+            match self.drained_until.is_some_and(|until| until <= now) {
+                true => self.broken(Broken::Undrained, context),
+                false => self.end_overdue(now, Watchdog::overdue, context),
+            }
             waits = self.carry_on(cx, io, context);
         }
         if let Some(event) = self.next_event() {
@@ -449,6 +455,11 @@ impl Session {
             watchdog.watch(now, waits_for, download, job, context);
             next = next.into_iter().chain(watchdog.until()).min();
         }
+        self.drained_until = match self.line.is_drained() {
+            true => self.drained_until.or(Some(clock::after(now, context.config().timeouts.drain))),
+            false => None,
+        };
+        next = next.into_iter().chain(self.drained_until).min();
         if let Some(next) = next
             && self.timer_at.is_none_or(|at| next < at)
         {
@@ -470,7 +481,11 @@ impl Session {
 
     /// Takes out a call whose caller has left.
     fn leave(&mut self, at: usize) {
-        self.line.leave(at).into_iter().for_each(drop_caught);
+        let Some(call) = self.line.leave(at) else { return };
+        if at == 0 && call.download.is_not_worth_draining() {
+            self.drained_until = Some(precise());
+        }
+        drop_caught(call);
     }
 
     /// Drops abandoned requests that have not begun to leave.

@@ -21,6 +21,7 @@ mod a_head_keeps_its_length_when_it_is_handed_on;
 mod a_loop_that_died_gets_no_calls;
 mod a_loop_that_ends_ends_its_calls;
 mod a_name_has_a_deadline_of_its_own;
+mod a_pipeline_drains_what_nobody_reads;
 mod a_proxy_may_say_what_it_likes;
 mod a_refused_call_leaves_no_dial_behind;
 mod a_slow_reader_stops_its_peer_on_each_wire;
