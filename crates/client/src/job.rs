@@ -1,5 +1,6 @@
 //! A submitted call: its request with its deadlines and its caller.
 
+use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -161,6 +162,16 @@ pub(crate) enum Event {
 /// How often a call is sent again that was refused before it was processed. A peer that refuses for ever would otherwise
 /// keep it going until its total deadline.
 pub(crate) const REFUSALS_MAX: u8 = 32;
+
+/// What a panic of the caller's code has said.
+#[cold]
+pub(crate) fn text_of_panic(payload: Box<dyn Any + Send>) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text =
+        text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)").to_owned();
+    drop_caught(payload);
+    text
+}
 
 /// Drops a value of the caller's. A panic of its destructor ends here.
 #[cold]

@@ -16,7 +16,7 @@ use http::Extensions;
 
 use crate::chain::{Redirects, Retries};
 use crate::inner::Config;
-use crate::job::drop_caught;
+use crate::job::{drop_caught, text_of_panic};
 use crate::proxy::{ProxyOfCall, Relay};
 use crate::trace::InterimHook;
 use crate::{Error, Response, Trace};
@@ -464,11 +464,7 @@ impl Contained {
     /// The next piece. A panic is an error of the body, which must not be polled again.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         catch_unwind(AssertUnwindSafe(|| self.body.poll_chunk(cx))).unwrap_or_else(|payload| {
-            let text = payload.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)");
-            let error = BodyError::failed(format!("it panicked: {text}"));
-            drop_caught(payload);
-            Poll::Ready(Err(error))
+            Poll::Ready(Err(BodyError::failed(format!("it panicked: {}", text_of_panic(payload)))))
         })
     }
 }

@@ -1,7 +1,10 @@
 //! The way of a pool's connections to its origin, and what it means for the requests.
 
+use std::future::poll_fn;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 
 use anywire_http::Url;
 use anywire_wire::{Address, Connection, DialError};
@@ -9,6 +12,7 @@ use anywire_wire::{Address, Connection, DialError};
 use super::{ConnectError, Connector, Direct, Target};
 use crate::Error;
 use crate::inner::{Config, Versions};
+use crate::job::{drop_caught, text_of_panic};
 use crate::pool::over_tls;
 use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};
 use crate::request::CallRequest;
@@ -153,9 +157,22 @@ impl Route {
         self.relay.is_none() && self.address().has_tls()
     }
 
-    /// A connection on which HTTP is spoken.
+    /// A connection on which HTTP is spoken. A panic of the user's code, of a connector or a hook on sockets, is an error of the dial:
+    /// the calls that wait for it are told.
     pub(crate) async fn connect(&self, config: &Config) -> Result<Connection, ConnectError> {
-        let connection = self.connector.connect(&self.target).await?;
+        let mut connecting = None;
+        let connected = poll_fn(|cx| {
+            let poll =
+                || connecting.get_or_insert_with(|| self.connector.connect(&self.target)).as_mut().poll(cx);
+            catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|payload| {
+                let cause = io::Error::other(format!("it panicked: {}", text_of_panic(payload)));
+                Poll::Ready(Err(DialError::System { address: self.address().clone(), cause }.into()))
+            })
+        });
+        let outcome = connected.await;
+        // Its destructor is the user's code as well.
+        drop_caught(connecting);
+        let connection = outcome?;
         if self.agrees_on_version() && !config.agrees_with(&connection) {
             let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");
             return Err(DialError::Handshake { address: self.address().clone(), cause }.into());

@@ -1,8 +1,11 @@
 //! A dial that is refused, or a name that does not exist: the error says so, and that nothing was sent.
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use crate::support::{OK, Peer, block_on, client, wire};
+use crate::support::{OK, Peer, all, block_on, client, wire};
+use anywire_client::connector::{Connecting, Connector, Direct, Target};
 use anywire_client::{Error, Fault};
 
 #[test]
@@ -43,4 +46,38 @@ fn each_of_many_waiting_calls_gets_the_error() {
     }
     let counters = client.counters().total();
     assert_eq!((counters.dial_failures, counters.waiting, counters.active), (100, 0, 0));
+}
+
+/// Panics at once, then from within, and then dials.
+#[derive(Default)]
+struct Panicking(AtomicUsize);
+
+impl Connector for Panicking {
+    fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
+        match self.0.fetch_add(1, Ordering::SeqCst) {
+            0 => panic!("no way"),
+            1 => Box::pin(async { panic!("no way {}", "on") }),
+            _ => Direct.connect(target),
+        }
+    }
+}
+
+/// Its call knows at once, and those behind it have dials of their own.
+#[test]
+fn a_connector_that_panics() {
+    let peer = Peer::answering(wire("tcp"), OK);
+    let (_loops, client) = client(1, |builder| {
+        builder.connector(Panicking::default()).acquire_timeout(Duration::MAX).total_timeout(Duration::MAX)
+    });
+    let mut responses = all((0..3).map(|_| client.get(peer.url("/")).send()));
+    responses.sort_by_key(Result::is_ok);
+    for failed in &responses[..2] {
+        let error = failed.as_ref().expect_err("a panic");
+        assert!(matches!(error, Error::Connect { sent: false, .. }), "{error:?}");
+        let chain = anywire_advice::Chain(error).to_string();
+        assert!(chain.contains("no way"), "{chain}");
+    }
+    assert_eq!(responses[2].as_ref().expect("an answer").status(), 200);
+    let counters = client.counters().total();
+    assert_eq!((counters.dial_failures, counters.dialed, counters.waiting), (2, 1, 0));
 }
