@@ -255,9 +255,7 @@ impl Download {
     pub(crate) fn fail(&mut self, job: &mut Job, error: Error, has_begun: bool) -> Outcome {
         job.failed(&error);
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
-            (None, Self::Streams { sender, .. }) => {
-                Outcome::BodyBreaks(sender, StreamState::body_error(error))
-            }
+            (None, Self::Streams { sender, .. }) => Outcome::BodyBreaks(sender, error),
             (reply, _) => {
                 let request = (!has_begun).then(|| Box::new(job.request.again()));
                 Outcome::Reply(reply, Err(Box::new(Unanswered { error, request })))

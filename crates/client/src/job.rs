@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anywire_http::{BodyError, ResponseHead, StatusCode, body};
+use anywire_http::{ResponseHead, StatusCode, body};
 use anywire_wire::{DialLog, Negotiated};
 use tokio::sync::oneshot;
 
@@ -15,6 +15,7 @@ use crate::attempt::{Reply, Unanswered};
 use crate::context::LoopContext;
 use crate::observe::Seen;
 use crate::request::CallRequest;
+use crate::response::StreamState;
 
 /// A submitted call. It moves from a pool's queue to a connection, and back once if the connection turns out dead.
 #[derive(Debug)]
@@ -125,7 +126,7 @@ pub(crate) enum Outcome {
     Reply(Option<oneshot::Sender<Reply>>, Reply),
     /// Of a response with this status.
     BodyEnds(body::Sender, StatusCode),
-    BodyBreaks(body::Sender, BodyError),
+    BodyBreaks(body::Sender, Error),
     /// The peer has not processed it, and it goes out once more.
     Again(Job),
 }
@@ -142,7 +143,7 @@ impl Outcome {
                 }
             }
             Self::BodyEnds(sender, _) => sender.finish(),
-            Self::BodyBreaks(sender, error) => sender.abort(error),
+            Self::BodyBreaks(sender, error) => sender.abort(StreamState::body_error(error)),
             Self::Again(job) => return Some(job),
         }
         None

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anywire_http::BodyError;
-
 use crate::local::Local;
 use crate::{Client, Error, Phase};
 
@@ -114,13 +112,8 @@ impl Past {
 
     /// A body has broken off.
     #[cold]
-    pub(crate) fn broke_off(&self, origin: &str, error: &BodyError) {
-        match error {
-            BodyError::Timeout => self.count(origin, "timeout", Some(Phase::Body)),
-            BodyError::Malformed(_) => self.count(origin, "protocol", None),
-            BodyError::Wire(_) => self.count(origin, "connection", None),
-            _ => self.count(origin, "body", None),
-        }
+    pub(crate) fn broke_off(&self, origin: &str, error: &Error) {
+        self.count(origin, error.kind(), error.phase().filter(|_| error.is_timeout()));
     }
 
     /// A pool is gone.

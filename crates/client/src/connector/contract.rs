@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+#[cfg(feature = "tls")]
+use anywire_wire::tls::HandshakeError;
 use anywire_wire::{Connection, DialError};
 
 use super::Target;
@@ -84,6 +86,18 @@ impl ConnectError {
         match self {
             Self::Dial(cause) => matches!(cause, DialError::Resolve { .. }),
             Self::Proxy(cause) => cause.is_resolve(),
+        }
+    }
+
+    /// Whether it counts against the address that was dialled, if that is one of several, and this end could have reached another one.
+    pub(crate) fn is_of_address(&self) -> bool {
+        match self {
+            #[cfg(feature = "tls")]
+            Self::Dial(cause) if cause.handshake().is_some_and(HandshakeError::is_own_certificate) => false,
+            Self::Dial(DialError::Address(_) | DialError::Descriptors { .. }) => false,
+            Self::Dial(cause) => !cause.is_limit(),
+            // Addresses of several are dialled directly.
+            Self::Proxy(_) => false,
         }
     }
 

@@ -82,6 +82,13 @@ impl Error {
         }
     }
 
+    /// Whether it counts against the address that was called, if that is one of several: the peer or the wire is at fault. The deadline of a
+    /// whole call is its caller's, and may have passed while the call waited for a connection, or its caller for itself.
+    pub(crate) fn is_of_address(&self) -> bool {
+        !matches!(self, Self::Timeout { phase: Phase::Total, .. })
+            && matches!(self.fault(), Fault::Peer | Fault::Wire)
+    }
+
     /// The origin that was called, where the error is about one.
     pub fn origin(&self) -> Option<&str> {
         match self.last() {

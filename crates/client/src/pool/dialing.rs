@@ -85,8 +85,10 @@ impl Pool {
                 if self.teaches {
                     self.context.inner().learnt().forget(&self.origin);
                 }
-                let is_out = self.member.get().is_some_and(|member| self.count_failure(member));
-                let job = self.waiting.pop(true).and_then(|job| self.move_on(job.dialed(log), is_out));
+                let member = self.member.get().filter(|_| source.is_of_address());
+                let is_out = member.is_some_and(|member| self.count_failure(member));
+                let job =
+                    self.waiting.pop(Offer::Fresh).and_then(|job| self.move_on(job.dialed(log), is_out));
                 if let Some(job) = job {
                     if let Some(phase) = source.overdue() {
                         cells.count_timeout(phase);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use anywire_http::{Fault, StatusCode};
+use anywire_http::StatusCode;
 use anywire_loops::clock::{self, precise};
 
 use super::Pool;
@@ -77,12 +77,10 @@ impl Pool {
     #[inline(never)]
     fn note_for(&self, member: &Member, outcome: &Outcome) {
         match outcome {
-            Outcome::Reply(_, Err(unanswered))
-                if matches!(unanswered.error.fault(), Fault::Peer | Fault::Wire) =>
-            {
+            Outcome::Reply(_, Err(unanswered)) if unanswered.error.is_of_address() => {
                 self.count_failure(member);
             }
-            Outcome::BodyBreaks(_, error) if matches!(error.fault(), Fault::Peer | Fault::Wire) => {
+            Outcome::BodyBreaks(_, error) if error.is_of_address() => {
                 self.count_failure(member);
             }
             Outcome::Reply(_, Ok(response)) => self.note_status(member, response.status()),

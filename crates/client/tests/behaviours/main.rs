@@ -96,5 +96,6 @@ mod the_phases_of_calls_are_measured;
 mod the_time_of_a_call_is_seen;
 mod via_goes_by_another_wire;
 mod what_a_caller_may_not_do;
+mod what_counts_against_an_address;
 mod what_is_forwarded_says_by_what_version;
 mod what_may_be_sent_twice_is_sent_once_more;
