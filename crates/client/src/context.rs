@@ -165,7 +165,8 @@ impl LoopContext {
 
     /// The quota of a place, which the loops of the client share.
     pub(crate) fn quota_of(&self, place: Place) -> Arc<Quota> {
-        self.inner().quotas().of(place, self.config().limits.connections_per_origin, self.loops)
+        let cap = |origin: &str| self.inner().config_of(origin).limits.connections_per_origin;
+        self.inner().quotas().of(place, self.loops, cap)
     }
 
     pub(crate) fn client_ref(&self) -> &Arc<LoopRef> {

@@ -269,7 +269,7 @@ impl Inner {
     /// Has calls to an origin go by its new options.
     pub(crate) fn renew_pools(&self, origin: &str) {
         self.learnt.forget(origin);
-        self.quotas.set_cap(origin, self.config_of(origin).limits.connections_per_origin);
+        self.quotas.set_cap(origin, || self.config_of(origin).limits.connections_per_origin);
         let (id, origin) = (self.id, Arc::<str>::from(origin));
         for index in 0..self.started().len() {
             let origin = Arc::clone(&origin);

@@ -186,22 +186,23 @@ impl Drop for Permit {
 pub(crate) struct Quotas(Mutex<HashMap<Place, Weak<Quota>>>);
 
 impl Quotas {
-    /// The one of a place, which all its pools share.
-    pub(crate) fn of(&self, place: Place, cap: usize, loops: usize) -> Arc<Quota> {
+    /// The one of a place, which all its pools share. The `cap` is asked for under the lock: a pool that is made with options which
+    /// another thread has replaced meanwhile does not bring their cap back.
+    pub(crate) fn of(&self, place: Place, loops: usize, cap: impl FnOnce(&str) -> usize) -> Arc<Quota> {
         let mut quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(quota) = quotas.get(&place).and_then(Weak::upgrade) {
-            quota.set_cap(cap);
             return quota;
         }
         quotas.retain(|_, quota| quota.strong_count() > 0);
-        let quota = Arc::new(Quota::new(cap, loops));
+        let quota = Arc::new(Quota::new(cap(&place.origin), loops));
         quotas.insert(place, Arc::downgrade(&quota));
         quota
     }
 
-    /// Changes how many there may be to all places of an origin.
-    pub(crate) fn set_cap(&self, origin: &str, cap: usize) {
+    /// Changes how many there may be to all places of an origin. The `cap` is asked for under the lock, as above.
+    pub(crate) fn set_cap(&self, origin: &str, cap: impl FnOnce() -> usize) {
         let quotas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cap = cap();
         for (_, quota) in quotas.iter().filter(|(place, _)| *place.origin == *origin) {
             quota.upgrade().into_iter().for_each(|quota| quota.set_cap(cap));
         }
@@ -244,6 +245,17 @@ mod tests {
         // One that has its share asks for no more than what is free.
         state.loops = [2, 2].map(|held| Part { held, wants: false }).to_vec();
         assert_eq!(state.take(1, true), Taken::Refused(Vec::new()));
+    }
+
+    /// The options of the pool were read before another thread has replaced them.
+    #[test]
+    fn a_pool_that_is_made_late_brings_no_old_cap_back() {
+        let (quotas, place) = (Quotas::default(), || Place { origin: "http://a".into(), address: None });
+        let first = quotas.of(place(), 1, |_| 64);
+        quotas.set_cap("http://a", || 4);
+        let second = quotas.of(place(), 1, |_| 64);
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(second.lock().cap, 4);
     }
 
     #[test]

@@ -91,7 +91,7 @@ static OF_CLIENT: ProxyOfCall = ProxyOfCall::OfClient;
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) origin: Box<str>,
-    address: Option<Address>,
+    pub(crate) address: Option<Address>,
 }
 
 /// How the connections of a pool are made.
