@@ -16,7 +16,7 @@ use crate::callers::Caller;
 use crate::handle::ClientRef;
 use crate::inner::Inner;
 use crate::job::Job;
-use crate::learnt::gather;
+use crate::learnt::{Gathered, gather};
 use crate::local::Local;
 use crate::request::CallRequest;
 use crate::{Error, Response};
@@ -119,11 +119,11 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>, cx: &Context<'_>) -> Res
         Some(local) => loops.owner(local.index(), inner.owners(loops, &request.url)),
         None => inner.next_loop(loops, inner.owners(loops, &request.url)),
     };
-    let index = gather(inner, local.as_deref(), loops, &request, index);
+    let Gathered { index, others } = gather(inner, local.as_deref(), loops, &request, index);
     if let Some(local) = local
         && local.index() == index
     {
-        submit(&local, request, reply, true);
+        submit(&local, request, reply, Spread { may_borrow: true, loops_left: others });
         return Ok(Placed { response, caller: None });
     }
     let target = &loops.list[index];
@@ -132,14 +132,21 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>, cx: &Context<'_>) -> Res
     let posted = target.handle.post(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
-            submit(&Local::on_this_loop(&shared, index), request, reply, false);
+            let local = Local::on_this_loop(&shared, index);
+            submit(&local, request, reply, Spread { may_borrow: false, loops_left: others });
         }
     });
     posted.map_err(|source| Error::Loop { source, sent: false })?;
     Ok(Placed { response, caller: Caller::new(cx.waker()) })
 }
 
-fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, may_borrow: bool) {
+/// What a call may have of other loops than the one that it is on: see the fields of [`Job`].
+struct Spread {
+    may_borrow: bool,
+    loops_left: usize,
+}
+
+fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, spread: Spread) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
     let started = *request.started.get_or_insert(now);
@@ -163,7 +170,8 @@ fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Send
             .filter(|limit| *limit != Duration::MAX)
             .map(|limit| clock::after(started, limit)),
         acquire_until: clock::after(now, acquire),
-        may_borrow,
+        may_borrow: spread.may_borrow,
+        loops_left: spread.loops_left,
         resent: false,
         sent: false,
         negotiated: None,

@@ -33,6 +33,8 @@ pub(crate) struct Job {
     /// It may have a connection beyond its loop's share, because its caller is on that loop. Calls from elsewhere take all loops in
     /// turn, so what others do not use yet they are about to.
     pub(crate) may_borrow: bool,
+    /// How many other loops may take it if the pool of this one has no room: while the calls of its origin gather on one loop.
+    pub(crate) loops_left: usize,
     /// It was on a reused connection that had died, and goes out on a fresh one, once.
     pub(crate) resent: bool,
     /// Whether any byte of it was sent, on any connection that may have processed it.

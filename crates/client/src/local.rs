@@ -318,10 +318,23 @@ impl Local {
                 self.place(job);
                 continue;
             }
-            let inner = Arc::clone(self.inner());
-            self.inner().on_loop(owner, move || Self::on_this_loop(&inner, owner).place(job));
+            Self::place_on(self.inner(), owner, job);
         }
         self.context.kick();
+    }
+
+    /// Gives a call to the pool of another loop, in its next turn.
+    fn place_on(inner: &Arc<Inner>, index: usize, job: Job) {
+        let shared = Arc::clone(inner);
+        inner.on_loop(index, move || Self::on_this_loop(&shared, index).place(job));
+    }
+
+    /// Gives a call that loop `from` has no room for to the next one that owns connections to its origin, and runs.
+    pub(crate) fn pass_on(inner: &Arc<Inner>, from: usize, job: Job) {
+        let owners = inner.loops().map_or(1, |loops| inner.owners(loops, &job.request.url));
+        let mut next = (1..owners).map(|further| (from + further) % owners);
+        let index = next.find(|&index| inner.runs(index)).unwrap_or(from);
+        Self::place_on(inner, index, job);
     }
 
     fn owner_of(&self, job: &Job) -> usize {

@@ -36,9 +36,10 @@ use crate::context::LoopContext;
 use crate::inner::Versions;
 use crate::job::{Job, Outcome};
 use crate::learnt::{Learnt, learns};
+use crate::local::Local;
 use crate::origin_pools::OriginPools;
 use crate::pipeline::Pipelining;
-use crate::queue::Queue;
+use crate::queue::{Offer, Queue};
 use crate::quota::Quota;
 use crate::request::CallRequest;
 
@@ -209,7 +210,14 @@ impl Pool {
         }
     }
 
-    fn refuse(&self, job: Job) {
+    fn refuse(&self, mut job: Job) {
+        if job.loops_left > 0 {
+            // The others have their shares of the queue, which nothing has taken yet.
+            job.loops_left -= 1;
+            // The other one counts it.
+            self.budget.forget(1);
+            return Local::pass_on(self.context.client_ref().inner(), self.context.index, job);
+        }
         self.context.cells.queue_full.add(1);
         let limits = &self.context.config().limits;
         let (connections, queue) = (limits.connections_per_origin, limits.queue_per_origin);

@@ -117,7 +117,8 @@ impl Pool {
         if self.teaches {
             let is_http2 = self.context.config().speaks_http2(&connection);
             let learnt = if is_http2 { Learnt::Http2 } else { Learnt::Http1 };
-            self.context.inner().learnt().learn(&self.origin, learnt);
+            let config = self.context.config();
+            self.context.inner().learnt().learn(&self.origin, learnt, config.limits.origins);
         }
         let conn = {
             let mut connections = self.connections.borrow_mut();

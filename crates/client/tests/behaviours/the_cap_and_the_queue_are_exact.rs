@@ -81,10 +81,8 @@ fn thousand_at_eight(
     let mut limits = Limits { connections_per_origin: 8, queue_per_origin: 16, ..Limits::default() };
     limits.http2.streams = 1;
     let long = Duration::from_secs(60);
-    // Until the handshake has said which version an origin speaks, one loop has its calls, and its share of the queue.
-    let loops = if url.starts_with("https") { 1 } else { 2 };
     let (_loops, client) =
-        client(loops, |builder| options(builder.limits(limits).acquire_timeout(long).read_timeout(long)));
+        client(2, |builder| options(builder.limits(limits).acquire_timeout(long).read_timeout(long)));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..1000 {
@@ -177,6 +175,45 @@ fn through_tunnels_no_call_beyond_cap_and_queue_waits() {
     });
     let at = format!("http://{}", proxy.via().location());
     thousand_at_eight(&gate, &proxy, "https://peer.example/", |builder| builder.proxy(at));
+}
+
+/// Until a handshake has said which version an origin speaks, its calls gather on one loop. The others have room for what is too much
+/// for its share of the queue.
+#[cfg(feature = "tls")]
+#[test]
+fn before_the_version_is_known_no_call_is_refused_while_a_loop_has_room() {
+    for loops in [1, 2, 3] {
+        let own = anywire_loops::Loops::start(1).expect("loops start");
+        let peer = Peer::start_with(&own, wire("tls"), &["http/1.1"], |mut talk| {
+            while talk.request().is_some() {
+                talk.say(OK);
+            }
+        });
+        let book = crate::support::names::Book::new();
+        let port = peer.via().port().expect("TCP has ports");
+        book.set("one.example", &[([127, 0, 0, 1], port).into()]);
+        book.open(false);
+        let (_loops, client) = client(loops, |builder| {
+            let limits = Limits { connections_per_origin: 8, queue_per_origin: 16, ..Limits::default() };
+            let long = Duration::from_secs(60);
+            builder.limits(limits).resolver(book.clone()).resolve_timeout(long).acquire_timeout(long)
+        });
+        let call = || client.get("https://one.example/").send();
+        let mut calls: Vec<_> = (0..8 + 16).map(|_| call()).collect();
+        for call in &mut calls {
+            assert!(crate::support::poll_once(call).is_pending());
+        }
+        crate::support::eventually("all of them wait", || client.counters().total().waiting == 8 + 16);
+        let error = block_on(call()).expect_err("each loop has its share");
+        assert!(matches!(error, Error::QueueFull { connections: 8, queue: 16, .. }), "{error:?}");
+        book.open(true);
+        for response in all(calls) {
+            assert_eq!(response.expect("an answer").status(), 200);
+        }
+        let counters = client.counters().total();
+        assert_eq!((counters.queue_full, counters.waiting, counters.requests), (1, 0, 8 + 16 + 1));
+        assert!(peer.most_open() <= 8, "{} connections", peer.most_open());
+    }
 }
 
 #[test]
