@@ -26,6 +26,7 @@ use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
 use crate::observe::{Closed, Connected};
 use crate::pipeline::Pipelining;
+use crate::pool::Listed;
 use crate::quota::Permit;
 use crate::session::Session;
 
@@ -48,10 +49,7 @@ pub(crate) struct Conn {
     calls: Cell<usize>,
     /// Calls that it can have at a time.
     capacity: Cell<usize>,
-    /// Whether it is among those that the pool finds a slot on.
-    pub(crate) listed: Cell<bool>,
-    /// Whether these are the busy ones that calls share.
-    pub(crate) is_among_shared: Cell<bool>,
+    pub(crate) listed: Cell<Listed>,
     /// Whether calls share it, if it is of HTTP/1.
     shares: bool,
     is_http2: bool,
@@ -94,8 +92,7 @@ impl Conn {
             rests: Cell::new(false),
             negotiated,
             calls: Cell::new(0),
-            listed: Cell::new(false),
-            is_among_shared: Cell::new(false),
+            listed: Cell::new(Listed::Nowhere),
             counted_idle: Cell::new(false),
             permit: Cell::new(permit),
             leaving: Cell::new(false),

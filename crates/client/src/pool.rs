@@ -6,6 +6,7 @@
 //! dialled goes to the oldest call, whichever dial was started for it.
 
 mod ahead;
+mod connections;
 mod counted;
 mod dialing;
 mod drive;
@@ -24,8 +25,9 @@ use std::time::Instant;
 
 use anywire_loops::clock::{self, precise};
 use anywire_wire::Address;
-use slab::Slab;
 
+use self::connections::Connections;
+pub(crate) use self::connections::Listed;
 pub(crate) use self::ways::share_out;
 use crate::Error;
 use crate::balancer::Member;
@@ -73,25 +75,6 @@ pub(crate) struct Pool {
     retired: Cell<bool>,
     last_used: Cell<Instant>,
     budget: Budget,
-}
-
-#[derive(Default)]
-struct Connections {
-    all: Slab<Rc<Conn>>,
-    /// Those with a free slot, the one used last at the end.
-    free: Vec<Rc<Conn>>,
-    /// Busy ones of HTTP/1 that calls share, with a free slot.
-    shared: Vec<Rc<Conn>>,
-}
-
-impl Connections {
-    /// Takes a connection out of the list that it is in.
-    fn unlist(&mut self, conn: &Conn) {
-        let list = if conn.is_among_shared.take() { &mut self.shared } else { &mut self.free };
-        if let Some(at) = list.iter().position(|other| std::ptr::eq(&**other, conn)) {
-            list.remove(at);
-        }
-    }
 }
 
 impl Pool {
@@ -279,7 +262,7 @@ impl Pool {
                 return ControlFlow::Break(());
             }
             while conn.slots() > 0
-                && let Some(job) = self.next_for(conn, false)
+                && let Some(job) = self.next_for(conn, Offer::Used)
             {
                 conn.start(job, &self.host);
             }
@@ -309,17 +292,13 @@ impl Pool {
         if conn.is_idle() {
             conn.count_idle(true);
         }
-        if conn.shares() {
-            return self.list_shared(conn);
-        }
-        if !conn.listed.replace(true) {
-            self.connections.borrow_mut().free.push(Rc::clone(conn));
-        }
+        let is_shared = conn.shares() && !conn.is_idle();
+        let listed = if is_shared { Listed::Shared } else { Listed::Free };
+        self.connections.borrow_mut().enlist(conn, listed);
     }
 
     fn pop_free(&self) -> Option<Rc<Conn>> {
-        let conn = self.connections.borrow_mut().free.pop()?;
-        conn.listed.set(false);
+        let conn = self.connections.borrow_mut().pop(Listed::Free)?;
         conn.count_idle(false);
         Some(conn)
     }

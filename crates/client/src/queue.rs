@@ -13,6 +13,22 @@ use crate::context::LoopContext;
 use crate::job::Job;
 use crate::{Error, Phase};
 
+/// The connection that waiting calls are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// One that was just dialled.
+    Fresh,
+    /// One that has carried calls before.
+    Used,
+}
+
+impl Offer {
+    /// Whether a call takes it: one whose reused connection turned out dead takes a fresh one only.
+    fn suits(self, job: &Job) -> bool {
+        self == Self::Fresh || !job.resent
+    }
+}
+
 /// Waiting calls. The gauge [`Counters::waiting`](crate::Counters::waiting) follows each change.
 pub(crate) struct Queue {
     context: Rc<LoopContext>,
@@ -80,15 +96,15 @@ impl Queue {
         }
     }
 
-    /// The oldest call whose caller still waits. A call that is sent again takes a `fresh` connection only.
-    pub(crate) fn pop(&self, fresh: bool) -> Option<Job> {
-        self.pop_by(|jobs| jobs.iter().position(|job| fresh || !job.resent))
+    /// The oldest call whose caller still waits, and that takes such a connection.
+    pub(crate) fn pop(&self, offer: Offer) -> Option<Job> {
+        self.pop_by(|jobs| jobs.iter().position(|job| offer.suits(job)))
     }
 
     /// The oldest one that can share a connection. It `passes` those that cannot.
-    pub(crate) fn pop_sharing(&self, fresh: bool, passes: bool) -> Option<Job> {
+    pub(crate) fn pop_sharing(&self, offer: Offer, passes: bool) -> Option<Job> {
         self.pop_by(|jobs| {
-            let mut able = jobs.iter().enumerate().filter(|(_, job)| fresh || !job.resent);
+            let mut able = jobs.iter().enumerate().filter(|(_, job)| offer.suits(job));
             let (at, _) = able.find(|(_, job)| !job.is_alone || !passes)?;
             Some(at).filter(|at| !jobs[*at].is_alone)
         })

@@ -102,9 +102,15 @@ pub(crate) struct Route {
     target: Target,
     /// The proxy reads the requests, instead of making a tunnel.
     relay: Option<Arc<Relay>>,
-    /// Whether it is for upgrades alone, or for all but them, where a proxy makes a tunnel for the former and reads the latter. None:
-    /// for both.
-    is_for_upgrades: Option<bool>,
+    calls: Calls,
+}
+
+/// Which calls go a way. A proxy makes a tunnel for an upgrade, and reads the other requests of clear text itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    All,
+    Upgrades,
+    NoUpgrades,
 }
 
 impl Route {
@@ -116,7 +122,11 @@ impl Route {
         // HTTP/2, and what switches protocols, is nothing that a proxy could relay.
         let is_plain = !url.is_https() && config.versions != Versions::Http2;
         let relaying = proxy.as_ref().filter(|proxy| is_plain && !proxy.is_socks());
-        let is_for_upgrades = relaying.map(|_| way.upgrade);
+        let calls = match relaying {
+            None => Calls::All,
+            Some(_) if way.upgrade => Calls::Upgrades,
+            Some(_) => Calls::NoUpgrades,
+        };
         let relay = relaying.filter(|_| !way.upgrade).map(|proxy| Arc::new(Relay::of(proxy)));
         let connector: Arc<dyn Connector> = match (proxy, way.connector(config)) {
             (Some(proxy), _) => {
@@ -126,21 +136,18 @@ impl Route {
             (None, Some(own)) => Arc::clone(own),
             (None, None) => Arc::new(Direct),
         };
-        Ok(Self {
-            via: way.via.cloned(),
-            proxy: way.proxy.clone(),
-            connector,
-            target,
-            relay,
-            is_for_upgrades,
-        })
+        Ok(Self { via: way.via.cloned(), proxy: way.proxy.clone(), connector, target, relay, calls })
     }
 
     /// Whether it is this way, to the same origin.
     pub(crate) fn serves(&self, way: Way<'_>) -> bool {
         self.via.as_ref() == way.via
             && self.proxy == *way.proxy
-            && self.is_for_upgrades.is_none_or(|is_for_upgrades| is_for_upgrades == way.upgrade)
+            && match self.calls {
+                Calls::All => true,
+                Calls::Upgrades => way.upgrade,
+                Calls::NoUpgrades => !way.upgrade,
+            }
     }
 
     pub(crate) fn relay(&self) -> Option<&Arc<Relay>> {

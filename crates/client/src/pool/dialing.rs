@@ -14,6 +14,7 @@ use crate::connection::Conn;
 use crate::connector::ConnectError;
 use crate::learnt::Learnt;
 use crate::observe::DialOf;
+use crate::queue::Offer;
 use crate::quota::Permit;
 
 impl Pool {
@@ -136,7 +137,7 @@ impl Pool {
         let of_next = self.pipelining.filter(|_| conn.shares()).map_or(room, |pipelining| pipelining.depth);
         self.calls_per_connection.set(Some(of_next));
         while conn.calls() < room
-            && let Some(job) = self.next_for(&conn, true)
+            && let Some(job) = self.next_for(&conn, Offer::Fresh)
         {
             conn.start(job.dialed(log), &self.host);
         }

@@ -29,9 +29,7 @@ impl Pool {
         }
         {
             let mut connections = self.connections.borrow_mut();
-            if conn.listed.take() {
-                connections.unlist(conn);
-            }
+            connections.unlist(conn);
             connections.all.try_remove(conn.key());
         }
         // Not dialled right here: a connection also goes when its loop stops, where nothing can be started.

@@ -8,6 +8,7 @@ use anywire_loops::clock::{self, precise};
 use super::Pool;
 use crate::balancer::Member;
 use crate::job::{Job, Outcome};
+use crate::queue::Offer;
 
 impl Pool {
     /// Its address is one of several.
@@ -44,7 +45,7 @@ impl Pool {
         let Some(member) = self.member.get() else { return Some(job) };
         let left = member.move_on(job, self, precise());
         // One that no other address takes waits for a dial here.
-        while is_out && let Some(job) = self.waiting.pop(true) {
+        while is_out && let Some(job) = self.waiting.pop(Offer::Fresh) {
             if let Some(job) = member.move_on(job, self, precise()) {
                 self.waiting.push_first(job);
                 break;

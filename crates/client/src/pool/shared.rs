@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use super::Pool;
+use super::{Listed, Pool};
 use crate::connection::Conn;
 use crate::job::Job;
+use crate::queue::Offer;
 
 impl Pool {
     /// A connection for a call: an idle one, or one that it shares with others.
@@ -19,35 +20,16 @@ impl Pool {
         if job.is_alone || self.waiting.len() > 0 && self.dialing.get() == 0 {
             return None;
         }
-        let conn = self.connections.borrow_mut().shared.pop()?;
-        conn.listed.set(false);
-        conn.is_among_shared.set(false);
-        Some(conn)
+        self.connections.borrow_mut().pop(Listed::Shared)
     }
 
-    /// The oldest waiting call that a connection can take now. One that is sent again takes a `fresh` connection only.
+    /// The oldest waiting call that a connection can take now.
     #[inline]
-    pub(super) fn next_for(&self, conn: &Conn, fresh: bool) -> Option<Job> {
+    pub(super) fn next_for(&self, conn: &Conn, offer: Offer) -> Option<Job> {
         match conn.shares() && !conn.is_idle() {
-            true => self.waiting.pop_sharing(fresh, self.dialing.get() > 0),
-            false => self.waiting.pop(fresh),
+            true => self.waiting.pop_sharing(offer, self.dialing.get() > 0),
+            false => self.waiting.pop(offer),
         }
-    }
-
-    /// Lists a connection that was busy among those that are idle, or the other way round.
-    pub(super) fn list_shared(&self, conn: &Rc<Conn>) {
-        let is_busy = !conn.is_idle();
-        let was_listed = conn.listed.replace(true);
-        if was_listed && conn.is_among_shared.get() == is_busy {
-            return;
-        }
-        let mut connections = self.connections.borrow_mut();
-        if was_listed {
-            connections.unlist(conn);
-        }
-        conn.is_among_shared.set(is_busy);
-        let list = if is_busy { &mut connections.shared } else { &mut connections.free };
-        list.push(Rc::clone(conn));
     }
 
     /// How many calls the next connection is likely to take, after what this one has turned out to.

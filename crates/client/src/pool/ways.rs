@@ -29,20 +29,20 @@ impl Pool {
     /// Calls that wait, and dials under way, of all ways.
     pub(super) fn waiting_by_all_ways(&self) -> (usize, usize) {
         let of = |pool: &Self| (pool.waiting.len(), pool.dialing.get());
-        match self.is_alone() {
+        match self.is_only_way() {
             true => of(self),
             false => self.ways().iter().map(|pool| of(pool)).fold((0, 0), |(a, b), (c, d)| (a + c, b + d)),
         }
     }
 
     /// Whether the origin has one pool on this loop, as most have.
-    fn is_alone(&self) -> bool {
+    fn is_only_way(&self) -> bool {
         self.origin_pools.upgrade().is_none_or(|all| all.is_one())
     }
 
     /// Dials for its waiting calls, unless those of another way have asked before: then the next sweep shares out.
     pub(super) fn dial_in_turn(self: &Rc<Self>) {
-        if self.is_alone() {
+        if self.is_only_way() {
             return self.dial_for_waiters();
         }
         let wanted = self.wants.get();

@@ -1,0 +1,62 @@
+//! The connections of a pool, and the lists of those with a free slot.
+
+use std::rc::Rc;
+
+use slab::Slab;
+
+use crate::connection::Conn;
+
+#[derive(Default)]
+pub(super) struct Connections {
+    pub(super) all: Slab<Rc<Conn>>,
+    /// [`Listed::Free`], the one used last at the end.
+    pub(super) free: Vec<Rc<Conn>>,
+    /// [`Listed::Shared`], in the same order.
+    pub(super) shared: Vec<Rc<Conn>>,
+}
+
+impl Connections {
+    fn list(&mut self, listed: Listed) -> Option<&mut Vec<Rc<Conn>>> {
+        match listed {
+            Listed::Nowhere => None,
+            Listed::Free => Some(&mut self.free),
+            Listed::Shared => Some(&mut self.shared),
+        }
+    }
+
+    /// Puts a connection at the end of a list, unless it is there already.
+    pub(super) fn enlist(&mut self, conn: &Rc<Conn>, listed: Listed) {
+        if conn.listed.get() == listed {
+            return;
+        }
+        self.unlist(conn);
+        conn.listed.set(listed);
+        self.list(listed).into_iter().for_each(|list| list.push(Rc::clone(conn)));
+    }
+
+    /// Takes a connection out of the list that it is in.
+    pub(super) fn unlist(&mut self, conn: &Conn) {
+        let Some(list) = self.list(conn.listed.replace(Listed::Nowhere)) else { return };
+        if let Some(at) = list.iter().position(|other| std::ptr::eq(&**other, conn)) {
+            list.remove(at);
+        }
+    }
+
+    /// Takes out the last connection of a list.
+    pub(super) fn pop(&mut self, listed: Listed) -> Option<Rc<Conn>> {
+        let conn = self.list(listed)?.pop()?;
+        conn.listed.set(Listed::Nowhere);
+        Some(conn)
+    }
+}
+
+/// Which list of its pool a connection is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listed {
+    /// It has no free slot, or was taken out a moment ago.
+    Nowhere,
+    /// Those with a free slot; of those that calls of HTTP/1 share, the idle ones.
+    Free,
+    /// The busy ones that calls of HTTP/1 share, with a free slot.
+    Shared,
+}
