@@ -87,6 +87,11 @@ impl Download {
         matches!(self, Self::Awaited)
     }
 
+    /// Whether its reader has to read first.
+    pub(crate) fn is_held_up(&self) -> bool {
+        matches!(self, Self::Streams { reader_is_slow: true, .. })
+    }
+
     /// Whether the caller has left, and the rest is read to keep the connection.
     pub(crate) fn is_drained(&self) -> bool {
         matches!(self, Self::Drains { .. })

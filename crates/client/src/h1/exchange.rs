@@ -425,7 +425,9 @@ impl Exchange {
             Upload::Held { .. } => self.download.is_awaited(),
             _ => false,
         };
-        let waits_for = WaitsFor::of(!self.output.is_empty(), &self.download, uploads);
+        // A peer whose response nobody takes may write no more, and so read no more.
+        let is_unsent = !self.output.is_empty() && !self.download.is_held_up();
+        let waits_for = WaitsFor::of(is_unsent, &self.download, uploads);
         if self.watchdog.watch(now, waits_for, &self.download, &self.job, context) {
             self.watchdog.arm(timer);
         }

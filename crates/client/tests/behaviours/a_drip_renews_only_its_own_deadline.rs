@@ -202,6 +202,32 @@ fn forward_to_drips(depth: usize, method: &Method) {
     }
 }
 
+/// A peer that writes and does not read before all of that is taken, as an echo does, waits for the reader.
+#[test]
+fn a_reader_that_rests_makes_no_peer_late() {
+    let large = 1 << 20;
+    for depth in [1, 8] {
+        let scene = Simulated::new();
+        let peer = scene.peer(move |mut line| async move {
+            line.head().await;
+            line.say(format!("HTTP/1.1 200 OK\r\ncontent-length: {large}\r\n\r\n")).await;
+            line.say(vec![b'x'; large]).await;
+            line.wait_for_end().await;
+        });
+        let client = scene.client(|builder| builder.http1_only().pipelining(depth));
+        scene.run(async move || {
+            let call = client.post("http://peer.example/").via(peer.via()).body(vec![b'x'; large]);
+            let mut response = call.send().await.expect("a head");
+            sleep(seconds(3600)).await;
+            let mut read = 0;
+            while let Some(chunk) = response.chunk().await.expect("the rest") {
+                read += chunk.len();
+            }
+            assert_eq!((read, client.counters().total().write_timeouts), (large, 0));
+        });
+    }
+}
+
 #[test]
 fn a_call_that_waits_behind_a_drip_ends_by_the_acquire_deadline() {
     let scene = Simulated::new();
