@@ -94,7 +94,12 @@ impl ConnectError {
         match self {
             #[cfg(feature = "tls")]
             Self::Dial(cause) if cause.handshake().is_some_and(HandshakeError::is_own_certificate) => false,
-            Self::Dial(DialError::Address(_) | DialError::Descriptors { .. }) => false,
+            Self::Dial(
+                DialError::Address(_)
+                | DialError::Descriptors { .. }
+                | DialError::NoLocalPort { .. }
+                | DialError::NoInterface { .. },
+            ) => false,
             Self::Dial(cause) => !cause.is_limit(),
             // Addresses of several are dialled directly.
             Self::Proxy(_) => false,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::line::{Broken, Rest};
 use super::session::{Piped, Session};
 use crate::context::LoopContext;
-use crate::job::{Job, Outcome, REFUSALS_MAX};
+use crate::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
 use crate::session::Life;
 use crate::watchdog::Overdue;
 use crate::{Error, Phase};
@@ -132,6 +132,11 @@ impl Session {
     fn displace(&mut self, rest: Vec<Rest<Piped>>, context: &LoopContext) {
         self.life = Life::Over;
         for Rest { mut call, is_sent, is_sent_whole, has_begun, .. } in rest.into_iter().rev() {
+            if !has_begun && !call.job.is_wanted() {
+                // It is over by its caller, not by the peer.
+                drop_caught(call);
+                continue;
+            }
             call.job.sent |= is_sent;
             if !has_begun && call.job.may_resend() && call.job.refusals < REFUSALS_MAX {
                 call.job.refusals += 1;
