@@ -44,7 +44,7 @@ impl Session {
             let waits_for = match stream.tunnel {
                 // The deadlines of HTTP have ended with it.
                 Tunnel::Open => WaitsFor::CallerTakes,
-                Tunnel::Left => WaitsFor::Body,
+                Tunnel::CallerGone => WaitsFor::Body,
                 Tunnel::No | Tunnel::Asked(_) => WaitsFor::of(is_unsent, &stream.download, uploads),
             };
             let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };

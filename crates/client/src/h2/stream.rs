@@ -46,11 +46,11 @@ pub(super) enum Tunnel {
     Open,
     /// It does, and its caller has left. What that has sent goes to the peer in order, whose end is waited for: a reset could
     /// overtake it.
-    Left,
+    CallerGone,
 }
 
 /// The caller has left.
-pub(super) struct Left;
+pub(super) struct CallerGone;
 
 impl Stream {
     pub(super) fn new(id: StreamId, job: Job, upload: Upload, reused: bool, begins_at: Position) -> Self {
@@ -98,7 +98,7 @@ impl Stream {
         length: Option<u64>,
         end: bool,
         limits: &Limits,
-    ) -> Result<(), Left> {
+    ) -> Result<(), CallerGone> {
         self.received_frame();
         if let Some(seen) = self.job.seen() {
             seen.head(&head);
@@ -109,7 +109,7 @@ impl Stream {
         match mem::replace(&mut self.tunnel, Tunnel::No) {
             Tunnel::Asked(outgoing) if agrees => {
                 self.tunnel = Tunnel::Open;
-                self.download.hand_out(&mut self.job, Some(outgoing), limits).map_err(|()| Left)
+                self.download.hand_out(&mut self.job, Some(outgoing), limits).map_err(|()| CallerGone)
             }
             // Its body stays open, or its request would break off.
             tunnel => {
@@ -149,7 +149,7 @@ impl Stream {
 
     /// Whether the peer's direction of another protocol has ended, and ours goes on (RFC 8441 section 5). Its caller is told.
     pub(super) fn goes_up(&mut self) -> bool {
-        let goes_up = matches!(self.tunnel, Tunnel::Open | Tunnel::Left) && !self.upload.is_done();
+        let goes_up = matches!(self.tunnel, Tunnel::Open | Tunnel::CallerGone) && !self.upload.is_done();
         if goes_up && self.is_complete() {
             self.download.end();
         }
@@ -157,19 +157,19 @@ impl Stream {
     }
 
     /// Gives the caller the received part that it asks for. Returns the number of bytes that it has taken.
-    pub(super) fn feed(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Result<usize, Left> {
+    pub(super) fn feed(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Result<usize, CallerGone> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
-            return Err(Left);
+            return Err(CallerGone);
         }
-        self.download.hand_out(&mut self.job, None, limits).map_err(|()| Left)?;
+        self.download.hand_out(&mut self.job, None, limits).map_err(|()| CallerGone)?;
         let (mut taken, demand) = self.download.feed(&mut self.incoming, cx);
         if demand == Demand::Gone {
-            match mem::replace(&mut self.tunnel, Tunnel::Left) {
+            match mem::replace(&mut self.tunnel, Tunnel::CallerGone) {
                 Tunnel::Open => {
                     self.job.stream_until = Some(after(precise(), self.job.request.options.read_timeout));
                 }
-                Tunnel::Left => {}
-                Tunnel::No | Tunnel::Asked(_) => return Err(Left),
+                Tunnel::CallerGone => {}
+                Tunnel::No | Tunnel::Asked(_) => return Err(CallerGone),
             }
             taken += self.incoming.clear();
         }

@@ -15,7 +15,7 @@ pub(crate) struct Line<C> {
     decoder: ResponseDecoder,
     places: VecDeque<Place<C>>,
     /// Places whose callers have left.
-    left: usize,
+    abandoned: usize,
     /// How much of the response to a caller who has left is read.
     drain_max: usize,
     front: Front,
@@ -96,7 +96,7 @@ impl<C> Line<C> {
         Self {
             decoder: ResponseDecoder::new(limits),
             places: VecDeque::new(),
-            left: 0,
+            abandoned: 0,
             drain_max,
             front: Front::default(),
             is_over: false,
@@ -119,7 +119,7 @@ impl<C> Line<C> {
 
     /// Calls whose callers wait.
     pub(crate) fn calls(&self) -> usize {
-        self.places.len() - self.left
+        self.places.len() - self.abandoned
     }
 
     /// Whether no response follows the last one that came.
@@ -162,7 +162,7 @@ impl<C> Line<C> {
     /// [`forget_unsent`](Self::forget_unsent) forgets it.
     pub(crate) fn leave(&mut self, at: usize) -> Option<C> {
         let call = self.places.get_mut(at)?.call.take();
-        self.left += usize::from(call.is_some());
+        self.abandoned += usize::from(call.is_some());
         call
     }
 
@@ -176,7 +176,7 @@ impl<C> Line<C> {
         {
             begins_at = Some(last.begins_at);
             self.places.pop_back();
-            self.left -= 1;
+            self.abandoned -= 1;
         }
         begins_at
     }
@@ -267,7 +267,7 @@ impl<C> Line<C> {
     pub(crate) fn take_rest(&mut self, taken: Position) -> Vec<Rest<C>> {
         let has_begun = self.has_begun();
         self.is_over = true;
-        self.left = 0;
+        self.abandoned = 0;
         let places = std::mem::take(&mut self.places).into_iter().enumerate();
         let rest = |(at, Place { call, begins_at, ends_at, .. })| {
             let call = call?;
@@ -286,7 +286,7 @@ impl<C> Line<C> {
         if let Some(next) = self.places.front() {
             self.decoder.request_method(&next.method);
         }
-        self.left -= usize::from(place.call.is_none());
+        self.abandoned -= usize::from(place.call.is_none());
         place.call
     }
 

@@ -1,6 +1,6 @@
 //! Several requests of HTTP/1 at a time on a connection (RFC 9112 section 9.3.2): which calls may share one, and with how many others.
 
-mod left;
+mod departures;
 mod line;
 mod lost;
 mod session;

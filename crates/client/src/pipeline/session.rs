@@ -15,7 +15,7 @@ use anywire_wire::{Connection, Output, Position};
 use tokio::sync::oneshot;
 
 use super::Pipelining;
-use super::left::Left;
+use super::departures::Departures;
 use super::line::{Broken, Line, Part, Stands};
 use crate::Error;
 use crate::budget::poll_truly;
@@ -37,8 +37,8 @@ pub(crate) struct Session {
     input: Option<Buffer>,
     /// Calls that have ended, of which the pool has yet to be told.
     pub(super) ended: VecDeque<Outcome>,
-    left: Arc<Left>,
-    left_waker: Waker,
+    departures: Arc<Departures>,
+    departures_waker: Waker,
     /// The peer has answered by HTTP/1.1 and keeps the connection.
     is_proven: bool,
     /// It has carried a call to its end.
@@ -68,7 +68,7 @@ pub(crate) struct Piped {
 
 impl Session {
     pub(crate) fn new(pipelining: Pipelining, context: &LoopContext) -> Self {
-        let left = Arc::<Left>::default();
+        let departures = Arc::<Departures>::default();
         let limits = context.config().limits.head.into();
         Self {
             depth: pipelining.depth,
@@ -77,8 +77,8 @@ impl Session {
             output: Output::new(),
             input: None,
             ended: VecDeque::new(),
-            left_waker: Arc::clone(&left).into(),
-            left,
+            departures_waker: Arc::clone(&departures).into(),
+            departures,
             is_proven: false,
             used: false,
             life: Life::Open,
@@ -116,7 +116,7 @@ impl Session {
 
     /// Sets the task that carries it.
     pub(crate) fn set_task(&self, task: &Waker) {
-        self.left.set_task(task);
+        self.departures.set_task(task);
     }
 
     /// Takes a call, and encodes its request.
@@ -131,7 +131,7 @@ impl Session {
             return self.alone.start(job, host, context);
         }
         let reply = job.reply.as_mut();
-        let cx = &mut Context::from_waker(&self.left_waker);
+        let cx = &mut Context::from_waker(&self.departures_waker);
         if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) {
             drop_caught(job);
             return self.ended.push_back(Outcome::Nothing);
@@ -187,8 +187,8 @@ impl Session {
         }
         let now = precise();
         io.polled_at = now;
-        if self.left.take() {
-            self.part_with_left();
+        if self.departures.take() {
+            self.part_with_departed();
         }
         if now >= io.until && self.life == Life::Open {
             self.life = Life::Closing;
@@ -469,7 +469,7 @@ impl Session {
     }
 
     /// Takes out the calls whose callers have left before the head of their response.
-    fn part_with_left(&mut self) {
+    fn part_with_departed(&mut self) {
         let is_gone = |stands: &Stands<'_, Piped>| {
             stands.call.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
         };
