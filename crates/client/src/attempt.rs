@@ -141,6 +141,7 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>, cx: &Context<'_>) -> Res
 }
 
 /// What a call may have of other loops than the one that it is on: see the fields of [`Job`].
+#[derive(Clone, Copy)]
 struct Spread {
     may_borrow: bool,
     loops_left: usize,
