@@ -110,11 +110,11 @@ impl Latencies {
             known.order.retain(|other| **other != *origin);
         } else if known.order.len() >= self.origins_max {
             // A pool that lives goes on measuring, whenever it was made.
-            let is_in_use = |origin: &Box<str>| {
+            let oldest = known.order.iter().position(|origin| {
                 let loops = known.by_origin.get(origin).into_iter().flatten();
-                loops.into_iter().any(|(_, cells)| Arc::strong_count(cells) > 1)
-            };
-            let oldest = known.order.iter().position(|origin| !is_in_use(origin)).unwrap_or_default();
+                loops.into_iter().all(|(_, cells)| Arc::strong_count(cells) == 1)
+            });
+            let oldest = oldest.unwrap_or_default();
             if let Some(origin) = known.order.remove(oldest) {
                 known.by_origin.remove(&origin);
             }
