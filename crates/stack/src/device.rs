@@ -180,7 +180,8 @@ pub struct Segmentation {
 /// How the owner of a device learns that frames have come, or that there is room again.
 #[derive(Debug, Clone, Copy)]
 pub enum Readiness<'d> {
-    /// The descriptor is readable when frames have come, and writable when there is room.
+    /// The descriptor is readable when frames have come, and writable when there is room. Its owner knows it by its number: a device
+    /// that may have another one later keeps this one open.
     Descriptor(BorrowedFd<'d>),
     /// The device wakes the waker that [`Device::before_sleep`] was given.
     Hook,

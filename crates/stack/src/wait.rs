@@ -43,7 +43,8 @@ pub(crate) struct Waiter {
 enum Watched {
     #[default]
     NotYet,
-    /// And its number: the device may have another one later.
+    /// And its number: the device may have another one later. This is a duplicate, so the number may be free when the device has
+    /// closed its own: hence [`Readiness::Descriptor`] asks it not to.
     By(AsyncFd<OwnedFd>, RawFd),
     /// The system has no descriptor left to watch it by: it is looked at from time to time.
     Failed,

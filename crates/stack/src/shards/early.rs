@@ -76,71 +76,35 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
-    use anywire_packet::ethernet::Link;
-    use anywire_packet::{Addresses, Checks, Flags, Mac, OptionsOut, Outgoing, emit};
+    use anywire_packet::Flags;
 
     use super::*;
-    use crate::device::{Capabilities, Device, DeviceCounters};
+    use crate::device::Device;
+    use crate::shards::tests::{FakeQueue, device, hears, join, segment, service};
     use crate::shards::{Service, Shard, Shards};
-
-    /// A queue that brings what it is given.
-    #[derive(Clone, Default)]
-    struct Queue {
-        arriving: Arc<Mutex<Vec<Vec<u8>>>>,
-    }
-
-    impl Device for Queue {
-        fn capabilities(&self) -> Capabilities {
-            Capabilities::new(1500)
-        }
-
-        fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
-            let arriving = std::mem::take(&mut *self.arriving.lock().expect("no panic"));
-            arriving.iter().for_each(|frame| assert!(frames.push(frame), "a batch has room"));
-            frames.len()
-        }
-
-        fn room(&self) -> usize {
-            Frames::BATCH
-        }
-
-        fn transmit(&mut self, _: Instant, _: &mut Frames) -> usize {
-            0
-        }
-
-        fn counters(&self) -> DeviceCounters {
-            DeviceCounters::default()
-        }
-    }
 
     /// A loop with a service on which it does not listen yet.
     struct Late {
         shards: Arc<Shards>,
         service: Service,
         shard: Shard,
-        queue: Queue,
+        queue: FakeQueue,
     }
 
     impl Late {
         fn new() -> Self {
-            let queue = Queue::default();
-            let shards = Shards::new(queue.capabilities(), None, 77);
-            let device: Box<dyn Device + Send> = Box::new(queue.clone());
-            let shard = shards.join([device]).expect("there is room");
-            let service =
-                shards.reserve(SocketAddr::from(([10, 0, 0, 2], 80)), 1).expect("nobody listens there");
+            let (shards, queue) = (device(), FakeQueue::default());
+            let shard = join(&shards, [&queue]);
+            let service = shards.reserve(service(80), 1).expect("nobody listens there");
             Self { shards, service, shard, queue }
         }
 
         /// These arrive; gives what the loop hears at this time.
         fn hears(&mut self, millis: u64, arriving: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-            *self.queue.arriving.lock().expect("no panic") = arriving;
-            let mut frames = self.shard.batch();
-            self.shard.receive(Instant::from_micros(millis * 1000), &mut frames);
-            frames.iter().map(<[u8]>::to_vec).collect()
+            self.queue.behind().arriving.extend(arriving);
+            hears(&mut self.shard, millis)
         }
 
         fn listens(&self) {
@@ -153,14 +117,7 @@ mod tests {
     }
 
     fn syn(port: u16) -> Vec<u8> {
-        let addresses = Addresses::V4 { local: 0x0a00_0009, remote: 0x0a00_0002 };
-        let segment =
-            Outgoing { local_port: port, remote_port: 80, flags: Flags::SYN, ..Outgoing::default() };
-        let link = Link::new(Mac::new([2, 0, 0, 0, 0, 1]), Mac::new([2, 0, 0, 0, 0, 2]));
-        let mut frame = vec![0; 200];
-        let length = emit(&mut frame, &link, &addresses, &segment, &OptionsOut::NONE, &[], Checks::ALL);
-        frame.truncate(length);
-        frame
+        segment(80, port, Flags::SYN)
     }
 
     #[test]
@@ -197,8 +154,7 @@ mod tests {
     fn a_syn_ages_whatever_changes_meanwhile() {
         let mut late = Late::new();
         assert!(late.hears(0, vec![syn(1)]).is_empty());
-        let other =
-            late.shards.reserve(SocketAddr::from(([10, 0, 0, 2], 81)), 1).expect("nobody listens there");
+        let other = late.shards.reserve(service(81), 1).expect("nobody listens there");
         assert!(late.hears(1500, Vec::new()).is_empty());
         drop(other);
         assert!(late.hears(1900, Vec::new()).is_empty());

@@ -36,6 +36,8 @@ mod rings;
 mod shard;
 mod slots;
 mod steering;
+#[cfg(test)]
+mod tests;
 
 pub use anywire_tcp::{Cidr, Mac};
 

@@ -14,13 +14,25 @@ pub(super) type Queue = Box<dyn Device + Send>;
 /// See the module's documentation.
 #[derive(Default)]
 pub(super) struct Queues {
-    all: Vec<Queue>,
-    /// Readable if any of several is.
+    all: Vec<Held>,
+    /// Readable if any of several is. It stays once it is there: a waiter knows a descriptor by its number, which another one would get.
     epoll: Option<OwnedFd>,
     /// The one that is asked first for frames.
     first: usize,
-    /// What those counted that went elsewhere.
+    /// What those counted here that went elsewhere.
     before: DeviceCounters,
+}
+
+struct Held {
+    queue: Queue,
+    /// What it had counted when it came.
+    counted_elsewhere: DeviceCounters,
+}
+
+impl Held {
+    fn counters(&self) -> DeviceCounters {
+        combine(self.queue.counters(), self.counted_elsewhere, u64::saturating_sub)
+    }
 }
 
 impl Queues {
@@ -33,41 +45,58 @@ impl Queues {
     }
 
     pub(super) fn add(&mut self, queue: Queue) {
-        self.all.push(queue);
-        self.watch_all();
+        self.all.push(Held { counted_elsewhere: queue.counters(), queue });
+        if self.all.len() < 2 {
+            return;
+        }
+        let added = match &self.epoll {
+            Some(epoll) => self.all.last().map_or(Ok(()), |last| watch(epoll, last)),
+            None => epoll::create(CreateFlags::CLOEXEC).and_then(|epoll| {
+                self.all.iter().try_for_each(|held| watch(&epoll, held))?;
+                self.epoll = Some(epoll);
+                Ok(())
+            }),
+        };
+        if added.is_err() {
+            // Without a descriptor for all, the owner looks from time to time.
+            self.epoll = None;
+        }
     }
 
     /// Gives one away.
     pub(super) fn take(&mut self) -> Option<Queue> {
-        let queue = self.all.pop()?;
-        add(&mut self.before, queue.counters());
-        self.watch_all();
-        Some(queue)
+        let held = self.all.pop()?;
+        self.before = combine(self.before, held.counters(), u64::wrapping_add);
+        if let (Some(epoll), Some(descriptor)) = (&self.epoll, descriptor_of(&held.queue)) {
+            // The other loop watches it from now on.
+            let _ = epoll::delete(epoll, descriptor);
+        }
+        Some(held.queue)
     }
 
     /// All of them, for others.
     pub(super) fn into_all(self) -> impl Iterator<Item = Queue> {
-        self.all.into_iter()
+        self.all.into_iter().map(|held| held.queue)
     }
 
     /// Frames leave by the first one.
     pub(super) fn sender(&mut self) -> Option<&mut Queue> {
-        self.all.first_mut()
+        self.all.first_mut().map(|held| &mut held.queue)
     }
 
     pub(super) fn room(&self) -> usize {
-        self.all.first().map_or(0, |queue| queue.room())
+        self.all.first().map_or(0, |held| held.queue.room())
     }
 
     pub(super) fn batch(&self) -> Option<Frames> {
-        self.all.first().map(|queue| queue.batch())
+        self.all.first().map(|held| held.queue.batch())
     }
 
     /// A batch of one of them, in turn.
     pub(super) fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         for _ in 0..self.all.len() {
             self.first = if self.first + 1 < self.all.len() { self.first + 1 } else { 0 };
-            let count = self.all[self.first].receive(now, frames);
+            let count = self.all[self.first].queue.receive(now, frames);
             if count > 0 {
                 return count;
             }
@@ -76,13 +105,13 @@ impl Queues {
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.all.iter().any(|queue| queue.is_behind())
+        self.all.iter().any(|held| held.queue.is_behind())
     }
 
     pub(super) fn readiness(&self) -> Readiness<'_> {
         match (&self.all[..], &self.epoll) {
             ([], _) => Readiness::Hook,
-            ([queue], _) => queue.readiness(),
+            ([held], _) => held.queue.readiness(),
             (_, Some(epoll)) => Readiness::Descriptor(epoll.as_fd()),
             (_, None) => Readiness::Polled,
         }
@@ -90,43 +119,42 @@ impl Queues {
 
     pub(super) fn before_sleep(&mut self, owner: &Waker) -> bool {
         let mut has_event = false;
-        for queue in &mut self.all {
+        for held in &mut self.all {
             // Each of them has to be told.
-            has_event |= queue.before_sleep(owner);
+            has_event |= held.queue.before_sleep(owner);
         }
         has_event
     }
 
+    /// What the first one tells, and whether the device is gone: of all else each of several would tell as well.
     pub(super) fn link_event(&mut self) -> Option<LinkEvent> {
-        self.all.iter_mut().find_map(|queue| queue.link_event())
+        let (first, others) = self.all.split_first_mut()?;
+        for held in others {
+            while let Some(event) = held.queue.link_event() {
+                if event == LinkEvent::Gone {
+                    return Some(event);
+                }
+            }
+        }
+        first.queue.link_event()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.all.iter().filter_map(|queue| queue.next_deadline()).min()
+        self.all.iter().filter_map(|held| held.queue.next_deadline()).min()
     }
 
+    /// What all that are here, and were here, have counted here.
     pub(super) fn counters(&self) -> DeviceCounters {
-        let mut sum = self.before;
-        self.all.iter().for_each(|queue| add(&mut sum, queue.counters()));
-        sum
+        let counted = self.all.iter().map(Held::counters);
+        counted.fold(self.before, |sum, more| combine(sum, more, u64::wrapping_add))
     }
+}
 
-    /// Has one descriptor readable when any of several is. Without such a descriptor the owner looks from time to time.
-    fn watch_all(&mut self) {
-        self.epoll = None;
-        if self.all.len() < 2 {
-            return;
-        }
-        let watched = || -> Result<OwnedFd, rustix::io::Errno> {
-            let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-            for queue in &self.all {
-                if let Some(descriptor) = descriptor_of(queue) {
-                    epoll::add(&epoll, descriptor, EventData::new_u64(0), EventFlags::IN)?;
-                }
-            }
-            Ok(epoll)
-        };
-        self.epoll = watched().ok();
+/// Has the descriptor of all be readable when this one is.
+fn watch(epoll: &OwnedFd, held: &Held) -> rustix::io::Result<()> {
+    match descriptor_of(&held.queue) {
+        Some(descriptor) => epoll::add(epoll, descriptor, EventData::new_u64(0), EventFlags::IN),
+        None => Ok(()),
     }
 }
 
@@ -137,17 +165,21 @@ fn descriptor_of(queue: &Queue) -> Option<BorrowedFd<'_>> {
     }
 }
 
-fn add(sum: &mut DeviceCounters, more: DeviceCounters) {
-    sum.frames_in += more.frames_in;
-    sum.bytes_in += more.bytes_in;
-    sum.frames_out += more.frames_out;
-    sum.bytes_out += more.bytes_out;
-    sum.dropped_in += more.dropped_in;
-    sum.dropped_out += more.dropped_out;
-    sum.super_frames_in += more.super_frames_in;
-    sum.super_frames_out += more.super_frames_out;
-    sum.no_chunk += more.no_chunk;
-    sum.receive_ring_full += more.receive_ring_full;
-    sum.invalid_descriptors += more.invalid_descriptors;
-    sum.transmit_busy += more.transmit_busy;
+fn combine(one: DeviceCounters, other: DeviceCounters, with: impl Fn(u64, u64) -> u64) -> DeviceCounters {
+    DeviceCounters {
+        frames_in: with(one.frames_in, other.frames_in),
+        bytes_in: with(one.bytes_in, other.bytes_in),
+        frames_out: with(one.frames_out, other.frames_out),
+        bytes_out: with(one.bytes_out, other.bytes_out),
+        dropped_in: with(one.dropped_in, other.dropped_in),
+        dropped_out: with(one.dropped_out, other.dropped_out),
+        super_frames_in: with(one.super_frames_in, other.super_frames_in),
+        super_frames_out: with(one.super_frames_out, other.super_frames_out),
+        passed_on: with(one.passed_on, other.passed_on),
+        taken_over: with(one.taken_over, other.taken_over),
+        no_chunk: with(one.no_chunk, other.no_chunk),
+        receive_ring_full: with(one.receive_ring_full, other.receive_ring_full),
+        invalid_descriptors: with(one.invalid_descriptors, other.invalid_descriptors),
+        transmit_busy: with(one.transmit_busy, other.transmit_busy),
+    }
 }
