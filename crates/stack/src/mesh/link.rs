@@ -138,14 +138,23 @@ impl End {
     /// Its owner is about to sleep: whether it had better not. `room_min` is how much room it waits for, in
     /// frames of `frame_bytes`, if there is less.
     pub(crate) fn has_event(&self, room_min: usize, frame_bytes: usize) -> bool {
-        let mut has_room = false;
-        if self.is_full {
-            let side = &self.side.sides[self.side.own];
-            side.is_short_of_room.store(true, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            has_room = self.writer.room(frame_bytes) >= room_min;
+        self.has_room_again(room_min, frame_bytes) || self.has_arrivals()
+    }
+
+    /// The same for an owner that reads nothing for now.
+    pub(crate) fn has_room_again(&self, room_min: usize, frame_bytes: usize) -> bool {
+        if !self.is_full {
+            return false;
         }
-        has_room || !self.reader.is_empty() || self.reader.is_closed()
+        let side = &self.side.sides[self.side.own];
+        side.is_short_of_room.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.writer.room(frame_bytes) >= room_min
+    }
+
+    /// Whether there is something to read, or will never be again.
+    fn has_arrivals(&self) -> bool {
+        !self.reader.is_empty() || self.reader.is_closed()
     }
 }
 

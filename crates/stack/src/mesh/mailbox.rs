@@ -17,8 +17,13 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     pub(crate) fn new(number: u16) -> Self {
+        Self::with_notifier(number, Arc::default())
+    }
+
+    /// One of several of a loop, which all wake it by one notifier.
+    pub(crate) fn with_notifier(number: u16, notifier: Arc<Notifier>) -> Self {
         let (inbox, has_mail) = (Mutex::new(Some(Vec::new())), AtomicBool::new(false));
-        Self { number, notifier: Arc::default(), inbox, has_mail }
+        Self { number, notifier, inbox, has_mail }
     }
 
     /// Gives the owner an end of a link; false if it has gone.

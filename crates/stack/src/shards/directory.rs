@@ -8,17 +8,17 @@ use anywire_advice::Advice;
 use anywire_tcp::PortBlock;
 
 use super::addresses::AddressTable;
+use super::peer::Peer;
 use super::queues::Queue;
 use super::shard::Shard;
 use super::steering::{Number, Steering};
-use crate::device::{Capabilities, Device};
-use crate::mesh::mailbox::Mailbox;
+use crate::device::{Capabilities, Device, LinkEvent};
 use crate::xdp::Attachment;
 
 /// A device of which several loops have a [`Shard`] each. See the [module's documentation](super).
 ///
-/// What is changed here is changed by a lock that no frame waits for: each loop has a copy of the table, and looks before each batch
-/// whether there is a newer one.
+/// What is changed here is changed by a lock that no frame waits for: each loop has a copy of the table, and looks whether there is a
+/// newer one once it has taken a batch in, before it sorts it.
 pub struct Shards {
     capabilities: Capabilities,
     attachment: Option<Arc<Attachment>>,
@@ -33,7 +33,7 @@ pub struct Shards {
 
 struct State {
     steering: Arc<Steering>,
-    mailboxes: Vec<Arc<Mailbox>>,
+    peers: Vec<Arc<Peer>>,
     /// The number that was given out last. None is used again before all others were.
     last: Number,
     /// Queues on their way to a loop.
@@ -74,7 +74,7 @@ impl Shards {
     pub fn new(capabilities: Capabilities, attachment: Option<Arc<Attachment>>, secret: u64) -> Arc<Self> {
         let state = State {
             steering: Arc::new(Steering::new(secret)),
-            mailboxes: Vec::new(),
+            peers: Vec::new(),
             last: 0,
             queues: Vec::new(),
             wanting: Vec::new(),
@@ -102,24 +102,24 @@ impl Shards {
     ) -> Result<Shard, TooManyLoops> {
         let queues: Vec<_> = queues.into_iter().collect();
         let mut state = self.state();
-        if state.mailboxes.len() >= LOOPS_MAX {
+        if state.peers.len() >= LOOPS_MAX {
             return Err(TooManyLoops);
         }
-        let is_taken = |number| number == 0 || state.mailboxes.iter().any(|other| other.number == number);
+        let is_taken = |number| number == 0 || state.peers.iter().any(|other| other.number == number);
         let mut number = state.last.wrapping_add(1);
         while is_taken(number) {
             number = number.wrapping_add(1);
         }
-        let mailbox = Arc::new(Mailbox::new(number));
+        let peer = Arc::new(Peer::new(number));
         state.last = number;
-        state.mailboxes.push(Arc::clone(&mailbox));
+        state.peers.push(Arc::clone(&peer));
         self.change(&mut state, |steering| steering.join(number, !queues.is_empty()));
-        if queues.is_empty() && state.mailboxes.len() > 1 {
+        if queues.is_empty() && state.peers.len() > 1 {
             state.wanting.push(number);
             self.order(&state);
         }
         drop(state);
-        Ok(Shard::new(Arc::clone(self), mailbox, queues))
+        Ok(Shard::new(Arc::clone(self), peer, queues))
     }
 
     /// So many loops will listen at an address, each by [`Host::listen`](super::Host::listen). Port 0 stands for a free one.
@@ -167,7 +167,7 @@ impl Shards {
 
     /// How many loops use the device.
     pub fn loops(&self) -> usize {
-        self.state().mailboxes.len()
+        self.state().peers.len()
     }
 
     /// A loop listens there from now on, unless as many do as the service is for.
@@ -190,8 +190,8 @@ impl Shards {
     /// The loop has ended, which had these queues: others read them from now on. Without others they are closed.
     pub(super) fn leave(&self, number: Number, queues: impl Iterator<Item = Queue>) {
         let mut state = self.state();
-        let own = state.mailboxes.iter().position(|mailbox| mailbox.number == number);
-        let mailbox = own.map(|own| state.mailboxes.swap_remove(own));
+        let own = state.peers.iter().position(|peer| peer.number == number);
+        let own = own.map(|own| state.peers.swap_remove(own));
         state.wanting.retain(|other| *other != number);
         self.change(&mut state, |steering| steering.leave(number));
         let (to_us, others) =
@@ -201,7 +201,7 @@ impl Shards {
         let mut closed = Vec::new();
         for queue in queues.chain(to_us.into_iter().map(|(_, queue)| queue)) {
             // One that has none is the first to get it.
-            let heir = state.wanting.pop().or_else(|| state.mailboxes.first().map(|mailbox| mailbox.number));
+            let heir = state.wanting.pop().or_else(|| state.peers.first().map(|peer| peer.number));
             match heir {
                 Some(heir) => {
                     state.queues.push((heir, queue));
@@ -210,13 +210,13 @@ impl Shards {
                 None => closed.push(queue),
             }
         }
-        if state.mailboxes.is_empty() {
+        if state.peers.is_empty() {
             // The next loop finds out for itself.
             self.is_gone.store(false, Ordering::Release);
         }
         self.order(&state);
         drop(state);
-        mailbox.iter().for_each(|mailbox| mailbox.close());
+        own.iter().for_each(|own| own.close());
     }
 
     /// Another loop gets one of the queues of a loop that has several.
@@ -260,14 +260,22 @@ impl Shards {
         Some(Arc::clone(&self.state().steering))
     }
 
-    pub(super) fn mailbox(&self, number: Number) -> Option<Arc<Mailbox>> {
-        self.state().mailboxes.iter().find(|mailbox| mailbox.number == number).cloned()
+    pub(super) fn peer(&self, number: Number) -> Option<Arc<Peer>> {
+        self.state().peers.iter().find(|peer| peer.number == number).cloned()
+    }
+
+    /// Something has become of the link, as a loop with a queue has heard: those without one that send by it hear of it too.
+    pub(super) fn tell_link(&self, uplink: Number, event: LinkEvent) {
+        let state = self.state();
+        for number in state.steering.sending_by(uplink) {
+            state.peers.iter().filter(|peer| peer.number == number).for_each(|peer| peer.tell(event));
+        }
     }
 
     /// The device is gone for good: those without a queue would not hear of it.
     pub(super) fn tell_gone(&self) {
         if !self.is_gone.swap(true, Ordering::AcqRel) {
-            self.state().mailboxes.iter().for_each(|mailbox| mailbox.notifier.notify());
+            self.state().peers.iter().for_each(|peer| peer.notifier.notify());
         }
     }
 
@@ -279,7 +287,7 @@ impl Shards {
     /// Has all loops look.
     fn order(&self, state: &State) {
         self.orders.fetch_add(1, Ordering::Release);
-        state.mailboxes.iter().for_each(|mailbox| mailbox.notifier.notify());
+        state.peers.iter().for_each(|peer| peer.notifier.notify());
     }
 
     fn change(&self, state: &mut State, change: impl FnOnce(&mut Steering)) {

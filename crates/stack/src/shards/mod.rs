@@ -23,6 +23,7 @@
 //! | `early` | SYNs for a loop that has not begun to listen |
 //! | `shard` | the device of one loop |
 //! | `rings`, `queues` | its rings to other loops, and the queues that it reads |
+//! | `peer` | the loop as others see it, who leave it rings and news |
 //! | `addresses` | the addresses that the loops share |
 //! | `host` | an engine on a shard, with addresses, to dial and to serve |
 
@@ -31,6 +32,7 @@ mod directory;
 mod early;
 mod flow;
 mod host;
+mod peer;
 mod queues;
 mod rings;
 mod shard;

@@ -8,19 +8,22 @@ use anywire_tcp::{Frames, Instant, Meta};
 use super::directory::Shards;
 use super::early::EarlySyns;
 use super::flow::{Concerns, Flow};
+use super::peer::Peer;
 use super::queues::{Queue, Queues};
 use super::rings::{Direction, Rings};
 use super::steering::{Number, Owner, Steering};
 use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
-use crate::mesh::mailbox::Mailbox;
 
 /// One loop's part of a device. It belongs to the loop that [joined](Shards::join). If it is dropped, other loops get its
 /// queues, and the connections that would have come here.
 pub struct Shard {
     shards: Arc<Shards>,
-    own: Arc<Mailbox>,
+    own: Arc<Peer>,
     queues: Queues,
-    rings: Rings,
+    /// Frames that came to the queue of another loop.
+    arrived: Rings,
+    /// Frames that leave by the queue of another.
+    departing: Rings,
     steering: Arc<Steering>,
     version: u64,
     /// Whether frames have to be [sorted](Steering::sorts).
@@ -33,6 +36,11 @@ pub struct Shard {
     leaving: Frames,
     /// The rings have more than there was room for: they come first the next time.
     rings_first: bool,
+    /// A queue may have more, though all that it gave was passed on.
+    is_queue_left: bool,
+    /// Uplinks that have taken nothing for long, and since when the present one takes nothing.
+    uplinks_skipped: usize,
+    uplink_full_since: Option<Instant>,
     now: Instant,
     counters: ShardCounters,
     has_told_gone: bool,
@@ -57,18 +65,20 @@ struct ShardCounters {
     rings_full: u64,
     /// Frames dropped since their loop has not begun to listen, or not in time.
     too_early: u64,
+    /// Frames of other loops that we had no queue for any more.
+    queue_lost: u64,
 }
 
 impl Shard {
-    pub(super) fn new(shards: Arc<Shards>, own: Arc<Mailbox>, own_queues: Vec<Queue>) -> Self {
+    pub(super) fn new(shards: Arc<Shards>, own: Arc<Peer>, own_queues: Vec<Queue>) -> Self {
         let mut queues = Queues::default();
         own_queues.into_iter().for_each(|queue| queues.add(queue));
-        let rings = Rings::new(Arc::clone(&own));
         let mut shard = Self {
             shards,
+            arrived: Rings::new(Arc::clone(&own), Direction::In),
+            departing: Rings::new(Arc::clone(&own), Direction::Out),
             own,
             queues,
-            rings,
             steering: Arc::new(Steering::new(0)),
             version: u64::MAX,
             sorts: false,
@@ -77,6 +87,9 @@ impl Shard {
             orders: u64::MAX,
             leaving: batch(),
             rings_first: false,
+            is_queue_left: false,
+            uplinks_skipped: 0,
+            uplink_full_since: None,
             now: Instant::default(),
             counters: ShardCounters::default(),
             has_told_gone: false,
@@ -96,12 +109,9 @@ impl Shard {
 
     /// Follows what others have told.
     fn look_after(&mut self) {
-        if let Some(steering) = self.shards.newer(&mut self.version) {
-            self.sorts = steering.sorts();
-            self.early_may_go = !self.early.is_empty();
-            self.steering = steering;
-        }
-        self.rings.look_after();
+        self.follow_table();
+        self.arrived.look_after();
+        self.departing.look_after();
         if self.shards.has_orders(self.orders) {
             let (queues, is_wanted) = self.shards.orders(self.own.number, &mut self.orders);
             queues.into_iter().for_each(|queue| self.queues.add(queue));
@@ -109,26 +119,62 @@ impl Shard {
                 self.shards.hand_on(|| self.queues.take());
             }
         }
+        self.look_at_uplink();
+    }
+
+    #[inline]
+    fn follow_table(&mut self) {
+        if let Some(steering) = self.shards.newer(&mut self.version) {
+            self.sorts = steering.sorts();
+            self.early_may_go = !self.early.is_empty();
+            self.uplinks_skipped = 0;
+            self.steering = steering;
+        }
+    }
+
+    /// Leaves an uplink that takes nothing for longer than a loop may be busy. What it was given, TCP sends again.
+    fn look_at_uplink(&mut self) {
+        let is_full =
+            self.queues.is_empty() && self.uplink().is_some_and(|uplink| self.departing.room(uplink) == 0);
+        self.uplink_full_since = match self.uplink_full_since {
+            _ if !is_full => None,
+            Some(since) if self.now.since(since) >= UPLINK_PATIENCE => {
+                self.uplinks_skipped += 1;
+                None
+            }
+            since => since.or(Some(self.now)),
+        };
+    }
+
+    /// Reads the queues, until there is something for us.
+    fn read_queues(&mut self, now: Instant, frames: &mut Frames) {
+        for _ in 0..BATCHES_OF_OTHERS {
+            self.is_queue_left = self.queues.receive(now, frames) > 0;
+            if !self.is_queue_left {
+                return;
+            }
+            // After the batch was taken: it may have what belongs to a loop that is in this table and was not in the one before.
+            self.follow_table();
+            if self.sorts {
+                self.sort(frames);
+            }
+            if !frames.is_empty() {
+                return;
+            }
+        }
     }
 
     /// Passes on what belongs to other loops.
     fn sort(&mut self, frames: &mut Frames) {
-        let Self { shards, own, rings, steering, counters, early, now, .. } = self;
+        let Self { shards, own, arrived, steering, counters, early, now, .. } = self;
         frames.retain(|frame, meta| {
             let flow = match Concerns::of(frame) {
                 Concerns::Any => return true,
                 Concerns::All { asked } => {
                     let answers = asked.and_then(|ip| shards.addresses.answers(ip, own.number));
                     for other in steering.members().filter(|other| *other != own.number) {
-                        if !rings.is_half_empty(other)
-                            || !rings.push(
-                                shards,
-                                other,
-                                Direction::In,
-                                frame,
-                                Meta { is_answered: answers != Some(other), ..meta },
-                            )
-                        {
+                        let meta = Meta { is_answered: answers != Some(other), ..meta };
+                        if !arrived.is_half_empty(other) || !arrived.push(shards, other, frame, meta) {
                             counters.rings_full += 1;
                         }
                     }
@@ -140,7 +186,7 @@ impl Shard {
                 Owner::Nobody => true,
                 Owner::Loop(owner) if owner == own.number => true,
                 Owner::Loop(owner) => {
-                    if rings.push(shards, owner, Direction::In, frame, meta) {
+                    if arrived.push(shards, owner, frame, meta) {
                         counters.passed_on += 1;
                         counters.passed_on_bytes += frame.len() as u64;
                     } else {
@@ -156,8 +202,13 @@ impl Shard {
         });
     }
 
-    /// Sends what other loops have given us.
+    /// Sends what other loops have given us. Nothing more is taken from them while something waits for room.
     fn send_for_others(&mut self) {
+        if self.leaving.is_empty() {
+            self.departing.read(&mut self.leaving);
+            self.counters.sent_for_others += self.leaving.len() as u64;
+            self.counters.sent_for_others_bytes += bytes_from(&self.leaving, 0);
+        }
         if self.leaving.is_empty() {
             return;
         }
@@ -167,25 +218,26 @@ impl Shard {
                 queue.transmit(now, &mut self.leaving);
             }
             // It went to another loop meanwhile. TCP sends them again.
-            None => self.leaving.clear(),
+            None => {
+                self.counters.queue_lost += self.leaving.len() as u64;
+                self.leaving.clear();
+            }
         }
     }
 
-    fn read_rings(&mut self, frames: &mut Frames) {
-        let (arrived_before, leaving_before) = (frames.len(), self.leaving.len());
-        self.rings_first = self.rings.read(frames, &mut self.leaving);
-        let bytes =
-            |frames: &Frames, from| frames.iter().skip(from).map(|frame| frame.len() as u64).sum::<u64>();
-        self.counters.taken_over += (frames.len() - arrived_before) as u64;
-        self.counters.taken_over_bytes += bytes(frames, arrived_before);
-        self.counters.sent_for_others += (self.leaving.len() - leaving_before) as u64;
-        self.counters.sent_for_others_bytes += bytes(&self.leaving, leaving_before);
-        self.send_for_others();
+    /// Takes in what has come by the queues of others. Whether there may be more.
+    fn read_arrived(&mut self, frames: &mut Frames) -> bool {
+        let before = frames.len();
+        let is_left = self.arrived.read(frames);
+        self.counters.taken_over += (frames.len() - before) as u64;
+        self.counters.taken_over_bytes += bytes_from(frames, before);
+        is_left
     }
 
     /// By whom it leaves.
     fn uplink(&self) -> Option<Number> {
-        self.steering.uplink(self.own.number).filter(|uplink| *uplink != self.own.number)
+        let uplink = self.steering.uplink(self.own.number, self.uplinks_skipped);
+        uplink.filter(|uplink| *uplink != self.own.number)
     }
 }
 
@@ -203,27 +255,22 @@ impl Device for Shard {
             self.counters.too_early += self.early.release(self.now, frames, waits);
             self.sort(frames);
         }
-        if frames.is_empty() && !std::mem::take(&mut self.rings_first) {
-            for _ in 0..BATCHES_OF_OTHERS {
-                if self.queues.receive(now, frames) == 0 {
-                    break;
-                }
-                if self.sorts {
-                    self.sort(frames);
-                }
-                if !frames.is_empty() {
-                    break;
-                }
-            }
+        // The rings come first if they had more than there was room for, but not twice in turn: with busy loops, they always have.
+        let are_rings_first = std::mem::take(&mut self.rings_first);
+        if are_rings_first {
+            self.read_arrived(frames);
         }
-        self.read_rings(frames);
-        self.rings.publish();
+        if frames.is_empty() {
+            self.read_queues(now, frames);
+        }
+        self.rings_first = self.read_arrived(frames) && !are_rings_first;
+        self.arrived.publish();
         frames.len()
     }
 
     fn room(&self) -> usize {
         if self.queues.is_empty() {
-            return self.uplink().map_or(0, |uplink| self.rings.room(uplink));
+            return self.uplink().map_or(0, |uplink| self.departing.room(uplink));
         }
         self.queues.room()
     }
@@ -236,14 +283,17 @@ impl Device for Shard {
         let Some(uplink) = self.uplink() else { return 0 };
         let mut sent = 0;
         while let Some(frame) = frames.get(sent)
-            && self.rings.push(&self.shards, uplink, Direction::Out, frame, frames.meta(sent))
+            && self.departing.push(&self.shards, uplink, frame, frames.meta(sent))
         {
             self.counters.sent_by_others_bytes += frame.len() as u64;
             sent += 1;
         }
+        if sent > 0 {
+            self.uplink_full_since = None;
+        }
         self.counters.sent_by_others += sent as u64;
         frames.remove_first(sent);
-        self.rings.publish();
+        self.departing.publish();
         sent
     }
 
@@ -267,9 +317,14 @@ impl Device for Shard {
 
     fn before_sleep(&mut self, owner: &Waker) -> bool {
         self.own.notifier.announce_sleep(owner);
-        let is_told = self.shards.has_orders(self.orders) || self.shards.is_gone() != self.has_told_gone;
-        let has_event =
-            self.queues.before_sleep(owner) || is_told || self.rings_first || self.rings.has_event();
+        let is_told = self.shards.has_orders(self.orders)
+            || self.shards.is_gone() != self.has_told_gone
+            || self.own.has_news();
+        let has_event = self.queues.before_sleep(owner)
+            || is_told
+            || self.is_queue_left
+            || self.arrived.has_event(true)
+            || self.departing.has_event(self.leaving.is_empty());
         if has_event {
             self.own.notifier.cancel_sleep();
         }
@@ -278,13 +333,15 @@ impl Device for Shard {
 
     fn link_event(&mut self) -> Option<LinkEvent> {
         let event = self.queues.link_event();
-        if event == Some(LinkEvent::Gone) {
-            self.shards.tell_gone();
+        match event {
+            Some(LinkEvent::Gone) => self.shards.tell_gone(),
+            Some(event) => self.shards.tell_link(self.own.number, event),
+            None => {}
         }
         if self.shards.is_gone() {
             return (!std::mem::replace(&mut self.has_told_gone, true)).then_some(LinkEvent::Gone);
         }
-        event
+        event.or_else(|| self.own.next_news())
     }
 
     fn counters(&self) -> DeviceCounters {
@@ -295,6 +352,7 @@ impl Device for Shard {
         all.frames_out = shift(all.frames_out, own.sent_by_others, own.sent_for_others);
         all.bytes_out = shift(all.bytes_out, own.sent_by_others_bytes, own.sent_for_others_bytes);
         all.dropped_in += own.rings_full + own.too_early;
+        all.dropped_out += own.queue_lost;
         (all.passed_on, all.taken_over) = (own.passed_on, own.taken_over);
         all
     }
@@ -316,6 +374,11 @@ impl std::fmt::Debug for Shard {
     }
 }
 
+/// Bytes of the frames from this one on.
+fn bytes_from(frames: &Frames, first: usize) -> u64 {
+    frames.iter().skip(first).map(|frame| frame.len() as u64).sum()
+}
+
 /// Room for super-frames, whatever queue they come by.
 fn batch() -> Frames {
     Frames::with_bytes(Frames::BATCH, BATCH_BYTES)
@@ -329,3 +392,7 @@ const BATCHES_OF_OTHERS: usize = 16;
 
 /// How long a queue without room is left alone.
 const ROOM_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// How long an uplink may take nothing before another one is tried: longer than a loop is held up that goes on, and shorter than the
+/// retransmission timeout of what waits.
+const UPLINK_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);

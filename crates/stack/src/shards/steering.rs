@@ -65,7 +65,7 @@ pub(super) enum Owner {
 impl Steering {
     pub(super) fn new(key: u64) -> Self {
         let blocks = vec![0; PortBlock::all().len()].into_boxed_slice();
-        Self { members: Vec::new(), blocks, services: Vec::new(), key, ended: 0 }
+        Self { members: Vec::new(), blocks, services: Vec::new(), answering: HashMap::new(), key, ended: 0 }
     }
 
     /// Whether frames may be for other loops than the one that gets them, or too early.
@@ -78,11 +78,17 @@ impl Steering {
         self.members.iter().map(|member| member.number)
     }
 
-    /// The loop by which a loop sends that has no queue: those with one are shared out.
-    pub(super) fn uplink(&self, of: Number) -> Option<Number> {
+    /// The loop by which a loop sends that has no queue: those with one are shared out. `skipped` of them take nothing from it.
+    pub(super) fn uplink(&self, of: Number, skipped: usize) -> Option<Number> {
         let with_queue = || self.members.iter().filter(|member| member.has_queue);
         let count = with_queue().count();
-        with_queue().nth(usize::from(of) % count.max(1)).map(|member| member.number)
+        with_queue().nth((usize::from(of) + skipped) % count.max(1)).map(|member| member.number)
+    }
+
+    /// The loops without a queue that send by this one.
+    pub(super) fn sending_by(&self, uplink: Number) -> impl Iterator<Item = Number> {
+        let without = self.members.iter().filter(|member| !member.has_queue).map(|member| member.number);
+        without.filter(move |number| self.uplink(*number, 0) == Some(uplink))
     }
 
     /// Who has the connection between these ends.

@@ -1,6 +1,9 @@
 //! Loops that share a device whose queues are the test's own.
 
+mod link_news;
 mod moved_queues;
+mod room_and_turns;
+mod tables_that_change;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

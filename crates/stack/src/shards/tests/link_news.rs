@@ -1,0 +1,47 @@
+//! Each loop hears once of what becomes of the link: by its own queue, by the first of several, or by the loop that it sends by.
+
+use super::{FakeQueue, WakeUps, device, hears, join};
+use crate::device::{Device, LinkEvent};
+use crate::shards::Shard;
+
+fn news(shard: &mut Shard) -> Vec<LinkEvent> {
+    hears(shard, 1);
+    std::iter::from_fn(|| shard.link_event()).collect()
+}
+
+#[test]
+fn reach_each_loop_once() {
+    let (shards, queues) = (device(), [(); 3].map(|()| FakeQueue::default()));
+    let (mut first, mut second) = (join(&shards, &queues[..2]), join(&shards, &queues[2..]));
+    let mut without = [(); 2].map(|()| join(&shards, []));
+    // One of the two gets a queue of the first.
+    for shard in [&mut first, &mut second].into_iter().chain(&mut without) {
+        hears(shard, 1);
+    }
+    let (wake_ups, waker) = WakeUps::counted();
+    for shard in &mut without {
+        hears(shard, 1);
+        assert!(!shard.before_sleep(&waker), "nothing has happened");
+    }
+    let all = [LinkEvent::Down, LinkEvent::KernelHasAddress([10, 0, 0, 2].into()), LinkEvent::Up];
+    queues.iter().for_each(|queue| queue.behind().news.extend(all));
+    assert_eq!((news(&mut first), news(&mut second)), (all.to_vec(), all.to_vec()));
+    assert!(wake_ups.so_far() > 0, "those that sleep are woken");
+    for shard in &mut without {
+        assert_eq!(news(shard), all);
+        assert!(!shard.before_sleep(&waker), "it has heard of all");
+    }
+}
+
+#[test]
+fn come_from_the_first_of_several_queues() {
+    let (shards, queues) = (device(), [(); 3].map(|()| FakeQueue::default()));
+    let mut only = join(&shards, &queues);
+    queues.iter().for_each(|queue| queue.behind().news.push_back(LinkEvent::Down));
+    assert_eq!(news(&mut only), [LinkEvent::Down]);
+    queues.iter().for_each(|queue| queue.behind().news.push_back(LinkEvent::Up));
+    assert_eq!(news(&mut only), [LinkEvent::Up]);
+    queues[2].behind().news.push_back(LinkEvent::Gone);
+    assert_eq!(news(&mut only), [LinkEvent::Gone], "the device is gone, whoever says so");
+    assert_eq!(news(&mut join(&shards, [])), [LinkEvent::Gone]);
+}

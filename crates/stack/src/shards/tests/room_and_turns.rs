@@ -1,0 +1,119 @@
+//! A loop that sends for others still reads its queue, and what has no room to leave holds up neither what arrives nor the core.
+
+use std::task::Waker;
+
+use anywire_packet::Flags;
+
+use super::{FakeQueue, at, device, hears, join, nobodys, segment, sends};
+use crate::device::Device;
+
+#[test]
+fn loops_that_send_much_leave_the_queue_its_turn() {
+    let (shards, queue) = (device(), FakeQueue::default());
+    let (mut first, mut second) = (join(&shards, [&queue]), join(&shards, []));
+    let mut heard = 0;
+    for round in 0..50 {
+        // More than is sent for it.
+        sends(&mut second, round, 64);
+        sends(&mut second, round, 64);
+        queue.behind().arriving.push_back(nobodys(round as u8));
+        let arrived = hears(&mut first, round);
+        heard = arrived.last().map_or(heard, |frame| usize::from(frame[0]) + 1);
+        assert!(heard + 3 > round as usize, "{heard} frames of {round}");
+    }
+    assert!(queue.behind().sent.len() > 50 * 30, "and it sends for others meanwhile");
+}
+
+/// Nor do other loops that pass on what belongs to it.
+#[test]
+fn loops_that_pass_much_on_leave_the_queue_its_turn() {
+    let (shards, queues) = (device(), [(); 2].map(|()| FakeQueue::default()));
+    let (mut first, mut second) = (join(&shards, [&queues[0]]), join(&shards, [&queues[1]]));
+    let port = *shards.give_blocks(first.number())[0].ports().start();
+    let ours = segment(port, 80, Flags::ACK);
+    let mut missing = 0;
+    for round in 0..50 {
+        queues[1].behind().arriving.extend(vec![ours.clone(); 100]);
+        hears(&mut second, round);
+        hears(&mut second, round);
+        queues[0].behind().arriving.push_back(nobodys(round as u8));
+        let is_there = hears(&mut first, round).contains(&nobodys(round as u8));
+        missing = if is_there || queues[0].behind().arriving.is_empty() { 0 } else { missing + 1 };
+        assert!(missing < 3, "the queue is not read");
+    }
+}
+
+#[test]
+fn what_arrives_does_not_wait_for_what_has_no_room_to_leave() {
+    let (shards, queues) = (device(), [(); 2].map(|()| FakeQueue::default()));
+    let (mut first, mut second) = (join(&shards, [&queues[0]]), join(&shards, [&queues[1]]));
+    let mut third = join(&shards, []);
+    // The third loop sends by the queue of one of them, and both are full.
+    queues.iter().for_each(|queue| queue.behind().is_full = true);
+    while sends(&mut third, 0, 64) > 0 {}
+    for (own, other) in [(0, 1), (1, 0)] {
+        let (own_shard, other_shard) =
+            if own == 0 { (&mut first, &mut second) } else { (&mut second, &mut first) };
+        hears(own_shard, 1);
+        let port = *shards.give_blocks(own_shard.number())[0].ports().start();
+        let ours = segment(port, 80, Flags::ACK);
+        queues[other].behind().arriving.push_back(ours.clone());
+        hears(other_shard, 1);
+        queues[own].behind().arriving.push_back(nobodys(7));
+        let heard: Vec<_> = (0..3).flat_map(|_| hears(own_shard, 1)).collect();
+        assert!(heard.contains(&ours) && heard.contains(&nobodys(7)), "{}", heard.len());
+    }
+}
+
+#[test]
+fn a_loop_sleeps_while_nothing_can_leave() {
+    let (shards, queue) = (device(), FakeQueue::default());
+    let (mut first, mut second) = (join(&shards, [&queue]), join(&shards, []));
+    queue.behind().is_full = true;
+    while sends(&mut second, 0, 64) > 0 {}
+    let sleeps = (0..10).any(|_| hears(&mut first, 1).is_empty() && !first.before_sleep(Waker::noop()));
+    assert!(sleeps, "it looks again and again");
+    assert!(first.next_deadline().is_some_and(|deadline| deadline <= at(11)), "and looks for room");
+    assert!(!second.before_sleep(Waker::noop()), "so does the one that sends by it");
+    queue.behind().is_full = false;
+    for millis in 2..200 {
+        hears(&mut first, millis);
+    }
+    assert!(queue.behind().sent.len() > 128 && second.room() > 0, "all of it leaves once there is room");
+    assert!(second.before_sleep(Waker::noop()), "there is room again");
+}
+
+#[test]
+fn a_queue_with_more_than_is_passed_on_at_once_is_read_on() {
+    let (shards, queue) = (device(), FakeQueue::default());
+    let (mut first, second) = (join(&shards, [&queue]), join(&shards, []));
+    let port = *shards.give_blocks(second.number())[0].ports().start();
+    queue.behind().arriving.extend(vec![segment(port, 80, Flags::ACK); 2000]);
+    let mut looks = 0;
+    while !hears(&mut first, 1).is_empty() || first.before_sleep(Waker::noop()) {
+        looks += 1;
+        assert!(looks < 100, "it never sleeps");
+    }
+    assert!(queue.behind().arriving.is_empty(), "it sleeps while frames wait");
+}
+
+#[test]
+fn a_stuck_loop_keeps_nobody_from_sending() {
+    let (shards, queues) = (device(), [(); 2].map(|()| FakeQueue::default()));
+    let mut with_queue = [&queues[0], &queues[1]].map(|queue| join(&shards, [queue]));
+    let mut third = join(&shards, []);
+    while sends(&mut third, 0, 64) > 0 {}
+    with_queue.iter_mut().for_each(|shard| drop(hears(shard, 1)));
+    let uplink = (0..2).find(|loop_of| !queues[*loop_of].behind().sent.is_empty()).expect("one sends for it");
+    let other = 1 - uplink;
+    // That one does nothing from now on.
+    for millis in (10..1000).step_by(10) {
+        hears(&mut third, millis);
+        if third.room() > 0 {
+            sends(&mut third, millis, 64);
+        }
+        hears(&mut with_queue[other], millis);
+    }
+    assert!(queues[other].behind().sent.len() > 1000, "by the other one, and all the time");
+    assert!(queues[uplink].behind().sent.len() <= 64);
+}
