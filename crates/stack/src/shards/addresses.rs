@@ -1,5 +1,5 @@
 //! The addresses that the loops of a device share. One loop probes for each, announces and defends it; the others use it once it is
-//! ready. A neighbour that asks for it is answered by the loop that gets the question, so none that is held up leaves it unanswered.
+//! ready. Which of them answers a neighbour that asks for it is the matter of [`Steering`](super::steering::Steering::answers).
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -90,16 +90,9 @@ impl AddressTable {
         self.settle(ip, number, |shared| *shared = Shared { stage: Stage::InUse(by), users: Vec::new() });
     }
 
-    /// It cannot be used for another reason. Others may try.
+    /// This loop does not use it any more, or cannot. Others may try.
     pub(super) fn give_up(&self, ip: IpAddr, number: Number) {
         self.settle(ip, number, |shared| shared.users.retain(|user| *user != number));
-    }
-
-    /// The loop that answers a question for an address which this loop has received: itself, if it uses the address.
-    pub(super) fn answers(&self, ip: IpAddr, number: Number) -> Option<Number> {
-        let addresses = self.addresses();
-        let users = &addresses.get(&ip)?.users;
-        users.iter().find(|user| **user == number).or(users.first()).copied()
     }
 
     /// Whether this loop leads an address, since those before it have ended.
@@ -161,17 +154,11 @@ mod tests {
         table.set_ready(IP, 1);
         assert_eq!((table.want(IP, 2, true), table.want(IP, 3, false)), (Step::Follow, Step::Follow));
         assert!(table.leads(IP, 1) && !table.leads(IP, 2));
-        let answering = [1, 2, 3, 4].map(|receives| table.answers(IP, receives));
-        assert_eq!(
-            answering,
-            [Some(1), Some(2), Some(3), Some(1)],
-            "who receives a question, or else who leads"
-        );
         table.leave(1);
         assert!(table.leads(IP, 2) && !table.leads(IP, 3) && table.has(IP));
         table.leave(2);
         table.leave(3);
-        assert!(!table.has(IP) && table.answers(IP, 1).is_none());
+        assert!(!table.has(IP));
         assert_eq!(table.want(IP, 4, false), Step::Probe, "all that used it have ended");
     }
 

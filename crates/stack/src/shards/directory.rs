@@ -264,6 +264,13 @@ impl Shards {
         self.state().peers.iter().find(|peer| peer.number == number).cloned()
     }
 
+    /// The engine of a loop has an address from now on, or not any more: it is one that answers for it, or none.
+    pub(super) fn set_answers(&self, ip: IpAddr, number: Number, answers: bool) {
+        self.change(&mut self.state(), |steering| {
+            if answers { steering.begin_to_answer(ip, number) } else { steering.end_to_answer(ip, number) }
+        });
+    }
+
     /// Something has become of the link, as a loop with a queue has heard: those without one that send by it hear of it too.
     pub(super) fn tell_link(&self, uplink: Number, event: LinkEvent) {
         let state = self.state();

@@ -28,13 +28,16 @@ pub(super) enum Concerns {
         /// The address that a neighbour asks for.
         asked: Option<IpAddr>,
     },
-    /// Any loop, and one is enough: echo, datagrams, what will be refused.
-    Any,
+    /// One loop that has this address, if any has: echo, datagrams, what will be refused.
+    Any {
+        /// The destination; none of what is no packet.
+        to: Option<IpAddr>,
+    },
 }
 
 impl Concerns {
     pub(super) fn of(frame: &[u8]) -> Self {
-        let Some((_, ether_type, packet)) = Link::parse(frame) else { return Self::Any };
+        let Some((_, ether_type, packet)) = Link::parse(frame) else { return Self::Any { to: None } };
         let header = match ether_type {
             EtherType::IPV4 => Header::parse_v4(packet, Checks::NONE),
             EtherType::IPV6 => Header::parse_v6(packet),
@@ -42,9 +45,12 @@ impl Concerns {
                 let question = Arp::parse(packet).filter(|arp| arp.operation == Operation::Request);
                 return Self::All { asked: question.map(|arp| arp.target.into()) };
             }
-            _ => return Self::Any,
+            _ => return Self::Any { to: None },
         };
-        let Ok(Header { addresses, protocol, start, end, .. }) = header else { return Self::Any };
+        let Ok(Header { addresses, protocol, start, end, .. }) = header else {
+            return Self::Any { to: None };
+        };
+        let any = Self::Any { to: Some(addresses.ips().0) };
         match protocol {
             ip::TCP => match packet.get(start..end).and_then(|segment| segment.first_chunk()) {
                 Some(&[a, b, c, d, _, _, _, _, _, _, _, _, _, flags]) => Self::Flow(Flow {
@@ -53,34 +59,29 @@ impl Concerns {
                     remote_port: u16::from_be_bytes([a, b]),
                     is_syn: Flags(flags).has(Flags::SYN) && !Flags(flags).has(Flags::ACK),
                 }),
-                None => Self::Any,
+                None => any,
             },
-            ip::ICMP | ip::ICMP_V6 => Self::of_icmp(frame, protocol == ip::ICMP_V6),
-            _ => Self::Any,
+            ip::ICMP | ip::ICMP_V6 => Self::of_icmp(frame).unwrap_or(any),
+            _ => any,
         }
     }
 
-    fn of_icmp(frame: &[u8], is_v6: bool) -> Self {
+    /// The connection whose segment an error quotes, or all loops if it is a message of neighbour discovery.
+    fn of_icmp(frame: &[u8]) -> Option<Self> {
         match general(frame, Checks::NONE, &mut Parsed::default()) {
-            Ok(Packet::Icmp(Icmp::Error(error))) => Self::Flow(Flow {
+            Ok(Packet::Icmp(Icmp::Error(error))) => Some(Self::Flow(Flow {
                 addresses: error.addresses,
                 local_port: error.local_port,
                 remote_port: error.remote_port,
                 is_syn: false,
-            }),
-            // Among others, those of neighbour discovery.
-            Ok(Packet::Icmp(Icmp::Other)) if is_v6 => Self::All { asked: solicited(frame) },
-            _ => Self::Any,
+            })),
+            Ok(Packet::Icmp(Icmp::Other)) => match Ndp::parse(Link::parse(frame)?.2) {
+                Ok(Some(Ndp::Solicitation { target, .. })) => Some(Self::All { asked: Some(target.into()) }),
+                Ok(Some(Ndp::Advertisement { .. })) => Some(Self::All { asked: None }),
+                Ok(None) | Err(_) => None,
+            },
+            _ => None,
         }
-    }
-}
-
-/// The address that a message of neighbour discovery asks for.
-fn solicited(frame: &[u8]) -> Option<IpAddr> {
-    let (_, _, packet) = Link::parse(frame)?;
-    match Ndp::parse(packet) {
-        Ok(Some(Ndp::Solicitation { target, .. })) => Some(target.into()),
-        _ => None,
     }
 }
 
@@ -148,7 +149,13 @@ mod tests {
         let told = Ndp::Advertisement { target, target_mac: Some(LINK[1]), flags };
         let frame = told.frame(Link::new(LINK[0], LINK[1]), target, asking);
         assert_eq!(Concerns::of(&frame), Concerns::All { asked: None });
-        assert_eq!(Concerns::of(&[]), Concerns::Any);
+        assert_eq!(Concerns::of(&[]), Concerns::Any { to: None });
+        // Echo replies and router advertisements are no such questions, however many come.
+        for kind in [129, 134] {
+            let mut other = frame.clone();
+            other[54] = kind;
+            assert_eq!(Concerns::of(&other), Concerns::Any { to: Some(asking.into()) });
+        }
     }
 
     /// "Fragmentation needed", which quotes a segment of ours.

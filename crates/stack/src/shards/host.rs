@@ -307,6 +307,7 @@ impl Inner {
                 Event::AddressReady(ip) => {
                     self.set(ip, State::Ready);
                     table.set_ready(ip, self.number);
+                    self.shards.set_answers(ip, self.number, true);
                 }
                 Event::AddressInUse { address, by } => {
                     self.set(address, State::InUse(by));

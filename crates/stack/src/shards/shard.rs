@@ -41,6 +41,8 @@ pub struct Shard {
     /// Uplinks that have taken nothing for long, and since when the present one takes nothing.
     uplinks_skipped: usize,
     uplink_full_since: Option<Instant>,
+    /// Questions that others were given to answer.
+    asked_of_others: usize,
     now: Instant,
     counters: ShardCounters,
     has_told_gone: bool,
@@ -90,6 +92,7 @@ impl Shard {
             is_queue_left: false,
             uplinks_skipped: 0,
             uplink_full_since: None,
+            asked_of_others: 0,
             now: Instant::default(),
             counters: ShardCounters::default(),
             has_told_gone: false,
@@ -166,12 +169,28 @@ impl Shard {
 
     /// Passes on what belongs to other loops.
     fn sort(&mut self, frames: &mut Frames) {
-        let Self { shards, own, arrived, steering, counters, early, now, .. } = self;
+        let Self { shards, own, arrived, steering, counters, early, now, asked_of_others, .. } = self;
+        // The other loop that has to answer what is for this address, if that is not us.
+        let mut answering = |ip| {
+            let other = steering.answers(ip, own.number, *asked_of_others);
+            let other = other.filter(|other| *other != own.number)?;
+            *asked_of_others = asked_of_others.wrapping_add(1);
+            Some(other)
+        };
         frames.retain(|frame, meta| {
-            let flow = match Concerns::of(frame) {
-                Concerns::Any => return true,
+            let (other, is_segment) = match Concerns::of(frame) {
+                Concerns::Flow(flow) => match steering.owner(&flow) {
+                    Owner::Loop(owner) => (Some(owner).filter(|owner| *owner != own.number), true),
+                    Owner::Nobody => (answering(flow.addresses.ips().0), false),
+                    Owner::NotYet => {
+                        counters.too_early +=
+                            if flow.is_syn { early.keep(*now, flow, frame, meta) } else { 1 };
+                        return false;
+                    }
+                },
+                Concerns::Any { to } => (to.and_then(&mut answering), false),
                 Concerns::All { asked } => {
-                    let answers = asked.and_then(|ip| shards.addresses.answers(ip, own.number));
+                    let answers = asked.and_then(&mut answering);
                     for other in steering.members().filter(|other| *other != own.number) {
                         let meta = Meta { is_answered: answers != Some(other), ..meta };
                         if !arrived.is_half_empty(other) || !arrived.push(shards, other, frame, meta) {
@@ -180,25 +199,16 @@ impl Shard {
                     }
                     return true;
                 }
-                Concerns::Flow(flow) => flow,
             };
-            match steering.owner(&flow) {
-                Owner::Nobody => true,
-                Owner::Loop(owner) if owner == own.number => true,
-                Owner::Loop(owner) => {
-                    if arrived.push(shards, owner, frame, meta) {
-                        counters.passed_on += 1;
-                        counters.passed_on_bytes += frame.len() as u64;
-                    } else {
-                        counters.rings_full += 1;
-                    }
-                    false
-                }
-                Owner::NotYet => {
-                    counters.too_early += if flow.is_syn { early.keep(*now, flow, frame, meta) } else { 1 };
-                    false
-                }
+            let Some(other) = other else { return true };
+            // What belongs to no connection leaves room for segments.
+            if (is_segment || arrived.is_half_empty(other)) && arrived.push(shards, other, frame, meta) {
+                counters.passed_on += 1;
+                counters.passed_on_bytes += frame.len() as u64;
+            } else {
+                counters.rings_full += 1;
             }
+            false
         });
     }
 

@@ -11,6 +11,7 @@
 //! - A service that is gone keeps its slots: its connections may go on, though the next service at its address is for another number of
 //!   loops.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use anywire_packet::Addresses;
@@ -31,6 +32,8 @@ pub(super) struct Steering {
     blocks: Box<[Number]>,
     /// Sorted by port and address.
     services: Vec<Service>,
+    /// The loops that answer for each address.
+    answering: HashMap<IpAddr, Vec<Number>>,
     /// Nobody can choose ports and addresses that all lead to one loop.
     key: u64,
     /// Services that have ended so far.
@@ -89,6 +92,14 @@ impl Steering {
     pub(super) fn sending_by(&self, uplink: Number) -> impl Iterator<Item = Number> {
         let without = self.members.iter().filter(|member| !member.has_queue).map(|member| member.number);
         without.filter(move |number| self.uplink(*number, 0) == Some(uplink))
+    }
+
+    /// The loop that answers what is for an address and no connection's, of which this loop has received so many: itself if it can, or
+    /// else each that can in turn, since one of them may be stuck.
+    pub(super) fn answers(&self, ip: IpAddr, receives: Number, turn: usize) -> Option<Number> {
+        let answering = self.answering.get(&ip)?;
+        let own = answering.iter().find(|number| **number == receives);
+        own.or_else(|| answering.get(turn % answering.len())).copied()
     }
 
     /// Who has the connection between these ends.
@@ -156,9 +167,30 @@ impl Steering {
         }
     }
 
+    /// The engine of this loop has the address from now on.
+    pub(super) fn begin_to_answer(&mut self, ip: IpAddr, number: Number) {
+        let answering = self.answering.entry(ip).or_default();
+        if !answering.contains(&number) {
+            answering.push(number);
+        }
+    }
+
+    /// It has it no more.
+    pub(super) fn end_to_answer(&mut self, ip: IpAddr, number: Number) {
+        let Some(answering) = self.answering.get_mut(&ip) else { return };
+        answering.retain(|other| *other != number);
+        if answering.is_empty() {
+            self.answering.remove(&ip);
+        }
+    }
+
     /// Takes a loop out that has ended.
     pub(super) fn leave(&mut self, number: Number) {
         self.members.retain(|member| member.number != number);
+        self.answering.retain(|_, answering| {
+            answering.retain(|other| *other != number);
+            !answering.is_empty()
+        });
         self.blocks.iter_mut().filter(|owner| **owner == number).for_each(|owner| *owner = 0);
         for service in &mut self.services {
             service.slots.lose(number);
@@ -420,6 +452,20 @@ mod tests {
         let kept = before.iter().zip(owners(&steering, service)).filter(|(a, b)| **a == *b).count();
         assert!(kept > 1200, "{kept} of 2000: one slot of three has a new loop");
         assert!(owners(&steering, service).contains(&Owner::Loop(4)));
+    }
+
+    #[test]
+    fn a_loop_that_has_an_address_answers() {
+        let (mut steering, ip) = (of(1..=3), address("10.0.0.2:80").ip());
+        assert_eq!(steering.answers(ip, 1, 0), None);
+        [2, 1, 2].into_iter().for_each(|number| steering.begin_to_answer(ip, number));
+        let answering = [1, 2].map(|receives| steering.answers(ip, receives, 7));
+        assert_eq!(answering, [Some(1), Some(2)], "the one that receives a question, if it can");
+        assert_eq!([0, 1, 2].map(|turn| steering.answers(ip, 3, turn)), [Some(2), Some(1), Some(2)]);
+        steering.end_to_answer(ip, 2);
+        assert_eq!([0, 1].map(|turn| steering.answers(ip, 2, turn)), [Some(1); 2]);
+        steering.leave(1);
+        assert_eq!(steering.answers(ip, 3, 0), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod hub;
 mod kernel;
 mod links;
 mod networks;
+mod queues;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod support;
@@ -59,6 +60,7 @@ mod tap_finds_its_neighbours;
 mod tap_queues_are_shared_out;
 mod tap_says_why_it_cannot_be_opened;
 mod tap_tells_of_its_link;
+mod what_concerns_no_connection_is_answered;
 mod what_has_arrived_comes_before_what_is_due;
 mod what_waits_is_taken_in_before_tasks_run;
 mod whole_batches_are_handed_over;
