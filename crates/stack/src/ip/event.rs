@@ -73,9 +73,14 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether it says that an address is ours, or will not be.
-    pub(super) const fn settles_address(&self) -> bool {
-        matches!(self, Self::AddressReady(_) | Self::AddressInUse { .. } | Self::AddressRefused { .. })
+    /// The address of which it says that it is ours, or will not be.
+    pub(super) const fn settles_address(&self) -> Option<IpAddr> {
+        match *self {
+            Self::AddressReady(address)
+            | Self::AddressInUse { address, .. }
+            | Self::AddressRefused { address, .. } => Some(address),
+            _ => None,
+        }
     }
 }
 

@@ -152,6 +152,8 @@ impl Layer {
     /// if it is not there. Says how many connections have ended.
     pub fn remove_address(&mut self, engine: &mut Engine, address: IpAddr) -> usize {
         self.addresses.retain(|known| known.ip != address);
+        // Nobody is to take it for one that is ready now.
+        self.events.retain(|event| event.settles_address() != Some(address));
         engine.remove_address(address)
     }
 
@@ -401,7 +403,7 @@ impl Layer {
         self.events.push_back(event);
         if self.events.len() > self.limits.events {
             // Somebody waits for what becomes of an address of ours. Of neighbours, anybody on the link can make any number of events.
-            let of_others = self.events.iter().position(|event| !event.settles_address());
+            let of_others = self.events.iter().position(|event| event.settles_address().is_none());
             let lost = self.events.remove(of_others.unwrap_or(0));
             self.counters.events_lost += u64::from(lost.is_some());
         }

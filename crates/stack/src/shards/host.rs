@@ -100,6 +100,9 @@ pub enum JoinError {
     /// The layer below TCP does not take it: see [`LayerError`](ip::LayerError).
     #[error(transparent)]
     Layer(io::Error),
+    /// It was [taken away](Interface::remove_address) before it was ready.
+    #[error("the address {0} was taken away before it was ready")]
+    TakenAway(IpAddr),
 }
 
 impl Host {
@@ -133,6 +136,12 @@ impl Host {
             has_ports: Cell::new(false),
             tell: Box::new(tell),
         });
+        let told = Rc::downgrade(&inner);
+        interface.on_removed(move |address| {
+            if let Some(inner) = told.upgrade() {
+                inner.forget(address);
+            }
+        });
         let watch: Watch = Box::pin(Rc::clone(&inner).watch(interface.events(), interface.downgrade()));
         Ok((Self { inner, interface }, driver, watch))
     }
@@ -144,7 +153,8 @@ impl Host {
 
     /// Gives the host an address, and ways to its network and, by the gateway, to all others. Waits until it is known that nobody else
     /// has the address; if another loop has it on this device, it is ready at once. An address that the host has already gets these ways as
-    /// well; of two gateways, the one that was named last leads to other networks.
+    /// well; of two gateways, the one that was named last leads to other networks. [`Interface::remove_address`] takes it away; other
+    /// loops that have it keep it.
     ///
     /// # Errors
     /// See [`JoinError`].
@@ -275,6 +285,15 @@ impl Inner {
         self.has_changed.notify_waiters();
     }
 
+    /// The host has it no more. Other loops may.
+    fn forget(&self, ip: IpAddr) {
+        self.addresses.borrow_mut().remove(&ip);
+        self.claims.borrow_mut().remove(&ip);
+        self.shards.set_answers(ip, self.number, false);
+        self.shards.addresses.give_up(ip, self.number);
+        self.has_changed.notify_waiters();
+    }
+
     async fn settled(&self, ip: IpAddr) -> Result<(), JoinError> {
         loop {
             let changed = self.has_changed.notified();
@@ -282,7 +301,8 @@ impl Inner {
                 Some(State::Ready) => return Ok(()),
                 Some(State::InUse(by)) => return Err(JoinError::InUse { address: ip, by }),
                 Some(State::Refused(reason)) => return Err(reason.into()),
-                Some(State::Awaited) | None => changed.await,
+                Some(State::Awaited) => changed.await,
+                None => return Err(JoinError::TakenAway(ip)),
             }
         }
     }

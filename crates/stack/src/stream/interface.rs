@@ -1,6 +1,6 @@
 //! A network interface: opening and listening, and the state that its driver and its streams share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,6 +47,7 @@ impl Interface {
             driver: RefCell::new(None),
             is_woken: Cell::new(false),
             polling: Cell::default(),
+            on_removed: OnceCell::new(),
             clock: Clock::start(),
         });
         (Self { shared: Rc::clone(&shared) }, Driver { shared, waiter: Waiter::default() })
@@ -164,8 +165,17 @@ impl Interface {
     /// how many connections have ended.
     pub fn remove_address(&self, address: IpAddr) -> usize {
         let ended = self.shared.with(|core| core.remove_address(address));
+        if let Some(told) = self.shared.on_removed.get() {
+            told(address);
+        }
         self.shared.wake_tasks();
         ended
+    }
+
+    /// Has the host of a shared device hear of each address that is [taken away](Self::remove_address), before anybody can ask for it anew.
+    pub(crate) fn on_removed(&self, told: impl Fn(IpAddr) + 'static) {
+        // A host says so once, when it begins.
+        let _ = self.shared.on_removed.set(Box::new(told));
     }
 
     /// What happens below TCP. None while somebody has it already, such as the [host](crate::shards::Host) of a shared device: each event
@@ -270,6 +280,8 @@ pub(super) struct Shared {
     is_woken: Cell<bool>,
     /// How the driver waits.
     pub(super) polling: Cell<Polling>,
+    /// Told of addresses that are taken away.
+    on_removed: OnceCell<Box<dyn Fn(IpAddr)>>,
     clock: Clock,
 }
 

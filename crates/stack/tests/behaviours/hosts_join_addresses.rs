@@ -109,3 +109,40 @@ fn and_leave_the_packets_of_one_that_somebody_has() {
         assert_eq!(Arc::strong_count(&attachment), holders + 1, "packets come to this one");
     });
 }
+
+/// Whoever takes it away: the next one that joins gets it anew, and other loops do not take this one for one that has it.
+#[test]
+fn and_give_one_back_before_they_end() {
+    run(async || {
+        let nobody = || Chatter { falls_silent: Instant::now() };
+        let shards = Shards::new(nobody().capabilities(), None, 77);
+        let own = network("10.0.0.2/24");
+        let [first, second] = [(); 2].map(|()| host(&shards, nobody()));
+        let dials = |host: &Host| {
+            let remote = "10.0.0.9:80".parse().expect("an address and port");
+            host.interface()
+                .start(None, remote, ConnectOptions::default())
+                .map(drop)
+                .map_err(|error| error.kind())
+        };
+        first.join(own, None).await.expect("nobody has it");
+        second.join(own, None).await.expect("the other loop has it");
+        for _ in 0..2 {
+            // At once, and after all have heard of it.
+            first.interface().remove_address(own.address());
+            assert!(!first.has_address(own.address()) && shards.has_address(own.address()));
+            assert_eq!((dials(&first), dials(&second)), (Err(ErrorKind::AddrNotAvailable), Ok(())));
+            first.join(own, None).await.expect("the other loop has it");
+            assert_eq!(dials(&first), Ok(()));
+            first.interface().remove_address(own.address());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            first.join(own, None).await.expect("the other loop has it");
+            assert_eq!(dials(&first), Ok(()));
+        }
+        first.interface().remove_address(own.address());
+        second.interface().remove_address(own.address());
+        assert!(!shards.has_address(own.address()));
+        first.join(own, None).await.expect("nobody has it");
+        assert_eq!(dials(&first), Ok(()));
+    });
+}
