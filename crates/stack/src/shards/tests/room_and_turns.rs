@@ -5,7 +5,7 @@ use std::task::Waker;
 use anywire_packet::Flags;
 
 use super::{FakeQueue, at, device, hears, join, nobodys, segment, sends};
-use crate::device::Device;
+use crate::device::{Device, DeviceCounters};
 
 #[test]
 fn loops_that_send_much_leave_the_queue_its_turn() {
@@ -116,4 +116,22 @@ fn a_stuck_loop_keeps_nobody_from_sending() {
     }
     assert!(queues[other].behind().sent.len() > 1000, "by the other one, and all the time");
     assert!(queues[uplink].behind().sent.len() <= 64);
+}
+
+/// The loop that has the frames does not read them, and the one that receives them goes on.
+#[test]
+fn a_full_ring_drops_and_counts() {
+    let (shards, queues) = (device(), [(); 2].map(|()| FakeQueue::default()));
+    let (mut first, stuck) = (join(&shards, [&queues[0]]), join(&shards, [&queues[1]]));
+    let port = *shards.give_blocks(stuck.number())[0].ports().start();
+    let mut sent = 0;
+    while first.counters().dropped_in == 0 {
+        queues[0].behind().arriving.push_back(segment(port, 80, Flags::ACK));
+        assert!(hears(&mut first, 1).is_empty() && sent < 100_000);
+        sent += 1;
+    }
+    let DeviceCounters { passed_on, dropped_in, .. } = first.counters();
+    assert_eq!((passed_on, dropped_in), (sent - 1, 1));
+    queues[0].behind().arriving.push_back(nobodys(7));
+    assert_eq!(hears(&mut first, 1), [nobodys(7)]);
 }
