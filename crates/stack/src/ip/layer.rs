@@ -241,13 +241,16 @@ impl Layer {
 
     /// Does what is due by time.
     pub fn advance(&mut self, now: Instant, engine: &mut Engine) {
-        for place in 0..self.addresses.len() {
-            let address = &mut self.addresses[place];
+        let mut place = 0;
+        while let Some(address) = self.addresses.get_mut(place) {
             let ip = address.ip;
+            place += 1;
             match address.take_due(now, &self.settings.probing, &mut self.random) {
                 Some(Due::Probe) => self.probe(ip),
                 Some(due @ (Due::Use | Due::Follow)) => {
                     if let Err(reason) = engine.add_address(ip) {
+                        place -= 1;
+                        self.addresses.remove(place);
                         self.tell(Event::AddressRefused { address: ip, reason });
                         continue;
                     }

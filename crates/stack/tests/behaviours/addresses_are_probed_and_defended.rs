@@ -1,5 +1,6 @@
 //! An address is ours only if nobody else answers to it, and is defended afterwards (RFC 5227, RFC 4862).
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anywire_packet::arp::Arp;
@@ -147,6 +148,30 @@ fn addresses_that_cannot_be_are_refused() {
         host.layer.add_address(now, ip("10.0.0.200")),
         Err(LayerError::TooManyAddresses(limits.addresses))
     );
+}
+
+/// Nobody gets an answer there, and it may be tried again.
+#[test]
+fn an_address_that_the_engine_does_not_take_is_not_ours() {
+    let mut link = Link::new();
+    link.hosts.push(host(1, Probing::OFF, Limits::default()).with(link.now, &["10.0.0.1", "10.0.0.2"]));
+    let mut others = (0..u32::MAX).map(|number| IpAddr::from(Ipv4Addr::from_bits((11 << 24) + number)));
+    let engine = &mut link.hosts[0].engine;
+    while engine.add_address(others.next().expect("fewer than all")).is_ok() {}
+    link.advance(0);
+    let events = link.hosts[0].events();
+    let refused = events.iter().filter_map(|event| match event {
+        Event::AddressRefused { address, .. } => Some(*address),
+        _ => None,
+    });
+    assert_eq!(refused.collect::<Vec<_>>(), [ip("10.0.0.1"), ip("10.0.0.2")], "{events:?}");
+    let question = Arp::request(mac(9), [10, 0, 0, 9].into(), [10, 0, 0, 1].into());
+    link.give(0, &question.frame(Mac::BROADCAST, mac(9)));
+    link.run(SECOND * 10);
+    assert_eq!(link.hosts[0].layer.counters().answered, 0);
+    assert!(link.hosts[0].sent.is_empty(), "neither answered nor announced");
+    let now = link.now;
+    link.hosts[0].layer.add_address(now, ip("10.0.0.1")).expect("it is not there");
 }
 
 #[test]
