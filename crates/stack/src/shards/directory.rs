@@ -210,10 +210,6 @@ impl Shards {
                 None => closed.push(queue),
             }
         }
-        if state.peers.is_empty() {
-            // The next loop finds out for itself.
-            self.is_gone.store(false, Ordering::Release);
-        }
         self.order(&state);
         drop(state);
         own.iter().for_each(|own| own.close());
@@ -286,7 +282,7 @@ impl Shards {
         }
     }
 
-    /// Whether the device was removed. One that is made anew under its name is another one.
+    /// Whether the device was removed, for good: one that is made anew under its name is another one.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
     }
@@ -334,6 +330,8 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         let address = self.address;
+        // What was found out for this service may not hold for the next one.
+        self.shards.addresses.take_free(address.ip());
         self.shards.change(&mut self.shards.state(), |steering| steering.close(address));
     }
 }

@@ -8,8 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
+use anywire_advice::Advice;
 use anywire_tcp::{Cidr, ConnectError, ConnectOptions, Engine, Mac, Route, RouteError, Settings, Via};
 use tokio::sync::Notify;
 
@@ -42,6 +44,8 @@ struct Inner {
     claims: RefCell<HashMap<IpAddr, Claim>>,
     /// It has ports to dial from. One that never dials leaves them to others.
     has_ports: Cell<bool>,
+    /// Nothing will become of addresses that are asked for.
+    has_ended: Cell<bool>,
     /// Told of what happens below TCP that concerns no single call.
     tell: Box<dyn Fn(&Event)>,
 }
@@ -103,6 +107,15 @@ pub enum JoinError {
     /// It was [taken away](Interface::remove_address) before it was ready.
     #[error("the address {0} was taken away before it was ready")]
     TakenAway(IpAddr),
+    /// Nobody drives the host any more: its device is gone, or its driver has panicked. Start another host.
+    #[error("nobody drives this host any more{help}", help = Advice("start another one"))]
+    Stopped,
+    /// Another loop asks whether somebody has the address, and has not said how that went.
+    #[error(
+        "the loop that asks whether somebody has the address {0} has not said so in time{help}",
+        help = Advice("try again; if it lasts, look for what holds that loop up")
+    )]
+    TimedOut(IpAddr),
 }
 
 impl Host {
@@ -134,6 +147,7 @@ impl Host {
             has_changed: Notify::new(),
             claims: RefCell::default(),
             has_ports: Cell::new(false),
+            has_ended: Cell::new(false),
             tell: Box::new(tell),
         });
         let told = Rc::downgrade(&inner);
@@ -161,6 +175,9 @@ impl Host {
     pub async fn join(&self, own: Cidr, gateway: Option<IpAddr>) -> Result<(), JoinError> {
         let (inner, ip, mut has_waited) = (&*self.inner, own.address(), false);
         loop {
+            if self.interface.has_stopped() {
+                return Err(JoinError::Stopped);
+            }
             // What somebody else had the last time is asked for anew.
             if matches!(inner.state(ip), Some(State::Awaited | State::Ready)) {
                 self.add_routes(own, gateway)?;
@@ -184,6 +201,30 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// The same on a thread that waits, while the tasks of its loop do not run: drives the host meanwhile. So no loop that waits here waits
+    /// for another one that does.
+    ///
+    /// # Errors
+    /// See [`JoinError`]; `TimedOut` after `patience`.
+    pub fn join_blocking(
+        &self,
+        own: Cidr,
+        gateway: Option<IpAddr>,
+        patience: Duration,
+    ) -> Result<(), JoinError> {
+        let mut joining = pin!(self.join(own, gateway));
+        let mut cx = Context::from_waker(Waker::noop());
+        let joined = self.interface.drive_until(
+            patience,
+            |event| self.inner.on_event(event),
+            || match joining.as_mut().poll(&mut cx) {
+                Poll::Ready(joined) => Some(joined),
+                Poll::Pending => None,
+            },
+        );
+        joined.unwrap_or(Err(JoinError::TimedOut(own.address())))
     }
 
     /// Whether an address of this family is ready.
@@ -301,6 +342,7 @@ impl Inner {
                 Some(State::Ready) => return Ok(()),
                 Some(State::InUse(by)) => return Err(JoinError::InUse { address: ip, by }),
                 Some(State::Refused(reason)) => return Err(reason.into()),
+                _ if self.has_ended.get() => return Err(JoinError::Stopped),
                 Some(State::Awaited) => changed.await,
                 None => return Err(JoinError::TakenAway(ip)),
             }
@@ -322,27 +364,35 @@ impl Inner {
         while let Some(events) = &mut events
             && let Some(event) = events.next().await
         {
-            let table = &self.shards.addresses;
-            match event {
-                Event::AddressReady(ip) => {
-                    self.set(ip, State::Ready);
-                    table.set_ready(ip, self.number);
-                    self.shards.set_answers(ip, self.number, true);
-                }
-                Event::AddressInUse { address, by } => {
-                    self.set(address, State::InUse(by));
-                    self.claims.borrow_mut().remove(&address);
-                    table.set_in_use(address, self.number, by);
-                }
-                Event::AddressRefused { address, reason } => {
-                    self.set(address, State::Refused(reason));
-                    self.claims.borrow_mut().remove(&address);
-                    table.give_up(address, self.number);
-                }
-                _ => {}
-            }
-            (self.tell)(&event);
+            self.on_event(&event);
         }
+        // Nobody drives it any more. Another loop leads its addresses from now on.
+        self.has_ended.set(true);
+        self.shards.addresses.leave(self.number);
+        self.has_changed.notify_waiters();
+    }
+
+    fn on_event(&self, event: &Event) {
+        let table = &self.shards.addresses;
+        match *event {
+            Event::AddressReady(ip) => {
+                self.set(ip, State::Ready);
+                table.set_ready(ip, self.number);
+                self.shards.set_answers(ip, self.number, true);
+            }
+            Event::AddressInUse { address, by } => {
+                self.set(address, State::InUse(by));
+                self.claims.borrow_mut().remove(&address);
+                table.set_in_use(address, self.number, by);
+            }
+            Event::AddressRefused { address, reason } => {
+                self.set(address, State::Refused(reason));
+                self.claims.borrow_mut().remove(&address);
+                table.give_up(address, self.number);
+            }
+            _ => {}
+        }
+        (self.tell)(event);
     }
 
     /// Leads addresses whose loop has ended, as long as the interface is there.

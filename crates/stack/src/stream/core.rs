@@ -12,6 +12,7 @@ use tokio::io::ReadBuf;
 
 use super::inspect::record;
 use super::listener::ListenOptions;
+use super::no_device::NoDevice;
 use crate::capture::Recorder;
 use crate::device::{Device, LinkEvent};
 use crate::ip::{Event, Layer};
@@ -51,6 +52,8 @@ pub(super) struct Core {
     pub(super) woken: VecDeque<Waker>,
     /// How connections end since the driver or the device has gone.
     stopped: Option<io::ErrorKind>,
+    /// Nothing can be sent any more, not even the last words of its connections.
+    pub(super) has_lost_device: bool,
 }
 
 /// One connection, as its stream sees it.
@@ -96,6 +99,7 @@ impl Core {
             are_events_taken: false,
             woken: VecDeque::new(),
             stopped: None,
+            has_lost_device: false,
             device,
         }
     }
@@ -166,7 +170,7 @@ impl Core {
             | LinkEvent::Down
             | LinkEvent::MacChanged { .. }
             | LinkEvent::KernelHasAddress(_) => {}
-            LinkEvent::Gone => self.stop(io::ErrorKind::NetworkDown),
+            LinkEvent::Gone => self.lose_device(io::ErrorKind::NetworkDown),
             LinkEvent::Departed => self.end_unreachable(),
         }
     }
@@ -239,6 +243,14 @@ impl Core {
         let waiting = self.slots.iter_mut().flat_map(|slot| [slot.reader.take(), slot.writer.take()]);
         let acceptors = self.queues.values_mut().map(|queue| queue.acceptor.take());
         self.woken.extend(waiting.chain(acceptors).flatten().chain(self.listener_of_events.take()));
+    }
+
+    /// The device is gone, or cannot be trusted after a panic: connections end like this, and it is given back. A loop that shares the
+    /// device reads the queues from then on that were this one's.
+    pub(super) fn lose_device(&mut self, how: io::ErrorKind) {
+        self.stop(how);
+        self.device = Box::new(NoDevice::after(&*self.device));
+        self.has_lost_device = true;
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -13,37 +13,51 @@ use crate::wait::Waiter;
 /// Each time it runs, it sends what there is to send, takes a batch in, and wakes the tasks that wait for it. These
 /// run before it takes the next batch. It ends when everything else of the interface has been dropped and
 /// no connection is left, or when the device [is gone](crate::device::LinkEvent::Gone). If it is dropped itself, its streams fail with
-/// `ConnectionAborted`.
+/// `ConnectionAborted`. If it panics, the device is dropped as well.
 #[must_use = "nothing moves unless the driver is spawned"]
 pub struct Driver {
-    pub(super) shared: Rc<Shared>,
-    pub(super) waiter: Waiter,
+    shared: Rc<Shared>,
+    waiter: Waiter,
+    /// It runs. Still set when it is dropped: it has panicked.
+    is_running: bool,
+}
+
+impl Driver {
+    pub(super) fn of(shared: Rc<Shared>) -> Self {
+        Self { shared, waiter: Waiter::default(), is_running: false }
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.set_driver(cx.waker());
+        let is_busy = self.shared.step();
+        if self.shared.is_over() {
+            return Poll::Ready(());
+        }
+        self.waiter.polling = self.shared.polling.get();
+        // Runs after the woken tasks, so that their data leaves in one batch.
+        if self.waiter.stays_awake(is_busy, &mut *self.shared.core.borrow_mut().device, cx) {
+            cx.waker().wake_by_ref();
+        } else {
+            self.waiter.sleep(self.shared.next_deadline(), cx);
+        }
+        Poll::Pending
+    }
 }
 
 impl Future for Driver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        this.shared.set_driver(cx.waker());
-        let is_busy = this.shared.step();
-        if this.shared.is_over() {
-            return Poll::Ready(());
-        }
-        this.waiter.polling = this.shared.polling.get();
-        // Runs after the woken tasks, so that their data leaves in one batch.
-        if this.waiter.stays_awake(is_busy, &mut *this.shared.core.borrow_mut().device, cx) {
-            cx.waker().wake_by_ref();
-        } else {
-            this.waiter.sleep(this.shared.next_deadline(), cx);
-        }
-        Poll::Pending
+        self.is_running = true;
+        let polled = self.run(cx);
+        self.is_running = false;
+        polled
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.shared.stop(self.is_running);
     }
 }
 

@@ -17,8 +17,8 @@ use super::events::Events;
 use super::listener::{ListenOptions, Listener};
 use crate::clock::Clock;
 use crate::device::{Capabilities, Device, DeviceCounters};
-use crate::ip::{self, Layer};
-use crate::wait::{Polling, Waiter};
+use crate::ip::{self, Event, Layer};
+use crate::wait::Polling;
 
 /// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
 ///
@@ -50,7 +50,7 @@ impl Interface {
             on_removed: OnceCell::new(),
             clock: Clock::start(),
         });
-        (Self { shared: Rc::clone(&shared) }, Driver { shared, waiter: Waiter::default() })
+        (Self { shared: Rc::clone(&shared) }, Driver::of(shared))
     }
 
     /// Connects, from any address and port. Small writes leave at once: Nagle's algorithm is off.
@@ -208,7 +208,10 @@ impl Interface {
         loop {
             let is_busy = self.shared.step();
             let now = std::time::Instant::now();
-            if self.with_engine(|engine| engine.connections()) == 0 || now.duration_since(began) >= deadline {
+            if self.with_engine(|engine| engine.connections()) == 0
+                || self.has_lost_device()
+                || now.duration_since(began) >= deadline
+            {
                 return;
             }
             if is_busy {
@@ -224,6 +227,39 @@ impl Interface {
     /// Whether nobody drives it any more: the [`Driver`] was dropped, or the device is gone.
     pub fn has_stopped(&self) -> bool {
         self.shared.core.borrow().is_stopped()
+    }
+
+    /// Whether it has no device any more, for good: that is gone, or the driver has panicked.
+    pub fn has_lost_device(&self) -> bool {
+        self.shared.core.borrow().has_lost_device
+    }
+
+    /// Drives the interface on the calling thread, whose tasks do not run meanwhile, until `look` gives something; none after `patience`.
+    /// Each event below TCP goes to `on_event` instead of to [`events`](Self::events). Blocks until then.
+    pub(crate) fn drive_until<R>(
+        &self,
+        patience: Duration,
+        on_event: impl Fn(&Event),
+        mut look: impl FnMut() -> Option<R>,
+    ) -> Option<R> {
+        let began = std::time::Instant::now();
+        let found = loop {
+            if let Some(found) = look() {
+                break Some(found);
+            }
+            let is_busy = self.shared.step();
+            let next_event = || self.shared.with(|core| core.lower.next_event());
+            std::iter::from_fn(next_event).for_each(|event| on_event(&event));
+            if !is_busy {
+                if began.elapsed() >= patience {
+                    break None;
+                }
+                std::thread::sleep(FINISH_PAUSE);
+            }
+        };
+        // What came meanwhile may be due earlier than the driver knows.
+        self.shared.wake_driver();
+        found
     }
 
     /// Says how the driver waits for the device from now on. Default: [`Polling::Adaptive`].
@@ -354,9 +390,15 @@ impl Shared {
         }
     }
 
-    /// The driver has gone for good.
-    pub(super) fn stop(&self) {
-        self.core.borrow_mut().stop(io::ErrorKind::ConnectionAborted);
+    /// The driver has gone for good. After a panic, neither the engine nor the device can be trusted.
+    pub(super) fn stop(&self, has_panicked: bool) {
+        let mut core = self.core.borrow_mut();
+        if has_panicked {
+            core.lose_device(io::ErrorKind::ConnectionAborted);
+        } else {
+            core.stop(io::ErrorKind::ConnectionAborted);
+        }
+        drop(core);
         self.wake_tasks();
     }
 

@@ -11,6 +11,7 @@
 //! | `interface` | opening and listening; what an interface, its driver and its streams share |
 //! | `core` | the engine, who waits for which of its connections, and the queues of listeners; no runtime |
 //! | `driver` | when frames move, and when the driver sleeps |
+//! | `no_device` | what is in place of the device once that is gone |
 //! | `duplex`, `listener` | a stream; a port that is listened on |
 //! | `events` | what happens below TCP |
 //! | `inspect` | what is known of connections and neighbours, and captures |
@@ -48,6 +49,7 @@ mod events;
 mod inspect;
 mod interface;
 mod listener;
+mod no_device;
 
 pub use anywire_tcp::{Counters as EngineCounters, Memory};
 

@@ -1,15 +1,18 @@
 //! A host on a shared device that has joined an address has routes to other networks, also by a gateway that is named later. It gets the
 //! packets of its address, unless that is in use elsewhere, and gives it back at its end.
 
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anywire_stack::device::Device;
+use anywire_stack::device::{Capabilities, Device, DeviceCounters};
 use anywire_stack::shards::{Host, HostOptions, JoinError, Mac, Shards};
 use anywire_stack::xdp::{Attachment, Options, WantedMode, Xdp};
-use anywire_tcp::{Cidr, ConnectOptions};
+use anywire_sys::thread_bound::ThreadBound;
+use anywire_tcp::{Cidr, ConnectOptions, Frames};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -82,6 +85,59 @@ fn and_give_them_back_with_the_last_host() {
         assert_eq!((shards.loops(), shards.has_address(own.address())), (0, false));
         host(&shards, nobody()).join(own, None).await.expect("nobody has it any more");
     });
+}
+
+/// Nobody would ever say how it went.
+#[test]
+fn and_say_so_if_nobody_drives_them_any_more() {
+    run(async || {
+        let nobody = || Chatter { falls_silent: Instant::now() };
+        let shards = Shards::new(nobody().capabilities(), None, 77);
+        let fails = Rc::new(Cell::new(false));
+        let (first, driver, watch) =
+            host_and_tasks(&shards, Faulty { fails: ThreadBound::new(Rc::clone(&fails)) });
+        let (own, other) = (network("10.0.0.2/24"), network("10.0.0.3/24"));
+        first.join(own, None).await.expect("nobody has it");
+        fails.set(true);
+        let joined = first.join(other, None).await;
+        assert!(matches!(joined, Err(JoinError::Stopped)), "{joined:?}");
+        assert!(driver.await.expect_err("its device panics").is_panic());
+        watch.await.expect("no panic");
+        assert!(matches!(first.join(other, None).await, Err(JoinError::Stopped)));
+        // Another one is in its place, though the first one is there.
+        assert_eq!((shards.loops(), shards.has_address(own.address())), (0, false));
+        host(&shards, nobody()).join(own, None).await.expect("nobody has it any more");
+    });
+}
+
+/// A device that panics if the test wishes so.
+struct Faulty {
+    fails: ThreadBound<Rc<Cell<bool>>>,
+}
+
+impl Device for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(1500)
+    }
+
+    fn receive(&mut self, _: anywire_tcp::Instant, _: &mut Frames) -> usize {
+        assert!(!self.fails.get().is_some_and(|fails| fails.get()), "a device panics, as the test wishes");
+        0
+    }
+
+    fn room(&self) -> usize {
+        Frames::BATCH
+    }
+
+    fn transmit(&mut self, _: anywire_tcp::Instant, frames: &mut Frames) -> usize {
+        let taken = frames.len();
+        frames.clear();
+        taken
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
 }
 
 #[test]
