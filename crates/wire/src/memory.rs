@@ -47,7 +47,8 @@ impl Wire for Memory {
         let mut listening = lock(&LISTENING);
         let name = match address.location() {
             "" => free_name(&listening),
-            name if listening.contains_key(name) => {
+            // Nobody accepts there any more if that is closed, though the handle of its listener is kept.
+            name if listening.get(name).is_some_and(|queue| !lock(queue).closed) => {
                 return Err(ListenError::InUse { address: address.clone() });
             }
             name => name.to_owned(),
@@ -398,7 +399,11 @@ struct Name {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        lock(&LISTENING).remove(&self.name);
+        let mut listening = lock(&LISTENING);
+        if listening.get(&self.name).is_some_and(|queue| Arc::ptr_eq(queue, &self.queue)) {
+            listening.remove(&self.name);
+        }
+        drop(listening);
         close(&self.queue, false);
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -38,27 +38,28 @@ pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr) -> io::Resu
     })
 }
 
-/// Has a loop that runs on a device take an address there, so that a fault in it is told at once. Does nothing if no loop does, and not on
-/// the only one, which would wait for itself: then the fault is in the log.
+/// Has a loop that runs on a device take an address there, so that a fault in it is told at once: the present one if it has the device, or
+/// else another one. Does nothing if no loop has it.
 ///
 /// # Errors
-/// Those of `take`; `TimedOut` if a loop is held up for two seconds.
-pub(super) fn while_running<F>(device: &str, take: &F) -> io::Result<()>
-where
-    F: AsyncFnOnce(Rc<Host>) -> io::Result<()> + Clone + Send + 'static,
-{
-    let own = anywire_loops::current().map(|present| present.id());
-    for other in inspect::loops(Some(device)).into_iter().filter(|one| Some(one.on.id()) != own) {
+/// Those of [`Host::join`]; `TimedOut` if a loop is held up for two seconds.
+pub(super) fn while_running(device: &str, own: Cidr, gateway: Option<IpAddr>) -> io::Result<()> {
+    // Two loops that asked each other would wait for each other.
+    if let Some(host) = Host::running(device) {
+        return host.join_blocking(own, gateway, PATIENCE);
+    }
+    for other in inspect::loops(Some(device)) {
         let (tell, told) = mpsc::channel();
-        let (take, named) = (take.clone(), device.to_owned());
+        let (waits, named) = (Arc::new(()), device.to_owned());
+        let is_waited_for = Arc::downgrade(&waits);
         drop(other.on.spawn(move || async move {
-            let name = DeviceName::parse(&named).map_err(io::Error::other);
-            let taken = match name.and_then(|name| Host::of_loop(&name, None)) {
-                Ok(host) => take(host).await,
-                Err(error) => Err(error),
-            };
-            // Nobody waits any longer.
-            let _ = tell.send(taken);
+            // The address of a listener that has failed meanwhile is nobody's.
+            if let Some(host) = Host::running(&named)
+                && is_waited_for.strong_count() > 0
+            {
+                // An error: nobody waits any longer.
+                let _ = tell.send(host.join(own, gateway).await);
+            }
         }));
         match told.recv_timeout(PATIENCE) {
             Ok(taken) => return taken,

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use anywire_advice::Message;
-use anywire_stack::shards::{Cidr, Mac, ServiceError};
+use anywire_stack::shards::{self, Cidr, Mac, ServiceError};
 use anywire_stack::stream::{Listener, Polling};
 use anywire_sys::thread_bound::ThreadBound;
 
 use super::checks;
 use super::devices::User;
 use super::host::Host;
+use super::lease::Lease;
 use super::location::{DeviceName, Location, Options, default_prefix};
 use super::transport::{StackArrival, StackTransport};
 use crate::address::Address;
@@ -43,31 +44,25 @@ pub(super) fn bind(
     means_nothing(address, "from", "the address to listen at is that before the port").map_err(failed)?;
     checks::can_be_ours(own, gateway).map_err(failed)?;
     let user = User::of(&location.device, mac).map_err(failed)?;
-    let claim = user.shards.reserve(location.address, loops).map_err(|error| match error {
+    let reserved = user.shards.reserve(location.address, loops).map_err(|error| match error {
         ServiceError::InUse(_) => ListenError::InUse { address: address.clone() },
         error => failed(io::Error::other(error)),
     })?;
-    checks::before_start(&location.device, location.address.ip()).map_err(failed)?;
-    let bound = Location { address: claim.address(), ..*location };
+    checks::before_start(&location.device, ip).map_err(failed)?;
+    let address = reserved.address();
+    let bound = Location { address, ..*location };
     let local = Address::from_wire(wire, bound.to_string());
-    let service = Service {
-        device: location.device.to_string(),
-        address: claim.address(),
-        own,
-        gateway,
-        mac,
-        polling,
-        backlog: usize::try_from(options.backlog).unwrap_or(usize::MAX),
-    };
-    let service = Arc::new(service);
-    let (own, gateway) = (service.own, service.gateway);
-    checks::while_running(&service.device, &async move |host: Rc<Host>| host.join(own, gateway).await)
-        .map_err(failed)?;
+    let device = location.device.to_string();
+    checks::while_running(&device, own, gateway).map_err(failed)?;
+    // The service is given up before the device.
+    let (lease, guard) = Lease::new((reserved, user));
+    let backlog = usize::try_from(options.backlog).unwrap_or(usize::MAX);
+    let service = Arc::new(Service { device, address, own, gateway, mac, polling, backlog, _lease: lease });
     let acceptor = |_| {
         let service = Arc::clone(&service);
         Box::new(DeviceAcceptor { service, state: None, has_ended: false }) as Box<dyn Acceptor>
     };
-    Ok(Bound { local, acceptors: (0..loops).map(acceptor).collect(), guard: Some(Box::new((claim, user))) })
+    Ok(Bound { local, acceptors: (0..loops).map(acceptor).collect(), guard: Some(Box::new(guard)) })
 }
 
 /// Connects from the address that the option `from` names, or else from one that this loop has on the device already.
@@ -138,6 +133,7 @@ struct Service {
     mac: Option<Mac>,
     polling: Option<Polling>,
     backlog: usize,
+    _lease: Lease<(shards::Service, User)>,
 }
 
 /// Accepts on the loop that polls it, which has a part of the service's connections.

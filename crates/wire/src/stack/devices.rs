@@ -60,6 +60,10 @@ impl User {
         let opened = match devices.entry(name.clone()) {
             Entry::Occupied(opened) => {
                 let opened = opened.into_mut();
+                if opened.shards.is_gone() {
+                    // Its last users have not heard of that yet, or keep what they had.
+                    *opened = open(device, mac)?;
+                }
                 check_mac(&name, opened.shards.capabilities(), mac)?;
                 opened
             }
@@ -74,7 +78,9 @@ impl User {
 impl Drop for User {
     fn drop(&mut self) {
         let mut devices = devices();
-        let Some(opened) = devices.get_mut(&self.name) else { return };
+        // Another one may be open under the name of one that is gone.
+        let is_ours = |opened: &&mut Opened| Arc::ptr_eq(&opened.shards, &self.shards);
+        let Some(opened) = devices.get_mut(&self.name).filter(is_ours) else { return };
         opened.users -= 1;
         if opened.users == 0 {
             devices.remove(&self.name);
@@ -113,7 +119,7 @@ pub(super) fn with_parked(
         (mem::take(&mut opened.parked), Arc::clone(&opened.shards))
     };
     let used = using(&shards, &mut queues);
-    if let Some(opened) = devices().get_mut(&name) {
+    if let Some(opened) = devices().get_mut(&name).filter(|opened| Arc::ptr_eq(&opened.shards, &shards)) {
         (opened.parked, opened.is_asked) = (queues, false);
     }
     HAS_SETTLED.notify_all();

@@ -5,15 +5,16 @@ use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anywire_advice::Message;
 use anywire_stack::device::Capabilities;
 use anywire_stack::ip::Event;
-use anywire_stack::shards::{self, Cidr, HostOptions, JoinError, Mac};
-use anywire_stack::stream::{Interface, ListenOptions, Listener, Polling, Stream};
+use anywire_stack::shards::{self, Cidr, HostOptions, JoinError, Mac, Shards};
+use anywire_stack::stream::{Driver, Interface, ListenOptions, Listener, Polling, Stream};
 
 use super::checks;
 use super::devices::{self, User};
@@ -25,10 +26,11 @@ use super::location::DeviceName;
 pub(super) struct Host {
     pub(super) name: Arc<str>,
     host: shards::Host,
+    shards: Arc<Shards>,
     /// The process does not end before its connections are closed. None once they are.
     open: Cell<Option<exit::Open>>,
-    /// Given up after the host.
-    user: User,
+    /// Given up after the host; none once that has lost the device.
+    user: Cell<Option<User>>,
 }
 
 /// Those of the present loop.
@@ -39,16 +41,27 @@ impl Host {
     /// The one of the present loop; opens the device if nobody has.
     pub(super) fn of_loop(device: &DeviceName<'_>, mac: Option<Mac>) -> io::Result<Rc<Self>> {
         on_a_loop()?;
-        let (hosts, name) = (anywire_loops::local(Hosts::default), device.to_string());
-        if let Some(host) = hosts.0.borrow().iter().find(|host| *host.name == *name) {
-            devices::check_mac(&name, host.user.shards.capabilities(), mac)?;
-            return Ok(Rc::clone(host));
+        let name = device.to_string();
+        if let Some(host) = Self::running(&name) {
+            devices::check_mac(&name, host.shards.capabilities(), mac)?;
+            return Ok(host);
         }
         let host = Self::start(device, name.into(), mac)?;
         let inspected: Weak<Self> = Rc::downgrade(&host);
         inspect::register(&host.name, inspected);
+        let hosts = anywire_loops::local(Hosts::default);
+        let ended: Vec<_> = hosts.0.borrow_mut().extract_if(.., |one| one.name == host.name).collect();
+        drop(ended);
         hosts.0.borrow_mut().push(Rc::clone(&host));
         Ok(host)
+    }
+
+    /// The one of the present loop, if the loop has the device and drives it.
+    pub(super) fn running(device: &str) -> Option<Rc<Self>> {
+        anywire_loops::current()?;
+        let hosts = anywire_loops::local(Hosts::default);
+        let hosts = hosts.0.borrow();
+        hosts.iter().find(|host| *host.name == *device && host.end().is_none()).cloned()
     }
 
     fn start(device: &DeviceName<'_>, name: Arc<str>, mac: Option<Mac>) -> io::Result<Rc<Self>> {
@@ -60,40 +73,68 @@ impl Host {
         let options = HostOptions::new(secret, random.hash_one("ip"), mac);
         let device = Arc::clone(&name);
         let (host, driver, watch) = shards::Host::start(shard, options, move |event| tell(&device, event))?;
+        let host = Rc::new(Self {
+            name,
+            host,
+            shards: Arc::clone(&user.shards),
+            open: Cell::new(Some(exit::Open::new())),
+            user: Cell::new(Some(user)),
+        });
         // Past the loop's own spawn, which counts tasks: the loop does not wait for these when it ends.
-        let mut driver = Box::pin(driver);
+        let mut driving = Driving { driver: Box::pin(driver), _end: DriverEnd(Rc::downgrade(&host)) };
         drop(tokio::task::spawn_local(poll_fn(move |cx| {
-            let polled = driver.as_mut().poll(cx);
+            let polled = driving.driver.as_mut().poll(cx);
             // One that spins, or has much to do, never lets the loop sleep.
             anywire_loops::give_way();
             polled
         })));
         drop(tokio::task::spawn_local(watch));
-        Ok(Rc::new(Self { name, host, open: Cell::new(Some(exit::Open::new())), user }))
+        Ok(host)
     }
 
     /// Whether an address is that of a loop of this process on the device.
     pub(super) fn is_own(&self, ip: IpAddr) -> bool {
-        self.user.shards.has_address(ip)
+        self.shards.has_address(ip)
     }
 
     /// Gives the host an address, and ways to its network and, by the gateway, to all others. Waits until it is known that nobody else
     /// has it.
     pub(super) async fn join(&self, own: Cidr, gateway: Option<IpAddr>) -> io::Result<()> {
-        let ip = own.address();
-        if !self.host.has_address(ip) {
-            devices::check_address(&self.name, ip)?;
-            checks::fits(&self.name, self.host.interface().capabilities().mtu, ip)?;
+        self.check(own.address())?;
+        self.host.join(own, gateway).await.map_err(|error| self.not_joined(error))
+    }
+
+    /// The same on a thread that waits. See [`shards::Host::join_blocking`].
+    pub(super) fn join_blocking(
+        &self,
+        own: Cidr,
+        gateway: Option<IpAddr>,
+        patience: Duration,
+    ) -> io::Result<()> {
+        self.check(own.address())?;
+        self.host.join_blocking(own, gateway, patience).map_err(|error| self.not_joined(error))
+    }
+
+    fn check(&self, ip: IpAddr) -> io::Result<()> {
+        if self.host.has_address(ip) {
+            return Ok(());
         }
-        self.host.join(own, gateway).await.map_err(|error| match error {
+        devices::check_address(&self.name, ip)?;
+        checks::fits(&self.name, self.host.interface().capabilities().mtu, ip)
+    }
+
+    fn not_joined(&self, error: JoinError) -> io::Error {
+        match error {
             JoinError::InUse { address, by } => checks::taken(&self.name, address, by),
+            JoinError::Stopped => self.end().unwrap_or_else(|| io::Error::other(error)),
+            JoinError::TimedOut(_) => io::Error::new(io::ErrorKind::TimedOut, error),
             error => io::Error::other(error),
-        })
+        }
     }
 
     /// Why nothing will come from the device any more, if so.
     pub(super) fn end(&self) -> Option<io::Error> {
-        if self.user.shards.is_gone() {
+        if self.shards.is_gone() {
             let message = Message::new(format!("{} was removed, and its connections have ended", self.name));
             let message = message.with_help("start again once it is there");
             return Some(io::Error::new(io::ErrorKind::NetworkDown, message));
@@ -119,6 +160,24 @@ impl Host {
 
     pub(super) async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         self.host.connect(remote).await
+    }
+}
+
+/// What drives a host.
+struct Driving {
+    driver: Pin<Box<Driver>>,
+    /// Dropped after the driver.
+    _end: DriverEnd,
+}
+
+/// When it is dropped, a host that has lost its device keeps that open no longer: the next one opens it anew.
+struct DriverEnd(Weak<Host>);
+
+impl Drop for DriverEnd {
+    fn drop(&mut self) {
+        if let Some(host) = self.0.upgrade().filter(|host| host.host.interface().has_lost_device()) {
+            drop(host.user.take());
+        }
     }
 }
 

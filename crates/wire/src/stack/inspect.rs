@@ -103,7 +103,8 @@ pub(super) fn register(device: &Arc<str>, host: Weak<dyn Inspected>) {
     let Some(on) = anywire_loops::current() else { return };
     anywire_loops::local(OfLoop::default).0.borrow_mut().push((Arc::clone(device), host));
     let mut all = all();
-    all.retain(DeviceLoop::is_there);
+    // A host in place of one that has ended is the same loop's.
+    all.retain(|one| one.is_there() && !(one.device == *device && one.on.id() == on.id()));
     all.push(DeviceLoop { device: Arc::clone(device), on });
 }
 
@@ -142,7 +143,8 @@ pub(super) fn host(device: &str) -> Option<Rc<dyn Inspected>> {
     let of_loop = anywire_loops::local(OfLoop::default);
     let mut hosts = of_loop.0.borrow_mut();
     hosts.retain(|(_, host)| host.strong_count() > 0);
-    hosts.iter().find(|(name, _)| **name == *device).and_then(|(_, host)| host.upgrade())
+    // The last one is in place of those that have ended.
+    hosts.iter().rfind(|(name, _)| **name == *device).and_then(|(_, host)| host.upgrade())
 }
 
 /// Those of the present loop.
@@ -212,6 +214,8 @@ mod tests {
 
     use anywire_loops::Loops;
 
+    use anywire_stack::shards::Cidr;
+
     use super::super::host::Host;
     use super::super::{Capture, CaptureOptions, checks};
     use super::*;
@@ -275,7 +279,8 @@ mod tests {
         one.spawn(|| async { register(&"tap:held".into(), Weak::<Host>::new()) }).wait().expect("no panic");
         let (hold, released) = mpsc::channel::<()>();
         one.post(move || _ = released.recv()).expect("there is room");
-        let told = checks::while_running("tap:held", &async |_: Rc<Host>| Ok(()));
+        let own = Cidr::host([10, 0, 0, 2].into());
+        let told = checks::while_running("tap:held", own, None);
         assert_eq!(told.expect_err("it is held up").kind(), std::io::ErrorKind::TimedOut);
         drop(hold);
     }

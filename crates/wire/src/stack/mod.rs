@@ -11,6 +11,7 @@
 //! | `devices` | which devices this process has open |
 //! | `host` | the hosts of a loop: one for each device |
 //! | `device` | listening and dialling there |
+//! | `lease` | how long an address is listened on |
 //! | `exit` | connections are closed when the process ends |
 //! | `inspect`, `metrics`, `capture` | for operators: connections and neighbours, counters under their names, frames |
 //! | `checks` | what must hold before anything runs: the MTU, and that nobody else has the address |
@@ -22,6 +23,7 @@ mod devices;
 mod exit;
 mod host;
 mod inspect;
+mod lease;
 mod location;
 mod metrics;
 mod switch;

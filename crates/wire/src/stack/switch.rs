@@ -18,6 +18,7 @@ use anywire_sys::thread_bound::ThreadBound;
 
 use super::exit::{LAST_WORDS, LAST_WORDS_DEADLINE};
 use super::host::{on_a_loop, stopped};
+use super::lease::Lease;
 use super::location::{DeviceName, Location};
 use super::transport::{StackArrival, StackTransport};
 use crate::address::Address;
@@ -40,13 +41,16 @@ pub(super) fn bind(
         error => ListenError::System { address: address.clone(), cause: io::Error::other(error) },
     })?;
     let local = service.address();
+    let (lease, guard) = Lease::new(service);
     let acceptor = |queue| {
-        Box::new(SwitchAcceptor { local, queue, listener: None, has_ended: false }) as Box<dyn Acceptor>
+        let _lease = lease.clone();
+        Box::new(SwitchAcceptor { local, queue, listener: None, has_ended: false, _lease })
+            as Box<dyn Acceptor>
     };
     Ok(Bound {
         local: Address::from_wire(wire, location_of(local).to_string()),
         acceptors: queues.into_iter().map(acceptor).collect(),
-        guard: Some(Box::new(service)),
+        guard: Some(Box::new(guard)),
     })
 }
 
@@ -78,11 +82,11 @@ struct LoopHost {
 struct OfLoop(RefCell<Option<Rc<LoopHost>>>);
 
 impl LoopHost {
-    /// That of the present loop; joins the mesh if it has not.
+    /// That of the present loop; joins the mesh if it has not, or if nobody drives the host any more.
     fn get() -> io::Result<Rc<Self>> {
         on_a_loop()?;
         let place = anywire_loops::local(OfLoop::default);
-        if let Some(own) = &*place.0.borrow() {
+        if let Some(own) = place.0.borrow().as_ref().filter(|own| !own.host.interface().has_stopped()) {
             return Ok(Rc::clone(own));
         }
         // Each hasher that the library makes has keys of its own, which begin with random ones of the system.
@@ -91,7 +95,8 @@ impl LoopHost {
         // Past the loop's own spawn, which counts tasks: the loop does not wait for the driver when it ends.
         drop(tokio::task::spawn_local(driver));
         let own = Rc::new(Self { name: DeviceName::Switch.to_string().into(), host });
-        *place.0.borrow_mut() = Some(Rc::clone(&own));
+        let stopped = place.0.borrow_mut().replace(Rc::clone(&own));
+        drop(stopped);
         Ok(own)
     }
 }
@@ -111,6 +116,7 @@ struct SwitchAcceptor {
     listener: Option<ThreadBound<(RefCell<Listener>, Rc<LoopHost>)>>,
     /// Nobody drives the loop's host any more.
     has_ended: bool,
+    _lease: Lease<mesh::Service>,
 }
 
 impl Acceptor for SwitchAcceptor {
@@ -149,22 +155,26 @@ mod tests {
 
     use super::*;
 
-    /// It would ask again for ever, and its service would look alive.
+    /// It would ask again for ever, and its service would look alive. The next listener of the loop has another host.
     #[test]
     fn a_listener_that_nobody_drives_ends() {
         let loops = Loops::start(1).expect("a thread");
         let asked = loops.get(0).spawn(|| async {
             let (host, driver) = Host::join(&MESH, [1; 4]).expect("room");
-            drop(driver);
             let own = LoopHost { name: DeviceName::Switch.to_string().into(), host };
             *anywire_loops::local(OfLoop::default).0.borrow_mut() = Some(Rc::new(own));
             let at = ([10, 253, 0, 1], 80).into();
-            let (_service, mut queues) = MESH.listen(at, 1, 1).expect("nobody listens there");
-            let queue = queues.remove(0);
-            let mut acceptor = SwitchAcceptor { local: at, queue, listener: None, has_ended: false };
-            let polled = acceptor.poll_accept(&mut Context::from_waker(Waker::noop()));
-            let Poll::Ready(Err(error)) = polled else { panic!("nothing will come") };
-            (error.kind(), acceptor.has_ended())
+            let (service, queues) = MESH.listen(at, 2, 1).expect("nobody listens there");
+            let (lease, _guard) = Lease::new(service);
+            let [mut ends, mut next] = <[ListenQueue; 2]>::try_from(queues).expect("two").map(|queue| {
+                SwitchAcceptor { local: at, queue, listener: None, has_ended: false, _lease: lease.clone() }
+            });
+            let cx = &mut Context::from_waker(Waker::noop());
+            assert!(ends.poll_accept(cx).is_pending(), "nobody has come");
+            drop(driver);
+            let Poll::Ready(Err(error)) = ends.poll_accept(cx) else { panic!("nothing will come") };
+            assert!(next.poll_accept(cx).is_pending() && !next.has_ended(), "somebody may come here");
+            (error.kind(), ends.has_ended())
         });
         assert_eq!(asked.wait().expect("no panic"), (io::ErrorKind::NotConnected, true));
     }

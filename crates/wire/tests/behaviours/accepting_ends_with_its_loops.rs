@@ -27,6 +27,34 @@ fn shutdown_does_not_wait_for_it() {
     }
 }
 
+/// Also while the handle is kept, which cannot accept any more.
+#[test]
+fn the_address_is_free_after_it_and_after_a_loop_that_has_died() {
+    // The example of a wire of one's own leaves that to the handle.
+    for address in crate::support::addresses().filter(|address| address.scheme() != "pipe") {
+        let mut address = address;
+        for has_died in [false, true] {
+            let loops = crate::support::loops(1);
+            let listening = crate::support::serve_echo(&loops, &address, &crate::support::listening());
+            address = listening.local().clone();
+            if has_died {
+                crate::support::kill(&loops, 0);
+            } else {
+                loops.shutdown(NEVER).expect("this is no loop");
+            }
+            let successors = crate::support::loops(1);
+            let successor = crate::support::serve_echo(&successors, &address, &crate::support::listening());
+            crate::support::play_on(&successor, async |mut connection| {
+                crate::support::ask_echo(&mut connection).await
+            });
+            drop(listening);
+            crate::support::play_on(&successor, async |mut connection| {
+                crate::support::ask_echo(&mut connection).await
+            });
+        }
+    }
+}
+
 #[test]
 fn nor_for_a_connection_that_waits_for_its_turn() {
     for address in crate::support::addresses_without_handshake() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 use anywire_advice::Chain;
 use anywire_loops::Loops;
@@ -277,15 +277,19 @@ impl Drop for Neighbour {
     }
 }
 
-fn the_second_listener_hears_of_a_conflict() {
-    let _neighbour = Neighbour::new();
-    let on = loops(2);
-    let _first = serve(&on, "stack:tap0/10.0.0.2:80");
-    // The bridge learns that the device has somebody when its kernel gets to it.
+/// The bridge learns that the device has somebody when its kernel gets to it.
+fn wait_for_the_bridge() {
     for port in ["tap0", "ours"] {
         let forwards = format!("ip -d link show {port} | grep -q 'state forwarding'");
         shell(&format!("timeout 30 sh -c \"until {forwards}; do sleep 0.01; done\""));
     }
+}
+
+fn the_second_listener_hears_of_a_conflict() {
+    let _neighbour = Neighbour::new();
+    let on = loops(2);
+    let _first = serve(&on, "stack:tap0/10.0.0.2:80");
+    wait_for_the_bridge();
     let listen = |address: &str| {
         let address: Address = address.parse().expect("an address");
         Listener::bind(&address, &listening(), &on).map(drop)
@@ -300,6 +304,77 @@ fn the_second_listener_hears_of_a_conflict_with_many_queues() {
     on_a_tap(
         "loops_share_a_device::the_second_listener_hears_of_a_conflict_with_many_queues",
         the_second_listener_hears_of_a_conflict,
+    );
+}
+
+/// Each would wait for the other to ask on the link, and in vain.
+fn loops_that_listen_at_once_wait_for_no_other() {
+    let on = loops(2);
+    let first = serve(&on, "stack:tap0/10.0.0.2:80");
+    assert_eq!(call(socket_address(&first), 60).len(), 2, "both have the device");
+    let begin = Arc::new(Barrier::new(2));
+    for addresses in [["10.0.0.3:80", "10.0.0.4:80"], ["10.0.0.5:80", "10.0.0.5:81"]] {
+        let listening = [0, 1].map(|index| {
+            let (begin, loops) = (Arc::clone(&begin), on.clone());
+            let address: Address = format!("stack:tap0/{}", addresses[index]).parse().expect("an address");
+            on.get(index).spawn(move || async move {
+                begin.wait();
+                Listener::bind(&address, &listening(), &loops).map(drop)
+            })
+        });
+        for listening in listening {
+            listening.wait().expect("no panic").unwrap_or_else(|fault| panic!("{}", Chain(&fault)));
+        }
+    }
+    // And what it finds out is told.
+    let _neighbour = Neighbour::new();
+    wait_for_the_bridge();
+    let alone = on.clone();
+    let asking = on.get(0).spawn(move || async move {
+        let address: Address = "stack:tap0/10.0.0.9:80".parse().expect("an address");
+        Listener::bind(&address, &listening(), &alone).map(drop)
+    });
+    let fault = asking.wait().expect("no panic").expect_err("the neighbour has it");
+    assert!(Chain(&fault).to_string().contains("has the address 10.0.0.9 on tap0"), "{}", Chain(&fault));
+}
+
+#[test]
+fn loops_that_listen_at_once_wait_for_no_other_with_many_queues() {
+    on_a_tap(
+        "loops_share_a_device::loops_that_listen_at_once_wait_for_no_other_with_many_queues",
+        loops_that_listen_at_once_wait_for_no_other,
+    );
+}
+
+#[test]
+fn loops_that_listen_at_once_wait_for_no_other_with_one_queue() {
+    on_a_tap(
+        "loops_share_a_device::loops_that_listen_at_once_wait_for_no_other_with_one_queue",
+        loops_that_listen_at_once_wait_for_no_other,
+    );
+}
+
+/// The same loops serve there again, though the handle of the listener that has failed is kept.
+fn a_device_that_was_removed_may_come_back() {
+    let on = loops(2);
+    let failed = serve(&on, "stack:tap0/10.0.0.2:80");
+    assert_eq!(call(socket_address(&failed), 60).len(), 2);
+    for round in 0..2 {
+        shell("ip link del tap0");
+        let why = failed.failed();
+        let failing = on.get(0).spawn(move || async move { why.await.to_string() });
+        assert!(failing.wait().expect("no panic").contains("was removed"), "round {round}");
+        shell(&make("multi_queue"));
+        let again = serve(&on, "stack:tap0/10.0.0.2:80");
+        assert_eq!(call(socket_address(&again), 60).len(), 2, "round {round}");
+    }
+}
+
+#[test]
+fn a_device_that_was_removed_may_come_back_with_many_queues() {
+    on_a_tap(
+        "loops_share_a_device::a_device_that_was_removed_may_come_back_with_many_queues",
+        a_device_that_was_removed_may_come_back,
     );
 }
 
