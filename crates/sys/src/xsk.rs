@@ -123,7 +123,8 @@ impl Sockets {
     /// Hands over frames that have arrived, so many at most, or until `take` breaks off, and gives their chunks back to be received into.
     /// Takes back the chunks of frames that have left, too.
     ///
-    /// Those of [`Class::Priority`] come first. At most [`BEST_EFFORT_MAX`] of the others follow, for which room is kept.
+    /// Those of [`Class::Priority`] come first. At most [`BEST_EFFORT_MAX`] of the others follow, for which room is kept. A driver that has
+    /// found no chunk is woken, since an owner that never sleeps does not do so [before](Self::before_sleep).
     pub fn receive(&mut self, frames_max: usize, mut take: impl FnMut(&[u8]) -> ControlFlow<()>) {
         let best_effort = frames_max.min(self.available(Class::BestEffort)).min(BEST_EFFORT_MAX);
         let count = self.queues.len();
@@ -140,6 +141,8 @@ impl Sockets {
         self.next = (self.next + 1) % count;
         self.refill();
         self.outgoing.reap(&mut self.chunks);
+        // What keeps it from being woken is told before the owner sleeps, or by the next frame that leaves.
+        let _ = self.wake_to_receive();
     }
 
     /// How many frames of a class wait to be received.
@@ -195,6 +198,17 @@ impl Sockets {
         Ok(true)
     }
 
+    /// Wakes drivers that wait for chunks.
+    fn wake_to_receive(&self) -> io::Result<()> {
+        for queue in self.queues.iter().filter(|queue| queue.incoming.is_stalled()) {
+            match queue.socket.wake_to_receive() {
+                Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::BUSY) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
     /// To be called before the loop waits: wakes a driver that waits for chunks or frames, and returns whether there is more to do
     /// at once, because frames have arrived meanwhile, could not leave, or left no room for others.
     ///
@@ -203,14 +217,7 @@ impl Sockets {
     /// As for [`flush`](Self::flush).
     pub fn before_sleep(&mut self) -> io::Result<bool> {
         let all_left = self.flush()?;
-        for queue in &self.queues {
-            if queue.incoming.fill.needs_wakeup() {
-                match queue.socket.wake_to_receive() {
-                    Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::BUSY) => {}
-                    Err(errno) => return Err(errno.into()),
-                }
-            }
-        }
+        self.wake_to_receive()?;
         Ok(!all_left
             || self.room() == 0
             || self.available(Class::Priority) > 0

@@ -104,6 +104,12 @@ impl Incoming {
         flow
     }
 
+    /// Whether nothing will come before the driver is woken: it has found no chunk, and looks for more only then (`need_wakeup`, which
+    /// drivers with zero-copy set on a fill ring).
+    pub(super) fn is_stalled(&self) -> bool {
+        self.arrivals.iter().all(|class| class.receive.available() == 0) && self.fill.needs_wakeup()
+    }
+
     /// Gives the kernel chunks, until it has as many as the ring has entries.
     pub(super) fn refill(&mut self, chunks: &mut Chunks) {
         let mut is_changed = false;
@@ -241,6 +247,23 @@ mod tests {
         }
         assert_eq!(world.received.len(), 400);
         assert_eq!(world.chunks.umem.free(), DEPTH as usize, "half of the chunks are for sending");
+    }
+
+    /// A driver that has found no chunk is asked to look again once there are some, by an owner that never sleeps as well.
+    #[test]
+    fn a_driver_without_chunks_is_to_be_woken() {
+        let mut world = World::new();
+        assert!(!world.incoming.is_stalled());
+        for len in 0..DEPTH {
+            world.arrives(len, false);
+        }
+        assert_eq!(world.incoming.fill.kernel_takes(), None);
+        world.incoming.fill.kernel_asks_to_be_woken(true);
+        assert!(!world.incoming.is_stalled(), "what has arrived comes first");
+        assert_eq!(world.receive(DEPTH as usize), DEPTH as usize);
+        assert!(world.incoming.is_stalled(), "there are chunks, of which it does not know");
+        world.incoming.fill.kernel_asks_to_be_woken(false);
+        assert!(!world.incoming.is_stalled());
     }
 
     #[test]

@@ -294,6 +294,13 @@ pub(super) mod kernel {
             Some(entry)
         }
 
+        /// The driver looks at the ring only after a system call, or by itself.
+        pub(in super::super) fn kernel_asks_to_be_woken(&self, asks: bool) {
+            let flags = self.ring.flags().expect("this ring has flags");
+            let bits = if asks { XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() } else { 0 };
+            flags.store(bits, Ordering::Relaxed);
+        }
+
         /// The kernel says that so many entries were read in all.
         pub(in super::super) fn kernel_says(&self, consumed: u32) {
             self.ring.consumer().store(consumed, Ordering::Release);
