@@ -9,6 +9,7 @@
 use super::{ConnIndex, End, Engine};
 use crate::extension::ExtensionId;
 use crate::pool::Cell;
+use crate::recovery::Tlp;
 use crate::tcb::{Flags, Tcb};
 use crate::time::Tick;
 
@@ -20,13 +21,14 @@ pub(super) struct Reclaim {
     tcb: ConnIndex,
     /// When the last search of each found nothing.
     pub(super) out_of_order_at: Option<Tick>,
+    extension_at: Option<Tick>,
     pub(super) at: Option<Tick>,
 }
 
 impl Reclaim {
     /// The last search of each may find something if it is made again.
     pub(super) const fn forget(&mut self) {
-        (self.out_of_order_at, self.at) = (None, None);
+        (self.out_of_order_at, self.extension_at, self.at) = (None, None, None);
     }
 }
 
@@ -98,6 +100,34 @@ impl Engine {
             None => self.reclaim.out_of_order_at = Some(self.tick),
         }
         found.is_some()
+    }
+
+    /// Frees the extension of a connection that keeps it for nothing but a loss probe: whether the probe has repaired a loss is known
+    /// with the next ACK of new data. After an idle time the window begins anew in any case, so it is of no use any more. False if there is
+    /// none, or the last search in this tick found none.
+    #[cold]
+    pub(super) fn reclaim_extension(&mut self) -> bool {
+        if self.reclaim.extension_at == Some(self.tick) {
+            return false;
+        }
+        for _ in 0..self.extensions.places().min(LOOKED_AT_MAX) {
+            let place = self.reclaim.extension;
+            self.reclaim.extension = (place + 1) % self.extensions.places();
+            let extension = &mut self.extensions[place];
+            let (owner, used) = (extension.owner, self.extensions.used());
+            let tcb = &self.tcbs[owner];
+            // Not a free place, whose owner may be anybody.
+            let is_there = tcb.extension != Tcb::NO_EXTENSION && tcb.extension.place() == place;
+            if is_there && tcb.flight() == 0 && !tcb.has_unsent() && tcb.was_idle_for_rto(self.tick) {
+                self.extensions[place].tlp = Tlp::NONE;
+                self.drop_extension_if_calm(owner);
+                if self.extensions.used() < used {
+                    return true;
+                }
+            }
+        }
+        self.reclaim.extension_at = Some(self.tick);
+        false
     }
 
     /// A connection whose data out of order made no progress for long.

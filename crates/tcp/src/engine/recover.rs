@@ -25,8 +25,11 @@ impl Engine {
             let rack = Rack::new(tcb.snd_una, tcb.rtt.srtt_micros());
             let lost_bytes = self.lost_bytes(index);
             let extension = Extension { rack, owner: index, lost_bytes, ..Extension::default() };
+            let place = self.extensions.insert(extension);
+            let place =
+                place.or_else(|| self.reclaim_extension().then(|| self.extensions.insert(extension))?)?;
             let tcb = &mut self.tcbs[index];
-            tcb.extension = ExtensionId::new(self.extensions.insert(extension)?);
+            tcb.extension = ExtensionId::new(place);
         }
         Some(self.tcbs[index].extension)
     }

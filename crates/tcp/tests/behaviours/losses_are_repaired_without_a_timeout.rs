@@ -362,3 +362,33 @@ fn a_loss_that_a_probe_has_repaired_slows_down_as_any_other() {
         assert!((4..=7).contains(&share), "{} after {}", third.len(), second.len() + 1);
     });
 }
+
+/// A probe that took the place of the last segment leaves open whether that was lost, until there is news of later data. Others need the
+/// place for what they know of their losses.
+#[test]
+fn a_probe_that_nobody_judges_costs_others_nothing() {
+    let mut limits = small_limits();
+    limits.extensions = 1;
+    let mut host = Host::with(settings(), limits);
+    host.round_trip = 20;
+    let (id, mut peer) = host.accept(Peer::new());
+    host.engine.send(id, &[1; 4 * 1448]);
+    let sent = host.sent();
+    host.pass(20, &mut peer);
+    peer.heard_all(&sent[..2]);
+    host.give(&[peer.acks()]);
+    // The third one has come, and its ACK waits for another segment.
+    peer.heard(&sent[2]);
+    let probes = host.wait_millis(200);
+    assert_eq!(probes.iter().map(|(_, probe)| probe.seq).collect::<Vec<_>>(), [sent[3].seq]);
+    peer.heard(&probes[0].1);
+    host.give(&[peer.acks()]);
+    assert_eq!((host.engine.counters().loss_probes, host.engine.counters().timeouts), (1, 0));
+    let (_, other) = host.accept(Peer::new().port(5001));
+    let out_of_order = other.data_at(200, &[1; 100]);
+    host.give(std::slice::from_ref(&out_of_order));
+    assert_eq!(host.engine.counters().dropped_for_memory, 1, "the probe may still be judged");
+    host.wait(Duration::from_secs(10));
+    host.give(&[out_of_order]);
+    assert_eq!((host.engine.counters().out_of_order, host.engine.counters().dropped_for_memory), (1, 1));
+}
