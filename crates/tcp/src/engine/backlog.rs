@@ -27,9 +27,14 @@ impl Engine {
 
     /// Whether as many wait to be accepted as may; then what would bring another one is to be dropped.
     #[inline]
-    pub(super) fn is_accept_queue_full(&mut self, listener: ListenerId) -> bool {
-        let is_full =
-            self.local.listener(listener).is_some_and(|listener| listener.waiting > listener.backlog);
+    pub(super) fn is_accept_queue_full(&self, listener: ListenerId) -> bool {
+        self.local.listener(listener).is_some_and(|listener| listener.waiting > listener.backlog)
+    }
+
+    /// The same for a segment that is dropped then, which is counted.
+    #[inline]
+    pub(super) fn overflows_accept_queue(&mut self, listener: ListenerId) -> bool {
+        let is_full = self.is_accept_queue_full(listener);
         self.counters.listen_overflows += u64::from(is_full);
         is_full
     }

@@ -226,7 +226,7 @@ impl Engine {
         if let Some(listener) =
             self.listener_after(recent, wait.rcv_nxt, (wait.local, wait.local_port), segment)
         {
-            let opens = self.opens_at_once(&addresses);
+            let opens = self.opens_at_once(listener, &addresses);
             if opens {
                 self.end_former(Place::TimeWait(place));
             }
@@ -261,15 +261,16 @@ impl Engine {
         let Some(listener) = self.listener_after(recent, tcb.rcv_nxt, here, &arrived.segment) else {
             return self.has_brought_cookie(Place::Tcb(index), here, addresses, arrived);
         };
-        let last = self.opens_at_once(&addresses).then(|| self.give_way(index));
+        let last = self.opens_at_once(listener, &addresses).then(|| self.give_way(index));
         self.on_syn(listener, local, addresses, arrived, last);
         true
     }
 
     /// Whether a SYN becomes a half-open connection. Otherwise it gets a cookie or nothing, and the connection in TIME-WAIT stays:
     /// what was forged ends none.
-    fn opens_at_once(&self, addresses: &Addresses) -> bool {
-        self.half_open.used() < self.limits.half_open
+    fn opens_at_once(&self, listener: ListenerId, addresses: &Addresses) -> bool {
+        !self.is_accept_queue_full(listener)
+            && self.half_open.used() < self.limits.half_open
             && !self.local.neighbours.are_short()
             && self.local.route_to(remote_address(addresses)).is_ok()
     }

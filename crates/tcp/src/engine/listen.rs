@@ -24,7 +24,7 @@ impl Engine {
         arrived: &Arrived,
         last: Option<Seq>,
     ) {
-        if self.is_accept_queue_full(listener) {
+        if self.overflows_accept_queue(listener) {
             return;
         }
         let segment = &arrived.segment;
@@ -219,7 +219,7 @@ impl Engine {
             self.refuse(addresses, segment);
             return;
         }
-        if self.is_accept_queue_full(half.listener) {
+        if self.overflows_accept_queue(half.listener) {
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
@@ -336,7 +336,7 @@ impl Engine {
             return false;
         }
         let Some(listener) = self.local.listener(id).copied() else { return false };
-        if self.is_accept_queue_full(id) {
+        if self.overflows_accept_queue(id) {
             return true;
         }
         let Some(neighbour) = self.neighbour_for_reply(&addresses) else { return true };

@@ -83,6 +83,36 @@ fn the_end_of_a_handshake_waits_for_room() {
     assert_eq!(host.engine.counters().resets_sent, 0);
 }
 
+/// A SYN that is dropped opens nothing, so nothing gives way to it: it may be forged.
+#[test]
+fn a_connection_in_time_wait_stays() {
+    for is_held in [false, true] {
+        let mut host = Host::new();
+        listening(&mut host, 0);
+        let mut closing = half_open(&mut host, 0);
+        host.give(&[closing.acks()]);
+        let closed = incoming(&mut host)[0];
+        host.engine.accept(closed);
+        host.engine.shutdown(closed);
+        closing.heard_all(&host.sent());
+        host.answers(&closing.fin());
+        if !is_held {
+            host.engine.close(closed);
+        }
+        let waits = half_open(&mut host, 1);
+        host.give(&[waits.acks()]);
+        let waiting = incoming(&mut host);
+        let there = |host: &Host| (host.engine.connections(), host.engine.in_time_wait());
+        let before = there(&host);
+        closing.later(1000);
+        assert_eq!(host.answers(&closing.syn()), []);
+        assert_eq!((there(&host), host.engine.counters().listen_overflows), (before, 1), "held: {is_held}");
+        host.engine.accept(waiting[0]);
+        assert!(host.answers(&closing.syn())[0].is(SYN | ACK), "there is room");
+        assert_eq!(host.engine.counters().time_wait_reused, 1);
+    }
+}
+
 #[test]
 fn a_cookie_waits_for_room() {
     let mut limits = small_limits();
