@@ -57,6 +57,14 @@ pub(super) fn grow(window: &mut Window, acked: Acked, limit: u32) -> u32 {
     growth
 }
 
+/// A round whose end was passed while the window was not used ends with the next ACK that counts. To be called at least once while
+/// SND.UNA moves by 2^30.
+pub(super) const fn keep_round_near(window: &mut Window, una: Seq) {
+    if State::of(window).has_begun && Seq(window.w_max).lt(una) {
+        window.w_max = una.0;
+    }
+}
+
 /// Slow start is over, or begins anew: nothing is known of round trips.
 pub(super) const fn end(window: &mut Window) {
     (window.w_max, window.plateau, window.w_est) = (0, Tick(0), 0);
@@ -144,14 +152,14 @@ mod tests {
         fn round(&mut self, rtt_micros: impl Fn(u32) -> u32) -> u32 {
             let (before, end) = (self.window.cwnd, self.snd_nxt);
             let mut count = 0;
-            while self.una < end {
-                let bytes = u32::from(MSS).min(end - self.una);
-                self.una += bytes;
+            while Seq(self.una).lt(Seq(end)) {
+                let bytes = u32::from(MSS).min(end.wrapping_sub(self.una));
+                self.una = self.una.wrapping_add(bytes);
                 let (una, snd_nxt) = (Seq(self.una), Seq(self.snd_nxt));
                 let rtt_micros = Some(rtt_micros(count));
                 let acked = Acked { bytes, una, snd_nxt, eff_mss: MSS, srtt_micros: 0, rtt_micros };
                 self.window.on_ack(Tick(0), Algorithm::Cubic, acked);
-                self.snd_nxt = self.una + self.window.cwnd;
+                self.snd_nxt = self.una.wrapping_add(self.window.cwnd);
                 count += 1;
             }
             self.window.cwnd - before
@@ -195,6 +203,26 @@ mod tests {
         // From here on it is congestion avoidance, on its plateau.
         let growth = flow.round(|_| 30_000);
         assert!(growth < 3 * u32::from(MSS), "{growth}");
+    }
+
+    /// Without need of the window for more bytes than sequence numbers can tell apart. A round that never ended would judge no more.
+    #[test]
+    fn rounds_end_however_much_the_application_sends_between() {
+        for between in [1_u64 << 31, 3 << 30, 5 << 30] {
+            let mut flow = Flow::new();
+            (0..4).for_each(|_| _ = flow.round(|_| 20_000));
+            for _ in 0..between / (1 << 20) {
+                flow.una = flow.una.wrapping_add(1 << 20);
+                flow.window.keep_recover_near(Seq(flow.una));
+            }
+            flow.snd_nxt = flow.una.wrapping_add(flow.window.cwnd);
+            let mut rounds = 0;
+            while flow.is_in_slow_start() && rounds < 10 {
+                flow.round(|_| 20_000 + 5_000 * rounds);
+                rounds += 1;
+            }
+            assert!(!flow.is_in_slow_start(), "{between} bytes, {rounds} rounds");
+        }
     }
 
     #[test]

@@ -94,6 +94,9 @@ impl Window {
     pub(crate) fn keep_recover_near(&mut self, una: Seq) {
         if una - self.recover > RECOVER_BEHIND_MAX && self.recover.lt(una) {
             self.recover = una;
+            if self.is_in_first_slow_start() {
+                hystart::keep_round_near(self, una);
+            }
         }
     }
 
