@@ -35,9 +35,25 @@ impl Bulk {
     }
 
     fn run(&mut self, millis: u64) {
+        self.run_while(millis, |bulk| _ = bulk.host.engine.send(bulk.id, &[1; 500_000]));
+    }
+
+    /// Has more to send than the window has room for, by a few segments, and sends no more until that is acknowledged and for 50 ms
+    /// more.
+    fn burst(&mut self) {
+        let more = (self.cwnd() as usize + 3) * 1448;
+        assert_eq!(self.host.engine.send(self.id, &vec![1; more]), more);
+        self.run_while(10, |_| ());
+        while !self.under_way.is_empty() {
+            self.run_while(10, |_| ());
+        }
+        self.run_while(50, |_| ());
+    }
+
+    fn run_while(&mut self, millis: u64, fill: impl Fn(&mut Self)) {
         let end = self.host.millis() + millis;
         while self.host.millis() < end {
-            self.host.engine.send(self.id, &[1; 500_000]);
+            fill(self);
             let sent = self.host.wait_millis(10);
             self.peer.later(10);
             self.under_way.extend(sent.into_iter().map(|(at, segment)| (at + ROUND_TRIP_MILLIS, segment)));
@@ -90,5 +106,29 @@ fn the_window_is_back_at_its_maximum_after_k_however_many_segments_an_ack_covers
                 "{cwnd} of {w_max} segments, {segments_for_each_ack} for each ACK, predicts: {predicts}"
             );
         }
+    }
+}
+
+/// A service whose answers take more than a window each: its window is needed for a round trip of each, and not in between.
+#[test]
+fn time_counts_while_answers_need_the_window() {
+    for predicts in [true, false] {
+        let mut bulk = Bulk::new(predicts);
+        while bulk.cwnd() < 80 {
+            bulk.run(ROUND_TRIP_MILLIS);
+        }
+        let w_max = f64::from(bulk.cwnd());
+        bulk.lose_one();
+        // The last of what was to be sent goes, and the epoch begins.
+        while !bulk.under_way.is_empty() {
+            bulk.run_while(10, |_| ());
+        }
+        let k_millis = (w_max * 0.3 / 0.4).cbrt() * 1000.0;
+        let answers = k_millis as u64 / ROUND_TRIP_MILLIS;
+        for _ in 0..=answers {
+            bulk.burst();
+        }
+        let cwnd = f64::from(bulk.cwnd());
+        assert!((cwnd - w_max).abs() <= 3.0, "{cwnd} of {w_max} segments, predicts: {predicts}");
     }
 }
