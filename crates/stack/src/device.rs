@@ -248,15 +248,17 @@ pub struct DeviceCounters {
 }
 
 impl DeviceCounters {
-    /// Copies a frame that has arrived to the owner's, and counts it.
+    /// Copies a frame that has arrived to the owner's, and counts it. False if there was no room, and it is dropped.
     #[inline]
-    pub(crate) fn take_in(&mut self, frame: &[u8], frames: &mut Frames) {
-        if frames.push(frame) {
+    pub(crate) fn take_in(&mut self, frame: &[u8], frames: &mut Frames) -> bool {
+        let has_room = frames.push(frame);
+        if has_room {
             self.frames_in += 1;
             self.bytes_in += frame.len() as u64;
         } else {
             self.dropped_in += 1;
         }
+        has_room
     }
 
     /// Counts a frame of the owner's as sent.

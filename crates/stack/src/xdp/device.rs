@@ -260,8 +260,11 @@ impl Device for Xdp {
         }
         let Self { sockets, counters, capabilities, partial_checksums, frame_bytes_max, .. } = self;
         sockets.receive(frames.room(), |frame| {
-            counters.take_in(frame, frames);
-            if capabilities.receive_checksum && Layout::of(frame).is_some_and(|at| at.is_partial(frame)) {
+            let is_taken = counters.take_in(frame, frames);
+            if is_taken
+                && capabilities.receive_checksum
+                && Layout::of(frame).is_some_and(|at| at.is_partial(frame))
+            {
                 frames.describe_last(Meta {
                     checksum: Checksum::Partial,
                     segment_bytes: 0,

@@ -64,9 +64,11 @@ impl Wire for Stack {
     }
 
     fn scratch(&'static self) -> Option<Address> {
-        static NEXT: AtomicU16 = AtomicU16::new(1);
+        // Few addresses and many ports: a host keeps each address that it has listened at.
+        static NEXT: AtomicU16 = AtomicU16::new(0);
         let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        let scratch = Location { device: DeviceName::Switch, address: ([10, 254, high, low], 80).into() };
+        let port = 1024 + u16::from_be_bytes([0, low]);
+        let scratch = Location { device: DeviceName::Switch, address: ([10, 254, 0, high], port).into() };
         Some(Address::from_wire(self, scratch.to_string()))
     }
 
