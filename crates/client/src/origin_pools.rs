@@ -5,12 +5,15 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use crate::balancer::Balancer;
+use crate::chain::Budget;
 use crate::pool::{Pool, share_out};
 
 /// The pools of one origin on one loop.
 #[derive(Default)]
 pub(crate) struct OriginPools {
     pools: RefCell<Vec<Rc<Pool>>>,
+    /// Of all its pools, whichever way and address each has.
+    budget: Rc<Budget>,
     /// If it has several addresses.
     balancer: RefCell<Option<Rc<Balancer>>>,
 }
@@ -18,6 +21,10 @@ pub(crate) struct OriginPools {
 impl OriginPools {
     pub(crate) fn pools(&self) -> Vec<Rc<Pool>> {
         self.pools.borrow().clone()
+    }
+
+    pub(crate) fn budget(&self) -> &Rc<Budget> {
+        &self.budget
     }
 
     pub(crate) fn is_one(&self) -> bool {

@@ -74,7 +74,11 @@ pub(crate) struct Pool {
     member: OnceCell<Rc<Member>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
-    budget: Budget,
+    /// Of the origin, for retries.
+    budget: Rc<Budget>,
+    /// Calls that have come, those that have gone elsewhere left out.
+    attempts: Cell<u64>,
+    retries: Cell<u64>,
 }
 
 impl Pool {
@@ -119,7 +123,9 @@ impl Pool {
             member: OnceCell::new(),
             retired: Cell::new(false),
             last_used: Cell::new(precise()),
-            budget: Budget::default(),
+            budget: Rc::clone(among.budget()),
+            attempts: Cell::new(0),
+            retries: Cell::new(0),
         })
     }
 
@@ -166,6 +172,7 @@ impl Pool {
         }
         job.is_alone = self.pipelining.is_some() && job.request.is_alone();
         self.budget.count();
+        self.attempts.update(|attempts| attempts + 1);
         if let Some(error) = job.request.retry_of.take() {
             let percent = self.context.config().retries_of(&job.request).budget_percent;
             if !self.budget.allows(percent, job.at) {
@@ -197,8 +204,7 @@ impl Pool {
         if job.loops_left > 0 {
             // The others have their shares of the queue, which nothing has taken yet.
             job.loops_left -= 1;
-            // The other one counts it.
-            self.budget.forget(1);
+            self.forget(1);
             return Local::pass_on(self.context.client_ref().inner(), self.context.index, job);
         }
         self.context.cells.queue_full.add(1);
@@ -306,10 +312,15 @@ impl Pool {
     /// The calls that wait, to be given to another pool.
     pub(crate) fn take_waiting(&self) -> VecDeque<Job> {
         let jobs = self.waiting.take();
-        // The other one counts them.
-        self.budget.forget(jobs.len() as u64);
+        self.forget(jobs.len() as u64);
         self.want_no_more();
         jobs
+    }
+
+    /// So many calls go to another pool, which counts them.
+    fn forget(&self, calls: u64) {
+        self.budget.forget(calls);
+        self.attempts.update(|attempts| attempts.saturating_sub(calls));
     }
 
     /// Drops waiting calls whose callers have left.

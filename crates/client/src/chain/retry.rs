@@ -243,15 +243,14 @@ fn wait_of(text: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> 
     Some(until.duration_since(since).unwrap_or_default())
 }
 
-/// The retries that one origin may get on one loop.
+/// The retries that one origin may get on one loop, by all its pools together.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     /// Calls of all time, and as many of them as count no more.
     calls: Cell<u64>,
     past: Cell<u64>,
-    /// Since `since`, and of all time.
+    /// Since `since`.
     retries: Cell<u32>,
-    all_retries: Cell<u64>,
     since: Cell<Option<Instant>>,
 }
 
@@ -284,19 +283,8 @@ impl Budget {
         let allows = u64::from(self.retries.get()) < allowed;
         if allows {
             self.retries.set(self.retries.get() + 1);
-            self.all_retries.set(self.all_retries.get() + 1);
         }
         allows
-    }
-
-    /// How many were counted.
-    pub(crate) fn all_calls(&self) -> u64 {
-        self.calls.get()
-    }
-
-    /// How many retries were within it.
-    pub(crate) fn all_retries(&self) -> u64 {
-        self.all_retries.get()
     }
 }
 

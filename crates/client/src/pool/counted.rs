@@ -18,8 +18,8 @@ impl Pool {
             busy: connections.all.len() - idle,
             dialing: self.dialing.get(),
             waiting: self.waiting.len(),
-            attempts: self.budget.all_calls(),
-            retries: self.budget.all_retries(),
+            attempts: self.attempts.get(),
+            retries: self.retries.get(),
             received_bytes,
             sent_bytes,
             ..OriginCounters::default()

@@ -36,6 +36,8 @@ impl Pool {
         job.at = precise();
         job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         self.context.cells.moved.add(1);
+        // It has counted before.
+        self.budget.forget(1);
         job.again(&self.context);
         self.submit(job);
     }

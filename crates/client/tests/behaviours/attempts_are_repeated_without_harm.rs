@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use anywire_client::{Call, CallRequest, Client, ClientBuilder, Error, Limits, Next, Response, Retries};
+use anywire_client::{
+    Balance, Call, CallRequest, Client, ClientBuilder, Error, Limits, Next, Response, Retries,
+};
 use anywire_http::{Body, Headers, Method, StatusCode};
 use anywire_wire::names::{Answer, Records, ResolveError, Resolver, Resolving};
 
@@ -328,6 +330,32 @@ fn an_origin_in_trouble_gets_no_more_than_its_budget() {
     // A fifth of all attempts that were asked for, and 10; once more if a window ends meanwhile.
     assert!(counters.retried <= 2 * (10 + 100), "{counters:?}");
     assert_eq!(requests.load(Ordering::SeqCst) as u64, 100 + counters.retried);
+}
+
+/// An origin in trouble gets no load on top by each of its addresses.
+#[test]
+fn the_addresses_of_an_origin_share_its_budget() {
+    let unavailable = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+    // An odd number, so that each gets as many retries as first attempts.
+    let peers = [(); 7].map(|()| Peer::answering(wire("tcp"), unavailable));
+    let balance = Balance::over(peers.each_ref().map(Peer::via)).round_robin();
+    let statuses = vec![StatusCode::SERVICE_UNAVAILABLE];
+    let retries = Retries { max: 1, first_pause: Duration::ZERO, statuses, ..Retries::default() };
+    let loops = anywire_loops::Loops::start(1).expect("loops start");
+    let client =
+        Client::builder().on(&loops).retries(retries).balance("http://shop.example", balance).build();
+    for _ in 0..60 {
+        let response = block_on(client.get("http://shop.example/").send()).expect("an answer");
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let counters = client.counters().total();
+    // 10 and a fifth of 60 calls and the retries; once more if a window ends meanwhile.
+    assert!((1..=2 * 27).contains(&counters.retried), "{counters:?}");
+    let of_origin = block_on(client.origins()).remove("http://shop.example").expect("it was called");
+    assert_eq!(
+        (of_origin.attempts, of_origin.retries),
+        (60 + counters.retried + counters.retries_refused, counters.retried)
+    );
 }
 
 /// No status is an error of the call: when the budget is spent, the response is the caller's.
