@@ -147,7 +147,13 @@ impl Watchdog {
                 job.stream_until
             }
             Download::Streams { .. } => job.stream_until.into_iter().chain([job.total_until]).min(),
-            _ => Some(job.total_until),
+            // No wildcard: whether a new state has this deadline has to be said here. One that is over may be a tunnel that goes on, whose
+            // job has none.
+            Download::Awaited
+            | Download::Here { .. }
+            | Download::Drains { .. }
+            | Download::Upgrades(_)
+            | Download::Over => Some(job.total_until),
         };
         true
     }
