@@ -1,7 +1,14 @@
 //! A pooled connection: it owns the wire, and says what happened on it to the pool's task that polls it.
 //!
-//! It is *idle*, *busy* with as many calls as its protocol allows, or *closed*. An idle connection has no buffer and
-//! is registered for reading: the peer's FIN, its RST or unexpected bytes end it at once.
+//! | it is | calls | capacity | the pool's list |
+//! | --- | --- | --- | --- |
+//! | idle | 0 | 1, or what its protocol allows | `Free` |
+//! | busy, with a slot | fewer than the capacity | the same | `Free`; of HTTP/1 that calls share, `Shared` |
+//! | busy, without one | as many as the capacity | the same | `Nowhere` |
+//! | leaving: it ends after its calls | any | 0 | any: who finds it there passes it over |
+//! | closed | 0 | 0 | `Nowhere` |
+//!
+//! An idle connection has no buffer and is registered for reading: the peer's FIN, its RST or unexpected bytes end it at once.
 //!
 //! HTTP/1: a call on an idle connection is encoded and written in the poll of its caller, with the waker of the
 //! connection's task. So this task runs for the first time when the response is there.

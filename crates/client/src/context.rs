@@ -12,10 +12,11 @@ use anywire_loops::deadline::Deadline;
 use anywire_wire::Output;
 
 use crate::Limits;
+use crate::config::Config;
 use crate::connector::Place;
 use crate::counters::Cells;
 use crate::h1::{Exchange, Slot};
-use crate::inner::{Config, Inner};
+use crate::inner::Inner;
 use crate::latencies::PhaseCells;
 use crate::quota::Quota;
 

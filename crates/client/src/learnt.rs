@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use anywire_loops::clock::precise;
 use anywire_wire::Address;
 
-use crate::inner::{ClientLoops, Config, Inner, Versions};
+use crate::client_loops::ClientLoops;
+use crate::config::{Config, Versions};
+use crate::inner::Inner;
 use crate::local::Local;
 use crate::request::CallRequest;
 

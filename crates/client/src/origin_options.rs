@@ -9,7 +9,7 @@ use anywire_wire::tls::{ClientTls, TlsError};
 
 use crate::by_origin::ByOrigin;
 use crate::chain::{Redirects, Retries};
-use crate::inner::{Config, Versions};
+use crate::config::{Config, Versions};
 use crate::proxy::{Proxies, ProxyUrlError, ToProxy};
 use crate::{Client, Error, Limits, Timeouts};
 

@@ -5,7 +5,6 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
-mod ahead;
 mod connections;
 mod counted;
 mod dialing;
@@ -32,10 +31,10 @@ pub(crate) use self::ways::share_out;
 use crate::Error;
 use crate::balancer::Member;
 use crate::chain::Budget;
+use crate::config::Versions;
 use crate::connection::Conn;
 use crate::connector::{Route, Way};
 use crate::context::LoopContext;
-use crate::inner::Versions;
 use crate::job::{Job, Outcome};
 use crate::learnt::{Learnt, learns};
 use crate::local::Local;
@@ -180,6 +179,7 @@ impl Pool {
                 return job.give_up(*error);
             }
             self.context.cells.retried.add(1);
+            self.retries.update(|retries| retries + 1);
         }
         let Some(job) = self.place(job) else { return };
         if self.is_full() {

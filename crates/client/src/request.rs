@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::Extensions;
 
 use crate::chain::{Redirects, Retries};
-use crate::inner::Config;
+use crate::config::Config;
 use crate::job::{drop_caught, text_of_panic};
 use crate::proxy::{ProxyOfCall, Relay};
 use crate::trace::InterimHook;

@@ -132,7 +132,7 @@ impl Next {
     }
 
     #[cfg(feature = "rules")]
-    pub(crate) fn config(&self) -> &crate::inner::Config {
+    pub(crate) fn config(&self) -> &crate::config::Config {
         self.client.inner().config()
     }
 

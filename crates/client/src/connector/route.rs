@@ -11,7 +11,7 @@ use anywire_wire::{Address, Connection, DialError};
 
 use super::{ConnectError, Connector, Direct, Target};
 use crate::Error;
-use crate::inner::{Config, Versions};
+use crate::config::{Config, Versions};
 use crate::job::{drop_caught, text_of_panic};
 use crate::pool::over_tls;
 use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};

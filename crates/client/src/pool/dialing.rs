@@ -1,4 +1,4 @@
-//! Dials: how many a pool makes for its waiting calls, and what becomes of them.
+//! Dials: how many a pool makes, for its waiting calls or before there are any, and what becomes of them.
 
 use std::rc::Rc;
 
@@ -44,6 +44,24 @@ impl Pool {
                 return;
             }
         }
+    }
+
+    /// Dials until there are so many connections, or as many as there may be: how many there are then. Those that are being dialled
+    /// count, and calls that come meanwhile take them.
+    pub(crate) async fn connect_ahead(self: &Rc<Self>, wanted: usize) -> usize {
+        let mut dials = Vec::new();
+        while self.connections.borrow().all.len() + self.dialing.get() < wanted
+            && self.dialing.get() < self.context.dials
+        {
+            let Some(permit) = self.permit() else { break };
+            dials.push(anywire_loops::spawn(self.dial(permit).run()));
+        }
+        self.want_no_more();
+        for dial in dials {
+            // One that fails is counted, and leaves fewer connections.
+            let _ = dial.await;
+        }
+        self.connections.borrow().all.len()
     }
 
     pub(super) fn dial(self: &Rc<Self>, permit: Permit) -> Dial {
