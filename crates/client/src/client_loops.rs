@@ -1,4 +1,4 @@
-//! The loops of a client: those that it was given, or those of the process.
+//! The loops of a client: its own choice, or the loops that all clients of the process share.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,13 @@ pub(crate) struct ClientLoops {
 }
 
 impl ClientLoops {
-    /// Those that it was given.
+    /// The loops that the client was given.
     pub(crate) fn of(loops: &Loops) -> Self {
         let one = |handle| ClientLoop { handle, cells: Arc::default(), used: AtomicBool::new(false) };
         Self { list: loops.iter().map(one).collect(), own: None }
     }
 
-    /// Those of the process, for a client that was given none.
+    /// The loops that all clients of the process share, for a client that was given none.
     pub(crate) fn shared() -> Result<Self, Error> {
         let loops = shared_loops()?;
         Ok(Self { own: Some(loops.clone()), ..Self::of(&loops) })

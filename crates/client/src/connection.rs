@@ -121,7 +121,7 @@ impl Conn {
         self.capacity.get().saturating_sub(self.calls.get())
     }
 
-    /// Calls that it can have at a time, those that it has included. None if it takes no more.
+    /// Calls that the connection can have at a time, the present ones included. 0 if it takes no more.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity.get()
     }

@@ -33,7 +33,7 @@ pub(crate) enum Download {
         state: Arc<StreamState>,
         /// The caller has asked for no more than was sent.
         reader_is_slow: bool,
-        /// It says that it is a stream, whose end nobody knows.
+        /// The response says by its type that it is a stream without a known end.
         is_endless: bool,
     },
     /// The caller has left, and the rest is read to keep the connection: so many bytes of a body at most.

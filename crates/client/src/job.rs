@@ -30,12 +30,13 @@ pub(crate) struct Job {
     pub(crate) stream_until: Option<Instant>,
     /// When it must have a connection, or be allowed to dial one.
     pub(crate) acquire_until: Instant,
-    /// It may have a connection beyond its loop's share, because its caller is on that loop. Calls from elsewhere take all loops in
-    /// turn, so what others do not use yet they are about to.
+    /// The call may have a connection beyond its loop's share, because its caller is on that loop. Calls from outside take all loops in
+    /// turn: connections that other loops have not opened yet are for the calls to come.
     pub(crate) may_borrow: bool,
-    /// How many other loops may take it if the pool of this one has no room: while the calls of its origin gather on one loop.
+    /// How many other loops may still take the call, if the pool of this loop has no room. Not 0 only while the calls of its origin gather
+    /// on one loop.
     pub(crate) loops_left: usize,
-    /// It was on a reused connection that had died, and goes out on a fresh one, once.
+    /// Its reused connection had died, so it goes out once more, on a fresh one.
     pub(crate) resent: bool,
     /// Whether any byte of it was sent, on any connection that may have processed it.
     pub(crate) sent: bool,
@@ -123,7 +124,7 @@ impl Job {
 /// What has become of a call. Its caller is told once the connection has its next state, because the caller may make the next
 /// call at once.
 pub(crate) enum Outcome {
-    /// Nothing that anybody waits for: its caller has left, or there was no call.
+    /// Nobody waits: the caller has left, or there was no call.
     Nothing,
     Reply(Option<oneshot::Sender<Reply>>, Reply),
     /// Of a response with this status.

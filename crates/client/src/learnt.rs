@@ -140,7 +140,7 @@ pub(crate) fn gather(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gathered {
     pub(crate) index: usize,
-    /// Loops that have room for it if that one has none, because all calls of its origin go there for now.
+    /// How many other loops may have room if that one has none: for now, all calls of the origin go to that one.
     pub(crate) others: usize,
 }
 

@@ -18,11 +18,11 @@ use anywire_http::{HeadLimits, h2};
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Connections to one origin, exact in sum over all loops, both versions of HTTP and all ways to it: by proxies, by wires, with any
-    /// TLS. The addresses of a [`Balance`](crate::Balance) have as many each. Each loop has its share, and calls that are made on a loop may also
-    /// use what the other loops have not opened of theirs: one loop alone has them all. Calls from outside take the loops in
-    /// turn, and each waits for the share of its own: with few connections for each loop, make calls that take long on the loops. Another loop that needs its share gets it
-    /// back, from idle connections at once and from busy ones after their calls, and so does another way. Default 512: one busy origin stays far below
-    /// the descriptors of a process. At least 1.
+    /// TLS. The addresses of a [`Balance`](crate::Balance) have as many each. Each loop has its share, and calls that are made on a loop
+    /// may also use what the other loops have not opened of theirs: one loop alone has them all. Another loop that needs its share gets
+    /// it back, from idle connections at once and from busy ones after their calls, and so does another way. Calls from outside take
+    /// the loops in turn, and wait for the share of their loop, even if another loop has an idle connection. Default 512: one busy
+    /// origin stays far below the descriptors of a process. At least 1.
     pub connections_per_origin: usize,
     /// Calls that may wait for a connection to one origin, in sum over all loops: each has its share. Default 32,768:
     /// a burst of 1,000 calls on one of 32 loops waits, and a queue of small requests stays below 32 MiB. One more

@@ -53,23 +53,23 @@ pub(crate) struct Pool {
     context: Rc<LoopContext>,
     connections: RefCell<Connections>,
     waiting: Queue,
-    /// Among which it is.
+    /// All pools of the origin on this loop.
     origin_pools: Weak<OriginPools>,
     /// Shared with the pools of other loops, and of other ways to the origin.
     quota: Arc<Quota>,
-    /// It has asked for a connection in vain.
+    /// The pool has asked the quota for a connection in vain.
     wants: Cell<bool>,
-    /// Calls by another way wait for what it has idle.
+    /// Calls by another way wait for a connection that is idle here.
     is_asked: Cell<bool>,
     /// Dials under way.
     dialing: Cell<usize>,
-    /// Calls that a new connection is likely to take. None: that depends on its protocol, which is not known yet.
+    /// Calls that a new connection is likely to take. None: the protocol of the origin is not known yet.
     calls_per_connection: Cell<Option<usize>>,
     /// What the handshake agrees on is told to the client's other loops.
     teaches: bool,
     /// Whether calls share connections of HTTP/1.
     pipelining: Option<Pipelining>,
-    /// Set if its address is one of several.
+    /// Set if the pool's address is one of several of the origin.
     member: OnceCell<Rc<Member>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
@@ -202,7 +202,7 @@ impl Pool {
 
     fn refuse(&self, mut job: Job) {
         if job.loops_left > 0 {
-            // The others have their shares of the queue, which nothing has taken yet.
+            // Each other loop has a share of the queue, too.
             job.loops_left -= 1;
             self.forget(1);
             return Local::pass_on(self.context.client_ref().inner(), self.context.index, job);

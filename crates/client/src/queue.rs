@@ -33,7 +33,7 @@ impl Offer {
 pub(crate) struct Queue {
     context: Rc<LoopContext>,
     jobs: RefCell<VecDeque<Job>>,
-    /// Those of them that have a connection to themselves where others share.
+    /// How many of them need a connection to themselves, where other calls share one.
     alone: Cell<usize>,
     /// The client's count of abandoned calls when the queue was last purged.
     purged_at: Cell<u64>,
@@ -101,7 +101,7 @@ impl Queue {
         self.pop_by(|jobs| jobs.iter().position(|job| offer.suits(job)))
     }
 
-    /// The oldest one that can share a connection. It `passes` those that cannot.
+    /// The oldest call that can share a connection. `passes`: it may overtake calls that cannot share.
     pub(crate) fn pop_sharing(&self, offer: Offer, passes: bool) -> Option<Job> {
         self.pop_by(|jobs| {
             let mut able = jobs.iter().enumerate().filter(|(_, job)| offer.suits(job));

@@ -134,7 +134,7 @@ impl Quota {
         self.change(|state| state.cap = cap);
     }
 
-    /// Calls of one pool of a loop wait for no connection more. What was kept for them is for others.
+    /// No call of one pool waits for a connection any more. Other loops may have the connection that was kept for it.
     pub(crate) fn is_satisfied(&self, context: &LoopContext) {
         self.change_for_others(context, |part| part.wants = false);
         // Another pool of the loop may want one still: with a proxy, upgrades have a pool of their own.
@@ -161,7 +161,8 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// One for a loop, if there is one: of its share, unless it may borrow. If not, that loop is woken when there may be.
+    /// The right to one more connection for a loop: of its share, or beyond it if the loop may borrow. If there is none, the loop is woken
+    /// once there may be.
     pub(crate) fn take(quota: &Arc<Quota>, context: &Rc<LoopContext>, may_borrow: bool) -> Option<Self> {
         match quota.change(|state| state.take(context.index, may_borrow)) {
             Taken::OfShare => {}

@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Calls that it can have at a time, those that it has included. None if it takes no more.
+    /// Calls that the connection can have at a time, the present ones included. 0 if it takes no more.
     pub(crate) fn capacity(&self, context: &LoopContext) -> usize {
         match self {
             Self::H1(_) => 1,
@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// Calls that are on it, and those that have ended and of which the pool has yet to be told.
+    /// Calls on the connection. A call that has ended counts until the pool is told.
     pub(crate) fn calls(&self) -> usize {
         match self {
             Self::H1(session) => session.calls(),

@@ -82,8 +82,8 @@ enum Upward {
     HasEnded,
 }
 
-/// Ready once the caller has dropped its end. That looks like the end of its direction, and a peer that neither closes nor reads would
-/// keep the connection for ever. Only a write tells the difference, and none is due: so it is looked for while nothing else would show it.
+/// Ready once the caller has dropped its end. A dropped end looks like the end of its direction, and a peer that neither closes nor
+/// reads would keep the connection for ever. Only a write tells the difference. So an empty write asks, while no other is due.
 async fn gone(
     upward: &mut watch::Receiver<Upward>,
     to_caller: &mut WriteHalf<DuplexStream>,
@@ -94,7 +94,7 @@ async fn gone(
             tokio::time::sleep(LOOK_EVERY).await;
             continue;
         }
-        // What it has sent is the peer's, who takes some of it now and then.
+        // The peer may still take what the caller has sent before it left.
         let is_stuck = *upward.borrow_and_update() == Upward::IsStuck;
         if !is_stuck || timeout(patience, upward.changed()).await.is_err() {
             return;

@@ -57,7 +57,7 @@ pub struct Retries {
     /// besides. More than that is [`Error::Retried`], or the response whose status was to be tried again: an origin in trouble gets no load
     /// on top.
     pub budget_percent: u32,
-    /// Decides what is repeated instead of the table, within what is harmless, if it is set. It is not asked about a success (2xx).
+    /// If set, decides in the place of the table which harmless attempts are repeated. It is not asked about a success (2xx).
     pub when: Option<RetryHook>,
 }
 

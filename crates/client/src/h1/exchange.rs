@@ -425,7 +425,7 @@ impl Exchange {
             Upload::Held { .. } => self.download.is_awaited(),
             _ => false,
         };
-        // A peer whose response nobody takes may write no more, and so read no more.
+        // While the reader takes nothing, the peer may be stuck in writing, and then it does not read either.
         let is_unsent = !self.output.is_empty() && !self.download.is_held_up();
         let waits_for = WaitsFor::of(is_unsent, &self.download, uploads);
         if self.watchdog.watch(now, waits_for, &self.download, &self.job, context) {

@@ -98,7 +98,7 @@ impl Session {
         if self.life > Life::Open { 0 } else { self.under_way() + self.slots(context) }
     }
 
-    /// Calls that are on it, and those that have ended and of which the pool has yet to be told.
+    /// Calls on the connection. A call that has ended counts until the pool is told.
     pub(crate) fn calls(&self) -> usize {
         self.under_way() + self.ended.len()
     }

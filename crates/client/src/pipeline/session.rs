@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Calls that it can have at a time, those that it has included. None if it takes no more.
+    /// Calls that the connection can have at a time, the present ones included. 0 if it takes no more.
     pub(crate) fn capacity(&self) -> usize {
         match self.life {
             Life::Open if self.is_proven && self.alone.calls() == 0 => self.depth,
@@ -104,7 +104,7 @@ impl Session {
         self.is_proven
     }
 
-    /// Calls that are on it, and those that have ended and of which the pool has yet to be told.
+    /// Calls on the connection. A call that has ended counts until the pool is told.
     pub(crate) fn calls(&self) -> usize {
         self.line.len() + self.alone.calls() + self.ended.len()
     }

@@ -1,4 +1,4 @@
-//! What a pool tells of itself.
+//! The counters of a pool.
 
 use super::Pool;
 use crate::OriginCounters;
@@ -8,7 +8,7 @@ impl Pool {
         &self.origin
     }
 
-    /// What is now, and what it has counted.
+    /// The present state of the pool, and its counters.
     pub(crate) fn counters(&self) -> OriginCounters {
         let connections = self.connections.borrow();
         let idle = connections.all.iter().filter(|(_, conn)| conn.is_idle()).count();

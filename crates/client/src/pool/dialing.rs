@@ -115,7 +115,7 @@ impl Pool {
                     let sent = job.sent;
                     job.fail(source.into_error(self.origin.to_string(), sent));
                 }
-                // Of the calls that would have shared the connection only one knows why. The others try on their own.
+                // One of the calls that would have shared the connection gets the error. Each other call has a dial of its own.
                 self.calls_per_connection.set(Some(1));
             }
         }
@@ -150,7 +150,7 @@ impl Pool {
         if !observers.is_empty() {
             conn.is_connected(|connected| observers.dialed(self.dial_of(log), Ok(connected)));
         }
-        // Not more than others turned out to take, which this one has yet to say.
+        // No more than earlier connections turned out to take: the peer has yet to say its limit on this one.
         let room = conn.slots().min(self.calls_per_connection.get().unwrap_or(usize::MAX));
         let of_next = self.pipelining.filter(|_| conn.shares()).map_or(room, |pipelining| pipelining.depth);
         self.calls_per_connection.set(Some(of_next));
@@ -159,7 +159,7 @@ impl Pool {
         {
             conn.start(job.dialed(log), &self.host);
         }
-        // It was dialled for calls that have gone elsewhere.
+        // The calls that it was dialled for have gone elsewhere.
         if self.ends_if_idle(&conn).is_break() {
             self.close(&conn);
             return;

@@ -22,7 +22,7 @@ impl Pool {
         if !conn.is_idle() {
             self.last_used.set(precise());
         }
-        // First: with the place that it leaves another loop may have a connection at once, and no more are counted than there are.
+        // First: another loop may dial as soon as the permit is back, and must not be counted beside this one.
         conn.count_idle(false);
         if !conn.close(&self.origin) {
             return;

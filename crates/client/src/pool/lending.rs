@@ -27,7 +27,7 @@ impl Pool {
         !self.retired.get() && !self.context.is_current(&self.origin)
     }
 
-    /// Other loops may have what this one has asked for in vain, if no call waits for it any more.
+    /// Once no call waits any more, other loops may have the connection that this pool has asked for in vain.
     #[inline]
     pub(super) fn want_no_more(&self) {
         if self.wants.get() && self.waiting.len() == 0 {
@@ -36,14 +36,14 @@ impl Pool {
         }
     }
 
-    /// Whether one more call would be too many. If connections are left, that is known once it has asked for one.
+    /// Whether one more call would be too many. While the quota has connections left, only a try to dial tells.
     pub(super) fn is_full(&self) -> bool {
         let (waiting, dialing) = self.waiting_by_all_ways();
         waiting >= dialing.saturating_add(self.context.queue) && self.quota.is_spent()
     }
 
-    /// Whether the latest call is one too many. Each connection that may still be dialled is one waiter's; the queue holds the
-    /// waiters beyond.
+    /// Whether the latest call is one too many. Each connection that may still be dialled serves one waiting call; the queue holds the
+    /// calls beyond.
     pub(super) fn is_overfull(&self) -> bool {
         let (waiting, dialing) = self.waiting_by_all_ways();
         let room = dialing.saturating_add(self.context.queue);

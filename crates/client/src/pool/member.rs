@@ -66,7 +66,7 @@ impl Pool {
         is_out
     }
 
-    /// How a call has ended, for an address that is one of several.
+    /// Notes how a call has ended, for the health of an address that is one of several.
     #[inline]
     pub(super) fn note(&self, outcome: &Outcome) {
         if let Outcome::BodyBreaks(_, error) = outcome {

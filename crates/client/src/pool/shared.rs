@@ -16,7 +16,7 @@ impl Pool {
 
     #[inline(never)]
     fn pop_shared(&self, job: &Job) -> Option<Rc<Conn>> {
-        // Behind one that needs an idle connection, and for which none is dialled, all wait: it would for ever otherwise.
+        // A call that needs an idle connection, and has no dial under way, holds up the calls behind it: it would wait for ever otherwise.
         if job.is_alone || self.waiting.len() > 0 && self.dialing.get() == 0 {
             return None;
         }

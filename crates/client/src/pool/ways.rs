@@ -62,7 +62,7 @@ impl Pool {
         self.connections.borrow().all.is_empty() && self.dialing.get() == 0
     }
 
-    /// Whether calls wait for a connection that there is none for.
+    /// Whether calls wait, and the quota has no connection for them.
     fn is_short(&self) -> bool {
         self.wants.get() && self.waiting.len() > 0
     }
@@ -72,7 +72,7 @@ impl Pool {
         self.connections.borrow().free.iter().find(|conn| conn.is_idle()).cloned()
     }
 
-    /// Has a connection end: now if it is idle, else after its calls.
+    /// Ends a connection: now if it is idle, else after its calls.
     fn part_with(&self, conn: &Conn, counter: &Counter) {
         counter.add(1);
         conn.leave();
@@ -82,8 +82,8 @@ impl Pool {
     }
 }
 
-/// Gives back what other loops are short of, and shares the rest out: dials for waiting calls, with connections that other ways can
-/// do without.
+/// Gives connections back that other loops are short of, and shares the rest among the ways: each dials for its waiting calls, and an
+/// idle connection of one way is closed if another way has none left to dial.
 pub(crate) fn share_out(ways: &mut [Rc<Pool>]) {
     let Some(first) = ways.first() else { return };
     let context = Rc::clone(&first.context);
@@ -106,7 +106,7 @@ pub(crate) fn share_out(ways: &mut [Rc<Pool>]) {
     ways.iter().for_each(|pool| pool.is_asked.set(true));
 }
 
-/// Has so many connections end, those that do so already included: idle ones first, then those of the way that has most.
+/// Ends `count` connections, less the ones that are ending already: idle ones first, then busy ones of the way that has most.
 fn give(ways: &[Rc<Pool>], count: usize, counter: &Counter) {
     if count == 0 {
         return;
