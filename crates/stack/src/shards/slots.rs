@@ -21,18 +21,30 @@ pub(super) struct Slots {
 }
 
 /// A part of the connections of a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Slot {
-    /// Its loop, or 0.
-    owner: Number,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// It waits for a loop.
+    Free,
+    /// It is the loop's share.
+    Own(Number),
     /// The loop has it from one that has ended.
-    is_inherited: bool,
+    Inherited(Number),
+}
+
+impl Slot {
+    #[inline]
+    const fn owner(self) -> Option<Number> {
+        match self {
+            Self::Free => None,
+            Self::Own(number) | Self::Inherited(number) => Some(number),
+        }
+    }
 }
 
 impl Slots {
     /// Slots of nobody, for so many loops.
     pub(super) fn new(loops: usize) -> Self {
-        let slots = Arc::new([Slot::default(); SLOTS]);
+        let slots = Arc::new([Slot::Free; SLOTS]);
         Self { loops: loops.clamp(1, SLOTS), listening: Vec::new(), slots }
     }
 
@@ -42,11 +54,11 @@ impl Slots {
         self.listening.clear();
     }
 
-    /// The loop of the slot that this hash stands for, or 0.
+    /// The loop of the slot that this hash stands for, if it has one.
     #[inline]
-    pub(super) fn owner(&self, hash: u64) -> Number {
+    pub(super) fn owner(&self, hash: u64) -> Option<Number> {
         // Of 32 bits, so many times the number of slots has no more than 64.
-        self.slots[(((hash >> 32) * SLOTS as u64) >> 32) as usize].owner
+        self.slots[(((hash >> 32) * SLOTS as u64) >> 32) as usize].owner()
     }
 
     pub(super) fn is_listening(&self, number: Number) -> bool {
@@ -55,12 +67,12 @@ impl Slots {
 
     /// Whether each slot has a loop that listens.
     pub(super) fn are_all_served(&self) -> bool {
-        self.slots.iter().all(|slot| self.is_listening(slot.owner))
+        self.slots.iter().all(|slot| slot.owner().is_some_and(|owner| self.is_listening(owner)))
     }
 
     /// Whether a loop has any.
     pub(super) fn have_owners(&self) -> bool {
-        self.slots.iter().any(|slot| slot.owner != 0)
+        self.slots.iter().any(|slot| *slot != Slot::Free)
     }
 
     /// A loop begins to listen, and takes its share. False if as many loops listen as the service is for.
@@ -87,12 +99,12 @@ impl Slots {
     /// Free slots, and those that loops have beyond their share, in the order in which they are given away.
     fn spare(&self, share: usize) -> Vec<usize> {
         let mut slots: Vec<_> = (0..SLOTS).collect();
-        slots.sort_by_key(|slot| self.slots[*slot].is_inherited);
+        slots.sort_by_key(|slot| matches!(self.slots[*slot], Slot::Inherited(_)));
         // Each with its place among those of its loop. The last of the loop that has most is the first to go.
         let mut counts = BTreeMap::new();
-        let placed = slots.into_iter().map(|slot| match self.slots[slot].owner {
-            0 => (usize::MAX, slot),
-            owner => {
+        let placed = slots.into_iter().map(|slot| match self.slots[slot].owner() {
+            None => (usize::MAX, slot),
+            Some(owner) => {
                 let count = counts.entry(owner).or_insert(0);
                 *count += 1;
                 (*count, slot)
@@ -108,7 +120,7 @@ impl Slots {
         let mut counts: Vec<_> =
             self.listening.iter().map(|number| (self.slots_of(*number), *number)).collect();
         for slot in 0..SLOTS {
-            if !self.is_listening(self.slots[slot].owner)
+            if !self.slots[slot].owner().is_some_and(|owner| self.is_listening(owner))
                 && let Some((count, poorest)) = counts.iter_mut().min()
             {
                 *count += 1;
@@ -119,11 +131,11 @@ impl Slots {
     }
 
     fn give(&mut self, slot: usize, owner: Number) {
-        Arc::make_mut(&mut self.slots)[slot] = Slot { owner, is_inherited: false };
+        Arc::make_mut(&mut self.slots)[slot] = Slot::Own(owner);
     }
 
     fn slots_of(&self, number: Number) -> usize {
-        self.slots.iter().filter(|slot| slot.owner == number).count()
+        self.slots.iter().filter(|slot| slot.owner() == Some(number)).count()
     }
 
     /// A loop has ended. Others that listen inherit the slots where it has listened. Without others these wait for a loop, as do those
@@ -132,9 +144,9 @@ impl Slots {
         let place = self.listening.iter().position(|listening| *listening == number);
         place.map(|place| self.listening.remove(place));
         let mut heirs = self.listening.iter().cycle();
-        for slot in Arc::make_mut(&mut self.slots).iter_mut().filter(|slot| slot.owner == number) {
+        for slot in Arc::make_mut(&mut self.slots).iter_mut().filter(|slot| slot.owner() == Some(number)) {
             let heir = heirs.next().filter(|_| place.is_some());
-            *slot = Slot { owner: heir.copied().unwrap_or(0), is_inherited: heir.is_some() };
+            *slot = heir.map_or(Slot::Free, |heir| Slot::Inherited(*heir));
         }
     }
 }

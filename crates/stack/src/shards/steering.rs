@@ -114,9 +114,9 @@ impl Steering {
         let Service { slots, ended, .. } = &self.services[place];
         match slots.owner(self.hash(flow)) {
             // What is not there is not there: any loop may say so.
-            0 if ended.is_some() => Owner::Nobody,
+            None if ended.is_some() => Owner::Nobody,
             // A slot of an earlier service: its loop has connections, and does not listen any more, or not yet.
-            number if number != 0 && (!flow.is_syn || ended.is_some() || slots.is_listening(number)) => {
+            Some(number) if !flow.is_syn || ended.is_some() || slots.is_listening(number) => {
                 Owner::Loop(number)
             }
             _ => Owner::NotYet,
