@@ -352,7 +352,7 @@ impl Inner {
     /// Follows what happens below TCP, and what other loops tell.
     async fn watch(self: Rc<Self>, events: Option<Events>, interface: WeakInterface) {
         let (mut events, mut others) =
-            (pin!(self.follow_events(events)), pin!(self.follow_others(interface)));
+            (pin!(self.follow_events(events, interface.clone())), pin!(self.follow_others(interface)));
         poll_fn(|cx| match others.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => events.as_mut().poll(cx),
@@ -360,13 +360,17 @@ impl Inner {
         .await;
     }
 
-    async fn follow_events(&self, mut events: Option<Events>) {
+    async fn follow_events(&self, mut events: Option<Events>, interface: WeakInterface) {
         while let Some(events) = &mut events
             && let Some(event) = events.next().await
         {
             self.on_event(&event);
         }
-        // Nobody drives it any more. Another loop leads its addresses from now on.
+        // Nobody drives it any more, though the tasks of its loop run on. Other loops get its queues, its part of the services and its
+        // addresses.
+        if let Some(interface) = interface.upgrade() {
+            interface.lose_device();
+        }
         self.has_ended.set(true);
         self.shards.addresses.leave(self.number);
         self.has_changed.notify_waiters();

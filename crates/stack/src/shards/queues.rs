@@ -17,6 +17,8 @@ pub(super) struct Queues {
     all: Vec<Held>,
     /// Readable if any of several is. It stays once it is there: a waiter knows a descriptor by its number, which another one would get.
     epoll: Option<OwnedFd>,
+    /// One of several has no descriptor, or the system none for all: the owner looks from time to time.
+    is_polled: bool,
     /// The one that is asked first for frames.
     first: usize,
     /// What those counted here that went elsewhere.
@@ -52,15 +54,11 @@ impl Queues {
         let added = match &self.epoll {
             Some(epoll) => self.all.last().map_or(Ok(()), |last| watch(epoll, last)),
             None => epoll::create(CreateFlags::CLOEXEC).and_then(|epoll| {
-                self.all.iter().try_for_each(|held| watch(&epoll, held))?;
-                self.epoll = Some(epoll);
-                Ok(())
+                let epoll = self.epoll.insert(epoll);
+                self.all.iter().try_for_each(|held| watch(epoll, held))
             }),
         };
-        if added.is_err() {
-            // Without a descriptor for all, the owner looks from time to time.
-            self.epoll = None;
-        }
+        self.is_polled |= added.is_err();
     }
 
     /// Gives one away.
@@ -112,8 +110,8 @@ impl Queues {
         match (&self.all[..], &self.epoll) {
             ([], _) => Readiness::Hook,
             ([held], _) => held.queue.readiness(),
-            (_, Some(epoll)) => Readiness::Descriptor(epoll.as_fd()),
-            (_, None) => Readiness::Polled,
+            (_, Some(epoll)) if !self.is_polled => Readiness::Descriptor(epoll.as_fd()),
+            _ => Readiness::Polled,
         }
     }
 
@@ -154,7 +152,7 @@ impl Queues {
 fn watch(epoll: &OwnedFd, held: &Held) -> rustix::io::Result<()> {
     match descriptor_of(&held.queue) {
         Some(descriptor) => epoll::add(epoll, descriptor, EventData::new_u64(0), EventFlags::IN),
-        None => Ok(()),
+        None => Err(rustix::io::Errno::NOTSUP),
     }
 }
 

@@ -234,6 +234,14 @@ impl Interface {
         self.shared.core.borrow().has_lost_device
     }
 
+    /// Gives the device back, since nobody will drive it any more.
+    pub(crate) fn lose_device(&self) {
+        if !self.has_lost_device() {
+            self.shared.core.borrow_mut().lose_device(io::ErrorKind::ConnectionAborted);
+            self.shared.wake_tasks();
+        }
+    }
+
     /// Drives the interface on the calling thread, whose tasks do not run meanwhile, until `look` gives something; none after `patience`.
     /// Each event below TCP goes to `on_event` instead of to [`events`](Self::events). Blocks until then.
     pub(crate) fn drive_until<R>(
@@ -292,6 +300,7 @@ impl std::fmt::Debug for Interface {
 }
 
 /// An [`Interface`] that does not keep its driver from ending.
+#[derive(Clone)]
 pub(crate) struct WeakInterface(Weak<Shared>);
 
 impl WeakInterface {

@@ -14,6 +14,7 @@ mod support;
 mod swarms;
 
 mod a_device_with_little_room_is_used;
+mod a_host_without_a_driver_leaves_its_device;
 mod a_mesh_joins_cores;
 mod a_pair_holds_back_its_senders;
 mod a_stuck_loop_leaves_no_question_unanswered;

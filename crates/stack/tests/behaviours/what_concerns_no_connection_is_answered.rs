@@ -1,11 +1,10 @@
 //! Echo requests, datagrams and segments that belong to no connection are answered once for each address of ours, by whatever queue they
 //! come, though another loop has the address.
 
-use anywire_packet::ethernet::Link;
-use anywire_packet::{Addresses, Checks, Flags, OptionsOut, Outgoing, Packet, Parsed, emit, general};
+use anywire_packet::{Checks, Flags, Packet, Parsed, general};
 
 use crate::hosts::run;
-use crate::queues::{Loops, OURS, Queue, THEIRS, a_while};
+use crate::queues::{Loops, OURS, Queue, THEIRS, a_while, syn};
 
 const PEER: [u8; 4] = [10, 0, 0, 1];
 
@@ -39,15 +38,9 @@ fn echo_request(to: [u8; 4]) -> Vec<u8> {
     packet(to, 1, &message)
 }
 
-/// One that nobody waits for, at a port that nobody listens at.
-fn syn(to: [u8; 4]) -> Vec<u8> {
-    let addresses = Addresses::V4 { local: u32::from_be_bytes(PEER), remote: u32::from_be_bytes(to) };
-    let segment = Outgoing { local_port: 12_345, remote_port: 81, flags: Flags::SYN, ..Outgoing::default() };
-    let mut frame = vec![0; 200];
-    let link = Link::new(OURS, THEIRS);
-    let length = emit(&mut frame, &link, &addresses, &segment, &OptionsOut::NONE, &[], Checks::ALL);
-    frame.truncate(length);
-    frame
+/// To a port that nobody listens at.
+fn to_closed_port(to: [u8; 4]) -> Vec<u8> {
+    syn(12_345, to, 81)
 }
 
 /// From which address the peer got an answer, each time it did.
@@ -80,9 +73,11 @@ fn by_a_loop_that_has_the_address() {
             queue.asks(address);
         }
         loops.settle().await;
-        for (what, frame) in
-            [("an echo request", echo_request as fn(_) -> _), ("a datagram", datagram), ("a SYN", syn)]
-        {
+        for (what, frame) in [
+            ("an echo request", echo_request as fn(_) -> _),
+            ("a datagram", datagram),
+            ("a SYN", to_closed_port),
+        ] {
             for queue in &loops.queues {
                 [both, first, second, [10, 0, 0, 9]]
                     .into_iter()
@@ -107,7 +102,7 @@ fn by_the_loop_that_receives_it_if_that_can() {
         loops.settle().await;
         for (stuck, other) in [(0, 1), (1, 0)] {
             loops.brakes[stuck].set(true);
-            for frame in [echo_request(both), datagram(both), syn(both)] {
+            for frame in [echo_request(both), datagram(both), to_closed_port(both)] {
                 loops.queues[other].brings(frame);
             }
             a_while().await;

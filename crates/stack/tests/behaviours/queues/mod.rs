@@ -6,16 +6,19 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use anywire_packet::arp::{Arp, Operation};
 use anywire_packet::ethernet::{EtherType, Link};
+use anywire_packet::{Addresses, Checks, Flags, OptionsOut, Outgoing, emit};
 use anywire_stack::device::{Capabilities, Device, DeviceCounters};
 use anywire_stack::shards::{Host, HostOptions, Mac, Shards};
 use anywire_stack::stream::Driver;
 use anywire_tcp::{Frames, Instant};
+use tokio::task::JoinHandle;
 
 pub(crate) const OURS: Mac = Mac::new([2, 0, 0, 0, 0, 2]);
 pub(crate) const THEIRS: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
@@ -25,6 +28,8 @@ pub(crate) const THEIRS: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
 pub(crate) struct Queue {
     arriving: Arc<Mutex<VecDeque<Vec<u8>>>>,
     sent: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// The next loop that asks it for frames panics.
+    pub(crate) fails: Arc<AtomicBool>,
 }
 
 impl Device for Queue {
@@ -33,6 +38,7 @@ impl Device for Queue {
     }
 
     fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
+        assert!(!self.fails.swap(false, Ordering::Relaxed), "a device panics, as the test wishes");
         let mut arriving = self.arriving.lock().expect("nobody panics");
         while frames.room() > 0
             && let Some(frame) = arriving.pop_front()
@@ -90,15 +96,15 @@ impl Queue {
 pub(crate) struct Brake(Rc<RefCell<(bool, Option<Waker>)>>);
 
 impl Brake {
-    pub(crate) fn drive(&self, driver: Driver) {
+    pub(crate) fn drive(&self, driver: Driver) -> JoinHandle<()> {
         let (brake, mut driver) = (self.clone(), Box::pin(driver));
-        drop(tokio::task::spawn_local(poll_fn(move |cx| {
+        tokio::task::spawn_local(poll_fn(move |cx| {
             if brake.0.borrow().0 {
                 brake.0.borrow_mut().1 = Some(cx.waker().clone());
                 return Poll::Pending;
             }
             driver.as_mut().poll(cx)
-        })));
+        }))
     }
 
     pub(crate) fn set(&self, is_stuck: bool) {
@@ -117,6 +123,7 @@ pub(crate) struct Loops {
     pub(crate) shards: Arc<Shards>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) brakes: Vec<Brake>,
+    pub(crate) drivers: Vec<JoinHandle<()>>,
     pub(crate) hosts: Vec<Host>,
 }
 
@@ -124,7 +131,8 @@ impl Loops {
     /// So many, with a queue each.
     pub(crate) fn new(count: u64) -> Self {
         let shards = Shards::new(Capabilities::new(1500), None, 99);
-        let mut loops = Self { shards, queues: Vec::new(), brakes: Vec::new(), hosts: Vec::new() };
+        let (queues, brakes, drivers, hosts) = Default::default();
+        let mut loops = Self { shards, queues, brakes, drivers, hosts };
         for number in 1..=count {
             let queue = Queue::default();
             let device: Box<dyn Device + Send> = Box::new(queue.clone());
@@ -132,7 +140,7 @@ impl Loops {
             let options = HostOptions::new([number; 4], number, OURS);
             let (host, driver, watch) = Host::start(shard, options, |_| ()).expect("memory");
             let brake = Brake::default();
-            brake.drive(driver);
+            loops.drivers.push(brake.drive(driver));
             tokio::task::spawn_local(watch);
             loops.queues.push(queue);
             loops.brakes.push(brake);
@@ -154,4 +162,16 @@ impl Loops {
         a_while().await;
         self.queues.iter().for_each(|queue| drop(queue.sent()));
     }
+}
+
+/// A SYN of the peer 10.0.0.1.
+pub(crate) fn syn(from_port: u16, to: [u8; 4], to_port: u16) -> Vec<u8> {
+    let addresses = Addresses::V4 { local: 0x0a00_0001, remote: u32::from_be_bytes(to) };
+    let segment =
+        Outgoing { local_port: from_port, remote_port: to_port, flags: Flags::SYN, ..Outgoing::default() };
+    let mut frame = vec![0; 200];
+    let link = Link::new(OURS, THEIRS);
+    let length = emit(&mut frame, &link, &addresses, &segment, &OptionsOut::NONE, &[], Checks::ALL);
+    frame.truncate(length);
+    frame
 }
