@@ -122,7 +122,7 @@ impl Shards {
         Ok(Shard::new(Arc::clone(self), peer, queues))
     }
 
-    /// So many loops will listen at an address, each by [`Host::listen`](super::Host::listen). Port 0 stands for a free one.
+    /// So many loops will listen at an address, each by [`SharedHost::listen`](super::SharedHost::listen). Port 0 stands for a free one.
     ///
     /// # Errors
     /// See [`ServiceError`].
@@ -150,7 +150,7 @@ impl Shards {
     }
 
     /// Nobody on the link has this address, as [`who_has`](crate::ip::who_has) has found a moment ago: the first loop that
-    /// [joins](super::Host::join) it does not ask again.
+    /// [joins](super::SharedHost::join) it does not ask again.
     pub fn note_free(&self, address: IpAddr) {
         self.addresses.note_free(address);
     }

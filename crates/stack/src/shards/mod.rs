@@ -50,17 +50,17 @@
 //! | `rings`, `queues` | its rings to other loops, and the queues that it reads |
 //! | `peer` | the loop as others see it, who leave it rings and news |
 //! | `addresses` | the addresses that the loops share |
-//! | `host` | an engine on a shard, with addresses, to dial and to serve |
+//! | `shared_host` | an engine on a shard, with addresses, to dial and to serve |
 
 mod addresses;
 mod directory;
 mod early;
 mod flow;
-mod host;
 mod peer;
 mod queues;
 mod rings;
 mod shard;
+mod shared_host;
 mod slots;
 mod steering;
 #[cfg(test)]
@@ -69,5 +69,5 @@ mod tests;
 pub use anywire_tcp::{Cidr, Mac};
 
 pub use self::directory::{Service, ServiceError, Shards, TooManyLoops};
-pub use self::host::{Host, HostOptions, JoinError, Watch};
 pub use self::shard::Shard;
+pub use self::shared_host::{HostOptions, JoinError, SharedHost, Watch};

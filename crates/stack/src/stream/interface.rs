@@ -178,7 +178,7 @@ impl Interface {
         let _ = self.shared.on_removed.set(Box::new(told));
     }
 
-    /// What happens below TCP. None while somebody has it already, such as the [host](crate::shards::Host) of a shared device: each event
+    /// What happens below TCP. None while somebody has it already, such as the [host](crate::shards::SharedHost) of a shared device: each event
     /// is told once.
     pub fn events(&self) -> Option<Events> {
         Events::of(&self.shared)

@@ -26,7 +26,7 @@ fn whether_it_has_panicked_or_was_dropped() {
             let loops = Loops::new(2);
             let _service = loops.shards.reserve((OURS, 80).into(), 2).expect("nobody listens there");
             loops.join(OURS, &[0, 1]).await;
-            let listen = |host: &anywire_stack::shards::Host| {
+            let listen = |host: &anywire_stack::shards::SharedHost| {
                 host.listen((OURS, 80).into(), ListenOptions::default()).expect("nobody listens there")
             };
             let _listeners: Vec<_> = loops.hosts.iter().map(listen).collect();

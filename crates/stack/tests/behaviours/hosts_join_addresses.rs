@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anywire_stack::device::{Capabilities, Device, DeviceCounters};
-use anywire_stack::shards::{Host, HostOptions, JoinError, Mac, Shards};
+use anywire_stack::shards::{HostOptions, JoinError, Mac, Shards, SharedHost};
 use anywire_stack::xdp::{Attachment, Options, WantedMode, Xdp};
 use anywire_sys::thread_bound::ThreadBound;
 use anywire_tcp::{Cidr, ConnectOptions, Frames};
@@ -22,7 +22,7 @@ use crate::networks::Pair;
 use crate::support::Chatter;
 
 /// The host of one loop.
-fn host(shards: &Arc<Shards>, device: impl Device + Send + 'static) -> Host {
+fn host(shards: &Arc<Shards>, device: impl Device + Send + 'static) -> SharedHost {
     host_and_tasks(shards, device).0
 }
 
@@ -30,11 +30,11 @@ fn host(shards: &Arc<Shards>, device: impl Device + Send + 'static) -> Host {
 fn host_and_tasks(
     shards: &Arc<Shards>,
     device: impl Device + Send + 'static,
-) -> (Host, JoinHandle<()>, JoinHandle<()>) {
+) -> (SharedHost, JoinHandle<()>, JoinHandle<()>) {
     let queue: Box<dyn Device + Send> = Box::new(device);
     let shard = shards.join([queue]).expect("there is room");
     let options = HostOptions::new([7; 4], 7, Mac::new([2, 0, 0, 0, 0, 1]));
-    let (host, driver, watch) = Host::start(shard, options, |_| ()).expect("memory");
+    let (host, driver, watch) = SharedHost::start(shard, options, |_| ()).expect("memory");
     (host, tokio::task::spawn_local(driver), tokio::task::spawn_local(watch))
 }
 
@@ -174,7 +174,7 @@ fn and_give_one_back_before_they_end() {
         let shards = Shards::new(nobody().capabilities(), None, 77);
         let own = network("10.0.0.2/24");
         let [first, second] = [(); 2].map(|()| host(&shards, nobody()));
-        let dials = |host: &Host| {
+        let dials = |host: &SharedHost| {
             let remote = "10.0.0.9:80".parse().expect("an address and port");
             host.interface()
                 .start(None, remote, ConnectOptions::default())

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anywire_stack::device::{Device, DeviceCounters};
-use anywire_stack::shards::{Host, HostOptions, Shards};
+use anywire_stack::shards::{HostOptions, Shards, SharedHost};
 use anywire_stack::stream::ListenOptions;
 use anywire_stack::tap::{Options, Tap};
 
@@ -29,7 +29,7 @@ fn serve(
         let queue: Box<dyn Device + Send> = Box::new(tap);
         let shard = shards.join([queue]).expect("there is room");
         let options = HostOptions::new([number.into(); 4], number.into(), mac);
-        let (host, driver, watch) = Host::start(shard, options, |_| ()).expect("memory");
+        let (host, driver, watch) = SharedHost::start(shard, options, |_| ()).expect("memory");
         tokio::task::spawn_local(driver);
         tokio::task::spawn_local(watch);
         host.join("10.0.0.2/24".parse().expect("a network"), None).await.expect("nobody has it");

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anywire_stack::device::Device;
-use anywire_stack::shards::{Host, HostOptions, Mac, Shards};
+use anywire_stack::shards::{HostOptions, Mac, Shards, SharedHost};
 use anywire_stack::stream::{Interface, ListenOptions, Stream};
 use anywire_stack::xdp::{Attachment, Options, WantedMode, Xdp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,7 +32,7 @@ async fn echo(mut stream: Stream, number: u8) {
 }
 
 /// One loop: it listens, dials so many connections to `kernel` when it is told where, and ends when it is told nothing more.
-async fn run(host: Host, number: u8, orders: Receiver<SocketAddr>, started: Arc<Barrier>) -> Interface {
+async fn run(host: SharedHost, number: u8, orders: Receiver<SocketAddr>, started: Arc<Barrier>) -> Interface {
     host.join("10.77.0.2/24".parse().expect("a network"), None).await.expect("nobody has it");
     let service = SERVICE.parse().expect("an address");
     let mut listener = host.listen(service, ListenOptions::default()).expect("nobody listens there");
@@ -84,7 +84,7 @@ fn start(
             let interface = runtime.block_on(async {
                 let shard = shards.join(queues).expect("there is room");
                 let options = HostOptions::new([number.into(); 4], number.into(), MAC);
-                let (host, driver, watch) = Host::start(shard, options, |_| ()).expect("memory");
+                let (host, driver, watch) = SharedHost::start(shard, options, |_| ()).expect("memory");
                 tokio::task::spawn_local(driver);
                 tokio::task::spawn_local(watch);
                 run(host, number, orders, started).await

@@ -25,7 +25,7 @@ use super::location::DeviceName;
 /// A host on a device.
 pub(super) struct Host {
     pub(super) name: Arc<str>,
-    host: shards::Host,
+    host: shards::SharedHost,
     shards: Arc<Shards>,
     /// The process does not end before its connections are closed. None once they are.
     open: Cell<Option<exit::Open>>,
@@ -72,7 +72,8 @@ impl Host {
         let secret = std::array::from_fn(|index| random.hash_one(index));
         let options = HostOptions::new(secret, random.hash_one("ip"), mac);
         let device = Arc::clone(&name);
-        let (host, driver, watch) = shards::Host::start(shard, options, move |event| tell(&device, event))?;
+        let (host, driver, watch) =
+            shards::SharedHost::start(shard, options, move |event| tell(&device, event))?;
         let host = Rc::new(Self {
             name,
             host,
@@ -104,7 +105,7 @@ impl Host {
         self.host.join(own, gateway).await.map_err(|error| self.not_joined(error))
     }
 
-    /// The same on a thread that waits. See [`shards::Host::join_blocking`].
+    /// The same on a thread that waits. See [`shards::SharedHost::join_blocking`].
     pub(super) fn join_blocking(
         &self,
         own: Cidr,

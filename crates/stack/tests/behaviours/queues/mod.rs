@@ -15,7 +15,7 @@ use anywire_packet::arp::{Arp, Operation};
 use anywire_packet::ethernet::{EtherType, Link};
 use anywire_packet::{Addresses, Checks, Flags, OptionsOut, Outgoing, emit};
 use anywire_stack::device::{Capabilities, Device, DeviceCounters};
-use anywire_stack::shards::{Host, HostOptions, Mac, Shards};
+use anywire_stack::shards::{HostOptions, Mac, Shards, SharedHost};
 use anywire_stack::stream::Driver;
 use anywire_tcp::{Frames, Instant};
 use tokio::task::JoinHandle;
@@ -124,7 +124,7 @@ pub(crate) struct Loops {
     pub(crate) queues: Vec<Queue>,
     pub(crate) brakes: Vec<Brake>,
     pub(crate) drivers: Vec<JoinHandle<()>>,
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<SharedHost>,
 }
 
 impl Loops {
@@ -138,7 +138,7 @@ impl Loops {
             let device: Box<dyn Device + Send> = Box::new(queue.clone());
             let shard = loops.shards.join([device]).expect("there is room");
             let options = HostOptions::new([number; 4], number, OURS);
-            let (host, driver, watch) = Host::start(shard, options, |_| ()).expect("memory");
+            let (host, driver, watch) = SharedHost::start(shard, options, |_| ()).expect("memory");
             let brake = Brake::default();
             loops.drivers.push(brake.drive(driver));
             tokio::task::spawn_local(watch);

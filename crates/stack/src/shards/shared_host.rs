@@ -27,7 +27,7 @@ use crate::xdp::{Claim, OpenError, Wanted};
 /// A host on a device that it may share with other loops. Clones are the same one. It belongs to one thread. When the last clone,
 /// stream and listener of it is dropped, its driver ends as soon as its connections have, and gives back addresses, queues and services.
 #[derive(Clone)]
-pub struct Host {
+pub struct SharedHost {
     inner: Rc<Inner>,
     interface: Interface,
 }
@@ -60,7 +60,7 @@ enum State {
     Refused(RouteError),
 }
 
-/// How a [`Host`] is made.
+/// How a [`SharedHost`] is made.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct HostOptions {
@@ -118,7 +118,7 @@ pub enum JoinError {
     TimedOut(IpAddr),
 }
 
-impl Host {
+impl SharedHost {
     /// A host on a shard, and the two tasks that drive it: to be spawned on the present thread. `tell` hears of what happens below TCP.
     ///
     /// # Errors
@@ -427,11 +427,11 @@ impl Drop for Inner {
     }
 }
 
-impl std::fmt::Debug for Host {
+impl std::fmt::Debug for SharedHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host").field("number", &self.inner.number).finish_non_exhaustive()
+        f.debug_struct("SharedHost").field("number", &self.inner.number).finish_non_exhaustive()
     }
 }
 
-/// The task of a [`Host`] that follows what happens below TCP, and what other loops tell. It ends with the driver.
+/// The task of a [`SharedHost`] that follows what happens below TCP, and what other loops tell. It ends with the driver.
 pub type Watch = Pin<Box<dyn Future<Output = ()>>>;
