@@ -126,7 +126,11 @@ impl Shards {
     ///
     /// # Errors
     /// See [`ServiceError`].
-    pub fn reserve(self: &Arc<Self>, mut address: SocketAddr, loops: usize) -> Result<Service, ServiceError> {
+    pub fn reserve(
+        self: &Arc<Self>,
+        mut address: SocketAddr,
+        loops: usize,
+    ) -> Result<Reservation, ServiceError> {
         let mut state = self.state();
         if address.port() == 0 {
             address.set_port(state.steering.free_port(address.ip()).ok_or(ServiceError::NoPort)?);
@@ -136,7 +140,7 @@ impl Shards {
         }
         self.change(&mut state, |steering| steering.open(address, loops));
         drop(state);
-        Ok(Service { shards: Arc::clone(self), address })
+        Ok(Reservation { shards: Arc::clone(self), address })
     }
 
     /// What the device is able to do.
@@ -315,19 +319,19 @@ impl std::fmt::Debug for Shards {
 
 /// An address that is listened on; free again when this is dropped. Connections go on.
 #[derive(Debug)]
-pub struct Service {
+pub struct Reservation {
     shards: Arc<Shards>,
     address: SocketAddr,
 }
 
-impl Service {
+impl Reservation {
     /// Where it is, with the port that was chosen.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Drop for Service {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let address = self.address;
         // What was found out for this service may not hold for the next one.

@@ -83,12 +83,12 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use crate::shards::tests::{FakeQueue, device, hears, join, segment, service};
-    use crate::shards::{Service, Shard, Shards};
+    use crate::shards::{Reservation, Shard, Shards};
 
     /// A loop with a service on which it does not listen yet.
     struct Late {
         shards: Arc<Shards>,
-        service: Service,
+        service: Reservation,
         shard: Shard,
         queue: FakeQueue,
     }

@@ -68,6 +68,6 @@ mod tests;
 
 pub use anywire_tcp::{Cidr, Mac};
 
-pub use self::directory::{Service, ServiceError, Shards, TooManyLoops};
+pub use self::directory::{Reservation, ServiceError, Shards, TooManyLoops};
 pub use self::shard::Shard;
 pub use self::shared_host::{HostOptions, JoinError, SharedHost, Watch};

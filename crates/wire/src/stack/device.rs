@@ -133,7 +133,7 @@ struct Service {
     mac: Option<Mac>,
     polling: Option<Polling>,
     backlog: usize,
-    _lease: Lease<(shards::Service, User)>,
+    _lease: Lease<(shards::Reservation, User)>,
 }
 
 /// Accepts on the loop that polls it, which has a part of the service's connections.
