@@ -13,7 +13,7 @@ use super::steering::Number;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct AddressTable {
+pub(super) struct SharedAddresses {
     /// Addresses that nobody on the link had when it was asked.
     free: Mutex<HashSet<IpAddr>>,
     addresses: Mutex<HashMap<IpAddr, Shared>>,
@@ -48,7 +48,7 @@ pub(super) enum Step {
     InUse(Mac),
 }
 
-impl AddressTable {
+impl SharedAddresses {
     /// Nobody on the link has this address, which need not be asked for again.
     pub(super) fn note_free(&self, ip: IpAddr) {
         self.free().insert(ip);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn one_loop_probes_and_the_others_follow() {
-        let table = AddressTable::default();
+        let table = SharedAddresses::default();
         assert_eq!(table.want(IP, 1, false), Step::Probe);
         assert_eq!((table.want(IP, 2, false), table.leads(IP, 1)), (Step::Wait, true));
         table.set_ready(IP, 1);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn who_waited_hears_how_it_went_and_the_next_one_probes_anew() {
-        let (table, mac) = (AddressTable::default(), Mac::new([2, 0, 0, 0, 0, 9]));
+        let (table, mac) = (SharedAddresses::default(), Mac::new([2, 0, 0, 0, 0, 9]));
         assert_eq!((table.want(IP, 1, false), table.want(IP, 2, false)), (Step::Probe, Step::Wait));
         table.set_in_use(IP, 1, mac);
         assert_eq!(table.want(IP, 2, true), Step::InUse(mac));

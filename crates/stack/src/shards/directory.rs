@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anywire_advice::Advice;
 use anywire_tcp::PortBlock;
 
-use super::addresses::AddressTable;
+use super::addresses::SharedAddresses;
 use super::peer::Peer;
 use super::queues::Queue;
 use super::shard::Shard;
@@ -28,7 +28,7 @@ pub struct Shards {
     /// How often queues began to wait for a new owner, or a loop to want one.
     orders: AtomicU64,
     is_gone: AtomicBool,
-    pub(super) addresses: AddressTable,
+    pub(super) addresses: SharedAddresses,
 }
 
 struct State {
@@ -87,7 +87,7 @@ impl Shards {
             version: AtomicU64::new(0),
             orders: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
-            addresses: AddressTable::default(),
+            addresses: SharedAddresses::default(),
         })
     }
 
