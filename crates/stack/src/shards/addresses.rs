@@ -9,7 +9,7 @@ use anywire_tcp::Mac;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::steering::Number;
+use super::steering::LoopNumber;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct SharedAddresses {
 struct Shared {
     stage: Stage,
     /// The loops that use it. The first one leads: it announces and defends it.
-    users: Vec<Number>,
+    users: Vec<LoopNumber>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl SharedAddresses {
     }
 
     /// A loop wants an address. `has_waited` says that it has been told to wait before.
-    pub(super) fn want(&self, ip: IpAddr, number: Number, has_waited: bool) -> Step {
+    pub(super) fn want(&self, ip: IpAddr, number: LoopNumber, has_waited: bool) -> Step {
         let mut addresses = self.addresses();
         let shared = addresses.entry(ip).or_insert(Shared { stage: Stage::Probed, users: Vec::new() });
         match shared.stage {
@@ -81,22 +81,22 @@ impl SharedAddresses {
     }
 
     /// The loop has found that nobody else has it.
-    pub(super) fn set_ready(&self, ip: IpAddr, number: Number) {
+    pub(super) fn set_ready(&self, ip: IpAddr, number: LoopNumber) {
         self.settle(ip, number, |shared| shared.stage = Stage::Ready);
     }
 
     /// Somebody else has it.
-    pub(super) fn set_in_use(&self, ip: IpAddr, number: Number, by: Mac) {
+    pub(super) fn set_in_use(&self, ip: IpAddr, number: LoopNumber, by: Mac) {
         self.settle(ip, number, |shared| *shared = Shared { stage: Stage::InUse(by), users: Vec::new() });
     }
 
     /// This loop does not use it any more, or cannot. Others may try.
-    pub(super) fn give_up(&self, ip: IpAddr, number: Number) {
+    pub(super) fn give_up(&self, ip: IpAddr, number: LoopNumber) {
         self.settle(ip, number, |shared| shared.users.retain(|user| *user != number));
     }
 
     /// Whether this loop leads an address, since those before it have ended.
-    pub(super) fn leads(&self, ip: IpAddr, number: Number) -> bool {
+    pub(super) fn leads(&self, ip: IpAddr, number: LoopNumber) -> bool {
         self.addresses().get(&ip).is_some_and(|shared| shared.users.first() == Some(&number))
     }
 
@@ -106,7 +106,7 @@ impl SharedAddresses {
     }
 
     /// The loop has ended.
-    pub(super) fn leave(&self, number: Number) {
+    pub(super) fn leave(&self, number: LoopNumber) {
         let mut addresses = self.addresses();
         addresses.values_mut().for_each(|shared| shared.users.retain(|user| *user != number));
         addresses.retain(|_, shared| !shared.users.is_empty());
@@ -120,7 +120,7 @@ impl SharedAddresses {
     }
 
     /// Changes an address for which this loop is the first.
-    fn settle(&self, ip: IpAddr, number: Number, change: impl FnOnce(&mut Shared)) {
+    fn settle(&self, ip: IpAddr, number: LoopNumber, change: impl FnOnce(&mut Shared)) {
         let mut addresses = self.addresses();
         if let Some(own) = addresses.get_mut(&ip).filter(|shared| shared.users.contains(&number)) {
             change(own);

@@ -11,7 +11,7 @@ use super::addresses::SharedAddresses;
 use super::peer::Peer;
 use super::queues::Queue;
 use super::shard::Shard;
-use super::steering::{Number, Steering};
+use super::steering::{LoopNumber, Steering};
 use crate::device::{Capabilities, Device, LinkEvent};
 use crate::xdp::Attachment;
 
@@ -35,11 +35,11 @@ struct State {
     steering: Arc<Steering>,
     peers: Vec<Arc<Peer>>,
     /// The number that was given out last. None is used again before all others were.
-    last: Number,
+    last: LoopNumber,
     /// Queues on their way to a loop.
-    queues: Vec<(Number, Queue)>,
+    queues: Vec<(LoopNumber, Queue)>,
     /// Loops that have no queue.
-    wanting: Vec<Number>,
+    wanting: Vec<LoopNumber>,
     random: fastrand::Rng,
 }
 
@@ -175,7 +175,7 @@ impl Shards {
     }
 
     /// A loop listens there from now on, unless as many do as the service is for.
-    pub(super) fn listen(&self, address: SocketAddr, number: Number) -> Result<(), ServiceError> {
+    pub(super) fn listen(&self, address: SocketAddr, number: LoopNumber) -> Result<(), ServiceError> {
         let (mut state, mut has_slot) = (self.state(), false);
         self.change(&mut state, |steering| has_slot = steering.listen(address, number));
         // SYNs may wait for it.
@@ -184,7 +184,7 @@ impl Shards {
     }
 
     /// More ports for a loop to dial from; none if none is left.
-    pub(super) fn give_blocks(&self, number: Number) -> Vec<PortBlock> {
+    pub(super) fn give_blocks(&self, number: LoopNumber) -> Vec<PortBlock> {
         let (mut state, mut blocks) = (self.state(), Vec::new());
         let start = state.random.usize(..);
         self.change(&mut state, |steering| blocks = steering.give_blocks(number, start));
@@ -192,7 +192,7 @@ impl Shards {
     }
 
     /// The loop has ended, which had these queues: others read them from now on. Without others they are closed.
-    pub(super) fn leave(&self, number: Number, queues: impl Iterator<Item = Queue>) {
+    pub(super) fn leave(&self, number: LoopNumber, queues: impl Iterator<Item = Queue>) {
         let mut state = self.state();
         let own = state.peers.iter().position(|peer| peer.number == number);
         let own = own.map(|own| state.peers.swap_remove(own));
@@ -201,7 +201,7 @@ impl Shards {
         let (to_us, others) =
             std::mem::take(&mut state.queues).into_iter().partition(|(to, _)| *to == number);
         state.queues = others;
-        let to_us: Vec<(Number, Queue)> = to_us;
+        let to_us: Vec<(LoopNumber, Queue)> = to_us;
         let mut closed = Vec::new();
         for queue in queues.chain(to_us.into_iter().map(|(_, queue)| queue)) {
             // One that has none is the first to get it.
@@ -240,7 +240,7 @@ impl Shards {
     }
 
     /// The queues that are on their way to this loop, and whether another one wants some.
-    pub(super) fn orders(&self, number: Number, seen: &mut u64) -> (Vec<Queue>, bool) {
+    pub(super) fn orders(&self, number: LoopNumber, seen: &mut u64) -> (Vec<Queue>, bool) {
         *seen = self.orders.load(Ordering::Acquire);
         let mut state = self.state();
         let (ours, others): (Vec<_>, Vec<_>) =
@@ -260,19 +260,19 @@ impl Shards {
         Some(Arc::clone(&self.state().steering))
     }
 
-    pub(super) fn peer(&self, number: Number) -> Option<Arc<Peer>> {
+    pub(super) fn peer(&self, number: LoopNumber) -> Option<Arc<Peer>> {
         self.state().peers.iter().find(|peer| peer.number == number).cloned()
     }
 
     /// The engine of a loop has an address from now on, or not any more: it is one that answers for it, or none.
-    pub(super) fn set_answers(&self, ip: IpAddr, number: Number, answers: bool) {
+    pub(super) fn set_answers(&self, ip: IpAddr, number: LoopNumber, answers: bool) {
         self.change(&mut self.state(), |steering| {
             if answers { steering.begin_to_answer(ip, number) } else { steering.end_to_answer(ip, number) }
         });
     }
 
     /// Something has become of the link, as a loop with a queue has heard: those without one that send by it hear of it too.
-    pub(super) fn tell_link(&self, uplink: Number, event: LinkEvent) {
+    pub(super) fn tell_link(&self, uplink: LoopNumber, event: LinkEvent) {
         let state = self.state();
         for number in state.steering.sending_by(uplink) {
             state.peers.iter().filter(|peer| peer.number == number).for_each(|peer| peer.tell(event));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::rings::Direction;
-use super::steering::Number;
+use super::steering::LoopNumber;
 use crate::device::LinkEvent;
 use crate::mesh::link::Notifier;
 use crate::mesh::mailbox::Mailbox;
@@ -13,7 +13,7 @@ use crate::mesh::mailbox::Mailbox;
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub(super) number: Number,
+    pub(super) number: LoopNumber,
     pub(super) notifier: Arc<Notifier>,
     arrived: Mailbox,
     departing: Mailbox,
@@ -23,7 +23,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(number: Number) -> Self {
+    pub(super) fn new(number: LoopNumber) -> Self {
         let notifier = Arc::<Notifier>::default();
         let mailbox = || Mailbox::with_notifier(number, Arc::clone(&notifier));
         Self {

@@ -7,7 +7,7 @@ use anywire_tcp::{Checksum, Frames, Meta};
 
 use super::directory::Shards;
 use super::peer::Peer;
-use super::steering::Number;
+use super::steering::LoopNumber;
 use crate::mesh::link::{End, link};
 
 /// The rings of one kind. See the module's documentation.
@@ -15,7 +15,7 @@ pub(super) struct Rings {
     own: Arc<Peer>,
     direction: Direction,
     /// Each with the number of the loop at its other end.
-    ends: Vec<(Number, End)>,
+    ends: Vec<(LoopNumber, End)>,
     /// The one that is read first.
     first: usize,
     /// A frame with what is known of it behind it.
@@ -55,7 +55,7 @@ impl Rings {
     }
 
     /// Writes a frame to another loop, which sees it after [`publish`](Self::publish). False if there is no room, or no such loop.
-    pub(super) fn push(&mut self, shards: &Shards, to: Number, frame: &[u8], meta: Meta) -> bool {
+    pub(super) fn push(&mut self, shards: &Shards, to: LoopNumber, frame: &[u8], meta: Meta) -> bool {
         let Some(place) = self.to(shards, to) else { return false };
         self.scratch.clear();
         self.scratch.extend_from_slice(frame);
@@ -67,14 +67,14 @@ impl Rings {
     }
 
     /// How many frames of usual length another loop has room for.
-    pub(super) fn room(&self, to: Number) -> usize {
+    pub(super) fn room(&self, to: LoopNumber) -> usize {
         // Without a ring there will be one as soon as something is sent.
         let ring = self.ends.iter().find(|(number, end)| *number == to && !end.writer.is_closed());
         ring.map_or(Frames::BATCH, |(_, end)| end.writer.room(FRAME_BYTES).min(Frames::BATCH))
     }
 
     /// Whether more than half of the memory of a ring is free, so that frames which all loops get do not crowd out segments.
-    pub(super) fn is_half_empty(&self, to: Number) -> bool {
+    pub(super) fn is_half_empty(&self, to: LoopNumber) -> bool {
         let ring = self.ends.iter().find(|(number, _)| *number == to);
         ring.is_none_or(|(_, end)| end.writer.room(FRAME_BYTES) > RING_BYTES / FRAME_BYTES / 2)
     }
@@ -124,7 +124,7 @@ impl Rings {
     }
 
     /// The ring to a loop, which is laid if there is none.
-    fn to(&mut self, shards: &Shards, to: Number) -> Option<usize> {
+    fn to(&mut self, shards: &Shards, to: LoopNumber) -> Option<usize> {
         let known = self.ends.iter().position(|(number, end)| *number == to && !end.writer.is_closed());
         if known.is_some() {
             return known;

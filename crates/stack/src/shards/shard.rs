@@ -11,7 +11,7 @@ use super::flow::{Concerns, Flow};
 use super::peer::Peer;
 use super::queues::{Queue, Queues};
 use super::rings::{Direction, Rings};
-use super::steering::{Number, Owner, Steering};
+use super::steering::{LoopNumber, Owner, Steering};
 use crate::device::{Capabilities, Device, DeviceCounters, LinkEvent, Readiness};
 
 /// One loop's part of a device. It belongs to the loop that [joined](Shards::join). If it is dropped, other loops get its
@@ -102,7 +102,7 @@ impl Shard {
     }
 
     /// Its number on the device.
-    pub(super) fn number(&self) -> Number {
+    pub(super) fn number(&self) -> LoopNumber {
         self.own.number
     }
 
@@ -245,7 +245,7 @@ impl Shard {
     }
 
     /// By whom it leaves.
-    fn uplink(&self) -> Option<Number> {
+    fn uplink(&self) -> Option<LoopNumber> {
         let uplink = self.steering.uplink(self.own.number, self.uplinks_skipped);
         uplink.filter(|uplink| *uplink != self.own.number)
     }

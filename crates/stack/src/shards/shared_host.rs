@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::addresses::Step;
 use super::directory::Shards;
 use super::shard::Shard;
-use super::steering::Number;
+use super::steering::LoopNumber;
 use crate::device::{Capabilities, Device};
 use crate::ip::{self, Event, Layer, Probing};
 use crate::stream::{Driver, Events, Interface, ListenOptions, Listener, Stream, WeakInterface};
@@ -36,7 +36,7 @@ pub struct SharedHost {
 /// this holds none.
 struct Inner {
     shards: Arc<Shards>,
-    number: Number,
+    number: LoopNumber,
     addresses: RefCell<HashMap<IpAddr, State>>,
     /// An address is in another state.
     has_changed: Notify,

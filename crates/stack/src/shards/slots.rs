@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::steering::Number;
+use super::steering::LoopNumber;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) struct Slots {
     /// Loops that will listen.
     loops: usize,
     /// Those that do, or did when the service ended. Slots of others are still those of an earlier service at this address.
-    listening: Vec<Number>,
+    listening: Vec<LoopNumber>,
     slots: Arc<[Slot; SLOTS]>,
 }
 
@@ -26,14 +26,14 @@ enum Slot {
     /// It waits for a loop.
     Free,
     /// It is the loop's share.
-    Own(Number),
+    Own(LoopNumber),
     /// The loop has it from one that has ended.
-    Inherited(Number),
+    Inherited(LoopNumber),
 }
 
 impl Slot {
     #[inline]
-    const fn owner(self) -> Option<Number> {
+    const fn owner(self) -> Option<LoopNumber> {
         match self {
             Self::Free => None,
             Self::Own(number) | Self::Inherited(number) => Some(number),
@@ -56,12 +56,12 @@ impl Slots {
 
     /// The loop of the slot that this hash stands for, if it has one.
     #[inline]
-    pub(super) fn owner(&self, hash: u64) -> Option<Number> {
+    pub(super) fn owner(&self, hash: u64) -> Option<LoopNumber> {
         // Of 32 bits, so many times the number of slots has no more than 64.
         self.slots[(((hash >> 32) * SLOTS as u64) >> 32) as usize].owner()
     }
 
-    pub(super) fn is_listening(&self, number: Number) -> bool {
+    pub(super) fn is_listening(&self, number: LoopNumber) -> bool {
         self.listening.contains(&number)
     }
 
@@ -77,7 +77,7 @@ impl Slots {
 
     /// A loop begins to listen, and takes its share. False if as many loops listen as the service is for.
     #[must_use]
-    pub(super) fn listen(&mut self, number: Number) -> bool {
+    pub(super) fn listen(&mut self, number: LoopNumber) -> bool {
         if self.is_listening(number) {
             return true;
         }
@@ -130,17 +130,17 @@ impl Slots {
         }
     }
 
-    fn give(&mut self, slot: usize, owner: Number) {
+    fn give(&mut self, slot: usize, owner: LoopNumber) {
         Arc::make_mut(&mut self.slots)[slot] = Slot::Own(owner);
     }
 
-    fn slots_of(&self, number: Number) -> usize {
+    fn slots_of(&self, number: LoopNumber) -> usize {
         self.slots.iter().filter(|slot| slot.owner() == Some(number)).count()
     }
 
     /// A loop has ended. Others that listen inherit the slots where it has listened. Without others these wait for a loop, as do those
     /// that it had of an earlier service.
-    pub(super) fn lose(&mut self, number: Number) {
+    pub(super) fn lose(&mut self, number: LoopNumber) {
         let place = self.listening.iter().position(|listening| *listening == number);
         place.map(|place| self.listening.remove(place));
         let mut heirs = self.listening.iter().cycle();

@@ -21,7 +21,7 @@ use super::flow::Flow;
 use super::slots::Slots;
 
 /// The number of a loop on its device; 0 is nobody.
-pub(super) type Number = u16;
+pub(super) type LoopNumber = u16;
 
 /// Who has what. See the module's documentation.
 #[derive(Debug, Clone)]
@@ -29,11 +29,11 @@ pub(super) struct Steering {
     /// The loops that use the device, in the order in which they came.
     members: Vec<Member>,
     /// By the number of the block: the loop that dials from there, or 0.
-    blocks: Box<[Number]>,
+    blocks: Box<[LoopNumber]>,
     /// Sorted by port and address.
     services: Vec<Service>,
     /// The loops that answer for each address.
-    answering: HashMap<IpAddr, Vec<Number>>,
+    answering: HashMap<IpAddr, Vec<LoopNumber>>,
     /// Nobody can choose ports and addresses that all lead to one loop.
     key: u64,
     /// Services that have ended so far.
@@ -42,7 +42,7 @@ pub(super) struct Steering {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Member {
-    number: Number,
+    number: LoopNumber,
     has_queue: bool,
 }
 
@@ -58,7 +58,7 @@ struct Service {
 /// Who has a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    Loop(Number),
+    Loop(LoopNumber),
     /// A loop that has not begun to listen.
     NotYet,
     /// Nobody: any loop may say so to the peer.
@@ -77,26 +77,26 @@ impl Steering {
         self.members.len() > 1 || self.services.iter().any(is_early)
     }
 
-    pub(super) fn members(&self) -> impl Iterator<Item = Number> {
+    pub(super) fn members(&self) -> impl Iterator<Item = LoopNumber> {
         self.members.iter().map(|member| member.number)
     }
 
     /// The loop by which a loop sends that has no queue: those with one are shared out. `skipped` of them take nothing from it.
-    pub(super) fn uplink(&self, of: Number, skipped: usize) -> Option<Number> {
+    pub(super) fn uplink(&self, of: LoopNumber, skipped: usize) -> Option<LoopNumber> {
         let with_queue = || self.members.iter().filter(|member| member.has_queue);
         let count = with_queue().count();
         with_queue().nth((usize::from(of) + skipped) % count.max(1)).map(|member| member.number)
     }
 
     /// The loops without a queue that send by this one.
-    pub(super) fn sending_by(&self, uplink: Number) -> impl Iterator<Item = Number> {
+    pub(super) fn sending_by(&self, uplink: LoopNumber) -> impl Iterator<Item = LoopNumber> {
         let without = self.members.iter().filter(|member| !member.has_queue).map(|member| member.number);
         without.filter(move |number| self.uplink(*number, 0) == Some(uplink))
     }
 
     /// The loop that answers what is for an address and no connection's, of which this loop has received so many: itself if it can, or
     /// else each that can in turn, since one of them may be stuck.
-    pub(super) fn answers(&self, ip: IpAddr, receives: Number, turn: usize) -> Option<Number> {
+    pub(super) fn answers(&self, ip: IpAddr, receives: LoopNumber, turn: usize) -> Option<LoopNumber> {
         let answering = self.answering.get(&ip)?;
         let own = answering.iter().find(|number| **number == receives);
         own.or_else(|| answering.get(turn % answering.len())).copied()
@@ -157,18 +157,18 @@ impl Steering {
 
     // Changes.
 
-    pub(super) fn join(&mut self, number: Number, has_queue: bool) {
+    pub(super) fn join(&mut self, number: LoopNumber, has_queue: bool) {
         self.members.push(Member { number, has_queue });
     }
 
-    pub(super) fn set_queue(&mut self, number: Number, has_queue: bool) {
+    pub(super) fn set_queue(&mut self, number: LoopNumber, has_queue: bool) {
         if let Some(member) = self.members.iter_mut().find(|member| member.number == number) {
             member.has_queue = has_queue;
         }
     }
 
     /// The engine of this loop has the address from now on.
-    pub(super) fn begin_to_answer(&mut self, ip: IpAddr, number: Number) {
+    pub(super) fn begin_to_answer(&mut self, ip: IpAddr, number: LoopNumber) {
         let answering = self.answering.entry(ip).or_default();
         if !answering.contains(&number) {
             answering.push(number);
@@ -176,7 +176,7 @@ impl Steering {
     }
 
     /// It has it no more.
-    pub(super) fn end_to_answer(&mut self, ip: IpAddr, number: Number) {
+    pub(super) fn end_to_answer(&mut self, ip: IpAddr, number: LoopNumber) {
         let Some(answering) = self.answering.get_mut(&ip) else { return };
         answering.retain(|other| *other != number);
         if answering.is_empty() {
@@ -185,7 +185,7 @@ impl Steering {
     }
 
     /// Takes a loop out that has ended.
-    pub(super) fn leave(&mut self, number: Number) {
+    pub(super) fn leave(&mut self, number: LoopNumber) {
         self.members.retain(|member| member.number != number);
         self.answering.retain(|_, answering| {
             answering.retain(|other| *other != number);
@@ -215,7 +215,7 @@ impl Steering {
 
     /// A loop begins to listen, and takes its share of the slots. False if as many loops listen as the service is for.
     #[must_use]
-    pub(super) fn listen(&mut self, address: SocketAddr, number: Number) -> bool {
+    pub(super) fn listen(&mut self, address: SocketAddr, number: LoopNumber) -> bool {
         // Of a service that is gone, or is none, nothing is shared out.
         let Ok(place) = self.find(address) else { return true };
         self.services[place].slots.listen(number)
@@ -235,7 +235,7 @@ impl Steering {
     }
 
     /// Blocks for a loop that dials: as many as it has already, but no more than half of those that are free. `start` is anywhere.
-    pub(super) fn give_blocks(&mut self, number: Number, start: usize) -> Vec<PortBlock> {
+    pub(super) fn give_blocks(&mut self, number: LoopNumber, start: usize) -> Vec<PortBlock> {
         let free = |block: &PortBlock| self.blocks[block.index()] == 0 && !self.has_service(*block);
         let mut all: Vec<_> = PortBlock::all().filter(free).collect();
         let had = self.blocks.iter().filter(|owner| **owner == number).count();
@@ -288,7 +288,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    fn of(members: std::ops::RangeInclusive<Number>) -> Steering {
+    fn of(members: std::ops::RangeInclusive<LoopNumber>) -> Steering {
         let mut steering = Steering::new(0x1234_5678_9abc_def1);
         members.for_each(|number| steering.join(number, true));
         steering
@@ -392,7 +392,7 @@ mod tests {
         for (first, second, kept_min) in [(2, 3, 1240), (3, 2, 1240), (1, 4, 430), (4, 4, 2000)] {
             let (mut steering, service) = (of(1..=4), address("10.0.0.2:80"));
             steering.open(service, first);
-            (1..=first as Number).for_each(|number| assert!(steering.listen(service, number)));
+            (1..=first as LoopNumber).for_each(|number| assert!(steering.listen(service, number)));
             let before = owners(&steering, service);
             steering.close(service);
             steering.open(service, second);
@@ -401,12 +401,12 @@ mod tests {
                 flows(service).map(|flow| steering.owner(&Flow { is_syn: false, ..flow })).collect()
             };
             assert!(segments(&steering) == before, "{first} {second}");
-            (1..=second as Number).for_each(|number| assert!(steering.listen(service, number)));
+            (1..=second as LoopNumber).for_each(|number| assert!(steering.listen(service, number)));
             let after = segments(&steering);
             assert!(after == owners(&steering, service), "nobody waits: {first} {second}");
             let kept = before.iter().zip(&after).filter(|(before, after)| before == after).count();
             assert!(kept >= kept_min, "{first} {second}: {kept} of 2000");
-            for number in 1..=second as Number {
+            for number in 1..=second as LoopNumber {
                 let count = after.iter().filter(|owner| **owner == Owner::Loop(number)).count();
                 assert!(count > 2000 / second * 4 / 5, "{first} {second}: loop {number} has {count}");
             }
