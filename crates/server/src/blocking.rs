@@ -197,7 +197,7 @@ where
     Args: Arguments<Via> + PoolArguments + 'static,
 {
     let arrived = request.extensions().get::<Arrived>().copied();
-    let context_key = request.context_key();
+    let key = request.key();
     let waits_no_more = request.waits_no_more();
     let mut leaving = request.leaving();
     let args = match Args::extract(request).await {
@@ -230,7 +230,7 @@ where
         _ => (RefusalKind::PoolFull, "too many requests of this kind wait"),
     };
     match owner.dispatch.upgrade().zip(owner.endpoint) {
-        Some((dispatch, endpoint)) => dispatch.not_run(endpoint, kind, text, Some(&context_key.peer.address)),
+        Some((dispatch, endpoint)) => dispatch.not_run(endpoint, kind, text, Some(&key.peer.address)),
         None => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
     }
 }

@@ -7,6 +7,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::Buffer;
@@ -17,7 +18,7 @@ use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 use bytes::Bytes;
 
-use crate::context::FreeContext;
+use crate::context::Peer;
 use crate::h1::{Exit, Session};
 use crate::h2;
 use crate::router::EndpointId;
@@ -54,7 +55,7 @@ impl ConnectionTask {
             fresh: true,
             is_draining: false,
             at_start: true,
-            context: None,
+            peer: None,
             driver,
         };
         Self { service, key: None, state: State::Http(http) }
@@ -136,7 +137,7 @@ impl Drop for ConnectionTask {
 pub(crate) struct Env<'t> {
     pub(crate) connection: &'t mut Connection,
     pub(crate) service: &'t Service,
-    pub(crate) context: &'t mut Option<FreeContext>,
+    pub(crate) peer: &'t mut Option<Arc<Peer>>,
 }
 
 /// How a connection ends.
@@ -161,7 +162,8 @@ struct Http {
     at_start: bool,
     /// The server shuts down, and the deadline of a connection without a request is that of the end.
     is_draining: bool,
-    context: Option<FreeContext>,
+    /// While no request has it. Made for the first one.
+    peer: Option<Arc<Peer>>,
     driver: Driver,
 }
 
@@ -229,8 +231,7 @@ impl Http {
             }
         };
         loop {
-            let context = &mut self.context;
-            let mut env = Env { connection: &mut self.connection, service, context };
+            let mut env = Env { connection: &mut self.connection, service, peer: &mut self.peer };
             let exit = match session.poll(cx, &mut env) {
                 Break(exit) => exit,
                 Continue(()) => match self.wait(service, &mut session) {
@@ -279,7 +280,7 @@ impl Http {
     ) -> Poll<Left> {
         self.fresh = false;
         let end = loop {
-            let mut env = Env { connection: &mut self.connection, service, context: &mut self.context };
+            let mut env = Env { connection: &mut self.connection, service, peer: &mut self.peer };
             if let Break(end) = session.poll(cx, &mut env) {
                 break end;
             }
@@ -328,7 +329,7 @@ impl Http {
         // Checked at each poll, not only when the timer fires: a peer that keeps waking the connection keeps moving the
         // timer. Checked after the session was polled, so that bytes which arrived in
         // time count even if the loop was blocked.
-        if session.expire(&self.connection, &mut self.context, service)? {
+        if session.expire(&self.connection, &mut self.peer, service)? {
             return Continue(true);
         }
         match first_deadline {

@@ -1,8 +1,11 @@
-//! What a request sees of its connection. A connection reuses one context for request after request.
+//! What a request has besides its head. A connection keeps its [`Peer`], and lends it to request after request.
 //!
-//! A reference count would be simpler, but counting touches the shared value at every request. With 10,000 connections
+//! To clone the `Arc` would be simpler, but counting touches the shared value at every request. With 10,000 connections
 //! that value has left the cache by then, and the miss was an eighth of the server's own time. So the pointer moves into
 //! the request and comes back when the request is dropped, without a look at the value.
+//!
+//! A number tells the requests of a loop apart. Each request has its own, because one may live on in a task while its connection
+//! goes on with the next: neither is told what concerns the other.
 
 mod loop_context;
 mod peer;
@@ -16,7 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anywire_http::Body;
-use anywire_wire::Address;
 
 use crate::extract::StatesId;
 use crate::interim::{Interim, Open};
@@ -28,49 +30,43 @@ pub(crate) use self::peer::Peer;
 pub(crate) use self::runs::{Runs, Told};
 pub(crate) use self::watch::Watch;
 
-/// A context that no request uses: the driver of a connection keeps it for the next one.
-#[derive(Debug)]
-pub(crate) struct FreeContext {
-    /// Unlike an address, never used twice on a loop.
-    id: ContextId,
+/// Tells the requests of one loop apart. Unlike an address, never used twice there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RequestNumber(u64);
+
+/// A request as it has arrived: its number on its loop, and its peer.
+pub(crate) struct Arrival {
+    pub(crate) number: RequestNumber,
     /// Shared only with the key of a request that was taken apart.
     peer: Arc<Peer>,
+    /// What all requests of its loop share.
+    loop_context: Rc<LoopContext>,
 }
 
-/// Tells the contexts of one loop apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct ContextId(u64);
-
-impl FreeContext {
-    pub(crate) fn id(&self) -> ContextId {
-        self.id
-    }
-
-    pub(crate) fn peer(&self) -> &Address {
-        &self.peer.address
+impl Arrival {
+    /// The next request of a loop.
+    #[inline(always)]
+    pub(crate) fn new(peer: Arc<Peer>, loop_context: &Rc<LoopContext>) -> Self {
+        Self { number: loop_context.next_number(), peer, loop_context: Rc::clone(loop_context) }
     }
 }
 
-/// Which context a request has, and of which server on which loop. Unlike the context itself it may go anywhere.
+/// Which request it is, of which server on which loop. Unlike the [`Arrival`] it may go anywhere.
 #[derive(Debug, Clone)]
-pub(crate) struct ContextKey {
+pub(crate) struct RequestKey {
     loop_context: u64,
-    context: ContextId,
+    number: RequestNumber,
     pub(crate) peer: Arc<Peer>,
 }
 
-impl ContextKey {
-    /// The context of a request that was taken apart. On another thread it still knows its peer, and nothing else.
-    ///
-    /// Its connection may use the same context for the next request meanwhile. Both are the same, so it does not matter which of them
-    /// comes back.
-    pub(crate) fn context(&self) -> (FreeContext, Rc<LoopContext>) {
+impl RequestKey {
+    /// That of a request that was taken apart. On another thread it still knows its peer, and nothing else.
+    pub(crate) fn arrival(&self) -> Arrival {
         let peer = Arc::clone(&self.peer);
-        if let Some(loop_context) = LoopContext::find(self.loop_context) {
-            return (FreeContext { id: self.context, peer }, loop_context);
+        match LoopContext::find(self.loop_context) {
+            Some(loop_context) => Arrival { number: self.number, peer, loop_context },
+            None => Arrival::new(peer, &LoopContext::of_no_server()),
         }
-        let loop_context = LoopContext::of_no_server();
-        (loop_context.make_shared(peer), loop_context)
     }
 }
 
@@ -88,51 +84,51 @@ pub(crate) struct Fields {
     pub(crate) endpoint: EndpointId,
     pub(crate) states: StatesId,
     /// `None` only between two requests.
-    held: Option<Held>,
-}
-
-/// A context that a request has, and what all requests of its loop share.
-struct Held {
-    free: FreeContext,
-    loop_context: Rc<LoopContext>,
+    arrival: Option<Arrival>,
 }
 
 impl Fields {
     #[cold]
     fn empty() -> Box<Self> {
         let (endpoint, params) = (EndpointId::NONE, Params::default());
-        Box::new(Self { body: None, params, endpoint, states: StatesId::of_endpoint(endpoint), held: None })
+        Box::new(Self {
+            body: None,
+            params,
+            endpoint,
+            states: StatesId::of_endpoint(endpoint),
+            arrival: None,
+        })
     }
 }
 
 impl RequestContext {
     /// Of a request for this endpoint, without body and parameters.
     #[inline(always)]
-    pub(crate) fn new(endpoint: EndpointId, free: FreeContext, loop_context: &Rc<LoopContext>) -> Self {
-        let mut fields = loop_context.memory.take().unwrap_or_else(Fields::empty);
+    pub(crate) fn new(endpoint: EndpointId, arrival: Arrival) -> Self {
+        let mut fields = arrival.loop_context.memory.take().unwrap_or_else(Fields::empty);
         fields.endpoint = endpoint;
         fields.states = StatesId::of_endpoint(endpoint);
-        fields.held = Some(Held { free, loop_context: Rc::clone(loop_context) });
+        fields.arrival = Some(arrival);
         Self { fields: Some(fields) }
     }
 
     /// What all requests of this loop share.
     #[inline]
     pub(crate) fn loop_context(&self) -> &LoopContext {
-        &self.held().loop_context
+        &self.arrival().loop_context
     }
 
     #[inline]
-    fn held(&self) -> &Held {
-        self.held.as_ref().expect(HELD)
+    fn arrival(&self) -> &Arrival {
+        self.arrival.as_ref().expect(ARRIVED)
     }
 
-    /// Returns the context to its connection and the memory to the loop: the request is dropped.
+    /// Returns the peer to its connection and the memory to the loop: the request is dropped.
     #[inline(always)]
     pub(crate) fn give_back(&mut self) {
         let Some(mut fields) = self.fields.take() else { return };
-        let Some(Held { free, loop_context }) = fields.held.take() else { return };
-        loop_context.returned.set(Some(free));
+        let Some(Arrival { number, peer, loop_context }) = fields.arrival.take() else { return };
+        loop_context.returned.set(Some((number, peer)));
         if fields.body.is_some() {
             fields.body = None;
         }
@@ -141,33 +137,33 @@ impl RequestContext {
     }
 
     /// Where the request is from, to find it again.
-    pub(crate) fn context_key(&self) -> ContextKey {
-        let FreeContext { id, peer } = &self.held().free;
-        ContextKey { loop_context: self.loop_context().id, context: *id, peer: Arc::clone(peer) }
+    pub(crate) fn key(&self) -> RequestKey {
+        let Arrival { number, peer, loop_context } = self.arrival();
+        RequestKey { loop_context: loop_context.id, number: *number, peer: Arc::clone(peer) }
     }
 
     pub(crate) fn peer(&self) -> &Peer {
-        &self.held().free.peer
+        &self.arrival().peer
     }
 
-    /// Which context of this loop it is, if it is one of them.
-    pub(crate) fn id_in(&self, loop_context: &LoopContext) -> Option<ContextId> {
-        (self.loop_context().id == loop_context.id).then(|| self.held().free.id)
+    /// Its number, if it is of this loop.
+    pub(crate) fn number_in(&self, loop_context: &LoopContext) -> Option<RequestNumber> {
+        (self.loop_context().id == loop_context.id).then(|| self.arrival().number)
     }
 
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Watch> {
-        self.loop_context().gone(self.held().free.id)
+        self.loop_context().gone(self.arrival().number)
     }
 
     /// The same, for other threads.
     pub(crate) fn gone_flag(&self) -> Arc<AtomicBool> {
-        self.loop_context().gone_flag(self.held().free.id)
+        self.loop_context().gone_flag(self.arrival().number)
     }
 
     /// Tells its threads, once it is dropped, that nobody waits for them.
     pub(crate) fn leaving(&self) -> Leaving {
-        Leaving { loop_context: Rc::clone(&self.held().loop_context), id: Some(self.held().free.id) }
+        Leaving { loop_context: Rc::clone(&self.arrival().loop_context), number: Some(self.arrival().number) }
     }
 
     /// Whether it is too late to wait for a thread of a pool.
@@ -177,11 +173,11 @@ impl RequestContext {
 
     /// Begins to take interim responses of this request. Nobody hears them if its run does not listen, such as without a server.
     pub(crate) fn open_interim(&self) -> Rc<Interim> {
-        let Held { free, loop_context } = self.held();
-        let is_heard = loop_context.runs.listens(free.id);
+        let Arrival { number, loop_context, .. } = self.arrival();
+        let is_heard = loop_context.runs.listens(*number);
         let interim = Rc::new(Interim::new(loop_context.interim_responses, is_heard));
         if is_heard {
-            loop_context.runs.tell(free.id, Told { interim: Some(Open::of(&interim)), ..Told::default() });
+            loop_context.runs.tell(*number, Told { interim: Some(Open::of(&interim)), ..Told::default() });
         }
         interim
     }
@@ -197,42 +193,43 @@ impl Deref for RequestContext {
 
     #[inline]
     fn deref(&self) -> &Fields {
-        self.fields.as_deref().expect(HELD)
+        self.fields.as_deref().expect(ARRIVED)
     }
 }
 
 impl DerefMut for RequestContext {
     #[inline]
     fn deref_mut(&mut self) -> &mut Fields {
-        self.fields.as_deref_mut().expect(HELD)
+        self.fields.as_deref_mut().expect(ARRIVED)
     }
 }
 
-const HELD: &str = "a request has its context until it is dropped";
+const ARRIVED: &str = "a request has arrived somehow until it is dropped";
 
 impl fmt::Debug for RequestContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.held().free, f)
+        let Arrival { number, peer, .. } = self.arrival();
+        f.debug_struct("RequestContext").field("number", number).field("peer", peer).finish_non_exhaustive()
     }
 }
 
 /// A handler whose threads are to know if it is dropped before it has ended.
 pub(crate) struct Leaving {
     loop_context: Rc<LoopContext>,
-    id: Option<ContextId>,
+    number: Option<RequestNumber>,
 }
 
 impl Leaving {
     /// It has ended.
     pub(crate) fn has_ended(&mut self) {
-        self.id = None;
+        self.number = None;
     }
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.loop_context.leave(id);
+        if let Some(number) = self.number {
+            self.loop_context.leave(number);
         }
     }
 }
@@ -243,42 +240,55 @@ mod tests {
     use crate::extract::States;
     use crate::limits::Limits;
 
-    fn peer() -> Peer {
-        Peer::at("memory:test".parse().expect("an address"))
+    fn arrival(loop_context: &Rc<LoopContext>) -> Arrival {
+        Arrival::new(Arc::new(Peer::at("memory:test".parse().expect("an address"))), loop_context)
     }
 
     #[test]
     fn a_gone_peer_is_remembered_as_long_as_a_request_asks() {
         let loop_context = LoopContext::of_no_server();
-        let (one, other) = (loop_context.make(peer()).id(), loop_context.make(peer()).id());
+        let (one, other) = (loop_context.next_number(), loop_context.next_number());
         let watch = loop_context.gone(one);
         watch.notify();
         assert!(loop_context.gone(one).has_happened.get());
         assert!(!loop_context.gone(other).has_happened.get());
         drop(watch);
         assert!(!loop_context.gone(one).has_happened.get(), "no request has kept it");
-        (0..10_000).for_each(|_| drop(loop_context.gone(loop_context.make(peer()).id())));
+        (0..10_000).for_each(|_| drop(loop_context.gone(loop_context.next_number())));
         assert!(loop_context.gone.borrow().len() < 100, "entries that no request keeps are removed");
     }
 
     #[test]
-    fn a_context_comes_back_to_its_own_connection_only() {
+    fn a_peer_comes_back_to_its_own_connection_only() {
         let loop_context = LoopContext::of_no_server();
-        let (one, other) = (loop_context.make(peer()), loop_context.make(peer()));
-        let (one_id, other_id) = (one.id(), other.id());
-        assert_ne!(one_id, other_id);
-        let request = |free| RequestContext::new(EndpointId::NONE, free, &loop_context);
+        let (one, other) = (arrival(&loop_context), arrival(&loop_context));
+        let (one_number, other_number) = (one.number, other.number);
+        assert_ne!(one_number, other_number);
+        let other_peer = Arc::clone(&other.peer);
+        let request = |arrival| RequestContext::new(EndpointId::NONE, arrival);
         let (mut first, mut lives_on) = (request(one), request(other));
-        let take_back = |id| {
-            let mut free = None;
-            loop_context.give_back(id, &mut free);
-            free.map(|free: FreeContext| free.id())
+        let take_back = |number| {
+            let mut peer = None;
+            loop_context.give_back(number, &mut peer);
+            peer
         };
         first.give_back();
-        assert!(take_back(other_id).is_none());
-        assert!(take_back(one_id).is_none(), "the wrong caller has dropped it: a new one is made");
+        assert!(take_back(other_number).is_none());
+        assert!(take_back(one_number).is_none(), "the wrong caller has dropped it: a new one is made");
         lives_on.give_back();
-        assert_eq!(take_back(other_id), Some(other_id));
+        assert!(take_back(other_number).is_some_and(|peer| Arc::ptr_eq(&peer, &other_peer)));
+    }
+
+    #[test]
+    fn a_request_that_was_taken_apart_is_not_the_next_one_of_its_peer() {
+        let loop_context = LoopContext::of_no_server();
+        let mut request = RequestContext::new(EndpointId::NONE, arrival(&loop_context));
+        let (key, number) = (request.key(), request.arrival().number);
+        request.give_back();
+        let mut peer = None;
+        loop_context.give_back(number, &mut peer);
+        let next = Arrival::new(peer.expect("it was given back"), &loop_context);
+        assert_ne!(key.number, next.number);
     }
 
     #[test]
@@ -291,7 +301,7 @@ mod tests {
             Arc::default(),
             None,
         );
-        let request = || RequestContext::new(EndpointId::NONE, loop_context.make(peer()), &loop_context);
+        let request = || RequestContext::new(EndpointId::NONE, arrival(&loop_context));
         let mut first = request();
         first.body = Some(Body::from("first"));
         let names: Rc<[Box<str>]> = Rc::new(["a".into(), "b".into()]);

@@ -25,7 +25,7 @@ use anywire_loops::{Label, Pool, Work};
 
 use crate::blocking::QueueDeadline;
 use crate::contained::{Payload, drop_each};
-use crate::context::{ContextId, FreeContext, LoopContext, Peer};
+use crate::context::{Arrival, LoopContext, Peer, RequestNumber};
 use crate::counters::Live;
 use crate::extract::StatesId;
 use crate::handler::{FreeSlots, Slot};
@@ -117,25 +117,25 @@ impl Dispatch {
     /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the answer to `answered`, or
     /// returns the run of a handler that waits.
     ///
-    /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
-    /// answered. Without one, `peer` says whose request it is.
+    /// `peer` is whose request it is, as an earlier one of the same connection has left it, and comes back once the request is
+    /// dropped. Without one, `make_peer` says it.
     // A response is passed on by reference, because to return it would copy it.
     #[inline]
     pub(crate) fn start(
         self: &Rc<Self>,
         request: Received,
-        context: &mut Option<FreeContext>,
-        peer: impl FnOnce() -> Peer,
+        peer: &mut Option<Arc<Peer>>,
+        make_peer: impl FnOnce() -> Peer,
         answered: impl FnOnce(Answer<&mut Response>),
         cx: &mut TaskContext<'_>,
     ) -> Option<Invocation> {
         self.counters.requests.increment();
         let Received { head, kind, body } = request;
         let literal = self.table.find_literal(&head);
-        let free = context.take().unwrap_or_else(|| self.loop_context.make(peer()));
-        let id = free.id();
-        let mut request =
-            Request::new(head, body, literal.unwrap_or(EndpointId::NONE), free, &self.loop_context);
+        let of_connection = peer.take().unwrap_or_else(|| Arc::new(make_peer()));
+        let arrival = Arrival::new(of_connection, &self.loop_context);
+        let number = arrival.number;
+        let mut request = Request::new(head, body, literal.unwrap_or(EndpointId::NONE), arrival);
         let runs = literal.unwrap_or_else(|| self.find(&mut request));
         let slots = &self.slots[runs.index()];
         let mut slot = match slots.take() {
@@ -144,9 +144,9 @@ impl Dispatch {
                 Ok(slot) => slot,
                 Err(panic) => {
                     drop(request);
-                    self.loop_context.give_back(id, context);
-                    let peer = context.as_ref().map(FreeContext::peer);
-                    let mut response = self.panicked(Some(runs), None, panic, peer);
+                    self.loop_context.give_back(number, peer);
+                    let address = peer.as_ref().map(|peer| &peer.address);
+                    let mut response = self.panicked(Some(runs), None, panic, address);
                     answered(Answer::message(&mut response, Some(runs)));
                     return None;
                 }
@@ -155,28 +155,28 @@ impl Dispatch {
         let mut response = None;
         self.work.begins(slots.label());
         let (started, told) =
-            self.loop_context.runs.poll(id, || slot.as_mut().start(request, &mut response, cx));
+            self.loop_context.runs.poll(number, || slot.as_mut().start(request, &mut response, cx));
         self.work.ends();
         // Whose answer it is: that of a route, within the layers of the server.
         let endpoint = told.route.unwrap_or(runs);
         match (started, &mut response) {
             (Ok(()), Some(response)) => {
                 self.put_slot(runs, slot);
-                self.loop_context.give_back(id, context);
-                let continuation = self.vet(endpoint, response, kind, context.as_ref());
+                self.loop_context.give_back(number, peer);
+                let continuation = self.vet(endpoint, response, kind, peer.as_ref());
                 answered(Answer { response, endpoint: Some(endpoint), continuation });
                 self.release(Some(endpoint), response);
                 None
             }
             (Ok(()), None) => {
-                // Extractors may have used the request up. Another one would replace its context in `loop_context`.
-                self.loop_context.give_back(id, context);
+                // Extractors may have used the request up. Another one would replace its peer in `loop_context`.
+                self.loop_context.give_back(number, peer);
                 let mut invocation = Invocation {
                     slot: None,
                     dispatch: Rc::clone(self),
                     runs,
                     endpoint,
-                    context: id,
+                    number,
                     kind,
                     seeks_route: true,
                     interim: None,
@@ -185,7 +185,7 @@ impl Dispatch {
                 Some(invocation)
             }
             (Err(panic), _) => {
-                let mut response = self.fail(runs, slot, panic, id, context, endpoint);
+                let mut response = self.fail(runs, slot, panic, number, peer, endpoint);
                 answered(Answer::message(&mut response, Some(endpoint)));
                 None
             }
@@ -199,15 +199,15 @@ impl Dispatch {
         runs: EndpointId,
         slot: Slot,
         panic: Payload,
-        id: ContextId,
-        context: &mut Option<FreeContext>,
+        number: RequestNumber,
+        peer: &mut Option<Arc<Peer>>,
         endpoint: EndpointId,
     ) -> Response {
-        // The request goes with its slot, and its body with it; then its context is free.
+        // The request goes with its slot, and its body with it; then its peer is free.
         self.drop_slot(runs, slot);
-        self.loop_context.give_back(id, context);
+        self.loop_context.give_back(number, peer);
         let layer = self.table.outermost_layer(runs);
-        self.panicked(Some(endpoint), layer, panic, context.as_ref().map(FreeContext::peer))
+        self.panicked(Some(endpoint), layer, panic, peer.as_ref().map(|peer| &peer.address))
     }
 
     /// Finds the handler of a request whose path is none of the literals.
@@ -281,8 +281,8 @@ impl Dispatch {
         &self,
         head: &RequestHead,
         body: Option<&Body>,
-        context: &mut Option<FreeContext>,
-        peer: impl FnOnce() -> Peer,
+        peer: &mut Option<Arc<Peer>>,
+        make_peer: impl FnOnce() -> Peer,
     ) -> Tracked {
         // Looked up here, too, so that requests that nobody observes carry nothing of this.
         let found = self.table.find_literal(head);
@@ -290,8 +290,8 @@ impl Dispatch {
             found.unwrap_or_else(|| self.table.find(head, &self.param_names, &mut Params::default()));
         // A body that streams is counted as it comes.
         let received = body.and_then(Body::as_full).map_or(0, |whole| whole.len());
-        let context = context.get_or_insert_with(|| self.loop_context.make(peer()));
-        self.observers.begin(head, self.route(endpoint), received, context.peer())
+        let peer = peer.get_or_insert_with(|| Arc::new(make_peer()));
+        self.observers.begin(head, self.route(endpoint), received, &peer.address)
     }
 
     /// Notes whose an exchange is: within layers of the server that is not known when it begins.

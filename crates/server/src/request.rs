@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::{ContextId, ContextKey, FreeContext, Leaving, LoopContext, Peer, RequestContext};
+use crate::context::{Arrival, Leaving, LoopContext, Peer, RequestContext, RequestKey, RequestNumber};
 use crate::extract::StatesId;
 use crate::interim::Interim;
 use crate::router::{EndpointId, path_below};
@@ -54,14 +54,8 @@ pub struct Parts {
 
 impl Request {
     #[inline(always)]
-    pub(crate) fn new(
-        head: RequestHead,
-        body: Option<Body>,
-        endpoint: EndpointId,
-        free: FreeContext,
-        loop_context: &Rc<LoopContext>,
-    ) -> Self {
-        let mut context = RequestContext::new(endpoint, free, loop_context);
+    pub(crate) fn new(head: RequestHead, body: Option<Body>, endpoint: EndpointId, arrival: Arrival) -> Self {
+        let mut context = RequestContext::new(endpoint, arrival);
         if body.is_some() {
             context.body = body;
         }
@@ -107,9 +101,8 @@ impl Request {
 
     /// A request of no server: without path parameters, and of an unknown peer.
     pub(crate) fn of_no_server(head: RequestHead, body: Body) -> Self {
-        let loop_context = LoopContext::of_no_server();
-        let free = loop_context.make(Peer::unknown());
-        Self::new(head, Some(body), EndpointId::NONE, free, &loop_context)
+        let arrival = Arrival::new(Arc::new(Peer::unknown()), &LoopContext::of_no_server());
+        Self::new(head, Some(body), EndpointId::NONE, arrival)
     }
 
     /// The head as it is, with the fields that belong to the connection.
@@ -371,9 +364,9 @@ impl Parts {
         async move { watch.wait().await }
     }
 
-    /// By which its context is found again, wherever the request goes.
-    pub(crate) fn context_key(&self) -> ContextKey {
-        self.context.context_key()
+    /// By which it is known again, wherever it goes.
+    pub(crate) fn key(&self) -> RequestKey {
+        self.context.key()
     }
 
     /// The path of the route; `None` in a fallback.
@@ -411,9 +404,9 @@ impl Parts {
         self.context.states = StatesId::of_endpoint(endpoint);
     }
 
-    /// Which context of this loop it has, if any.
-    pub(crate) fn context_in(&self, loop_context: &LoopContext) -> Option<ContextId> {
-        self.context.id_in(loop_context)
+    /// Its number, if it is of this loop.
+    pub(crate) fn number_in(&self, loop_context: &LoopContext) -> Option<RequestNumber> {
+        self.context.number_in(loop_context)
     }
 
     /// What all requests of this loop share.

@@ -7,14 +7,14 @@ use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{self, Arc};
 
-use super::{ContextId, Fields, FreeContext, Peer, Runs, Watch};
+use super::{Fields, Peer, RequestNumber, Runs, Watch};
 use crate::contained::drop_each;
 use crate::counters::Live;
 use crate::extract::States;
 use crate::limits::Limits;
 use crate::router::EndpointId;
 
-/// What the requests of one server share on a loop, and where they get and return their contexts.
+/// What the requests of one server share on a loop, and where they return their peers and their memory.
 pub(crate) struct LoopContext {
     /// Tells it from that of all other loops and servers.
     pub(super) id: u64,
@@ -36,16 +36,17 @@ pub(crate) struct LoopContext {
     pub(crate) runs: Runs,
     /// What handlers keep on this loop, by a number of their own.
     kept: RefCell<Vec<(u64, Rc<dyn Any>)>>,
-    /// The context of the request that was dropped last. A cell, because counting references costs a miss of the cache a request
-    /// ([`context`](super)). A request is dropped anywhere in code of users, and mostly just before its run asks for the context.
-    pub(super) returned: Cell<Option<FreeContext>>,
+    /// The peer of the request that was dropped last. A cell, because counting references costs a miss of the cache a request
+    /// ([`context`](super)). A request is dropped anywhere in code of users, and mostly just before its run asks for the peer.
+    pub(super) returned: Cell<Option<(RequestNumber, Arc<Peer>)>>,
     /// Memory for the next request.
     pub(super) memory: Cell<Option<Box<Fields>>>,
-    made: Cell<u64>,
-    /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
-    pub(super) gone: RefCell<HashMap<ContextId, Weak<Watch>>>,
+    /// How many requests have had a number.
+    numbered: Cell<u64>,
+    /// By request: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
+    pub(super) gone: RefCell<HashMap<RequestNumber, Weak<Watch>>>,
     /// The same for threads of pools: for requests whose handler gave them a way to ask.
-    gone_flags: RefCell<HashMap<ContextId, sync::Weak<AtomicBool>>>,
+    gone_flags: RefCell<HashMap<RequestNumber, sync::Weak<AtomicBool>>>,
     /// Whether the server has begun to shut down.
     pub(crate) stopping: Rc<Watch>,
     /// Whether it is too late to wait for a thread of a pool.
@@ -72,12 +73,10 @@ impl LoopContext {
         loop_context.interim_responses = limits.interim_responses;
         loop_context.own_body_limits = own_body_limits;
         loop_context.counters = counters;
-        // Connections keep those that they have, and are told once of the end of the server.
+        // Handlers of the routes before these are told once of the end of the server, too.
         if let Some(before) = before {
             loop_context.stopping = Rc::clone(&before.stopping);
             loop_context.waits_no_more = Rc::clone(&before.waits_no_more);
-            // Requests of the routes before these may make some more.
-            loop_context.made.set(before.made.get() + (1 << 32));
         }
         let loop_context = Rc::new(loop_context);
         // Not if the thread is ending: then no request is put together on it either.
@@ -100,7 +99,7 @@ impl LoopContext {
             kept: RefCell::default(),
             returned: Cell::default(),
             memory: Cell::default(),
-            made: Cell::default(),
+            numbered: Cell::default(),
             gone: RefCell::default(),
             gone_flags: RefCell::default(),
             stopping: Rc::default(),
@@ -142,30 +141,26 @@ impl LoopContext {
         })
     }
 
-    /// A new one.
-    #[cold]
-    pub(crate) fn make(&self, peer: Peer) -> FreeContext {
-        self.make_shared(Arc::new(peer))
+    #[inline(always)]
+    pub(super) fn next_number(&self) -> RequestNumber {
+        let number = self.numbered.get() + 1;
+        self.numbered.set(number);
+        RequestNumber(number)
     }
 
-    pub(super) fn make_shared(&self, peer: Arc<Peer>) -> FreeContext {
-        self.made.set(self.made.get() + 1);
-        FreeContext { id: ContextId(self.made.get()), peer }
-    }
-
-    /// Gives the context of this id to its connection, unless that has it back already. Only if its request was the last one to be
-    /// dropped: a request that lives on in a task of its own keeps its context, and the connection makes another one.
+    /// Gives the peer of this request to its connection, unless that has it back already. Only if the request was the last one to be
+    /// dropped: one that lives on in a task of its own keeps its peer, and the connection makes another one.
     #[inline]
-    pub(crate) fn give_back(&self, id: ContextId, to: &mut Option<FreeContext>) {
+    pub(crate) fn give_back(&self, number: RequestNumber, to: &mut Option<Arc<Peer>>) {
         if to.is_none() {
-            *to = self.returned.take().filter(|free| free.id == id);
+            *to = self.returned.take().filter(|(of, _)| *of == number).map(|(_, peer)| peer);
         }
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.
-    pub(crate) fn gone(&self, id: ContextId) -> Rc<Watch> {
+    pub(crate) fn gone(&self, number: RequestNumber) -> Rc<Watch> {
         let mut gone = self.gone.borrow_mut();
-        if let Some(known) = gone.get(&id).and_then(Weak::upgrade) {
+        if let Some(known) = gone.get(&number).and_then(Weak::upgrade) {
             return known;
         }
         if gone.len() == gone.capacity() {
@@ -173,36 +168,36 @@ impl LoopContext {
             gone.retain(|_, kept| kept.strong_count() > 0);
         }
         let new = Rc::default();
-        gone.insert(id, Rc::downgrade(&new));
+        gone.insert(number, Rc::downgrade(&new));
         new
     }
 
     /// Tells a request that its peer has gone. It may ask as long as the returned value is kept.
-    pub(crate) fn peer_gone(&self, id: ContextId) -> Rc<Watch> {
-        let gone = self.gone(id);
+    pub(crate) fn peer_gone(&self, number: RequestNumber) -> Rc<Watch> {
+        let gone = self.gone(number);
         gone.notify();
-        self.leave(id);
+        self.leave(number);
         gone
     }
 
     /// The same as [`gone`](Self::gone), for other threads.
-    pub(super) fn gone_flag(&self, id: ContextId) -> Arc<AtomicBool> {
+    pub(super) fn gone_flag(&self, number: RequestNumber) -> Arc<AtomicBool> {
         let mut flags = self.gone_flags.borrow_mut();
-        if let Some(known) = flags.get(&id).and_then(sync::Weak::upgrade) {
+        if let Some(known) = flags.get(&number).and_then(sync::Weak::upgrade) {
             return known;
         }
         if flags.len() == flags.capacity() {
             flags.retain(|_, kept| kept.strong_count() > 0);
         }
         let new = Arc::default();
-        flags.insert(id, Arc::downgrade(&new));
+        flags.insert(number, Arc::downgrade(&new));
         new
     }
 
     /// Tells the threads that work for a request that nobody waits for them. The next request of its connection is another one.
     #[cold]
-    pub(crate) fn leave(&self, id: ContextId) {
-        let flag = self.gone_flags.borrow_mut().remove(&id);
+    pub(crate) fn leave(&self, number: RequestNumber) {
+        let flag = self.gone_flags.borrow_mut().remove(&number);
         if let Some(flag) = flag.and_then(|flag| flag.upgrade()) {
             flag.store(true, Ordering::Relaxed);
         }

@@ -9,21 +9,21 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::task::Waker;
 
-use super::ContextId;
+use super::RequestNumber;
 use crate::interim::Open;
 use crate::router::EndpointId;
 
-/// The runs of a loop that listen to their requests, by the contexts of these.
+/// The runs of a loop that listen to their requests, by the numbers of these.
 #[derive(Default)]
 pub(crate) struct Runs {
     /// The run that is polled now. A handler may poll another run of its server within its own.
-    polled: Cell<Option<ContextId>>,
+    polled: Cell<Option<RequestNumber>>,
     /// Whether anything stands in `told`. Looked at after each poll, and cheaper.
     any: Cell<bool>,
     /// What runs were told while they are polled, the innermost last.
-    told: RefCell<Vec<(ContextId, Told)>>,
+    told: RefCell<Vec<(RequestNumber, Told)>>,
     /// The runs that wait, and have yet to find a route.
-    waiting: RefCell<HashMap<ContextId, Waiting>>,
+    waiting: RefCell<HashMap<RequestNumber, Waiting>>,
 }
 
 /// What a run was told by its request.
@@ -42,29 +42,29 @@ struct Waiting {
 }
 
 impl Runs {
-    /// Polls the run of this context. Returns the result, and what the request has told meanwhile.
+    /// Polls the run of this request. Returns the result, and what the request has told meanwhile.
     #[inline(always)]
-    pub(crate) fn poll<T>(&self, id: ContextId, poll: impl FnOnce() -> T) -> (T, Told) {
-        let outer = self.polled.replace(Some(id));
+    pub(crate) fn poll<T>(&self, number: RequestNumber, poll: impl FnOnce() -> T) -> (T, Told) {
+        let outer = self.polled.replace(Some(number));
         let polled = poll();
         self.polled.set(outer);
-        let told = if self.any.get() { self.take(id) } else { Told::default() };
+        let told = if self.any.get() { self.take(number) } else { Told::default() };
         (polled, told)
     }
 
-    /// Whether the run of this context can be told anything now.
-    pub(crate) fn listens(&self, id: ContextId) -> bool {
-        self.polled.get() == Some(id) || self.waiting.borrow().contains_key(&id)
+    /// Whether the run of this request can be told anything now.
+    pub(crate) fn listens(&self, number: RequestNumber) -> bool {
+        self.polled.get() == Some(number) || self.waiting.borrow().contains_key(&number)
     }
 
-    /// Tells the run of this context, if it [listens](Self::listens).
-    pub(crate) fn tell(&self, id: ContextId, told: Told) {
-        if self.polled.get() == Some(id) {
+    /// Tells the run of this request, if it [listens](Self::listens).
+    pub(crate) fn tell(&self, number: RequestNumber, told: Told) {
+        if self.polled.get() == Some(number) {
             self.any.set(true);
-            return self.told.borrow_mut().push((id, told));
+            return self.told.borrow_mut().push((number, told));
         }
         let mut waiting = self.waiting.borrow_mut();
-        let Some(run) = waiting.get_mut(&id) else { return };
+        let Some(run) = waiting.get_mut(&number) else { return };
         let ended = run.told.add(told);
         let waker = run.waker.clone();
         drop(waiting);
@@ -73,34 +73,34 @@ impl Runs {
         waker.wake();
     }
 
-    /// The run of this context waits, and has yet to find its route.
+    /// The run of this request waits, and has yet to find its route.
     #[cold]
-    pub(crate) fn wait(&self, id: ContextId, waker: Waker) {
-        self.waiting.borrow_mut().insert(id, Waiting { waker, told: Told::default() });
+    pub(crate) fn wait(&self, number: RequestNumber, waker: Waker) {
+        self.waiting.borrow_mut().insert(number, Waiting { waker, told: Told::default() });
     }
 
     /// The run waits no longer: it is polled or dropped. Returns what its request has told meanwhile.
     #[cold]
-    pub(crate) fn resume(&self, id: ContextId) -> Told {
+    pub(crate) fn resume(&self, number: RequestNumber) -> Told {
         // Its waker is dropped outside of the borrow.
-        let run = self.waiting.borrow_mut().remove(&id);
+        let run = self.waiting.borrow_mut().remove(&number);
         run.map(|run| run.told).unwrap_or_default()
     }
 
     #[cold]
-    fn take(&self, id: ContextId) -> Told {
+    fn take(&self, number: RequestNumber) -> Told {
         let mut all = Told::default();
         // The last one first. Handles are dropped outside of the borrow.
-        while let Some((_, mut told)) = self.pop(id) {
+        while let Some((_, mut told)) = self.pop(number) {
             drop(told.add(all));
             all = told;
         }
         all
     }
 
-    fn pop(&self, id: ContextId) -> Option<(ContextId, Told)> {
+    fn pop(&self, number: RequestNumber) -> Option<(RequestNumber, Told)> {
         let mut told = self.told.borrow_mut();
-        let last = told.pop_if(|(of, _)| *of == id);
+        let last = told.pop_if(|(of, _)| *of == number);
         self.any.set(!told.is_empty());
         last
     }
@@ -127,8 +127,8 @@ mod tests {
     use super::*;
     use crate::interim::Interim;
 
-    const OUTER: ContextId = ContextId(1);
-    const INNER: ContextId = ContextId(2);
+    const OUTER: RequestNumber = RequestNumber(1);
+    const INNER: RequestNumber = RequestNumber(2);
 
     fn route() -> Told {
         Told { route: Some(EndpointId::NONE), ..Told::default() }

@@ -1,6 +1,7 @@
 //! What comes out of a run: a response that its connection can send, and what its driver has to know beside it.
 
 use std::hint::cold_path;
+use std::sync::Arc;
 
 use anywire_http::message::forbids_body;
 use anywire_http::{Body, Response, StatusCode};
@@ -8,7 +9,7 @@ use anywire_wire::Address;
 use bytes::Bytes;
 
 use super::Dispatch;
-use crate::context::FreeContext;
+use crate::context::Peer;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::request::RequestKind;
 use crate::router::EndpointId;
@@ -46,13 +47,13 @@ impl Dispatch {
         endpoint: EndpointId,
         response: &mut Response,
         kind: RequestKind,
-        context: Option<&FreeContext>,
+        peer: Option<&Arc<Peer>>,
     ) -> Option<Continuation> {
         if kind == RequestKind::Message && response.is_plain() && !response.status.is_informational() {
             return None;
         }
         cold_path();
-        self.vet_other(endpoint, response, kind, context.map(FreeContext::peer))
+        self.vet_other(endpoint, response, kind, peer.map(|peer| &peer.address))
     }
 
     /// Replaces a response that would break its connection, and logs one with a cause.

@@ -2,12 +2,13 @@
 
 use std::hint::cold_path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use anywire_http::{Headers, Response, StatusCode};
 
 use super::{Answer, Dispatch};
-use crate::context::{ContextId, FreeContext, Told, Watch};
+use crate::context::{Peer, RequestNumber, Told, Watch};
 use crate::handler::Slot;
 use crate::interim::Open;
 use crate::observe::Tracked;
@@ -23,7 +24,7 @@ pub(crate) struct Invocation {
     pub(super) runs: EndpointId,
     /// Whose answer it is.
     pub(super) endpoint: EndpointId,
-    pub(super) context: ContextId,
+    pub(super) number: RequestNumber,
     pub(super) kind: RequestKind,
     /// Layers have yet to go on to a route. They may do so in a task of their own.
     pub(super) seeks_route: bool,
@@ -47,42 +48,38 @@ impl Invocation {
         }
     }
 
-    /// Goes on with the handler. Ready once; the request's context is in `context` then, unless the request lives on. It is
+    /// Goes on with the handler. Ready once; the request's peer is in `peer` then, unless the request lives on. It is
     /// there earlier if the handler no longer needs it.
-    pub(crate) fn poll(
-        &mut self,
-        context: &mut Option<FreeContext>,
-        cx: &mut TaskContext<'_>,
-    ) -> Poll<Answer> {
+    pub(crate) fn poll(&mut self, peer: &mut Option<Arc<Peer>>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
-        let (runs, id) = (self.runs, self.context);
+        let (runs, number) = (self.runs, self.number);
         if self.seeks_route {
-            let told = self.dispatch.loop_context.runs.resume(id);
+            let told = self.dispatch.loop_context.runs.resume(number);
             self.note(told);
         }
         self.dispatch.begins(Some(self.endpoint));
         let mut response = None;
         let (polled, told) =
-            self.dispatch.loop_context.runs.poll(id, || slot.as_mut().poll(&mut response, cx));
+            self.dispatch.loop_context.runs.poll(number, || slot.as_mut().poll(&mut response, cx));
         self.dispatch.ends();
         match (polled, response) {
             (Ok(()), None) => {
                 self.wait(slot, told, cx);
-                self.dispatch.loop_context.give_back(id, context);
+                self.dispatch.loop_context.give_back(number, peer);
                 Poll::Pending
             }
             (Ok(()), Some(mut response)) => {
                 self.note(told);
                 let (dispatch, endpoint) = (&self.dispatch, self.endpoint);
                 dispatch.put_slot(runs, slot);
-                dispatch.loop_context.give_back(id, context);
-                let continuation = dispatch.vet(endpoint, &mut response, self.kind, context.as_ref());
+                dispatch.loop_context.give_back(number, peer);
+                let continuation = dispatch.vet(endpoint, &mut response, self.kind, peer.as_ref());
                 Poll::Ready(Answer { response, endpoint: Some(endpoint), continuation })
             }
             (Err(panic), _) => {
                 self.note(told);
                 let endpoint = self.endpoint;
-                let response = self.dispatch.fail(runs, slot, panic, id, context, endpoint);
+                let response = self.dispatch.fail(runs, slot, panic, number, peer, endpoint);
                 Poll::Ready(Answer::message(response, Some(endpoint)))
             }
         }
@@ -94,7 +91,7 @@ impl Invocation {
         self.note(told);
         self.seeks_route = self.seeks_route && self.dispatch.leads_on(self.endpoint);
         if self.seeks_route {
-            self.dispatch.loop_context.runs.wait(self.context, cx.waker().clone());
+            self.dispatch.loop_context.runs.wait(self.number, cx.waker().clone());
         }
     }
 
@@ -116,17 +113,17 @@ impl Invocation {
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
     pub(crate) fn peer_gone(&self) -> Rc<Watch> {
-        self.dispatch.loop_context.peer_gone(self.context)
+        self.dispatch.loop_context.peer_gone(self.number)
     }
 
-    /// Cancels a handler whose deadline has passed. Returns the response for its peer, whose context is this one, unless the
-    /// request still had that.
+    /// Cancels a handler whose deadline has passed. Returns the response for its peer, which is in `peer` then, unless the
+    /// request lives on.
     #[cold]
-    pub(crate) fn time_out(self, context: &mut Option<FreeContext>) -> Response {
-        let (dispatch, endpoint, id) = (Rc::clone(&self.dispatch), self.endpoint, self.context);
+    pub(crate) fn time_out(self, peer: &mut Option<Arc<Peer>>) -> Response {
+        let (dispatch, endpoint, number) = (Rc::clone(&self.dispatch), self.endpoint, self.number);
         drop(self);
-        dispatch.loop_context.give_back(id, context);
-        dispatch.timed_out(endpoint, context.as_ref().map(FreeContext::peer))
+        dispatch.loop_context.give_back(number, peer);
+        dispatch.timed_out(endpoint, peer.as_ref().map(|peer| &peer.address))
     }
 }
 
@@ -134,9 +131,9 @@ impl Drop for Invocation {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             if self.seeks_route {
-                drop(self.dispatch.loop_context.runs.resume(self.context));
+                drop(self.dispatch.loop_context.runs.resume(self.number));
             }
-            self.dispatch.loop_context.leave(self.context);
+            self.dispatch.loop_context.leave(self.number);
             self.dispatch.drop_slot(self.endpoint, slot);
         }
     }

@@ -80,8 +80,8 @@ impl Run for Routing {
                 dispatch.table.fail(choice, &mut request, text)
             }),
         };
-        if let Some(id) = request.context_in(&dispatch.loop_context) {
-            dispatch.loop_context.runs.tell(id, Told { route: Some(endpoint), ..Told::default() });
+        if let Some(number) = request.number_in(&dispatch.loop_context) {
+            dispatch.loop_context.runs.tell(number, Told { route: Some(endpoint), ..Told::default() });
         }
         let kept = dispatch.slots[endpoint.index()].take();
         match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {

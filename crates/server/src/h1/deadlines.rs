@@ -1,6 +1,7 @@
 //! The deadlines of a busy connection: for what it waits between two polls, and what happens if that takes too long.
 
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anywire_http::{BodyError, StatusCode};
@@ -8,7 +9,7 @@ use anywire_wire::Connection;
 
 use super::session::{Closing, Session, Stage};
 use crate::connection::{End, unsent};
-use crate::context::FreeContext;
+use crate::context::Peer;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::service::Service;
@@ -52,7 +53,7 @@ impl Session {
     pub(crate) fn expire(
         &mut self,
         connection: &Connection,
-        context: &mut Option<FreeContext>,
+        peer: &mut Option<Arc<Peer>>,
         service: &Service,
     ) -> ControlFlow<End, bool> {
         let limits = service.limits_of(self.request.endpoint);
@@ -64,7 +65,7 @@ impl Session {
             Expired::Handler => {
                 self.upload = None;
                 if let Stage::Handling(run) = std::mem::replace(&mut self.stage, Stage::Next) {
-                    self.last_response(run.time_out(context), service);
+                    self.last_response(run.time_out(peer), service);
                 }
             }
             Expired::BodySilent | Expired::BodySlow => self.give_up_body(),

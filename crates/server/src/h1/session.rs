@@ -240,7 +240,7 @@ impl Session {
             match &mut self.stage {
                 Stage::Next => return Continue(Poll::Ready(())),
                 Stage::Handling(run) => {
-                    let polled = run.poll(env.context, cx);
+                    let polled = run.poll(env.peer, cx);
                     run.follow(&mut self.request.endpoint, &mut self.exchange);
                     let mut answer = match polled {
                         Poll::Ready(answer) => answer,
@@ -284,11 +284,11 @@ impl Session {
         let connection = &*env.connection;
         let peer = || Peer::of(connection);
         if service.dispatch.is_observed() {
-            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.context, peer);
+            self.exchange = service.dispatch.begin_exchange(&head, body.as_ref(), env.peer, peer);
         }
         let request = Received { head, kind: self.request.kind, body };
         let answered = |answer: Answer<&mut Response>| self.answer(answer, service);
-        if let Some(run) = service.dispatch.start(request, env.context, peer, answered, cx) {
+        if let Some(run) = service.dispatch.start(request, env.peer, peer, answered, cx) {
             self.request.endpoint = Some(run.endpoint());
             service.dispatch.note_route(self.request.endpoint, &mut self.exchange);
             // What an earlier handler was told says nothing to this one.

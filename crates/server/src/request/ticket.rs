@@ -6,7 +6,7 @@ use anywire_http::{Body, RequestHead};
 
 use super::params::SentParams;
 use super::{Parts, Request};
-use crate::context::{ContextKey, Peer};
+use crate::context::{Peer, RequestKey};
 use crate::extract::StatesId;
 use crate::router::EndpointId;
 
@@ -17,7 +17,7 @@ pub(crate) struct Ticket(Arc<Stub>);
 /// A request without head and body.
 #[derive(Debug)]
 struct Stub {
-    context_key: ContextKey,
+    key: RequestKey,
     endpoint: EndpointId,
     states: StatesId,
     params: Option<SentParams>,
@@ -26,7 +26,7 @@ struct Stub {
 impl Ticket {
     /// Whose request it is.
     pub(crate) fn peer(&self) -> &Peer {
-        &self.0.context_key.peer
+        &self.0.key.peer
     }
 }
 
@@ -35,7 +35,7 @@ impl Request {
     pub(crate) fn ticket(&self) -> Ticket {
         let Parts { head, context } = &self.parts;
         Ticket(Arc::new(Stub {
-            context_key: context.context_key(),
+            key: context.key(),
             endpoint: context.endpoint,
             states: context.states,
             params: context.params.to_sent(head.path()),
@@ -44,9 +44,8 @@ impl Request {
 
     /// The request of this ticket with another head and body.
     pub(crate) fn of_ticket(ticket: &Ticket, head: RequestHead, body: Body) -> Self {
-        let Stub { context_key, endpoint, states, params } = &*ticket.0;
-        let (free, loop_context) = context_key.context();
-        let mut request = Self::new(head, Some(body), *endpoint, free, &loop_context);
+        let Stub { key, endpoint, states, params } = &*ticket.0;
+        let mut request = Self::new(head, Some(body), *endpoint, key.arrival());
         if let Some(params) = params {
             request.context.params.set_sent(params);
         }

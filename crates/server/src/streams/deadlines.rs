@@ -116,7 +116,7 @@ impl<S: Streams> Exchanges<S> {
         if stream.upload.take().is_some() {
             self.link.discarded(id, stream.incoming.clear());
         }
-        let mut response = invocation.time_out(&mut stream.context);
+        let mut response = invocation.time_out(&mut stream.peer);
         let mut responder = Responder { link: &mut self.link, date: &self.date, service };
         let (reply, exchange) = (&mut stream.reply, &mut stream.exchange);
         let answer = Answer::message(&mut response, stream.endpoint);

@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 use super::respond::{Responder, inform};
 use super::stream::{Failure, Reply, Stage, Stream};
-use crate::context::{FreeContext, Peer, Watch};
+use crate::context::{Peer, Watch};
 use crate::dispatch::{Answer, Received};
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
@@ -35,8 +35,8 @@ pub(crate) struct Exchanges<S: Streams> {
     written: Written,
     /// The waker of an earlier stream, for the next one.
     free_waker: Option<Arc<StreamWaker<S::Id>>>,
-    /// A context that no request uses.
-    free_context: Option<FreeContext>,
+    /// The peer, while no request has it.
+    free_peer: Option<Arc<Peer>>,
     /// The `Date` line as of this poll.
     pub(super) date: Date,
     /// Keeps the records that the peer has ended its direction, for as long as handlers may ask.
@@ -51,7 +51,7 @@ impl<S: Streams> Exchanges<S> {
             schedule: Schedule::default(),
             written: Written::default(),
             free_waker: None,
-            free_context: None,
+            free_peer: None,
             date: [0; _],
             gone: Vec::new(),
         }
@@ -70,7 +70,7 @@ impl<S: Streams> Exchanges<S> {
         mut head: RequestHead,
         length: Option<u64>,
         end: bool,
-        peer: impl Fn() -> Peer,
+        make_peer: impl Fn() -> Peer,
         service: &Service,
     ) {
         let (upload, mut body) = if end {
@@ -92,10 +92,10 @@ impl<S: Streams> Exchanges<S> {
         let mut reply = Reply::to(kind, &mut body);
         let mut stage = Stage::Done;
         let mut answered_by = None;
-        let mut context = self.free_context.take();
+        let mut peer = self.free_peer.take();
         let mut exchange = Tracked::default();
         if service.dispatch.is_observed() {
-            exchange = service.dispatch.begin_exchange(&head, body.as_ref(), &mut context, &peer);
+            exchange = service.dispatch.begin_exchange(&head, body.as_ref(), &mut peer, &make_peer);
         }
         let mut responder = Responder { link: &mut self.link, date: &self.date, service };
         let wakes = self.schedule.waker(id, self.free_waker.take());
@@ -106,7 +106,7 @@ impl<S: Streams> Exchanges<S> {
         };
         let cx = &mut Context::from_waker(&waker);
         let invocation =
-            service.dispatch.start(Received { head, kind, body }, &mut context, peer, answered, cx);
+            service.dispatch.start(Received { head, kind, body }, &mut peer, make_peer, answered, cx);
         let endpoint = match invocation {
             Some(invocation) => {
                 let endpoint = Some(invocation.endpoint());
@@ -115,7 +115,7 @@ impl<S: Streams> Exchanges<S> {
                 endpoint
             }
             None => {
-                self.free_context = context.take();
+                self.free_peer = peer.take();
                 answered_by
             }
         };
@@ -132,7 +132,7 @@ impl<S: Streams> Exchanges<S> {
         let is_polled = informs || upload.is_some() || matches!(stage, Stage::Tunnel(..));
         let responds = matches!(stage, Stage::Sending(_));
         let stream = Stream::new(stage, reply, exchange, waker);
-        self.streams.insert(id, Box::new(Stream { upload, context, endpoint, ..stream }));
+        self.streams.insert(id, Box::new(Stream { upload, peer, endpoint, ..stream }));
         self.schedule.dirty.push(id);
         if is_polled {
             self.schedule.poll_soon(id);
@@ -257,7 +257,7 @@ impl<S: Streams> Exchanges<S> {
             let moved = stream.feed(id, cx, &mut self.link);
             match &mut stream.stage {
                 Stage::Handling(invocation) => {
-                    let polled = invocation.poll(&mut stream.context, cx);
+                    let polled = invocation.poll(&mut stream.peer, cx);
                     invocation.follow(&mut stream.endpoint, &mut stream.exchange);
                     match polled {
                         Poll::Ready(mut answer) => {
@@ -353,7 +353,7 @@ impl<S: Streams> Exchanges<S> {
     /// Ends a stream whose response the engine has. The rest of its request is not read.
     pub(super) fn finish(&mut self, id: S::Id, service: &Service) {
         if let Some(mut stream) = self.streams.remove(&id) {
-            self.free_context = stream.context.take().or(self.free_context.take());
+            self.free_peer = stream.peer.take().or(self.free_peer.take());
             self.written_whole(stream.exchange.take());
             service.dispatch.drop_contained(stream.endpoint, stream);
         }

@@ -1,13 +1,14 @@
 //! One stream: its request, its handler, and its response on its way out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::{Body, BodyError, Headers, StatusCode};
 use anywire_mux::{Demand, Incoming, Next, Outgoing, Streams};
 
-use crate::context::FreeContext;
+use crate::context::Peer;
 use crate::dispatch::Invocation;
 use crate::observe::Tracked;
 use crate::request::RequestKind;
@@ -24,7 +25,8 @@ pub(crate) struct Stream {
     pub(super) upload: Option<Upload>,
     /// The received part of that body.
     pub(super) incoming: Incoming,
-    pub(super) context: Option<FreeContext>,
+    /// The peer, once the request is dropped.
+    pub(super) peer: Option<Arc<Peer>>,
     pub(super) endpoint: Option<EndpointId>,
     pub(super) reply: Reply,
     pub(super) exchange: Tracked,
@@ -86,12 +88,12 @@ impl Stream {
     /// Its time begins with the first wait: handlers that ran before it in this poll may have taken long.
     pub(super) fn new(stage: Stage, reply: Reply, exchange: Tracked, waker: Waker) -> Self {
         let (incoming, timers) = Default::default();
-        let (upload, context, endpoint, deadline, counted_bytes) = Default::default();
+        let (upload, peer, endpoint, deadline, counted_bytes) = Default::default();
         Self {
             stage,
             upload,
             incoming,
-            context,
+            peer,
             endpoint,
             reply,
             exchange,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use anywire_http::Response;
+use anywire_http::{Body, Response, StatusCode};
 use anywire_server::{Ended, Handler, Limits, Next, Request, RouteLimits, Router, Server, State};
 use tokio::sync::Notify;
 
@@ -110,4 +110,61 @@ fn requests_that_are_on_their_way_at_once_keep_their_routes() {
     let mut seen = [routes.next(), routes.next()];
     seen.sort();
     assert_eq!(seen.each_ref().map(Option::as_deref), [Some("/one/{id}"), Some("/two/{id}")]);
+}
+
+/// A layer answers at once and goes on in a task, with a request that was an `http::Request` meanwhile. The next request of the
+/// connection waits in the layer, and has no route.
+#[test]
+fn a_request_that_lives_on_is_not_the_next_one_of_its_connection() {
+    for version in ["HTTP/1.1", "HTTP/2"] {
+        let (goes_on, leaves) = (Arc::<Notify>::default(), Arc::<Notify>::default());
+        let (began, has_begun) = channel();
+        let (waits, is_waiting) = channel();
+        let (ended, routes) = crate::support::channel();
+        let (go_on, leave) = (Arc::clone(&goes_on), Arc::clone(&leaves));
+        let layer = async move |request: Request, next: Next| {
+            if request.path() == "/waits" {
+                let _ = waits.send(());
+                leave.notified().await;
+                return StatusCode::ACCEPTED;
+            }
+            let converted: http::Request<Body> = request.try_into().expect("a request");
+            let request: Request = converted.try_into().expect("the same");
+            let go_on = Arc::clone(&go_on);
+            drop(anywire_loops::spawn(async move {
+                go_on.notified().await;
+                drop(next.run(request).await);
+            }));
+            StatusCode::ACCEPTED
+        };
+        let lives = async move || {
+            let _ = began.send(());
+        };
+        let server = Server::new(Router::new().get("/lives/{on}", lives))
+            .layer(layer)
+            .observe(move |exchange: &Ended<'_>| drop(ended.send(exchange.route.map(str::to_owned))));
+        let served = Scene::tcp().serve_by(server);
+        let meanwhile = || {
+            assert_eq!(routes.next(), None, "{version}");
+            is_waiting.recv_timeout(HANG).expect("the layer has the second request");
+            goes_on.notify_one();
+            has_begun.recv_timeout(HANG).expect("the handler of the first one runs");
+            leaves.notify_one();
+        };
+        if version == "HTTP/2" {
+            let mut peer = H2::connect(&served);
+            assert_eq!(peer.ask("/lives/1").status(), 202);
+            let second = peer.get("/waits");
+            meanwhile();
+            assert_eq!(peer.answer(second).status(), 202);
+        } else {
+            let mut peer = served.connect();
+            peer.send("GET /lives/1 HTTP/1.1\r\nhost: x\r\n\r\n");
+            assert_eq!(peer.answer(false).status, 202);
+            peer.send("GET /waits HTTP/1.1\r\nhost: x\r\n\r\n");
+            meanwhile();
+            assert_eq!(peer.answer(false).status, 202);
+        }
+        assert_eq!(routes.next(), None, "{version}: that of the request before");
+    }
 }
