@@ -99,7 +99,40 @@
 //!
 //! What there is to log goes to `tracing`, and is seen once the program has installed a subscriber.
 //!
+//! # Features
+//!
+//! | feature | adds | packages |
+//! | --- | --- | --- |
+//! | none | messages, wires, event loops | 56 |
+//! | `server` (default) | routers, handlers, layers, the HTTP server | 7 |
+//! | `client` (default) | calls, pools of connections | 7 |
+//! | `tls` | TLS around every wire (`tls:`, `tls+unix:` and so on), `https` URLs | 14 |
+//! | `shm` | the wire `shm:`, shared memory between processes | 0 |
+//! | `udp` | datagrams: sockets, services, calls | 2 |
+//! | `dns` | `DnsResolver`: name servers that clients ask themselves, with TTL and SRV, by the crate `hickory-resolver` | 34 |
+//! | `cookies` | a jar of cookies for clients, with the public suffixes of the crate `psl` | 2 |
+//! | `signatures` | signatures of messages (RFC 9421) and digests of bodies, for servers and clients | 6 |
+//! | `rules` | traffic rules for clients: calls that go elsewhere by what a file says, by the crates `regex` and `toml` | 9 |
+//! | `regex` | guards by regular expressions on variables of a path | 3 |
+//! | `tower` | services and layers of the tower crates within a router, a router as a tower service | 2 |
+//! | `garde` | `Valid<E>` checks values by the rules of the crate `garde` | 5 |
+//! | `headers` | `Header<T>` takes the types of the crate `headers` | 11 |
+//! | `macros` | derives that join extractors into a struct | 1 |
+//! | `openapi` | a description of the routes by OpenAPI, as a document and as a page, with schemas by the crate `schemars` | 4 |
+//! | `protobuf` | messages of Protocol Buffers in requests and responses, for servers and clients, by the crate `prost` | 1 |
+//! | `stack` | TCP in user space: the engine, tasks by the million, the wire `stack:` | 4 |
+//! | `load` | the load generator, the probe, the harness of `compare`, reports | 37 |
+//! | `yaml` | documents of OpenAPI in YAML for `load`, by the crate `serde-saphyr` | 13 |
+//! | `test` | a server within a test, on a clock that the test moves; for `[dev-dependencies]` | 0 |
+//! | `full` | all of them but `test` | 117 |
+//!
+//! The last column is what a program compiles: with no feature so many packages, `anywire` among them, and with a feature so many more.
+//! `server` and `client` are counted beside no feature, `yaml` beside `load`, and the others beside the default ones. What two features
+//! have in common is in both. A feature only adds.
+//!
 //! # Where things are
+//!
+//! What nearly each program names is at the root, such as `Router` and `Client`. Everything else is in its module alone.
 //!
 //! | module | feature | holds |
 //! | --- | --- | --- |
@@ -110,7 +143,7 @@
 //! | [`wire::names`] | | where addresses of names come from: resolvers, their cache, static hosts |
 //! | `wire::names::DnsResolver` | `dns` | name servers that clients ask themselves |
 //! | `wire::tls` | `tls` | certificates, keys, whom a client trusts; the wires `tls:`, `tls+unix:` and so on; `https` URLs |
-//! | [`local`] | | whole messages over a connection, for programs that want no HTTP |
+//! | [`wire::local`] | | whole messages over a connection, for programs that want no HTTP |
 //! | [`advice`] | | what would help against an error, apart from what was found |
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
@@ -121,9 +154,10 @@
 //! | `client::rules` | `rules` | traffic rules: calls that go elsewhere, from a file that may change |
 //! | `http::signatures` | `signatures` | signatures of messages, made and checked; clients that sign |
 //! | `server::guards::param_matches` | `regex` | guards by regular expressions on variables of a path |
+//! | `server::layers` | `server` (default) | the layers that come with the server |
 //! | `server::tower` | `tower` | services and layers of the tower crates, both ways; a `Client` is a service |
 //! | `FromRequestParts`, `FromRequest` as derives | `macros` | structs whose fields are extractors |
-//! | `openapi` | `openapi` | a description of the routes by OpenAPI, as a document and as a page |
+//! | `server::openapi` | `openapi` | a description of the routes by OpenAPI, as a document and as a page |
 //! | `server::Protobuf`, `http::codec::ProtobufCodec` | `protobuf` | messages of Protocol Buffers in requests and responses |
 //! | `server::Valid` of `garde::Validate` | `garde` | values that have passed the rules of the crate `garde` |
 //! | `Header<T>` of `headers::Header` | `headers` | header fields as the types of the crate `headers` |
@@ -146,8 +180,6 @@
 //!
 //! One pair for all would make each request carry what one end alone needs: a server's is two pointers, because it moves through each layer.
 //!
-//! A feature only adds; `full` enables all of them but `test`, which belongs into `[dev-dependencies]`.
-//!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: routing, extractors, responses,
 //! OpenAPI, errors, state, layers, pools, tests, embedding, calls, a reverse proxy, event streams, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a
 //! wire of your own. The docs of `server` and `client` list the features that are missing.
@@ -164,16 +196,11 @@ pub use anywire_load as load;
 pub use anywire_loops as loops;
 #[cfg(feature = "server")]
 pub use anywire_server as server;
-#[cfg(feature = "server")]
-pub use anywire_server::layers;
-#[cfg(all(feature = "server", feature = "openapi"))]
-pub use anywire_server::openapi;
 #[cfg(feature = "stack")]
 pub use anywire_stack as stack;
 #[cfg(feature = "stack")]
 pub use anywire_tcp as tcp;
 pub use anywire_wire as wire;
-pub use anywire_wire::local;
 
 pub use anywire_advice::{Chain, Help};
 #[cfg(feature = "client")]

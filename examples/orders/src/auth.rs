@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use anywire::layers::{BearerAuth, same_secret};
+use anywire::server::layers::{BearerAuth, same_secret};
 
 use crate::settings::Token;
 

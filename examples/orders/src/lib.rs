@@ -9,10 +9,10 @@ pub mod store;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire::layers::{Problems, RequestIds, SecurityHeaders};
 use anywire::loops::PoolLimits;
-use anywire::openapi::Info;
 use anywire::server::Limits;
+use anywire::server::layers::{Problems, RequestIds, SecurityHeaders};
+use anywire::server::openapi::Info;
 use anywire::{Handler, Router, Server};
 
 pub use settings::{Settings, Token};

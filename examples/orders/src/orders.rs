@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire::layers::Problem;
-use anywire::openapi::{DescribeResponse, ResponseDoc, Schemas};
 use anywire::server::RouteLimits;
+use anywire::server::layers::Problem;
+use anywire::server::openapi::{DescribeResponse, ResponseDoc, Schemas};
 use anywire::{
     Blocking, Created, Error, Extension, Handler, IntoResponse, Json, Path, Query, Response, Router,
     StatusCode, Valid,

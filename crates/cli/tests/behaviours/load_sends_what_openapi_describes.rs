@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use anywire::openapi::Info;
+use anywire::server::openapi::Info;
 use anywire::{Handler, Json, Path, Query, Router, Server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

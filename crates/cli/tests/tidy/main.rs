@@ -7,7 +7,7 @@
 //! | module | the rule |
 //! | --- | --- |
 //! | `arrows` | a crate depends only on the crates below it |
-//! | `packages` | the library brings few packages, none of them only for the command; each feature is in the README |
+//! | `packages` | the library brings few packages, none of them only for the command; each feature and its packages are on both front pages |
 //! | `pages` | a program on anywire is no longer than its counterpart on another library; what stands beside annotations is compiled |
 //! | `sans_io` | HTTP and TCP are bytes in, bytes out: no clock, no socket, no runtime |
 //! | `lints` | every crate obeys the lints of the workspace, which forbid `unsafe` outside `crates/sys` |
