@@ -168,6 +168,11 @@ impl Streams for Http2 {
     }
 
     #[inline]
+    fn has_left(&self) -> bool {
+        self.output.is_empty()
+    }
+
+    #[inline]
     fn respond(&mut self, id: StreamId, parts: &ResponseParts<'_>, end: bool) -> Result<(), Unsent> {
         self.engine.respond(id, parts, end, self.output.buffer())
     }

@@ -176,6 +176,10 @@ mod tests {
             true
         }
 
+        fn has_left(&self) -> bool {
+            true
+        }
+
         fn is_window_closed(&self) -> bool {
             false
         }

@@ -18,6 +18,9 @@ pub struct Schedule<K> {
     pub keeps_peer_waiting: bool,
     /// The result of [`Streams::is_window_closed`](crate::Streams::is_window_closed) for which the deadlines were set.
     pub is_window_closed: bool,
+    /// Whether the deadlines were set for streams whose peer waits for responses alone, of which [all that was
+    /// written](crate::Streams::has_left) has left.
+    pub owes_responses: bool,
     /// How many bytes of bodies the streams have sent together, modulo 2^32: only what they send between two looks counts.
     pub sent_bytes: u32,
 }
@@ -41,6 +44,7 @@ impl<K> Default for Schedule<K> {
             deadline: None,
             keeps_peer_waiting: false,
             is_window_closed: false,
+            owes_responses: false,
             sent_bytes: 0,
         }
     }

@@ -41,6 +41,9 @@ pub trait Streams {
     /// Whether the window that all streams share is used up.
     fn is_window_closed(&self) -> bool;
 
+    /// Whether all that was written has left.
+    fn has_left(&self) -> bool;
+
     /// Sends the head of a response. `end`: there is no body.
     ///
     /// # Errors

@@ -70,10 +70,11 @@ impl Future for ConnectionTask {
         if this.key.is_none() {
             this.key = Some(this.service.register(cx.waker().clone()));
         }
+        // In each state: a connection that has left HTTP would otherwise keep all routes that come from then on.
+        if this.service.is_replaced() {
+            this.service = this.service.newest();
+        }
         if let State::Http(http) = &mut this.state {
-            if this.service.is_replaced() {
-                this.service = this.service.newest();
-            }
             let Some((continuation, endpoint, received)) = ready!(http.poll(&this.service, cx)) else {
                 this.close();
                 return Poll::Ready(());
@@ -418,6 +419,8 @@ impl Http {
     #[cold]
     fn drain(&mut self, service: &Service) {
         if !std::mem::replace(&mut self.is_draining, true) && matches!(self.driver, Driver::Idle) {
+            // The deadline is no longer that of the first head. If one begins, it has its time from then on, as any other.
+            self.fresh = false;
             self.go_idle(service);
         }
     }

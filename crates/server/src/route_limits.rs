@@ -10,6 +10,9 @@ use crate::limits::Limits;
 
 /// Limits of a route ([`Handler::limits`](crate::Handler::limits)), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
 ///
+/// A server keeps them. A router that is [called](crate::Router::call) or a service of tower keeps
+/// `body_bytes`, `concurrency` and `queue_deadline`, and no timeout: that is for what calls it.
+///
 /// What is `None` is inherited: a route has the limits of its router, that of the router around it, and the outermost one those
 /// of the server ([`Limits`]). As there, `Duration::MAX` is none, and a duration of zero has passed when it begins.
 ///
@@ -36,7 +39,8 @@ pub struct RouteLimits {
     pub body_timeout: Option<Duration>,
     /// How many requests of this route handlers work on at once, on all loops of the server together, each until it has
     /// answered. A request above that is a 503 with `Retry-After`, and neither the handler nor its layers run. Each route counts for
-    /// itself, also if its router has the limit. The server has none; 0 is an error at start.
+    /// itself, also if its router has the limit, and so does each of routes that [replace](crate::RouterHandle::replace) others:
+    /// requests that the old ones still work on are not counted. The server has none; 0 is an error at start.
     pub concurrency: Option<usize>,
     /// How long a request may wait for a thread if the handler runs on a pool, as [`OnPool::queue_deadline`](crate::OnPool::queue_deadline):
     /// else 503 with `Retry-After`, and the function is never run. The server has none.

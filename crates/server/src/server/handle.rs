@@ -185,7 +185,7 @@ impl Drop for ServerHandle {
     fn drop(&mut self) {
         if !self.has_ended {
             self.listeners.clear();
-            drop(self.services.end(&self.loops, Duration::ZERO));
+            self.services.close(&self.loops);
         }
     }
 }

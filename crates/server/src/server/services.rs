@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub(super) struct Services {
     pools: Vec<Pool>,
     connections: ConnectionLimit,
     live: Box<[Arc<Live>]>,
+    /// No connection is served any more: what was accepted meanwhile is closed.
+    is_closed: AtomicBool,
 }
 
 impl Services {
@@ -61,6 +63,7 @@ impl Services {
             hooks,
             pools,
             live: (0..loops).map(|_| Arc::default()).collect(),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +79,10 @@ impl Services {
 
     /// Serves a connection on the loop that it arrived on.
     pub(super) fn serve(&self, connection: Connection) {
+        if self.is_closed.load(Ordering::Relaxed) {
+            // It would begin the server anew on a loop where that has ended.
+            return;
+        }
         // The first connection of a loop clones the states of the router.
         match catch_unwind(AssertUnwindSafe(|| self.here())) {
             Ok(service) => drop(loops::spawn(ConnectionTask::new(connection, service))),
@@ -127,6 +134,12 @@ impl Services {
 
     fn table(&self) -> Arc<Table> {
         Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends the server on every loop at once. Those that accept may hand over what the system has, and nobody waits for them.
+    pub(super) fn close(self: &Arc<Self>, loops: &Loops) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        drop(self.end(loops, Duration::ZERO));
     }
 
     /// Ends the server on every loop. Each task says how many connections were cut at the deadline, or before it by a second signal.

@@ -23,9 +23,12 @@ impl<S: Streams> Exchanges<S> {
     pub(crate) fn wait(&mut self, now: Instant, half_closed: bool, service: &Service) -> Option<Instant> {
         let keeps_waiting = self.link.keeps_peer_waiting();
         let is_closed = self.link.is_window_closed();
-        // Both are replaced.
+        // While output waits for the peer to read, that is the concern of the connection.
+        let owes = half_closed && self.link.has_left();
+        // All are replaced.
         let changed = (mem::replace(&mut self.schedule.keeps_peer_waiting, keeps_waiting) != keeps_waiting)
-            | (mem::replace(&mut self.schedule.is_window_closed, is_closed) != is_closed);
+            | (mem::replace(&mut self.schedule.is_window_closed, is_closed) != is_closed)
+            | (mem::replace(&mut self.schedule.owes_responses, owes) != owes);
         if changed {
             // Each stream waits for something else now.
             for (id, stream) in &mut self.streams {
@@ -48,7 +51,9 @@ impl<S: Streams> Exchanges<S> {
         let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
         // Whether the peer reads this stream. Whether it reads at all is the connection's concern. A peer that has ended its
         // direction opens no window.
-        let write = self.link.is_blocked(id) && !half_closed;
+        let is_blocked = self.link.is_blocked(id);
+        let write = is_blocked && !half_closed;
+        let half_closed = self.schedule.owes_responses || half_closed && is_blocked;
         let waits = match stream.is_tunnel() {
             // The deadlines of HTTP have ended with it.
             true => Waits { half_closed, ..Waits::default() },

@@ -182,7 +182,7 @@ impl<S: Streams> Exchanges<S> {
         let counters = &service.counters;
         match self.streams.remove(&id) {
             Some(mut stream) => {
-                counters.abandoned.increment();
+                if by_peer { &counters.abandoned } else { &counters.bad_requests }.increment();
                 stream.exchange.ends(if by_peer { ExchangeEnd::PeerReset } else { ExchangeEnd::PeerFault });
                 service.dispatch.drop_contained(stream.endpoint, stream);
             }

@@ -210,6 +210,8 @@ impl Shared {
         let peer = request.head.extensions().get::<Address>().cloned();
         let answer = run(&dispatch, request, || peer.map_or_else(Peer::unknown, Peer::at)).await;
         if answer.continuation.is_some() {
+            // A function of the handler's, whose destructor may panic.
+            dispatch.drop_contained(answer.endpoint, answer.continuation);
             return (StatusCode::NOT_IMPLEMENTED, "this server hands no connection over").into_response();
         }
         answer.response

@@ -7,11 +7,12 @@ use std::sync::mpsc::Sender;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::support::clock::{StillLoop, pass};
 use crate::support::h2::{Came, H2};
 use crate::support::{Scene, Told};
 use anywire_http::h2::{self, Code};
 use anywire_http::{Body, BodyError};
-use anywire_server::{Limits, Request, Router, State};
+use anywire_server::{Limits, Request, Router, Server, State};
 use bytes::Bytes;
 use futures_core::Stream;
 use tokio::sync::Notify;
@@ -292,6 +293,36 @@ fn over_http2_it_waits_for_its_answers_for_so_long() {
             served.await_count("timeouts", |counters| counters.half_close_timeouts, 1);
         }
     });
+}
+
+/// What has been written waits for the peer to read, and that has a deadline of its own.
+#[test]
+fn over_http2_a_peer_that_reads_slowly_gets_all_of_its_answer() {
+    const BYTES: usize = 8 << 20;
+    let clock = StillLoop::start();
+    let router = Router::new().get("/large", async || Bytes::from(vec![b'x'; BYTES]));
+    let limits = Limits { half_close_timeout: Duration::from_millis(500), ..Limits::default() };
+    let served = clock.serve(&Scene::tcp(), Server::new(router).limits(limits));
+    let windows = h2::Limits {
+        stream_window_bytes: 1 << 30,
+        connection_window_bytes: 1 << 30,
+        ..h2::Limits::default()
+    };
+    let mut peer = H2::connect_with(&served, windows);
+    let id = peer.get("/large");
+    peer.half_close();
+    let mut received = 0;
+    while received < BYTES {
+        match peer.next() {
+            Came::Data(of, data, _) if of == id => {
+                received += data.len();
+                clock.run(|| pass(Duration::from_millis(50)));
+            }
+            Came::GoAway(_, Code::NO_ERROR) | Came::Head(..) => {}
+            other => panic!("{other:?} after {received} bytes"),
+        }
+    }
+    assert_eq!(served.running.counters().half_close_timeouts, 0);
 }
 
 #[test]

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use crate::support::Scene;
-use anywire_server::{Limits, Router};
+use crate::support::clock::{StillLoop, settle};
+use crate::support::{Scene, Served};
+use anywire_server::{Limits, Router, Server};
+use anywire_wire::{DialOptions, Dialer};
+use tokio::io::AsyncReadExt;
 
-fn served(scene: &Scene) -> crate::support::Served {
+fn served(scene: &Scene) -> Served {
     scene.serve(
         Router::new().get("/", async || "ok").post("/", async |body: bytes::Bytes| body.len().to_string()),
     )
 }
 
 #[track_caller]
-fn refused(served: &crate::support::Served, request: impl AsRef<[u8]>, status: u16) {
+fn refused(served: &Served, request: impl AsRef<[u8]>, status: u16) {
     let mut peer = served.connect();
     peer.send(&request);
     let answer = peer.answer(false);
@@ -93,6 +96,26 @@ fn half_a_head_and_silence_is_408() {
         assert_eq!(served.running.counters().head_timeouts, 1);
         served.assert_alive();
     });
+}
+
+#[test]
+fn a_head_that_came_in_time_is_answered_though_the_loop_was_busy() {
+    let clock = StillLoop::start();
+    let router = Router::new().get("/", async || "ok");
+    let Served { running, address } = clock.serve(&Scene::at("memory:"), Server::new(router));
+    let response = clock.run(move || async move {
+        let mut peer = Dialer::new(DialOptions::default()).dial(&address).await.expect("it listens");
+        peer.write_all(b"GET / HTTP/1.1\r\nconnection: close\r\n").await.expect("it reads");
+        settle().await;
+        peer.write_all(b"host: x\r\n\r\n").await.expect("it reads");
+        // Nothing else runs until the time for the head is over.
+        tokio::time::advance(2 * Limits::default().head_timeout).await;
+        let mut response = String::new();
+        peer.read_to_string(&mut response).await.expect("it ends in order");
+        response
+    });
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    assert_eq!(running.counters().head_timeouts, 0);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use anywire_server::{
 
 use tower_service::Service as _;
 
+use crate::support::clock::StillLoop;
 use crate::support::h2::H2;
 use crate::support::{HANG, Peer, Remote, Scene, Served, Told, channel};
 
@@ -245,27 +246,16 @@ fn a_deadline_counts_from_the_arrival_if_asked_for() {
         let described = router.describe().expect("the routes are right");
         assert_eq!(described.matches("queue_deadline 3600s from arrival").count(), 2, "{described}");
         let never = Limits { handler_timeout: Duration::MAX, ..Limits::default() };
-        let loops = Loops::start(1).expect("a loop starts");
-        let (hold, held) = std::sync::mpsc::channel::<()>();
-        let stops = loops.get(0).spawn(|| async {
-            tokio::time::pause();
-            // It would move by itself, unless such a task is under way.
-            drop(tokio::task::spawn_blocking(move || held.recv()));
-        });
-        stops.wait().expect("the clock stops");
+        let clock = StillLoop::start();
         let server = match of_server {
             true => Server::new(router).layer(slow),
             false => Server::new(router.layer(slow)),
         };
-        let server = server.limits(never).pool("cpu", ONE).on(&loops).listen("tcp:127.0.0.1:0");
-        let running = server.start().expect("it starts");
-        let address = running.addresses().next().expect("one address").clone();
-        let served = Served { running, address };
+        let served = clock.serve(&Scene::tcp(), server.limits(never).pool("cpu", ONE));
         let get = |path| served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
         assert_eq!((get("/arrival").status, get("/queueing").status), (503, 200));
         assert_eq!(get("/by-router").status, 503);
         assert_eq!(served.running.counters().queue_deadlines, 2);
-        drop(hold);
     }
 }
 

@@ -1,6 +1,6 @@
 //! HTTP/2 on the port of HTTP/1, by its preface: handlers, extractors and bodies are the same, and know nothing of it.
 
-use crate::support::h2::{Came, GOAWAY, H2, HEADERS, PREFACE, SETTINGS, frame, frames};
+use crate::support::h2::{Came, DATA, GOAWAY, H2, HEADERS, PREFACE, SETTINGS, frame, frames};
 use crate::support::{Peer, Remote, Scene};
 use anywire_http::h2::{Code, Limits};
 use anywire_http::{Body, HeadLimits, Headers, Response, StatusCode, Version};
@@ -124,6 +124,20 @@ fn a_preface_within_a_connection_is_refused() {
         assert_eq!(served.running.counters().http2_connections, 0);
         assert_eq!(served.running.counters().bad_requests, 4);
     });
+}
+
+#[test]
+fn a_body_that_breaks_the_protocol_is_a_bad_request_of_both() {
+    let served = Scene::tcp().serve(Router::new().post("/", async |bytes: Bytes| bytes.len().to_string()));
+    let chunked = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabcd";
+    assert_eq!(served.ask(chunked).status, 400);
+    let mut peer = H2::connect(&served);
+    let id = peer.open("POST", "/", &[], Some(3), false);
+    // Longer than its head has said, by hand: the engine would not send it.
+    peer.raw(&frame(DATA, 0, id.get(), b"abcd"));
+    assert_eq!(peer.reset_of(id), Code::PROTOCOL_ERROR);
+    let counters = served.running.counters();
+    assert_eq!((counters.bad_requests, counters.abandoned), (2, 0), "{counters:?}");
 }
 
 #[test]

@@ -9,8 +9,9 @@ use anywire_http::{Body, StatusCode};
 use anywire_loops::PoolLimits;
 use anywire_server::{
     Blocking, Handler, Limits, MatchedPath, Next, Request, Response, RouteError, RouteLimits, Router, Server,
-    State,
+    State, Upgrade,
 };
+use tokio::io::AsyncReadExt;
 use tokio::sync::Notify;
 
 use crate::support::{HANG, Scene, serve};
@@ -98,6 +99,31 @@ fn idle_connections_hold_nothing_of_the_old_routes() {
     assert_eq!(peer.answer(false).text(), "old");
     served.running.router().replace(Router::new()).expect("no routes are right").wait().expect("all loops");
     assert_eq!(told.recv_timeout(HANG), Ok("old"), "while the connection is open and silent");
+}
+
+#[test]
+fn connections_that_have_left_http_hold_nothing_of_the_routes_that_came_since() {
+    let (gone, told) = mpsc::channel();
+    let (ends, ended) = mpsc::channel();
+    let upgrade = async move |upgrade: Upgrade| {
+        let ends = ends.clone();
+        upgrade.accept("echo", async move |mut connection| {
+            let _ = ends.send(connection.read(&mut [0; 1]).await.unwrap_or(0));
+        })
+    };
+    let served = Scene::tcp().serve_on(1, Router::new().get("/echo", upgrade), Limits::default());
+    let mut peer = served.connect();
+    peer.send("GET /echo HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n");
+    assert_eq!(peer.head().status, 101);
+    let routes = served.running.router();
+    for name in ["first", "second", "last"] {
+        let router = Router::new().state(Arc::new(Told(gone.clone(), name)));
+        routes.replace(router).expect("no routes are right").wait().expect("all loops");
+    }
+    assert_eq!(told.recv_timeout(HANG), Ok("first"), "while the connection is open");
+    assert_eq!(told.recv_timeout(HANG), Ok("second"), "while the connection is open");
+    peer.send("x");
+    assert_eq!(ended.recv_timeout(HANG), Ok(1), "it goes on");
 }
 
 /// A response whose body has begun, and ends when it may.

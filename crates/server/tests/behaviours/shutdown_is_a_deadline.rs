@@ -1,13 +1,18 @@
 //! Shutdown stops accepting, closes idle connections, lets requests finish, and cuts what is left at the deadline. A
 //! dropped server is cut at once.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::clock::{StillLoop, pass, settle};
 use crate::support::{HANG, Peer, Remote, Scene, Served};
 use anywire_http::Body;
 use anywire_loops::{LoopState, Loops};
 use anywire_server::{Limits, Request, Router, Server, State, Stopping};
+use anywire_wire::{DialOptions, Dialer};
+use tokio::io::AsyncReadExt;
 use tokio::sync::Notify;
 
 /// Told when a request has reached its handler, and lets it go on.
@@ -122,6 +127,33 @@ fn a_request_that_is_on_its_way_is_answered() {
     });
 }
 
+/// The grace is for connections on which nothing comes. A head that has begun has its own time.
+#[test]
+fn a_first_head_that_comes_in_parts_is_answered() {
+    let clock = StillLoop::start();
+    let grace = Duration::from_millis(100);
+    let limits = Limits { shutdown_grace: grace, ..Limits::default() };
+    let Served { running, address } = clock.serve(&Scene::at("memory:"), Server::new(told()).limits(limits));
+    let (ending, response) = clock.run(move || async move {
+        let dialer = Dialer::new(DialOptions::default());
+        let mut told = dialer.dial(&address).await.expect("it listens");
+        let mut fresh = dialer.dial(&address).await.expect("it listens");
+        told.write_all(b"GET /told HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it reads");
+        settle().await;
+        let ending = running.shutdown(HANG);
+        told.read_to_end(&mut Vec::new()).await.expect("it ends in order");
+        pass(grace / 2).await;
+        fresh.write_all(b"GET / HTTP/1.1\r\n").await.expect("it reads");
+        pass(grace).await;
+        let _ = fresh.write_all(b"host: x\r\n\r\n").await;
+        let mut response = String::new();
+        fresh.read_to_string(&mut response).await.expect("it ends in order");
+        (ending, response)
+    });
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("ok"), "{response}");
+    assert_eq!(ending.wait().connections_cut, 0);
+}
+
 #[test]
 fn pipelined_requests_that_have_arrived_are_answered() {
     crate::support::on_each_wire(|scene| {
@@ -231,6 +263,28 @@ fn a_dropped_server_leaves_no_connection_on_its_loops() {
     drop(running);
     busy.assert_closed();
     assert!(loops.shutdown(Duration::from_secs(60)).expect("this is no loop").is_clean());
+}
+
+/// A connection that the system has accepted meanwhile is not served either.
+#[test]
+fn a_server_that_is_dropped_on_its_loop_serves_nobody_more() {
+    let loops = Loops::start(1).expect("threads");
+    let router = Router::new().get("/", async || "ok");
+    let running = Server::new(router).listen("tcp:127.0.0.1:0").on(&loops).start().expect("a free port");
+    let address: SocketAddr =
+        running.addresses().next().expect("one address").location().parse().expect("host and port");
+    let connected = loops.get(0).spawn(move || async move {
+        let stream = TcpStream::connect(address).expect("the system accepts");
+        drop(running);
+        stream
+    });
+    let mut stream = connected.wait().expect("it runs to its end");
+    stream.set_read_timeout(Some(HANG)).expect("a TCP socket");
+    // The connection may be over already.
+    let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let mut answer = Vec::new();
+    let ended = stream.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "{ended:?}: {}", String::from_utf8_lossy(&answer));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 mod alike;
+pub(crate) mod clock;
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../../wire/tests/behaviours/support/coat.rs"]
 mod coat;
