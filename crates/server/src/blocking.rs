@@ -22,6 +22,7 @@ use crate::handler::{Arguments, Endpoint, Handler, HandlerParts, Running, Slot};
 use crate::layer::chain::Owner;
 use crate::refusal::RefusalKind;
 use crate::request::Request;
+use crate::route_limits::Permit;
 
 /// Makes a handler of a function that blocks or computes for long.
 ///
@@ -189,7 +190,7 @@ async fn run<F, Via, Args>(
     queue_deadline: Option<QueueDeadline>,
     pool: Pool,
     owner: Owner,
-    request: Request,
+    mut request: Request,
 ) -> Response
 where
     F: BlockingFunction<Args> + Send + 'static,
@@ -197,6 +198,7 @@ where
     Args: Arguments<Via> + PoolArguments + 'static,
 {
     let arrived = request.extensions().get::<Arrived>().copied();
+    let permit = request.extensions_mut().remove::<Arc<Permit>>();
     let key = request.key();
     let waits_no_more = request.waits_no_more();
     let mut leaving = request.leaving();
@@ -206,6 +208,8 @@ where
     };
     let queued_at = is_observed(&owner).then(Instant::now);
     let mut task = pool.run(move || {
+        // Also if its peer has gone meanwhile.
+        let _until_it_has_ended = permit;
         let waited = queued_at.map(|queued_at| queued_at.elapsed());
         let mut response = function.run(args).into_response();
         if let Some(waited) = waited {

@@ -355,7 +355,8 @@ impl Dispatch {
                 slot = Box::pin(Stamped(slot));
             }
             let Some(gate) = &record.gate else { return slot };
-            Box::pin(Gated::new(slot, Arc::clone(gate), Rc::downgrade(self), endpoint))
+            let is_on_pool = self.table.pool(endpoint).is_some();
+            Box::pin(Gated::new(slot, Arc::clone(gate), is_on_pool, Rc::downgrade(self), endpoint))
         }))
     }
 

@@ -38,7 +38,7 @@ pub struct RouteLimits {
     /// Longest silence of a peer whose body the handler waits for, as [`Limits::body_timeout`].
     pub body_timeout: Option<Duration>,
     /// How many requests of this route handlers work on at once, on all loops of the server together, each until it has
-    /// answered. A request above that is a 503 with `Retry-After`, and neither the handler nor its layers run. Each route counts for
+    /// answered, and on a pool until its function has ended. A request above that is a 503 with `Retry-After`, and neither the handler nor its layers run. Each route counts for
     /// itself, also if its router has the limit, and so does each of routes that [replace](crate::RouterHandle::replace) others:
     /// requests that the old ones still work on are not counted. The server has none; 0 is an error at start.
     pub concurrency: Option<usize>,

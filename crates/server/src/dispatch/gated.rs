@@ -19,14 +19,22 @@ use crate::router::EndpointId;
 pub(super) struct Gated {
     inner: Slot,
     gate: Arc<Gate>,
-    permit: Option<Permit>,
+    permit: Option<Arc<Permit>>,
+    /// The function that answers runs on a pool, and has the permit until it has ended: nothing ends it before.
+    is_on_pool: bool,
     dispatch: Weak<Dispatch>,
     endpoint: EndpointId,
 }
 
 impl Gated {
-    pub(super) fn new(inner: Slot, gate: Arc<Gate>, dispatch: Weak<Dispatch>, endpoint: EndpointId) -> Self {
-        Self { inner, gate, permit: None, dispatch, endpoint }
+    pub(super) fn new(
+        inner: Slot,
+        gate: Arc<Gate>,
+        is_on_pool: bool,
+        dispatch: Weak<Dispatch>,
+        endpoint: EndpointId,
+    ) -> Self {
+        Self { inner, gate, permit: None, is_on_pool, dispatch, endpoint }
     }
 
     /// The permit is free again once the run has ended.
@@ -42,12 +50,15 @@ impl Gated {
 impl Run for Gated {
     fn start(
         mut self: Pin<&mut Self>,
-        request: Request,
+        mut request: Request,
         response: &mut Option<Response>,
         cx: &mut TaskContext<'_>,
     ) -> thread::Result<()> {
-        self.permit = self.gate.enter();
-        if self.permit.is_some() {
+        self.permit = self.gate.enter().map(Arc::new);
+        if let Some(permit) = &self.permit {
+            if self.is_on_pool {
+                request.extensions_mut().insert(Arc::clone(permit));
+            }
             let polled = self.inner.as_mut().start(request, response, cx);
             return self.polled(polled, response);
         }

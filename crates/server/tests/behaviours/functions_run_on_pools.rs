@@ -74,6 +74,7 @@ fn in_each_way(limits: PoolLimits, of_server: &Limits, play: impl Fn(&mut Play))
             let within = RouteLimits { concurrency: Some(100), ..RouteLimits::default() };
             let mut router = Router::new()
                 .post("/work", work.on_pool("cpu").limits(within))
+                .post("/alone", work.on_pool("cpu").limits(RouteLimits { concurrency: Some(1), ..within }))
                 .post("/late", work.on_pool("cpu").queue_deadline(short))
                 .post(
                     "/late-from-arrival",
@@ -318,6 +319,20 @@ fn a_function_whose_peer_has_gone_can_ask() {
         play.served.await_count("those given up", |_| play.pool().counters().abandoned, 2);
         let counters = play.pool().counters();
         assert_eq!((counters.abandoned, counters.ended, counters.panics), (2, 2, 0));
+    });
+}
+
+#[test]
+fn a_function_counts_for_the_limit_of_its_route_until_it_has_ended() {
+    in_each_way(PoolLimits { threads: 2, ..ONE }, &Limits::default(), |play| {
+        let asked = play.running("/alone", "wait");
+        asked.reset();
+        play.served.await_count("resets", |counters| counters.abandoned, 1);
+        assert_eq!(play.ask("/alone", "second").0, 503);
+        play.goes_on.send(()).expect("it waits");
+        assert_eq!(play.ended.next(), "wait");
+        play.served.await_count("those at work", |_| play.pool().counters().running, 0);
+        assert_eq!(play.ask("/alone", "third").0, 200);
     });
 }
 
