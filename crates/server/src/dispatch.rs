@@ -29,7 +29,7 @@ use crate::context::{Arrival, LoopContext, Peer, RequestNumber};
 use crate::counters::Live;
 use crate::extract::StatesId;
 use crate::handler::{FreeSlots, Slot};
-use crate::layer::chain::{self, Centre, Link, OnLoop, Owner};
+use crate::layer::chain::{self, Innermost, Link, OnLoop, Owner};
 use crate::limits::Limits;
 use crate::observe::{Observers, Tracked};
 use crate::refusal::{Refusal, Refusals};
@@ -362,17 +362,17 @@ impl Dispatch {
 
     fn slot_of(self: &Rc<Self>, record: &EndpointRecord, endpoint: EndpointId) -> Slot {
         let owner = Owner { dispatch: Rc::downgrade(self), endpoint: Some(endpoint) };
-        let centre = match &record.kind {
+        let innermost = match &record.kind {
             EndpointKind::Handler(handler) if record.layers.is_empty() => return handler.slot(&owner),
             EndpointKind::Handler(handler) => {
-                Centre::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
+                Innermost::Handler(Arc::clone(handler), Some(StatesId::of_endpoint(endpoint)))
             }
-            EndpointKind::Routes => Centre::Routes,
+            EndpointKind::Routes => Innermost::Routes,
             EndpointKind::Choice(choice) => {
                 return Box::pin(Routing::among(Rc::downgrade(self), *choice, endpoint));
             }
         };
-        chain::slot(record.layers.iter().map(|layer| self.link(*layer)), centre, &owner)
+        chain::slot(record.layers.iter().map(|layer| self.link(*layer)), innermost, &owner)
     }
 
     /// What this loop has of a layer, made at its first request.

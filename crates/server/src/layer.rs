@@ -20,13 +20,13 @@ use crate::extract::Needs;
 use crate::request::Request;
 
 #[cfg(feature = "tower")]
-pub(crate) use self::chain::Inside;
+pub(crate) use self::chain::Inner;
 use self::chain::{LocalLayer, OnLoop};
 pub use self::fault::LayerFault;
 pub use self::function::{IsNext, IsRequest, LayerArguments, LayerFunction};
 pub(crate) use self::given::GivenLayer;
 #[cfg(feature = "tower")]
-pub(crate) use self::next::Going;
+pub(crate) use self::next::InnerFuture;
 pub use self::next::Next;
 
 /// Code around handlers (middleware): it sees the head of a request before the body is read, may respond itself, and may

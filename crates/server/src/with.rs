@@ -9,7 +9,7 @@ use anywire_http::{IntoResponse, Response};
 use crate::conditions::Conditions;
 use crate::extract::Needs;
 use crate::handler::{Handler, HandlerParts};
-use crate::layer::chain::{self, Centre, Link, Owner};
+use crate::layer::chain::{self, Innermost, Link, Owner};
 use crate::layer::{GivenLayer, Next};
 use crate::request::Request;
 use crate::route_limits::RouteLimits;
@@ -48,8 +48,8 @@ impl<H: Handler<Args>, Args: 'static> Handler<Added<Args>> for With<H, Args> {
         let owner = Owner { dispatch: Weak::new(), endpoint: None };
         let links =
             layers.iter().map(|layer| Link { layer: layer.on_loop(), name: layer.name(), states: None });
-        let inside = chain::inside(links, Centre::Handler(endpoint, None), &owner);
-        Next::into(inside).run(request).await.into_response()
+        let inner = chain::inner(links, Innermost::Handler(endpoint, None), &owner);
+        Next::into(inner).run(request).await.into_response()
     }
 
     fn needs(needs: &mut Needs) {

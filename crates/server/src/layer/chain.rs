@@ -26,7 +26,7 @@ use crate::router::EndpointId;
 pub(crate) trait OnLoop {
     /// Memory for one run of it after another, around what is inside. `states` are those that it sees; `None` if the request
     /// sees them already.
-    fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot;
+    fn slot(&self, states: Option<StatesId>, inner: Rc<Inner>) -> Slot;
 }
 
 /// What a loop has of a layer of this type.
@@ -42,18 +42,18 @@ impl<L: Layer<Args>, Args> LocalLayer<L, Args> {
 }
 
 impl<L: Layer<Args>, Args: 'static> OnLoop for LocalLayer<L, Args> {
-    fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot {
+    fn slot(&self, states: Option<StatesId>, inner: Rc<Inner>) -> Slot {
         let local = Rc::clone(&self.local);
         Box::pin(Running::new(move |mut request: Request| {
             request.see(states);
-            L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inside)))
+            L::call(Rc::clone(&local), request, Next::into(Rc::clone(&inner)))
         }))
     }
 }
 
 /// What is inside of a layer.
-pub(crate) struct Inside {
-    core: Core,
+pub(crate) struct Inner {
+    kind: InnerKind,
     /// The states that the code there sees; `None` for those that the request sees already.
     states: Option<StatesId>,
     /// Its memory between two runs.
@@ -70,9 +70,9 @@ pub(crate) struct Owner {
 }
 
 /// The code inside of a layer.
-enum Core {
+enum InnerKind {
     Handler(Arc<dyn Endpoint>),
-    Layer(Rc<dyn OnLoop>, &'static str, Rc<Inside>),
+    Layer(Rc<dyn OnLoop>, &'static str, Rc<Inner>),
     /// The route is looked up.
     Routes,
 }
@@ -86,42 +86,46 @@ pub(crate) struct Link {
 }
 
 /// What the layers of a chain are around.
-pub(crate) enum Centre {
+pub(crate) enum Innermost {
     /// A handler, and whose states it sees.
     Handler(Arc<dyn Endpoint>, Option<StatesId>),
     /// All routes.
     Routes,
 }
 
-/// The centre within these layers, the outermost first.
-pub(crate) fn inside(
+/// The innermost within these layers, the outermost first.
+pub(crate) fn inner(
     layers: impl DoubleEndedIterator<Item = Link>,
-    centre: Centre,
+    innermost: Innermost,
     owner: &Owner,
-) -> Rc<Inside> {
-    let (core, states) = match centre {
-        Centre::Handler(handler, states) => (Core::Handler(handler), states),
-        Centre::Routes => (Core::Routes, None),
+) -> Rc<Inner> {
+    let (kind, states) = match innermost {
+        Innermost::Handler(handler, states) => (InnerKind::Handler(handler), states),
+        Innermost::Routes => (InnerKind::Routes, None),
     };
-    let centre = Rc::new(Inside::new(core, states, owner));
-    layers.rev().fold(centre, |inside, Link { layer, name, states }| {
-        Rc::new(Inside::new(Core::Layer(layer, name, inside), states, owner))
+    let innermost = Rc::new(Inner::new(kind, states, owner));
+    layers.rev().fold(innermost, |inner, Link { layer, name, states }| {
+        Rc::new(Inner::new(InnerKind::Layer(layer, name, inner), states, owner))
     })
 }
 
 /// Memory for runs of all that.
-pub(crate) fn slot(mut layers: impl DoubleEndedIterator<Item = Link>, centre: Centre, owner: &Owner) -> Slot {
+pub(crate) fn slot(
+    mut layers: impl DoubleEndedIterator<Item = Link>,
+    innermost: Innermost,
+    owner: &Owner,
+) -> Slot {
     let outermost = layers.next();
-    let inside = inside(layers, centre, owner);
+    let inner = inner(layers, innermost, owner);
     match outermost {
-        Some(Link { layer, states, .. }) => layer.slot(states, inside),
-        None => inside.make(),
+        Some(Link { layer, states, .. }) => layer.slot(states, inner),
+        None => inner.make(),
     }
 }
 
-impl Inside {
-    fn new(core: Core, states: Option<StatesId>, owner: &Owner) -> Self {
-        Self { core, states, free: Cell::default(), owner: owner.clone() }
+impl Inner {
+    fn new(kind: InnerKind, states: Option<StatesId>, owner: &Owner) -> Self {
+        Self { kind, states, free: Cell::default(), owner: owner.clone() }
     }
 
     /// Starts a run. One that has to wait is returned.
@@ -180,11 +184,11 @@ impl Inside {
     }
 
     fn make(&self) -> Slot {
-        match &self.core {
-            Core::Handler(handler) => handler.slot(&self.owner),
+        match &self.kind {
+            InnerKind::Handler(handler) => handler.slot(&self.owner),
             // The request sees its states already.
-            Core::Layer(layer, _, inside) => layer.slot(None, Rc::clone(inside)),
-            Core::Routes => Box::pin(Routing::new(Weak::clone(&self.owner.dispatch))),
+            InnerKind::Layer(layer, _, inner) => layer.slot(None, Rc::clone(inner)),
+            InnerKind::Routes => Box::pin(Routing::new(Weak::clone(&self.owner.dispatch))),
         }
     }
 
@@ -231,9 +235,9 @@ impl Inside {
 
     /// The name of the layer, if the code is one.
     fn layer_name(&self) -> Option<&'static str> {
-        match &self.core {
-            Core::Layer(_, name, _) => Some(name),
-            Core::Handler(_) | Core::Routes => None,
+        match &self.kind {
+            InnerKind::Layer(_, name, _) => Some(name),
+            InnerKind::Handler(_) | InnerKind::Routes => None,
         }
     }
 
@@ -254,7 +258,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(slot) = self.free.take() {
             self.discard(slot);

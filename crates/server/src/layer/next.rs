@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use anywire_http::Response;
 
-use super::chain::Inside;
+use super::chain::Inner;
 use crate::handler::Slot;
 use crate::request::Request;
 
@@ -18,31 +18,31 @@ use crate::request::Request;
 /// stays on its loop.
 #[derive(Clone)]
 pub struct Next {
-    inside: Rc<Inside>,
+    inner: Rc<Inner>,
 }
 
 impl Next {
     #[inline]
-    pub(crate) fn into(inside: Rc<Inside>) -> Self {
-        Self { inside }
+    pub(crate) fn into(inner: Rc<Inner>) -> Self {
+        Self { inner }
     }
 
     /// What is inside, as long as its loop has it.
     #[cfg(feature = "tower")]
-    pub(crate) fn downgrade(&self) -> std::rc::Weak<Inside> {
-        Rc::downgrade(&self.inside)
+    pub(crate) fn downgrade(&self) -> std::rc::Weak<Inner> {
+        Rc::downgrade(&self.inner)
     }
 
     /// Goes on with this request. A panic inside is a response 500. Dropping the future cancels what is inside.
     #[inline]
     pub fn run(self, request: Request) -> impl Future<Output = Response> + use<> {
-        self.going(request)
+        self.future(request)
     }
 
     /// As [`run`](Self::run), by the name of the future.
     #[inline]
-    pub(crate) fn going(self, request: Request) -> Going {
-        Going { state: State::Asked(request), inside: self.inside }
+    pub(crate) fn future(self, request: Request) -> InnerFuture {
+        InnerFuture { state: State::Asked(request), inner: self.inner }
     }
 }
 
@@ -53,9 +53,9 @@ impl fmt::Debug for Next {
 }
 
 /// A run of what is inside.
-pub(crate) struct Going {
+pub(crate) struct InnerFuture {
     state: State,
-    inside: Rc<Inside>,
+    inner: Rc<Inner>,
 }
 
 enum State {
@@ -65,7 +65,7 @@ enum State {
     Done,
 }
 
-impl Future for Going {
+impl Future for InnerFuture {
     type Output = Response;
 
     // Most are ready at their first poll; inlined, the compiler knows that nothing is left to be dropped.
@@ -73,8 +73,8 @@ impl Future for Going {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
         let mut response = None;
         let waits = match std::mem::replace(&mut self.state, State::Done) {
-            State::Asked(request) => self.inside.start(request, &mut response, cx),
-            State::Running(slot) => self.inside.go_on(slot, &mut response, cx),
+            State::Asked(request) => self.inner.start(request, &mut response, cx),
+            State::Running(slot) => self.inner.go_on(slot, &mut response, cx),
             State::Done => None,
         };
         if let Some(slot) = waits {
@@ -84,13 +84,13 @@ impl Future for Going {
     }
 }
 
-impl Drop for Going {
+impl Drop for InnerFuture {
     #[inline]
     fn drop(&mut self) {
         if !matches!(self.state, State::Done)
             && let State::Running(slot) = std::mem::replace(&mut self.state, State::Done)
         {
-            self.inside.cancel(slot);
+            self.inner.cancel(slot);
         }
     }
 }

@@ -12,7 +12,7 @@ use std::thread;
 
 use anywire_http::Response;
 
-use super::chain::{Inside, OnLoop};
+use super::chain::{Inner, OnLoop};
 use super::{LayerFault, LoopPart, Next};
 use crate::contained::{dispose, drop_caught};
 use crate::extract::StatesId;
@@ -93,9 +93,9 @@ struct LocalSyncLayer<L: SyncLayer> {
 }
 
 impl<L: SyncLayer> OnLoop for LocalSyncLayer<L> {
-    fn slot(&self, states: Option<StatesId>, inside: Rc<Inside>) -> Slot {
+    fn slot(&self, states: Option<StatesId>, inner: Rc<Inner>) -> Slot {
         let local = Rc::clone(&self.local);
-        Box::pin(SyncRun::<L> { local, states, inside, run: None })
+        Box::pin(SyncRun::<L> { local, states, inner, run: None })
     }
 }
 
@@ -104,7 +104,7 @@ struct SyncRun<L: SyncLayer> {
     local: Rc<L::Local>,
     /// Those that it sees; `None` if the request sees them already.
     states: Option<StatesId>,
-    inside: Rc<Inside>,
+    inner: Rc<Inner>,
     /// The run of what is inside, while that waits, and what the layer kept of the request.
     run: Option<(Slot, L::Kept)>,
 }
@@ -122,7 +122,7 @@ impl<L: SyncLayer> Run for SyncRun<L> {
         request.see(self.states);
         match catch_unwind(AssertUnwindSafe(|| L::before(&self.local, &mut request)))? {
             Ok(kept) => {
-                let waits = self.inside.start(request, response, cx);
+                let waits = self.inner.start(request, response, cx);
                 self.polled(waits, kept, response)
             }
             Err(refused) => {
@@ -139,14 +139,14 @@ impl<L: SyncLayer> Run for SyncRun<L> {
         cx: &mut Context<'_>,
     ) -> thread::Result<()> {
         let Some((slot, kept)) = self.run.take() else { return Ok(()) };
-        let waits = self.inside.go_on(slot, response, cx);
+        let waits = self.inner.go_on(slot, response, cx);
         self.polled(waits, kept, response)
     }
 
     fn cancel(mut self: Pin<&mut Self>) -> thread::Result<()> {
         let Some((slot, kept)) = self.run.take() else { return Ok(()) };
         // What is inside ends first, and contains its own panics.
-        self.inside.cancel(slot);
+        self.inner.cancel(slot);
         catch_unwind(AssertUnwindSafe(|| drop(kept)))
     }
 }

@@ -21,7 +21,7 @@ use tower_service::Service;
 use super::service::WAITING_MAX;
 use super::{Instance, ResponseBody, ViaService, converted};
 use crate::convert::{lend, refused};
-use crate::layer::{Going, Inside, Layer, Next};
+use crate::layer::{Inner, InnerFuture, Layer, Next};
 use crate::request::{Request, Ticket};
 use crate::respond;
 
@@ -146,7 +146,7 @@ impl<L> fmt::Debug for TowerLayer<L> {
 /// What is inside of a layer, on its way through the layer's service. A clone of the request runs it once more.
 #[derive(Clone)]
 struct Held {
-    next: Arc<ThreadBound<rc::Weak<Inside>>>,
+    next: Arc<ThreadBound<rc::Weak<Inner>>>,
     /// What the service has as an `http::Request`, until the layer has responded. The first to come in takes it; for another clone it
     /// is made anew.
     request: Weak<ThreadBound<RefCell<Option<Request>>>>,
@@ -154,14 +154,14 @@ struct Held {
 
 impl Held {
     /// Runs what is inside; nothing on another thread, or after the end of the server.
-    fn run<B: ResponseBody>(self, lent: http::Request<B>) -> Option<Result<Going, ConvertError>> {
+    fn run<B: ResponseBody>(self, lent: http::Request<B>) -> Option<Result<InnerFuture, ConvertError>> {
         let next = Next::into(self.next.get()?.upgrade()?);
         let own = self.request.upgrade();
         let request = match own.as_ref().and_then(|own| own.get()).and_then(RefCell::take) {
             Some(request) => take_back(request, lent),
             None => lent.try_into(),
         };
-        Some(request.map(|request| next.going(request)))
+        Some(request.map(|request| next.future(request)))
     }
 }
 
@@ -197,7 +197,7 @@ impl<B: ResponseBody> Service<http::Request<B>> for NextService {
     fn call(&mut self, mut request: http::Request<B>) -> NextFuture {
         let held = request.extensions_mut().remove::<Held>();
         NextFuture(match held.and_then(|held| held.run(request)) {
-            Some(Ok(going)) => Run::Going(ThreadBound::new(RefCell::new(going))),
+            Some(Ok(going)) => Run::InnerFuture(ThreadBound::new(RefCell::new(going))),
             Some(Err(cause)) => Run::Refused(Some(refused(cause).into_response())),
             None => {
                 tracing::error!(
@@ -214,7 +214,7 @@ impl<B: ResponseBody> Service<http::Request<B>> for NextService {
 pub struct NextFuture(Run);
 
 enum Run {
-    Going(ThreadBound<RefCell<Going>>),
+    InnerFuture(ThreadBound<RefCell<InnerFuture>>),
     /// `None` once it is given.
     Refused(Option<Response>),
 }
@@ -224,7 +224,7 @@ impl Future for NextFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let response = match &mut self.0 {
-            Run::Going(going) => match going.get() {
+            Run::InnerFuture(going) => match going.get() {
                 Some(going) => ready!(Pin::new(&mut *going.borrow_mut()).poll(cx)),
                 None => respond::failed(),
             },
