@@ -201,7 +201,7 @@ where
     let permit = request.extensions_mut().remove::<Arc<Permit>>();
     let key = request.key();
     let waits_no_more = request.waits_no_more();
-    let mut leaving = request.leaving();
+    let mut guard = request.cancel_guard();
     let args = match Args::extract(request).await {
         Ok(args) => args,
         Err(rejected) => return rejected,
@@ -221,7 +221,7 @@ where
         task = deadline.apply(task, arrived);
     }
     let outcome = wait(task, waits_no_more).await;
-    leaving.has_ended();
+    guard.disarm();
     let error = match outcome {
         Ok(response) => return response,
         Err(error) => error,

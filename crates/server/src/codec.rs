@@ -61,7 +61,7 @@ pub use self::advice::CodecAdvice;
 pub use self::decoded::Decoded;
 pub use self::negotiated::{Format, Negotiated};
 pub use self::rejection::CodecRejection;
-pub(crate) use self::set::{Set, Settings};
+pub(crate) use self::set::{CodecSet, CodecSettings};
 
 /// The error of a codec that cannot write a value.
 fn of_writer(error: CodecError) -> Error {

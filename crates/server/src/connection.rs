@@ -23,7 +23,7 @@ use crate::h1::{Exit, Session};
 use crate::h2;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
-use crate::upgrade::{Continuation, Running};
+use crate::upgrade::{Continuation, UpgradeFuture};
 
 /// The task of one connection. It is written by hand rather than as an `async fn` to keep idle connections small: buffers,
 /// decoder and handler live in a [`Session`], which an idle connection does not have.
@@ -37,7 +37,7 @@ pub(crate) struct ConnectionTask {
 enum State {
     Http(Http),
     /// The handler's continuation has the connection.
-    Upgraded(Running, Option<EndpointId>),
+    Upgraded(UpgradeFuture, Option<EndpointId>),
     Closed,
 }
 

@@ -21,13 +21,13 @@ use std::sync::atomic::AtomicBool;
 use anywire_http::Body;
 
 use crate::extract::StatesId;
-use crate::interim::{Interim, Open};
+use crate::interim::{Interim, InterimReceiver};
 use crate::request::Params;
 use crate::router::EndpointId;
 
 pub(crate) use self::loop_context::LoopContext;
 pub(crate) use self::peer::Peer;
-pub(crate) use self::runs::{Runs, Told};
+pub(crate) use self::runs::{RunReport, Runs};
 pub(crate) use self::watch::Watch;
 
 /// Tells the requests of one loop apart. Unlike an address, never used twice there.
@@ -162,8 +162,11 @@ impl RequestContext {
     }
 
     /// Tells its threads, once it is dropped, that nobody waits for them.
-    pub(crate) fn leaving(&self) -> Leaving {
-        Leaving { loop_context: Rc::clone(&self.arrival().loop_context), number: Some(self.arrival().number) }
+    pub(crate) fn cancel_guard(&self) -> CancelGuard {
+        CancelGuard {
+            loop_context: Rc::clone(&self.arrival().loop_context),
+            number: Some(self.arrival().number),
+        }
     }
 
     /// Whether it is too late to wait for a thread of a pool.
@@ -177,7 +180,10 @@ impl RequestContext {
         let is_heard = loop_context.runs.listens(*number);
         let interim = Rc::new(Interim::new(loop_context.interim_responses, is_heard));
         if is_heard {
-            loop_context.runs.tell(*number, Told { interim: Some(Open::of(&interim)), ..Told::default() });
+            loop_context.runs.tell(
+                *number,
+                RunReport { interim: Some(InterimReceiver::of(&interim)), ..RunReport::default() },
+            );
         }
         interim
     }
@@ -214,19 +220,19 @@ impl fmt::Debug for RequestContext {
 }
 
 /// A handler whose threads are to know if it is dropped before it has ended.
-pub(crate) struct Leaving {
+pub(crate) struct CancelGuard {
     loop_context: Rc<LoopContext>,
     number: Option<RequestNumber>,
 }
 
-impl Leaving {
+impl CancelGuard {
     /// It has ended.
-    pub(crate) fn has_ended(&mut self) {
+    pub(crate) fn disarm(&mut self) {
         self.number = None;
     }
 }
 
-impl Drop for Leaving {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             self.loop_context.leave(number);

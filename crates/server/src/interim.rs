@@ -93,12 +93,12 @@ impl FromRequestParts for Informational {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Infallible> {
-        let known = parts.extensions().get::<Known>().and_then(|known| known.0.get().cloned());
+        let known = parts.extensions().get::<SharedInterim>().and_then(|known| known.0.get().cloned());
         if let Some(interim) = known {
             return Ok(Self { interim });
         }
         let interim = parts.open_interim();
-        parts.extensions_mut().insert(Known(Arc::new(ThreadBound::new(Rc::clone(&interim)))));
+        parts.extensions_mut().insert(SharedInterim(Arc::new(ThreadBound::new(Rc::clone(&interim)))));
         Ok(Self { interim })
     }
 }
@@ -111,7 +111,7 @@ impl fmt::Debug for Informational {
 
 /// The handle that the same request has already: a layer and its handler share one.
 #[derive(Clone)]
-struct Known(Arc<ThreadBound<Rc<Interim>>>);
+struct SharedInterim(Arc<ThreadBound<Rc<Interim>>>);
 
 /// What one request has to send before its final response.
 pub(crate) struct Interim {
@@ -173,9 +173,9 @@ impl Interim {
 }
 
 /// The connection's end of a handle. Dropping it ends the handle.
-pub(crate) struct Open(Rc<Interim>);
+pub(crate) struct InterimReceiver(Rc<Interim>);
 
-impl Open {
+impl InterimReceiver {
     pub(crate) fn of(interim: &Rc<Interim>) -> Self {
         Self(Rc::clone(interim))
     }
@@ -193,7 +193,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for InterimReceiver {
     fn drop(&mut self) {
         self.0.has_ended.set(true);
         self.0.changed.notify_waiters();

@@ -14,7 +14,7 @@ use anywire_http::{Method, RequestHead, StatusCode, Version};
 use anywire_wire::Address;
 
 pub(crate) use self::log::RequestLog;
-use self::tracked::{Erased, TypedObserver};
+use self::tracked::{ErasedObserver, TypedObserver};
 pub(crate) use self::tracked::{Observers, Tracked, Written};
 
 /// Sees the exchanges of one loop, by [`Server::observe`](crate::Server::observe).
@@ -164,7 +164,7 @@ impl ExchangeEnd {
 }
 
 /// Makes an observer for each loop.
-pub(crate) type MakeObserver = Box<dyn Fn() -> Box<dyn Erased> + Send + Sync>;
+pub(crate) type MakeObserver = Box<dyn Fn() -> Box<dyn ErasedObserver> + Send + Sync>;
 
 /// Makes clones of an observer, which need not be `Sync`.
 pub(crate) fn cloned<O: Observer + Clone + Send>(observer: O) -> MakeObserver {

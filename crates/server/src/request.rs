@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use anywire_http::{Body, Extensions, Headers, InvalidRequest, InvalidTarget, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials, Negotiated};
 
-use crate::context::{Arrival, Leaving, LoopContext, Peer, RequestContext, RequestKey, RequestNumber};
+use crate::context::{Arrival, CancelGuard, LoopContext, Peer, RequestContext, RequestKey, RequestNumber};
 use crate::extract::StatesId;
 use crate::interim::Interim;
 use crate::router::{EndpointId, path_below};
@@ -354,8 +354,8 @@ impl Parts {
     }
 
     /// Tells the threads of this request, once it is dropped, that nobody waits for them.
-    pub(crate) fn leaving(&self) -> Leaving {
-        self.context.leaving()
+    pub(crate) fn cancel_guard(&self) -> CancelGuard {
+        self.context.cancel_guard()
     }
 
     /// Ready once it is too late to wait for a thread of a pool.

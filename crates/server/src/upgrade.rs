@@ -183,10 +183,10 @@ fn tokens<'p>(parts: &'p Parts, field: &str) -> impl Iterator<Item = &'p str> {
 }
 
 /// What a handler goes on with once its response has left.
-pub(crate) struct Continuation(Box<dyn FnOnce(Upgraded) -> Running>);
+pub(crate) struct Continuation(Box<dyn FnOnce(Upgraded) -> UpgradeFuture>);
 
 /// A continuation at work.
-pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type UpgradeFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// How a response carries its continuation. A response may go to any thread, a continuation stays on its loop.
 #[derive(Clone)]
@@ -221,7 +221,7 @@ impl Continuation {
     }
 
     /// Goes on with the connection.
-    pub(crate) fn run(self, connection: Upgraded) -> Running {
+    pub(crate) fn run(self, connection: Upgraded) -> UpgradeFuture {
         (self.0)(connection)
     }
 }

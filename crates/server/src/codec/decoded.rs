@@ -4,7 +4,7 @@ use anywire_http::{Bytes, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::rejection::CodecRejection;
-use super::set::{AnyCodec, Set};
+use super::set::{AnyCodec, CodecSet};
 use super::{CodecError, Target};
 use crate::extract::{FromRequest, Json, OptionalFromRequest, Rejection, media};
 use crate::request::{Parts, Request};
@@ -31,7 +31,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Decoded<T> {
     type Rejection = CodecRejection;
 
     async fn from_request(request: Request) -> Result<Self, CodecRejection> {
-        let set = Set::of_request(&request);
+        let set = CodecSet::of_request(&request);
         let found = media::content_type(request.headers()).unwrap_or_default();
         let Some(codec) = set.reader(found) else {
             let (found, method) = (found.to_owned(), request.method().clone());

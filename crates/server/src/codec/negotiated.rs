@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::of_writer;
 use super::rejection::CodecRejection;
-use super::set::{AnyCodec, Set};
+use super::set::{AnyCodec, CodecSet};
 use crate::extract::{FromRequestParts, Produces, Rejection};
 use crate::request::Parts;
 use crate::respond::Error;
@@ -21,7 +21,7 @@ use crate::respond::Error;
 /// [produces](crate::Handler::produces), it is what the router has chosen of that.
 #[derive(Clone)]
 pub struct Format {
-    set: Arc<Set>,
+    set: Arc<CodecSet>,
     codec: AnyCodec,
     media_type: MediaType,
 }
@@ -37,7 +37,7 @@ impl FromRequestParts for Format {
     type Rejection = CodecRejection;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, CodecRejection> {
-        let set = Set::of_request(parts);
+        let set = CodecSet::of_request(parts);
         let best = match parts.extensions().get::<Produces>() {
             None => set.best(&Accept::of(parts.headers())),
             // Chosen before, perhaps by the query.

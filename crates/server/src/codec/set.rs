@@ -11,7 +11,7 @@ use crate::request::Parts;
 
 /// What a layer says about codecs.
 #[derive(Clone, Default)]
-pub(crate) struct Settings {
+pub(crate) struct CodecSettings {
     codecs: Vec<AnyCodec>,
     advice: Vec<Arc<dyn CodecAdvice>>,
 }
@@ -23,7 +23,7 @@ pub(super) enum AnyCodec {
     Of(Arc<dyn Codec>),
 }
 
-impl Settings {
+impl CodecSettings {
     pub(crate) fn json(&mut self) {
         self.codecs.push(AnyCodec::Json);
     }
@@ -41,10 +41,10 @@ impl Settings {
     }
 
     /// The set of these, within that of a layer around this one.
-    pub(crate) fn within(&self, outer: &Set) -> Result<Set, InvalidMediaType> {
+    pub(crate) fn within(&self, outer: &CodecSet) -> Result<CodecSet, InvalidMediaType> {
         let mut set = match self.has_codecs() {
-            true => Set::of(&self.codecs)?,
-            false => Set { advice: Vec::new(), ..outer.clone() },
+            true => CodecSet::of(&self.codecs)?,
+            false => CodecSet { advice: Vec::new(), ..outer.clone() },
         };
         set.advice = outer.advice.iter().chain(&self.advice).cloned().collect();
         Ok(set)
@@ -53,7 +53,7 @@ impl Settings {
 
 /// The codecs of a route, the best one first, and the advice around them, the outermost first.
 #[derive(Clone)]
-pub(crate) struct Set {
+pub(crate) struct CodecSet {
     codecs: Vec<AnyCodec>,
     /// What they read, each with the place of its codec.
     read: Vec<(MediaType, usize)>,
@@ -64,7 +64,7 @@ pub(crate) struct Set {
     pub(super) advice: Vec<Arc<dyn CodecAdvice>>,
 }
 
-impl Set {
+impl CodecSet {
     fn of(codecs: &[AnyCodec]) -> Result<Self, InvalidMediaType> {
         let mut set = Self {
             codecs: codecs.to_vec(),
@@ -88,8 +88,8 @@ impl Set {
 
     /// That of a route without a layer: JSON.
     pub(crate) fn of_json() -> &'static Arc<Self> {
-        static JSON: LazyLock<Arc<Set>> =
-            LazyLock::new(|| Arc::new(Set::of(&[AnyCodec::Json]).expect("its types are well-formed")));
+        static JSON: LazyLock<Arc<CodecSet>> =
+            LazyLock::new(|| Arc::new(CodecSet::of(&[AnyCodec::Json]).expect("its types are well-formed")));
         &JSON
     }
 

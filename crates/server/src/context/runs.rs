@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::task::Waker;
 
 use super::RequestNumber;
-use crate::interim::Open;
+use crate::interim::InterimReceiver;
 use crate::router::EndpointId;
 
 /// The runs of a loop that listen to their requests, by the numbers of these.
@@ -21,34 +21,34 @@ pub(crate) struct Runs {
     /// Whether anything stands in `told`. Looked at after each poll, and cheaper.
     any: Cell<bool>,
     /// What runs were told while they are polled, the innermost last.
-    told: RefCell<Vec<(RequestNumber, Told)>>,
+    told: RefCell<Vec<(RequestNumber, RunReport)>>,
     /// The runs that wait, and have yet to find a route.
     waiting: RefCell<HashMap<RequestNumber, Waiting>>,
 }
 
 /// What a run was told by its request.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct RunReport {
     /// The route that answers.
     pub(crate) route: Option<EndpointId>,
     /// Where the interim responses come from.
-    pub(crate) interim: Option<Open>,
+    pub(crate) interim: Option<InterimReceiver>,
 }
 
 /// A run that waits.
 struct Waiting {
     waker: Waker,
-    told: Told,
+    told: RunReport,
 }
 
 impl Runs {
     /// Polls the run of this request. Returns the result, and what the request has told meanwhile.
     #[inline(always)]
-    pub(crate) fn poll<T>(&self, number: RequestNumber, poll: impl FnOnce() -> T) -> (T, Told) {
+    pub(crate) fn poll<T>(&self, number: RequestNumber, poll: impl FnOnce() -> T) -> (T, RunReport) {
         let outer = self.polled.replace(Some(number));
         let polled = poll();
         self.polled.set(outer);
-        let told = if self.any.get() { self.take(number) } else { Told::default() };
+        let told = if self.any.get() { self.take(number) } else { RunReport::default() };
         (polled, told)
     }
 
@@ -58,7 +58,7 @@ impl Runs {
     }
 
     /// Tells the run of this request, if it [listens](Self::listens).
-    pub(crate) fn tell(&self, number: RequestNumber, told: Told) {
+    pub(crate) fn tell(&self, number: RequestNumber, told: RunReport) {
         if self.polled.get() == Some(number) {
             self.any.set(true);
             return self.told.borrow_mut().push((number, told));
@@ -76,20 +76,20 @@ impl Runs {
     /// The run of this request waits, and has yet to find its route.
     #[cold]
     pub(crate) fn wait(&self, number: RequestNumber, waker: Waker) {
-        self.waiting.borrow_mut().insert(number, Waiting { waker, told: Told::default() });
+        self.waiting.borrow_mut().insert(number, Waiting { waker, told: RunReport::default() });
     }
 
     /// The run waits no longer: it is polled or dropped. Returns what its request has told meanwhile.
     #[cold]
-    pub(crate) fn resume(&self, number: RequestNumber) -> Told {
+    pub(crate) fn resume(&self, number: RequestNumber) -> RunReport {
         // Its waker is dropped outside of the borrow.
         let run = self.waiting.borrow_mut().remove(&number);
         run.map(|run| run.told).unwrap_or_default()
     }
 
     #[cold]
-    fn take(&self, number: RequestNumber) -> Told {
-        let mut all = Told::default();
+    fn take(&self, number: RequestNumber) -> RunReport {
+        let mut all = RunReport::default();
         // The last one first. Handles are dropped outside of the borrow.
         while let Some((_, mut told)) = self.pop(number) {
             drop(told.add(all));
@@ -98,7 +98,7 @@ impl Runs {
         all
     }
 
-    fn pop(&self, number: RequestNumber) -> Option<(RequestNumber, Told)> {
+    fn pop(&self, number: RequestNumber) -> Option<(RequestNumber, RunReport)> {
         let mut told = self.told.borrow_mut();
         let last = told.pop_if(|(of, _)| *of == number);
         self.any.set(!told.is_empty());
@@ -106,9 +106,9 @@ impl Runs {
     }
 }
 
-impl Told {
+impl RunReport {
     /// Adds what was told later. Returns the handle that no longer counts.
-    pub(crate) fn add(&mut self, later: Self) -> Option<Open> {
+    pub(crate) fn add(&mut self, later: Self) -> Option<InterimReceiver> {
         self.route = later.route.or(self.route);
         match later.interim {
             Some(interim) => self.interim.replace(interim),
@@ -130,15 +130,18 @@ mod tests {
     const OUTER: RequestNumber = RequestNumber(1);
     const INNER: RequestNumber = RequestNumber(2);
 
-    fn route() -> Told {
-        Told { route: Some(EndpointId::NONE), ..Told::default() }
+    fn route() -> RunReport {
+        RunReport { route: Some(EndpointId::NONE), ..RunReport::default() }
     }
 
-    fn interim() -> Told {
-        Told { interim: Some(Open::of(&Rc::new(Interim::new(1, true)))), ..Told::default() }
+    fn interim() -> RunReport {
+        RunReport {
+            interim: Some(InterimReceiver::of(&Rc::new(Interim::new(1, true)))),
+            ..RunReport::default()
+        }
     }
 
-    fn both(told: &Told) -> (bool, bool) {
+    fn both(told: &RunReport) -> (bool, bool) {
         (told.route.is_some(), told.interim.is_some())
     }
 

@@ -8,9 +8,9 @@ use std::task::{Context as TaskContext, Poll};
 use anywire_http::{Headers, Response, StatusCode};
 
 use super::{Answer, Dispatch};
-use crate::context::{Peer, RequestNumber, Told, Watch};
+use crate::context::{Peer, RequestNumber, RunReport, Watch};
 use crate::handler::Slot;
-use crate::interim::Open;
+use crate::interim::InterimReceiver;
 use crate::observe::Tracked;
 use crate::request::RequestKind;
 use crate::router::EndpointId;
@@ -29,7 +29,7 @@ pub(crate) struct Invocation {
     /// Layers have yet to go on to a route. They may do so in a task of their own.
     pub(super) seeks_route: bool,
     /// Where its interim responses come from, if it may send any.
-    pub(super) interim: Option<Open>,
+    pub(super) interim: Option<InterimReceiver>,
 }
 
 impl Invocation {
@@ -86,7 +86,7 @@ impl Invocation {
     }
 
     /// It waits, and was told this.
-    pub(super) fn wait(&mut self, slot: Slot, told: Told, cx: &TaskContext<'_>) {
+    pub(super) fn wait(&mut self, slot: Slot, told: RunReport, cx: &TaskContext<'_>) {
         self.slot = Some(slot);
         self.note(told);
         self.seeks_route = self.seeks_route && self.dispatch.leads_on(self.endpoint);
@@ -95,7 +95,7 @@ impl Invocation {
         }
     }
 
-    fn note(&mut self, Told { route, interim }: Told) {
+    fn note(&mut self, RunReport { route, interim }: RunReport) {
         self.endpoint = route.unwrap_or(self.endpoint);
         if interim.is_some() {
             self.interim = interim;

@@ -10,7 +10,7 @@ use anywire_http::{IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
 use crate::contained::{Payload, dispose, text};
-use crate::context::Told;
+use crate::context::RunReport;
 use crate::handler::{Run, Slot};
 use crate::request::Request;
 use crate::router::EndpointId;
@@ -81,7 +81,10 @@ impl Run for Routing {
             }),
         };
         if let Some(number) = request.number_in(&dispatch.loop_context) {
-            dispatch.loop_context.runs.tell(number, Told { route: Some(endpoint), ..Told::default() });
+            dispatch
+                .loop_context
+                .runs
+                .tell(number, RunReport { route: Some(endpoint), ..RunReport::default() });
         }
         let kept = dispatch.slots[endpoint.index()].take();
         match kept.map_or_else(|| dispatch.new_slot(endpoint), Ok) {

@@ -20,7 +20,7 @@ use crate::upgrade::Continuation;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RequestFacts {
+pub(super) struct RequestSummary {
     /// The endpoint that responds; `None` for the connection itself.
     pub(super) endpoint: Option<EndpointId>,
     version: Version,
@@ -28,7 +28,7 @@ pub(super) struct RequestFacts {
     pub(super) info: HeadInfo,
 }
 
-impl RequestFacts {
+impl RequestSummary {
     /// For the response to bytes that are no request, or only the beginning of one.
     pub(super) const UNKNOWN: Self = Self {
         endpoint: None,

@@ -16,7 +16,7 @@ use anywire_loops::clock;
 use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
-use super::respond::RequestFacts;
+use super::respond::RequestSummary;
 use crate::connection::{End, Env, agreed_protocol};
 use crate::context::{Peer, Watch};
 use crate::dispatch::{Answer, Invocation, Received};
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     /// The exchanges before it whose responses have not left.
     pub(super) written: Written,
     /// Of the current request, or of the last one. Here, because moving it with each stage cost 40 instructions a request.
-    pub(super) request: RequestFacts,
+    pub(super) request: RequestSummary,
     /// A request has begun since the connection was accepted or idle.
     pub(super) begun: bool,
     /// Where the body of the current request goes while it is read.
@@ -115,7 +115,7 @@ impl Session {
             stage: Stage::Next,
             exchange: Tracked::default(),
             written: Written::default(),
-            request: RequestFacts::UNKNOWN,
+            request: RequestSummary::UNKNOWN,
             begun: false,
             upload: None,
             begins_at: Position::default(),
@@ -201,7 +201,7 @@ impl Session {
             }
             match self.decoder.next_head(&mut self.input) {
                 Ok(Some((head, info))) => {
-                    self.request = RequestFacts::of(&head, info);
+                    self.request = RequestSummary::of(&head, info);
                     self.begin(head, cx, env);
                     continue;
                 }
@@ -323,7 +323,7 @@ impl Session {
     #[cold]
     pub(super) fn refuse_by(&mut self, refusal: &Refusal<'_>, connection: &Connection, service: &Service) {
         let peer = connection.peer();
-        self.request = RequestFacts::UNKNOWN;
+        self.request = RequestSummary::UNKNOWN;
         self.exchange = service.dispatch.observers().begin_unknown(Version::HTTP_11, &peer);
         let response = service.dispatch.word(None, &refusal.of(Some(&peer)));
         self.last_response(response, service);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anywire_http::Response;
 
-use crate::codec::{Codec, CodecAdvice, Set, Settings};
+use crate::codec::{Codec, CodecAdvice, CodecSet, CodecSettings};
 use crate::layer::LayerFault;
 use crate::layer::sync_layer::{SyncLayer, sync_layer};
 use crate::request::Request;
@@ -23,17 +23,17 @@ use crate::request::Request;
 #[derive(Clone)]
 #[must_use]
 pub struct Codecs {
-    settings: Settings,
+    settings: CodecSettings,
     place: &'static Location<'static>,
     /// The set of a request that comes through no other layer of this kind, once there is a loop.
-    alone: Option<Arc<Set>>,
+    alone: Option<Arc<CodecSet>>,
 }
 
 impl Codecs {
     /// None, and so those of the layer around this one, or JSON.
     #[track_caller]
     pub fn new() -> Self {
-        Self { settings: Settings::default(), place: Location::caller(), alone: None }
+        Self { settings: CodecSettings::default(), place: Location::caller(), alone: None }
     }
 
     /// JSON: `application/json`, read as `application/*+json` as well.
@@ -59,7 +59,7 @@ impl Codecs {
 impl Codecs {
     /// The media types that they read and write, if it has codecs.
     pub(crate) fn media_types(&self) -> Option<Vec<String>> {
-        let set = self.settings.within(Set::of_json()).ok()?;
+        let set = self.settings.within(CodecSet::of_json()).ok()?;
         self.settings.has_codecs().then(|| set.writes())
     }
 }
@@ -83,12 +83,12 @@ impl SyncLayer for Codecs {
 
     fn local(&self) -> Self {
         // What is wrong with them is an error at start.
-        let alone = self.settings.within(Set::of_json()).ok().map(Arc::new);
+        let alone = self.settings.within(CodecSet::of_json()).ok().map(Arc::new);
         Self { alone, ..self.clone() }
     }
 
     fn before(local: &Rc<Self>, request: &mut Request) -> Result<(), Response> {
-        let set = match request.extensions().get::<Arc<Set>>() {
+        let set = match request.extensions().get::<Arc<CodecSet>>() {
             None => local.alone.clone(),
             Some(outer) => local.settings.within(outer).ok().map(Arc::new),
         };
@@ -101,7 +101,7 @@ impl SyncLayer for Codecs {
     fn after(_: &Rc<Self>, (): (), _: &mut Response) {}
 
     fn fault(&self) -> Option<LayerFault> {
-        let invalid = self.settings.within(Set::of_json()).err()?;
+        let invalid = self.settings.within(CodecSet::of_json()).err()?;
         let fault =
             LayerFault::new(format!("a codec names no media type: {invalid}"), "name it type/subtype");
         Some(fault.at(self.place))

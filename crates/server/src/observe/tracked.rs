@@ -20,21 +20,21 @@ use crate::counters::Live;
 /// The observers of one loop.
 #[derive(Default)]
 pub(crate) struct Observers {
-    each: Vec<RefCell<Box<dyn Erased>>>,
+    each: Vec<RefCell<Box<dyn ErasedObserver>>>,
     counters: Arc<Live>,
     /// The deadline of a shutdown has passed: what ends now was cut.
     is_cut: Cell<bool>,
 }
 
 /// An observer without its type.
-pub(crate) trait Erased {
+pub(crate) trait ErasedObserver {
     fn begin(&mut self, begun: &Begun<'_>) -> Box<dyn Any>;
     fn end(&mut self, exchange: Box<dyn Any>, ended: &Ended<'_>);
 }
 
 pub(super) struct TypedObserver<O>(pub(super) O);
 
-impl<O: Observer> Erased for TypedObserver<O> {
+impl<O: Observer> ErasedObserver for TypedObserver<O> {
     fn begin(&mut self, begun: &Begun<'_>) -> Box<dyn Any> {
         Box::new(self.0.begin(begun))
     }
@@ -76,29 +76,29 @@ impl Observers {
         received_bytes: usize,
         peer: &Address,
     ) -> Tracked {
-        let mut facts = Facts::new(head.version(), peer);
-        facts.method = Some(head.method().clone());
-        facts.route = route.cloned();
-        facts.request_id = request_id(head.headers());
-        facts.received_bytes = received_bytes as u64;
-        self.open(facts, Some(head))
+        let mut record = ExchangeRecord::new(head.version(), peer);
+        record.method = Some(head.method().clone());
+        record.route = route.cloned();
+        record.request_id = request_id(head.headers());
+        record.received_bytes = received_bytes as u64;
+        self.open(record, Some(head))
     }
 
     /// A request has come whose head could not be read.
     #[cold]
     pub(crate) fn begin_unknown(self: &Rc<Self>, version: Version, peer: &Address) -> Tracked {
-        if self.is_empty() { Tracked::default() } else { self.open(Facts::new(version, peer), None) }
+        if self.is_empty() { Tracked::default() } else { self.open(ExchangeRecord::new(version, peer), None) }
     }
 
-    fn open(self: &Rc<Self>, facts: Facts, head: Option<&RequestHead>) -> Tracked {
-        let begun = Begun { head, route: facts.route.as_deref(), peer: &facts.peer };
-        let begin = |observer: &RefCell<Box<dyn Erased>>| {
+    fn open(self: &Rc<Self>, record: ExchangeRecord, head: Option<&RequestHead>) -> Tracked {
+        let begun = Begun { head, route: record.route.as_deref(), peer: &record.peer };
+        let begin = |observer: &RefCell<Box<dyn ErasedObserver>>| {
             catch_unwind(AssertUnwindSafe(|| observer.borrow_mut().begin(&begun)))
                 .map_err(|panic| self.note_panic(panic))
                 .ok()
         };
         let kept = self.each.iter().map(begin).collect();
-        Tracked(Some(Box::new(Open { observers: Rc::clone(self), kept, facts })))
+        Tracked(Some(Box::new(OpenExchange { observers: Rc::clone(self), kept, record })))
     }
 
     fn end(&self, kept: Vec<Option<Box<dyn Any>>>, ended: &Ended<'_>) {
@@ -125,17 +125,17 @@ impl Drop for Observers {
 
 /// An exchange under way, or nothing if nobody observes it. Dropped without an [end](Self::end_by), its peer has left.
 #[derive(Default)]
-pub(crate) struct Tracked(Option<Box<Open>>);
+pub(crate) struct Tracked(Option<Box<OpenExchange>>);
 
-struct Open {
+struct OpenExchange {
     observers: Rc<Observers>,
     /// What each observer keeps of it.
     kept: Vec<Option<Box<dyn Any>>>,
-    facts: Facts,
+    record: ExchangeRecord,
 }
 
 /// What is known of an exchange so far.
-struct Facts {
+struct ExchangeRecord {
     method: Option<Method>,
     route: Option<Rc<str>>,
     version: Version,
@@ -166,7 +166,7 @@ impl Tracked {
     #[cold]
     pub(crate) fn set_route(&mut self, route: Option<&Rc<str>>) {
         if let Some(open) = &mut self.0 {
-            open.facts.route = route.cloned();
+            open.record.route = route.cloned();
         }
     }
 
@@ -174,7 +174,7 @@ impl Tracked {
     #[inline]
     pub(crate) fn received(&mut self, bytes: usize) {
         if let Some(open) = &mut self.0 {
-            open.facts.received_bytes += bytes as u64;
+            open.record.received_bytes += bytes as u64;
         }
     }
 
@@ -183,7 +183,7 @@ impl Tracked {
     #[inline]
     pub(crate) fn responds(&mut self, response: &Response, has_body: bool) {
         if let Some(open) = &mut self.0 {
-            open.facts.responds(response, has_body);
+            open.record.responds(response, has_body);
         }
     }
 
@@ -191,7 +191,7 @@ impl Tracked {
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) {
         if let Some(open) = &mut self.0 {
-            open.facts.sent_bytes += bytes as u64;
+            open.record.sent_bytes += bytes as u64;
         }
     }
 
@@ -199,7 +199,7 @@ impl Tracked {
     #[inline]
     pub(crate) fn ends(&mut self, end: ExchangeEnd) {
         if let Some(open) = &mut self.0 {
-            open.facts.end.get_or_insert(end);
+            open.record.end.get_or_insert(end);
         }
     }
 
@@ -210,7 +210,7 @@ impl Tracked {
     }
 }
 
-impl Facts {
+impl ExchangeRecord {
     fn new(version: Version, peer: &Address) -> Self {
         Self {
             method: None,
@@ -241,26 +241,26 @@ impl Facts {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenExchange {
     #[cold]
     fn drop(&mut self) {
-        let Self { observers, kept, facts } = self;
+        let Self { observers, kept, record } = self;
         let unsaid = if observers.is_cut.get() { ExchangeEnd::Cut } else { ExchangeEnd::PeerLeft };
-        let since = |at: Instant| at.saturating_duration_since(facts.begun_at);
+        let since = |at: Instant| at.saturating_duration_since(record.begun_at);
         let ended = Ended {
-            method: facts.method.as_ref(),
-            route: facts.route.as_deref(),
-            version: facts.version,
-            peer: &facts.peer,
-            request_id: facts.request_id.as_deref(),
-            status: facts.status,
-            received_bytes: facts.received_bytes,
-            sent_bytes: facts.sent_bytes,
-            time_to_head: facts.head_at.map(since),
-            queue_time: facts.queue_time,
+            method: record.method.as_ref(),
+            route: record.route.as_deref(),
+            version: record.version,
+            peer: &record.peer,
+            request_id: record.request_id.as_deref(),
+            status: record.status,
+            received_bytes: record.received_bytes,
+            sent_bytes: record.sent_bytes,
+            time_to_head: record.head_at.map(since),
+            queue_time: record.queue_time,
             duration: since(precise()),
-            end: match facts.end.unwrap_or(unsaid) {
-                ExchangeEnd::Complete if facts.status == Some(StatusCode::SWITCHING_PROTOCOLS) => {
+            end: match record.end.unwrap_or(unsaid) {
+                ExchangeEnd::Complete if record.status == Some(StatusCode::SWITCHING_PROTOCOLS) => {
                     ExchangeEnd::Upgraded
                 }
                 end => end,

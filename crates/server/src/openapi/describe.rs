@@ -18,7 +18,7 @@ use crate::layers::{BasicAuth, BearerAuth, BodyLimit, Codecs, ConcurrencyLimit, 
 use crate::route_limits::RouteLimits;
 
 /// A route, as far as it is described.
-pub(crate) struct RouteFacts<'r> {
+pub(crate) struct DescribedRoute<'r> {
     /// `None` for all that have no handler of their own.
     pub(crate) method: Option<&'r Method>,
     /// In normal form.
@@ -39,7 +39,7 @@ pub(super) const BASIC: &str = "basic";
 /// Stands for the media types of a route's codecs, which a type does not know.
 pub(super) const NEGOTIATED: &str = "(negotiated)";
 
-impl RouteFacts<'_> {
+impl DescribedRoute<'_> {
     pub(super) fn operation(&self, schemas: &mut Schemas) -> Operation {
         let name = self.method.map_or("*", Method::as_str);
         let mut operation = Operation { route: format!("{name} {}", self.path), ..Operation::default() };

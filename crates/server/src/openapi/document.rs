@@ -8,7 +8,7 @@ use anywire_http::Method;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::describe::{BASIC, BEARER, RouteFacts};
+use super::describe::{BASIC, BEARER, DescribedRoute};
 use super::operation::{Operation, OperationId};
 use super::{Info, OpenApiFault, Schemas, components, info};
 
@@ -45,7 +45,7 @@ impl Document {
     /// The routes as a document.
     pub(crate) fn new<'r>(
         info: &Info,
-        routes: impl Iterator<Item = RouteFacts<'r>>,
+        routes: impl Iterator<Item = DescribedRoute<'r>>,
     ) -> Result<Self, OpenApiFault> {
         let mut schemas = Schemas::new();
         let mut items: BTreeMap<String, Item> = BTreeMap::new();

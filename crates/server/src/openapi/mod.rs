@@ -37,7 +37,7 @@ mod results;
 mod schemas;
 mod serve;
 
-pub(crate) use self::describe::RouteFacts;
+pub(crate) use self::describe::DescribedRoute;
 pub use self::document::Document;
 pub use self::documented::Documented;
 pub(crate) use self::documented::HandlerDoc;
@@ -51,4 +51,4 @@ pub use self::request::{DescribeRequest, RequestDoc};
 pub use self::response::{DescribeResponse, ResponseDoc};
 pub use self::results::DescribeResponseParts;
 pub use self::schemas::Schemas;
-pub(crate) use self::serve::{Cell, Files, Pages};
+pub(crate) use self::serve::{Files, Pages, ServedFiles};

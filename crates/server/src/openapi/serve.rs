@@ -22,7 +22,7 @@ pub(crate) struct Pages {
 }
 
 /// What is served. It is there once all routes are checked.
-pub(crate) type Cell = Arc<OnceLock<Files>>;
+pub(crate) type ServedFiles = Arc<OnceLock<Files>>;
 
 /// A document and its page.
 pub(crate) struct Files {
@@ -50,7 +50,7 @@ impl Pages {
     }
 
     /// Of each: path, media type and handler.
-    pub(crate) fn routes(&self, files: &Cell) -> [(String, &'static str, HandlerParts); 2] {
+    pub(crate) fn routes(&self, files: &ServedFiles) -> [(String, &'static str, HandlerParts); 2] {
         let [page, json] = self.paths();
         let (of_page, of_json) = (Arc::clone(files), Arc::clone(files));
         let page_handler =

@@ -7,7 +7,7 @@ use anywire_http::accept::{Accept, MediaType};
 use anywire_http::{Method, Response};
 
 use super::EndpointId;
-use super::own::{self, Refused};
+use super::own::{self, NoCandidate};
 use crate::conditions::{Conditions, GivenTypes};
 use crate::extract::{Produces, fields, media};
 use crate::request::{Parts, Request};
@@ -49,7 +49,7 @@ pub(super) enum Outcome {
     /// To this handler, with the media type that it is to produce.
     Producing(EndpointId, Produces),
     /// By handlers of which this is the innermost router around all.
-    Refused(Refused, usize),
+    Refused(NoCandidate, usize),
     Nobody,
 }
 
@@ -94,7 +94,7 @@ impl Choice {
         match own::allow(open.iter().filter_map(|candidate| candidate.method.as_ref())) {
             Some(allow) => {
                 let takes = if *method == Method::OPTIONS { self.takes(request) } else { Vec::new() };
-                Outcome::Refused(Refused::Method { allow, takes }, common(&open))
+                Outcome::Refused(NoCandidate::Method { allow, takes }, common(&open))
             }
             None => Outcome::Nobody,
         }
@@ -153,7 +153,7 @@ fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
     let Some((_, first)) = fitting.first() else {
         let consumed = open.iter().flat_map(|candidate| &candidate.conditions.consumes);
         let takes = distinct(consumed.flat_map(GivenTypes::types));
-        return Outcome::Refused(Refused::ContentType { takes }, common(open));
+        return Outcome::Refused(NoCandidate::ContentType { takes }, common(open));
     };
     if fitting.iter().all(|(_, candidate)| candidate.conditions.produces.is_none()) {
         return Outcome::Endpoint(first.endpoint);
@@ -171,7 +171,7 @@ fn negotiate(open: &[&Candidate], request: &Request) -> Outcome {
         }
     }
     let offers = listed(fitting.iter().flat_map(|(_, candidate)| candidate.produces()));
-    Outcome::Refused(Refused::Accept { offers }, common(open))
+    Outcome::Refused(NoCandidate::Accept { offers }, common(open))
 }
 
 /// The innermost router around all of these. The others are not there for the request, nor are their layers.

@@ -19,7 +19,7 @@ pub(super) struct Fallbacks {
 }
 
 /// A prefix whose unknown paths are answered there.
-struct Site<'r> {
+struct FallbackPrefix<'r> {
     /// In normal form.
     normal: String,
     /// The fallbacks of the prefix.
@@ -158,14 +158,14 @@ fn add_layered(
     normal: &str,
     scope: usize,
     outer: Option<EndpointId>,
-    sites: &[Site<'_>],
+    sites: &[FallbackPrefix<'_>],
     prefixes: &mut Vec<(String, EndpointId)>,
     endpoints: &mut Endpoints<'_>,
 ) -> Result<EndpointId, RouteError> {
     let around = sites.iter().filter(|site| !site.given.is_empty() && path::is_below(normal, &site.normal));
-    let mut around: Vec<&Site<'_>> = around.collect();
+    let mut around: Vec<&FallbackPrefix<'_>> = around.collect();
     // One without guards takes all that come to it.
-    let is_open = |site: &&Site<'_>| {
+    let is_open = |site: &&FallbackPrefix<'_>| {
         let conditions =
             |Entry { parts, scope, .. }: &Entry| endpoints.within_routers(&parts.conditions, *scope);
         site.given.iter().any(|fallback| conditions(&fallback.entry).guards.is_empty())
@@ -191,18 +191,18 @@ fn add_layered(
 }
 
 /// All prefixes with fallbacks, or with layers alone, the shortest first.
-fn sites<'r>(given: &'r [Fallback], scopes: &[Scope], layers: &Layers<'_>) -> Vec<Site<'r>> {
-    let mut sites: Vec<Site<'_>> = Vec::with_capacity(given.len());
+fn sites<'r>(given: &'r [Fallback], scopes: &[Scope], layers: &Layers<'_>) -> Vec<FallbackPrefix<'r>> {
+    let mut sites: Vec<FallbackPrefix<'_>> = Vec::with_capacity(given.len());
     for fallback in given {
         let normal = path::of_route(&fallback.prefix);
         match sites.iter_mut().find(|site| site.normal == normal) {
             Some(site) => site.given.push(fallback),
-            None => sites.push(Site { normal, given: vec![fallback], layered: None }),
+            None => sites.push(FallbackPrefix { normal, given: vec![fallback], layered: None }),
         }
     }
     for (normal, scope) in layered_only(scopes, layers) {
         if sites.iter().all(|site| site.normal != normal) {
-            sites.push(Site { normal, given: Vec::new(), layered: Some(scope) });
+            sites.push(FallbackPrefix { normal, given: Vec::new(), layered: Some(scope) });
         }
     }
     sites.sort_by_key(|site| site.normal.len());

@@ -7,7 +7,7 @@ use anywire_http::Method;
 use super::{Entry, Route, RouteError, Router, Scope, path};
 use crate::conditions::Conditions;
 use crate::layer::GivenLayer;
-use crate::openapi::{Cell, Document, Files, Info, Pages, RouteFacts};
+use crate::openapi::{DescribedRoute, Document, Files, Info, Pages, ServedFiles};
 
 impl Router {
     /// Serves a description of the routes of this router, and of routers nested or merged into it, in whatever order they are added: a page for
@@ -82,10 +82,10 @@ impl Router {
     }
 
     /// Adds the routes of all pages, which are there once [`Self::fill`] has made them.
-    pub(super) fn add_pages(&self, routes: &mut Vec<Route>) -> Vec<Cell> {
+    pub(super) fn add_pages(&self, routes: &mut Vec<Route>) -> Vec<ServedFiles> {
         let mut cells = Vec::new();
         for (scope, pages) in self.pages() {
-            let cell = Cell::default();
+            let cell = ServedFiles::default();
             for (path, of_type, mut parts) in pages.routes(&cell) {
                 if self.conditions(&Conditions::default(), scope).produces.is_some() {
                     parts.conditions = Conditions::producing(of_type, pages.place);
@@ -100,7 +100,7 @@ impl Router {
     }
 
     /// Makes all pages, of routes within these layers.
-    pub(super) fn fill(&self, cells: &[Cell], server: &[GivenLayer]) -> Result<(), RouteError> {
+    pub(super) fn fill(&self, cells: &[ServedFiles], server: &[GivenLayer]) -> Result<(), RouteError> {
         for ((scope, pages), cell) in self.pages().zip(cells) {
             let [page, json] = pages.paths().map(|path| self.placed(scope, &path));
             // As seen from the page, whatever a proxy puts before the path of both.
@@ -140,11 +140,11 @@ impl Router {
     fn document(&self, scope: usize, info: &Info, server: &[GivenLayer]) -> Result<Document, RouteError> {
         let is_in = |route: &&Route| self.around(route.entry.scope).any(|(around, _)| around == scope);
         let routes = self.routes.iter().filter(is_in);
-        Ok(Document::new(info, routes.filter_map(|route| self.facts(route, server)))?)
+        Ok(Document::new(info, routes.filter_map(|route| self.described(route, server)))?)
     }
 
     /// `None` if it is hidden.
-    fn facts<'r>(&'r self, route: &'r Route, server: &'r [GivenLayer]) -> Option<RouteFacts<'r>> {
+    fn described<'r>(&'r self, route: &'r Route, server: &'r [GivenLayer]) -> Option<DescribedRoute<'r>> {
         let Route { path, method, entry, .. } = route;
         let doc = entry.parts.doc.as_deref();
         if doc.is_some_and(|doc| doc.is_hidden) {
@@ -152,7 +152,7 @@ impl Router {
         }
         let around = self.around(entry.scope).map(|(_, scope)| scope);
         let limits = around.clone().fold(entry.parts.limits, |limits, scope| limits.within(scope.limits));
-        Some(RouteFacts {
+        Some(DescribedRoute {
             method: method.as_ref(),
             path: path::of_route(path),
             doc,

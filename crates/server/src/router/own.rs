@@ -69,7 +69,7 @@ fn to_other_method(method: &Method, allow: &str) -> Response {
 /// Why none of the handlers of a path takes a request. Travels among its extensions to what words the response, so that layers are around
 /// that.
 #[derive(Debug, Clone)]
-pub(super) enum Refused {
+pub(super) enum NoCandidate {
     /// It has another method than those that would be answered.
     Method {
         allow: String,
@@ -87,19 +87,19 @@ pub(super) enum Refused {
 /// To a request that the conditions of all handlers of its path have refused, or that they could not be asked about.
 pub(super) fn refused() -> Arc<dyn Endpoint> {
     endpoint(async |mut request: Request| {
-        let Some(refused) = request.extensions_mut().remove::<Refused>() else {
+        let Some(refused) = request.extensions_mut().remove::<NoCandidate>() else {
             // A layer has replaced the request.
             return (StatusCode::NOT_FOUND, NOTHING).into_response();
         };
         match refused {
-            Refused::Method { allow, takes } => {
+            NoCandidate::Method { allow, takes } => {
                 let mut response = to_other_method(request.method(), &allow);
                 for (method, types) in takes {
                     takes::offer(&mut response.headers, &method, &texts(&types));
                 }
                 response
             }
-            Refused::ContentType { takes } => {
+            NoCandidate::ContentType { takes } => {
                 let found = request.headers().get("content-type").unwrap_or("of no stated type").to_owned();
                 let takes = texts(&takes);
                 let list = takes.join(", ");
@@ -109,8 +109,8 @@ pub(super) fn refused() -> Arc<dyn Endpoint> {
                 response
             }
             // Counted, logged and worded as that of any handler.
-            Refused::GuardPanicked { text } => resume_unwind(Box::new(text)),
-            Refused::Accept { offers } => {
+            NoCandidate::GuardPanicked { text } => resume_unwind(Box::new(text)),
+            NoCandidate::Accept { offers } => {
                 let message = format!("this path offers {offers}, of which none is acceptable");
                 listing(StatusCode::NOT_ACCEPTABLE, message, "available", &offers)
             }

@@ -10,7 +10,7 @@ use super::endpoints::{EndpointId, EndpointRecord, Generation, RouteName};
 use super::fallbacks::Fallbacks;
 use super::layers::UsedLayer;
 use super::leaf::Leaf;
-use super::own::Refused;
+use super::own::NoCandidate;
 use crate::contained::drop_each;
 use crate::extract::{StateFactories, States, StatesId};
 use crate::layer::GivenLayer;
@@ -175,7 +175,7 @@ impl Table {
     #[cold]
     pub(crate) fn fail(&self, choice: usize, request: &mut Request, text: String) -> EndpointId {
         let endpoint = self.choices[choice].refused;
-        request.extensions_mut().insert(Refused::GuardPanicked { text });
+        request.extensions_mut().insert(NoCandidate::GuardPanicked { text });
         request.set_endpoint(endpoint);
         endpoint
     }

@@ -14,11 +14,11 @@ use crate::router::{RouteError, Router};
 /// [`Server::router`](super::Server::router) return. It keeps nothing running.
 #[derive(Clone)]
 pub struct RouterHandle {
-    target: Arc<Mutex<Target>>,
+    server: Arc<Mutex<ServerState>>,
 }
 
 /// Whose routes they are.
-enum Target {
+enum ServerState {
     /// Those of a server that does not run yet, and will have these if there are any.
     Waiting(Option<Router>),
     Running {
@@ -29,7 +29,7 @@ enum Target {
 
 impl Default for RouterHandle {
     fn default() -> Self {
-        Self { target: Arc::new(Mutex::new(Target::Waiting(None))) }
+        Self { server: Arc::new(Mutex::new(ServerState::Waiting(None))) }
     }
 }
 
@@ -37,22 +37,22 @@ impl RouterHandle {
     /// The routes that were replaced before the start.
     pub(super) fn take(&self) -> Option<Router> {
         match &mut *self.lock() {
-            Target::Waiting(router) => router.take(),
-            Target::Running { .. } => None,
+            ServerState::Waiting(router) => router.take(),
+            ServerState::Running { .. } => None,
         }
     }
 
     /// From now on they are those of this server. Returns those that were replaced meanwhile.
     pub(super) fn run(&self, services: &Arc<Services>, loops: &Loops) -> Option<Router> {
-        let running = Target::Running { services: Arc::downgrade(services), loops: loops.clone() };
+        let running = ServerState::Running { services: Arc::downgrade(services), loops: loops.clone() };
         match std::mem::replace(&mut *self.lock(), running) {
-            Target::Waiting(router) => router,
-            Target::Running { .. } => None,
+            ServerState::Waiting(router) => router,
+            ServerState::Running { .. } => None,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Target> {
-        self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ServerState> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts another router in the place of the one that serves, within the same layers of the server.
@@ -76,17 +76,17 @@ impl RouterHandle {
     /// # Errors
     /// Mistakes of the new routes, as from [`Server::start`](super::Server::start). The old ones go on then.
     pub fn replace(&self, router: Router) -> Result<Replacing, RouteError> {
-        let mut target = self.lock();
-        let (services, loops) = match &mut *target {
-            Target::Running { services, loops } => (services.upgrade(), loops.clone()),
-            Target::Waiting(next) => {
+        let mut server = self.lock();
+        let (services, loops) = match &mut *server {
+            ServerState::Running { services, loops } => (services.upgrade(), loops.clone()),
+            ServerState::Waiting(next) => {
                 router.build()?;
                 *next = Some(router);
                 return Ok(Replacing::new(Vec::new()));
             }
         };
         // Without the lock: this may run destructors of handlers.
-        drop(target);
+        drop(server);
         let tasks = services.map(|services| services.replace(&router, &loops)).transpose()?;
         Ok(Replacing::new(tasks.unwrap_or_default()))
     }

@@ -15,7 +15,7 @@ use crate::request::RequestKind;
 use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
-use crate::upgrade::Running;
+use crate::upgrade::UpgradeFuture;
 use crate::upload::Upload;
 
 /// A stream that is not answered yet, or not to its end.
@@ -76,7 +76,7 @@ pub(super) enum Stage {
     /// Its response has a body.
     Sending(Outgoing<Body>),
     /// The stream has left HTTP: the handler's continuation, and what it sends.
-    Tunnel(Running, Outgoing<Body>),
+    Tunnel(UpgradeFuture, Outgoing<Body>),
     /// All of its response was given to the engine.
     Done,
 }

@@ -87,19 +87,19 @@ impl<S> Instance<S> {
         })
     }
 
-    fn wait(&self) -> Option<Waits<'_>> {
+    fn wait(&self) -> Option<WaitingRequest<'_>> {
         let waiting = self.waiting.get() + 1;
         (waiting <= self.waiting_max).then(|| {
             self.waiting.set(waiting);
-            Waits(&self.waiting)
+            WaitingRequest(&self.waiting)
         })
     }
 }
 
 /// A request that waits until the service is ready.
-struct Waits<'i>(&'i Cell<usize>);
+struct WaitingRequest<'i>(&'i Cell<usize>);
 
-impl Drop for Waits<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.0.update(|waiting| waiting - 1);
     }

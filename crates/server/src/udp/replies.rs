@@ -13,7 +13,7 @@ use super::counters::Counts;
 
 /// Takes the replies to a batch. They leave when the handler has returned, in as few system calls as can be.
 pub struct Replies<'r> {
-    pub(super) desk: &'r Desk,
+    pub(super) sender: &'r ReplySender,
     pub(super) outgoing: &'r mut Outgoing,
 }
 
@@ -53,19 +53,19 @@ impl Replies<'_> {
     /// # Errors
     /// [`Full`] if [`UdpLimits::later_max`](super::UdpLimits::later_max) are under way on this loop.
     pub fn later(&mut self, to: &Datagram<'_>) -> Result<Later, Full> {
-        let waiting = self.desk.under_way.count.get();
-        if waiting >= self.desk.later_max {
-            self.desk.counts.later_refused.increment();
+        let waiting = self.sender.under_way.count.get();
+        if waiting >= self.sender.later_max {
+            self.sender.counts.later_refused.increment();
             return Err(Full { waiting });
         }
-        self.desk.under_way.count.set(waiting + 1);
-        let desk = self.desk;
+        self.sender.under_way.count.set(waiting + 1);
+        let sender = self.sender;
         Ok(Later {
-            socket: Rc::downgrade(&desk.socket),
-            counts: Arc::clone(&desk.counts),
+            socket: Rc::downgrade(&sender.socket),
+            counts: Arc::clone(&sender.counts),
             peer: to.peer.clone(),
             from: to.local_ip,
-            _permit: Permit(Rc::clone(&desk.under_way)),
+            _permit: PendingReply(Rc::clone(&sender.under_way)),
         })
     }
 
@@ -73,20 +73,20 @@ impl Replies<'_> {
         if self.outgoing.push(peer, from, data).is_ok() {
             return Ok(());
         }
-        self.desk.send_what_can_be_sent(self.outgoing);
-        self.outgoing.push(peer, from, data).inspect_err(|_| self.desk.counts.replies_dropped.increment())
+        self.sender.send_what_can_be_sent(self.outgoing);
+        self.outgoing.push(peer, from, data).inspect_err(|_| self.sender.counts.replies_dropped.increment())
     }
 }
 
 /// What the replies of one socket share.
-pub(super) struct Desk {
+pub(super) struct ReplySender {
     pub(super) socket: Rc<Udp>,
     pub(super) counts: Arc<Counts>,
     pub(super) later_max: usize,
-    pub(super) under_way: Rc<UnderWay>,
+    pub(super) under_way: Rc<PendingReplies>,
 }
 
-impl Desk {
+impl ReplySender {
     /// Whether all of it left.
     pub(super) fn send_what_can_be_sent(&self, outgoing: &mut Outgoing) -> bool {
         let mut sent = Sent::default();
@@ -108,7 +108,7 @@ pub struct Later {
     counts: Arc<Counts>,
     peer: Peer,
     from: Option<IpAddr>,
-    _permit: Permit,
+    _permit: PendingReply,
 }
 
 impl Later {
@@ -140,12 +140,12 @@ impl Later {
 
 /// How many later replies are under way on a socket.
 #[derive(Default)]
-pub(super) struct UnderWay {
+pub(super) struct PendingReplies {
     count: Cell<usize>,
     ended: Notify,
 }
 
-impl UnderWay {
+impl PendingReplies {
     /// Waits until none is.
     pub(super) async fn none(&self) {
         while self.count.get() > 0 {
@@ -154,9 +154,9 @@ impl UnderWay {
     }
 }
 
-struct Permit(Rc<UnderWay>);
+struct PendingReply(Rc<PendingReplies>);
 
-impl Drop for Permit {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         self.0.count.set(self.0.count.get() - 1);
         // All is on one loop: who waits looks at the count before it waits again.

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::counters::Counts;
 use super::handler::DatagramHandler;
 use super::rate::Accounts;
-use super::replies::{Desk, Replies, UnderWay};
+use super::replies::{PendingReplies, Replies, ReplySender};
 use super::server::UdpLimits;
 use crate::contained::{dispose, drop_each};
 
@@ -26,7 +26,7 @@ pub(super) type Deadline = watch::Receiver<Option<Instant>>;
 /// A socket with its handler.
 pub(super) struct Service<H> {
     handler: H,
-    desk: Desk,
+    sender: ReplySender,
     accounts: Option<Accounts>,
     received: Received,
     outgoing: Outgoing,
@@ -39,9 +39,9 @@ impl<H: DatagramHandler> Service<H> {
         let (received, outgoing) = (Received::new(&socket), Outgoing::new(&socket));
         let accounts = limits.peer_rate.map(|rate| Accounts::new(rate, Instant::now()));
         let work = (Work::here(), Label::new(&socket.local().to_string()));
-        let (socket, under_way) = (Rc::new(socket), Rc::new(UnderWay::default()));
-        let desk = Desk { socket, counts, later_max: limits.later_max, under_way };
-        Self { handler, desk, accounts, received, outgoing, work }
+        let (socket, under_way) = (Rc::new(socket), Rc::new(PendingReplies::default()));
+        let sender = ReplySender { socket, counts, later_max: limits.later_max, under_way };
+        Self { handler, sender, accounts, received, outgoing, work }
     }
 
     /// Serves until the end, and then answers what has arrived.
@@ -67,7 +67,7 @@ impl<H: DatagramHandler> Service<H> {
         loop {
             let arrived = tokio::select! {
                 biased;
-                arrived = self.desk.socket.receive(&mut self.received) => arrived,
+                arrived = self.sender.socket.receive(&mut self.received) => arrived,
                 deadline = &mut told => return deadline,
             };
             if let Err(error) = arrived {
@@ -97,12 +97,12 @@ impl<H: DatagramHandler> Service<H> {
 
     /// Answers what has arrived, and waits for the replies that are to come later.
     async fn wind_up(&mut self) {
-        if let Err(error) = self.desk.socket.refuse_from_now_on() {
+        if let Err(error) = self.sender.socket.refuse_from_now_on() {
             tracing::debug!(%error, "what arrives from now on is not refused");
         }
         loop {
             self.send_replies().await;
-            match self.desk.socket.try_receive(&mut self.received) {
+            match self.sender.socket.try_receive(&mut self.received) {
                 Ok(true) => self.batch(),
                 // Of the one peer of a connected socket; it may have sent before it left.
                 Err(gone) if gone.kind() == io::ErrorKind::ConnectionRefused => continue,
@@ -110,14 +110,14 @@ impl<H: DatagramHandler> Service<H> {
             }
             tokio::task::yield_now().await;
         }
-        self.desk.under_way.none().await;
+        self.sender.under_way.none().await;
     }
 
     /// Sends all replies. Cancel safe: what has left is counted, and the rest stays in the queue.
     async fn send_replies(&mut self) {
-        while !self.desk.send_what_can_be_sent(&mut self.outgoing) {
+        while !self.sender.send_what_can_be_sent(&mut self.outgoing) {
             // Fails only if the loop is ending, which the caller hears of.
-            if self.desk.socket.room().await.is_err() {
+            if self.sender.socket.room().await.is_err() {
                 return;
             }
         }
@@ -125,8 +125,8 @@ impl<H: DatagramHandler> Service<H> {
 
     /// Gives a batch to the handler. A panic costs the rest of the batch.
     fn batch(&mut self) {
-        let Self { handler, desk, accounts, received, outgoing, work: (work, label) } = self;
-        let counts = &desk.counts;
+        let Self { handler, sender, accounts, received, outgoing, work: (work, label) } = self;
+        let counts = &sender.counts;
         counts.receive_calls.increment();
         if received.forged() > 0 {
             counts.forged.add(received.forged() as u64);
@@ -135,7 +135,7 @@ impl<H: DatagramHandler> Service<H> {
             return;
         }
         let now = accounts.is_some().then(Instant::now);
-        let mut replies = Replies { desk, outgoing };
+        let mut replies = Replies { sender, outgoing };
         let mut cuts = Vec::new();
         work.begins(*label);
         let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -168,7 +168,7 @@ impl<H: DatagramHandler> Service<H> {
         if let Err(panic) = ran {
             dispose(panic);
             counts.panics.increment();
-            tracing::error!(socket = %desk.socket.local(), "the handler of datagrams panicked; a batch was lost");
+            tracing::error!(socket = %sender.socket.local(), "the handler of datagrams panicked; a batch was lost");
         }
     }
 
@@ -178,7 +178,7 @@ impl<H: DatagramHandler> Service<H> {
             // The one peer of a connected socket is not there yet.
             return tokio::task::yield_now().await;
         }
-        tracing::warn!(%error, socket = %self.desk.socket.local(), "receiving failed, and is tried again");
+        tracing::warn!(%error, socket = %self.sender.socket.local(), "receiving failed, and is tried again");
         tokio::time::sleep(PAUSE).await;
     }
 }
