@@ -50,6 +50,20 @@ impl Delivery {
         };
         Self { length: content.length, follows }
     }
+
+    /// Whether bytes of content follow the head. A stream that says that it has none may still end with trailers, where a version has
+    /// a place for them.
+    #[inline]
+    pub(crate) fn has_content(&self) -> bool {
+        self.follows != Follows::Nothing && self.length != Some(0)
+    }
+
+    /// Whether its content may be made of what is still to come of the request, so that the request is read on. Content that is not sent
+    /// is not read.
+    #[inline]
+    pub(crate) fn may_read_request(&self) -> bool {
+        self.follows == Follows::Stream && self.has_content()
+    }
 }
 
 /// What takes the place of a response whose body failed before the connection had taken any of it: by the fault of the peer if the
@@ -101,5 +115,9 @@ mod tests {
             let response = Response::new(StatusCode::from_u16(status).expect("a status")).body(body);
             assert_eq!(Delivery::of(&response, kind), Delivery { length, follows }, "{status} {kind:?}");
         }
+        let empty = Delivery { length: Some(0), follows: Follows::Stream };
+        assert!(!empty.has_content() && !empty.may_read_request(), "trailers alone");
+        let whole = Delivery { length: Some(5), follows: Follows::Whole };
+        assert!(whole.has_content() && !whole.may_read_request());
     }
 }

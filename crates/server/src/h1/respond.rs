@@ -9,7 +9,7 @@ use anywire_http::{BodyError, RequestHead, Response, StatusCode, Version};
 
 use super::session::{Closing, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
 use crate::connection::Env;
-use crate::delivery::{Delivery, Follows, refusal_of_body};
+use crate::delivery::{Delivery, refusal_of_body};
 use crate::dispatch::Answer;
 use crate::observe::ExchangeEnd;
 use crate::refusal::{Refusal, RefusalKind};
@@ -56,11 +56,8 @@ impl Session {
             && self.closing == Closing::No
             && (service.ending() == Ending::No || self.has_next());
         if self.upload.is_some() {
-            // A body that is not sent is not read either, though it may be the request's own.
-            let follows = Delivery::of(response, request.kind).follows;
-            // Of a stream of no bytes nothing follows here: its trailers would need chunks.
-            let streams = follows == Follows::Stream && !response.body.is_empty();
-            keep_alive &= self.can_keep_upload(streams, service);
+            let reads_on = Delivery::of(response, request.kind).may_read_request();
+            keep_alive &= self.can_keep_upload(reads_on, service);
         }
         let begins_at = self.output.end();
         let parts = encode::ResponseParts {
@@ -74,6 +71,11 @@ impl Session {
             date: Some(self.date.rendered()),
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
+        debug_assert_eq!(
+            !commitment.framing.is_empty(),
+            Delivery::of(response, request.kind).has_content(),
+            "the encoder frames what is delivered"
+        );
         if !commitment.keep_alive {
             self.closing = Closing::Gracefully;
         }

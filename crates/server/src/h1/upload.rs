@@ -108,13 +108,12 @@ impl Session {
     }
 
     /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
-    /// response's head is written, because the head has to say so. `streams`: the response's body does, so the handler may
-    /// read on.
+    /// response's head is written, because the head has to say so. `reads_on`: the response's content may be made of the rest.
     #[cold]
-    pub(super) fn can_keep_upload(&mut self, streams: bool, service: &Service) -> bool {
+    pub(super) fn can_keep_upload(&mut self, reads_on: bool, service: &Service) -> bool {
         let Some(upload) = &mut self.upload else { return true };
         let has_begun = !self.input.is_empty();
-        if streams && !upload.is_abandoned() {
+        if reads_on && !upload.is_abandoned() {
             // The handler reads on while it answers. A 100 has to stand before the response.
             if upload.take_continue() && !has_begun {
                 encode::continue_100(self.output.buffer());
