@@ -24,7 +24,7 @@
 //! let mut output = Vec::new();
 //! h1::encode::response_head(
 //!     &mut output,
-//!     &h1::encode::ResponseParts {
+//!     &h1::encode::FramedHead {
 //!         status: StatusCode::OK,
 //!         headers: &Headers::new(),
 //!         framing: h1::Framing::Length(2),

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::time::SystemTime;
 
-use anywire_http::h1::encode::{ResponseParts, request_head, response_head};
+use anywire_http::h1::encode::{FramedHead, request_head, response_head};
 use anywire_http::h1::{Framing, Limits, RequestDecoder, RequestEvent, ResponseDecoder, ResponseEvent};
 use anywire_http::{DateLine, Headers, Method, StaticHeader, StatusCode, Version};
 use anywire_stack::swarm::{Conn, now as round};
@@ -203,7 +203,7 @@ fn answer(conn: &mut Conn, tag: u32, number: u32) -> bool {
         out.clear();
         response_head(
             out,
-            &ResponseParts {
+            &FramedHead {
                 status: StatusCode::OK,
                 headers: response_headers,
                 framing: Framing::Length(length as u64),

@@ -13,9 +13,9 @@ use crate::headers::{Kind, Kinds};
 use crate::message::{BodyLength, Content, Target, forbids_body, is_host, is_target};
 use crate::{DateLine, Headers};
 
-/// The parts of a response head.
+/// A response head, and how HTTP/1 is to frame what follows it.
 #[derive(Clone, Copy, Debug)]
-pub struct ResponseParts<'a> {
+pub struct FramedHead<'a> {
     /// The status.
     pub status: StatusCode,
     /// The caller's fields. The encoder skips the fields that frame the message.
@@ -72,7 +72,7 @@ pub enum EncodeError {
 /// close` among the caller's fields closes the connection.
 // Or else one rare caller more moves it out of the usual one, which takes 24 instructions a response.
 #[inline(always)]
-pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
+pub fn response_head(out: &mut Vec<u8>, parts: &FramedHead<'_>) -> Commitment {
     // Most responses: 200, one field, a length.
     if let Framing::Length(length) = parts.framing
         && parts.status == StatusCode::OK
@@ -87,8 +87,8 @@ pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment
 
 // Takes the parts by value. A reference would force the usual response to store them in memory.
 #[inline(never)]
-fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitment {
-    let ResponseParts { status, headers, version, .. } = parts;
+fn other_response_head(out: &mut Vec<u8>, parts: FramedHead<'_>) -> Commitment {
+    let FramedHead { status, headers, version, .. } = parts;
     let lines = headers.lines();
     out.reserve(STATUS_LINE_BYTES_USUAL + lines.bytes.len() + ADDED_BYTES_MAX);
     status_line(out, status);
@@ -121,7 +121,7 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
 }
 
 /// What the head may say of the length of its body.
-fn body_length(parts: &ResponseParts<'_>) -> BodyLength {
+fn body_length(parts: &FramedHead<'_>) -> BodyLength {
     match parts.framing {
         Framing::None => BodyLength::Withheld(parts.stated_length),
         _ if parts.status == StatusCode::NOT_MODIFIED => BodyLength::Withheld(parts.stated_length),
@@ -135,12 +135,12 @@ fn body_length(parts: &ResponseParts<'_>) -> BodyLength {
 #[inline]
 fn finish(
     out: &mut Vec<u8>,
-    parts: &ResponseParts<'_>,
+    parts: &FramedHead<'_>,
     framing: Framing,
     keep_alive: bool,
     present: Kinds,
 ) -> Commitment {
-    let ResponseParts { status, version, .. } = *parts;
+    let FramedHead { status, version, .. } = *parts;
     if let Some(date) = parts.date
         && !present.contains(Kind::Date)
     {

@@ -22,7 +22,7 @@ fn request(fields: &[(&str, &str)]) -> String {
 fn response(status: StatusCode, version: Version, fields: &[(&str, &str)]) -> String {
     let mut out = Vec::new();
     let headers = headers(fields);
-    let parts = encode::ResponseParts {
+    let parts = encode::FramedHead {
         status,
         headers: &headers,
         framing: Framing::Length(0),

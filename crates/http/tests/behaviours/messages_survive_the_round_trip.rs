@@ -107,7 +107,7 @@ proptest! {
         // Whatever its maker gives it, its body is empty.
         let chunks = if status == StatusCode::RESET_CONTENT { Vec::new() } else { chunks };
         let mut out = Vec::new();
-        let commitment = encode::response_head(&mut out, &encode::ResponseParts {
+        let commitment = encode::response_head(&mut out, &encode::FramedHead {
             status,
             headers: &headers,
             framing: if chunked { Framing::Chunked } else { Framing::Length(chunks.concat().len() as u64) },

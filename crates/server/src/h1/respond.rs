@@ -60,7 +60,7 @@ impl Session {
             keep_alive &= self.can_keep_upload(reads_on, service);
         }
         let begins_at = self.output.end();
-        let parts = encode::ResponseParts {
+        let parts = encode::FramedHead {
             status: response.status,
             headers: &response.headers,
             framing: Framing::of_response(&response.body),
@@ -152,7 +152,7 @@ impl Session {
             service.dispatch.replace(request.endpoint, response, refusal);
             return self.respond(response, service);
         }
-        let parts = encode::ResponseParts {
+        let parts = encode::FramedHead {
             status: response.status,
             headers: &response.headers,
             framing: Framing::None,

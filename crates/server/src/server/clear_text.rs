@@ -15,7 +15,7 @@ pub(super) fn answer(first: &[u8]) -> Vec<u8> {
 fn response() -> Vec<u8> {
     let response = TEXT.into_response();
     let mut date = DateLine::new();
-    let parts = encode::ResponseParts {
+    let parts = encode::FramedHead {
         status: StatusCode::BAD_REQUEST,
         headers: &response.headers,
         framing: Framing::Length(TEXT.len() as u64),

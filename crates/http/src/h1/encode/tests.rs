@@ -3,8 +3,8 @@
 use super::*;
 use crate::StaticHeader;
 
-fn parts(headers: &Headers) -> ResponseParts<'_> {
-    ResponseParts {
+fn parts(headers: &Headers) -> FramedHead<'_> {
+    FramedHead {
         status: StatusCode::OK,
         headers,
         framing: Framing::Length(5),
@@ -16,7 +16,7 @@ fn parts(headers: &Headers) -> ResponseParts<'_> {
     }
 }
 
-fn encoded(parts: &ResponseParts<'_>) -> (String, Commitment) {
+fn encoded(parts: &FramedHead<'_>) -> (String, Commitment) {
     let mut out = Vec::new();
     let commitment = response_head(&mut out, parts);
     (String::from_utf8(out).expect("ASCII"), commitment)
@@ -49,8 +49,8 @@ fn the_usual_answer_is_the_same_as_others() {
                 for status in [StatusCode::OK, StatusCode::NO_CONTENT] {
                     let date = Some(&date[..]);
                     let usual = parts(&usual);
-                    let usual = ResponseParts { status, version, keep_alive, answers_head, date, ..usual };
-                    let other = ResponseParts { headers: &other, ..usual };
+                    let usual = FramedHead { status, version, keep_alive, answers_head, date, ..usual };
+                    let other = FramedHead { headers: &other, ..usual };
                     assert_eq!(encoded(&usual), encoded(&other), "{usual:?}");
                 }
             }
@@ -74,7 +74,7 @@ fn lengths_have_all_their_digits() {
     let powers = (0..=9).map(|digits| 10_u64.pow(digits)).flat_map(around);
     for length in powers.chain([54_321, 123_456, u64::MAX]) {
         let headers = Headers::new();
-        let (head, _) = encoded(&ResponseParts { framing: Framing::Length(length), ..parts(&headers) });
+        let (head, _) = encoded(&FramedHead { framing: Framing::Length(length), ..parts(&headers) });
         assert_eq!(head, format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n"));
     }
 }
@@ -82,7 +82,7 @@ fn lengths_have_all_their_digits() {
 #[test]
 fn a_http10_client_gets_no_chunks() {
     let headers = Headers::new();
-    let old = ResponseParts { version: Version::HTTP_10, framing: Framing::Chunked, ..parts(&headers) };
+    let old = FramedHead { version: Version::HTTP_10, framing: Framing::Chunked, ..parts(&headers) };
     let (head, commitment) = encoded(&old);
     assert_eq!(head, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n");
     assert_eq!(commitment, Commitment { framing: Framing::UntilClose, keep_alive: false });
@@ -91,7 +91,7 @@ fn a_http10_client_gets_no_chunks() {
 #[test]
 fn a_http10_client_is_told_that_it_may_stay() {
     let headers = Headers::new();
-    let (head, commitment) = encoded(&ResponseParts { version: Version::HTTP_10, ..parts(&headers) });
+    let (head, commitment) = encoded(&FramedHead { version: Version::HTTP_10, ..parts(&headers) });
     assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\n");
     assert!(commitment.keep_alive);
 }
@@ -102,7 +102,7 @@ fn statuses_without_body_have_no_length() {
     for (status, line) in
         [(StatusCode::NO_CONTENT, "204 No Content"), (StatusCode::NOT_MODIFIED, "304 Not Modified")]
     {
-        let (head, commitment) = encoded(&ResponseParts { status, ..parts(&headers) });
+        let (head, commitment) = encoded(&FramedHead { status, ..parts(&headers) });
         assert_eq!(head, format!("HTTP/1.1 {line}\r\n\r\n"));
         assert_eq!(commitment.framing, Framing::None);
     }
@@ -111,7 +111,7 @@ fn statuses_without_body_have_no_length() {
 #[test]
 fn a_205_says_that_it_is_empty() {
     let headers = Headers::new();
-    let (head, commitment) = encoded(&ResponseParts { status: StatusCode::RESET_CONTENT, ..parts(&headers) });
+    let (head, commitment) = encoded(&FramedHead { status: StatusCode::RESET_CONTENT, ..parts(&headers) });
     assert_eq!(head, "HTTP/1.1 205 Reset Content\r\ncontent-length: 0\r\n\r\n");
     assert!(commitment.framing.is_empty());
 }
@@ -119,7 +119,7 @@ fn a_205_says_that_it_is_empty() {
 #[test]
 fn an_answer_to_head_has_the_length_and_no_body() {
     let headers = Headers::new();
-    let (head, commitment) = encoded(&ResponseParts { answers_head: true, ..parts(&headers) });
+    let (head, commitment) = encoded(&FramedHead { answers_head: true, ..parts(&headers) });
     assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
     assert_eq!(commitment, Commitment { framing: Framing::None, keep_alive: true });
 }
@@ -127,18 +127,18 @@ fn an_answer_to_head_has_the_length_and_no_body() {
 #[test]
 fn a_stated_length_stands_only_where_no_body_follows() {
     let headers = Headers::new();
-    let stated = ResponseParts { framing: Framing::None, stated_length: Some(7), ..parts(&headers) };
-    let (head, commitment) = encoded(&ResponseParts { answers_head: true, ..stated });
+    let stated = FramedHead { framing: Framing::None, stated_length: Some(7), ..parts(&headers) };
+    let (head, commitment) = encoded(&FramedHead { answers_head: true, ..stated });
     assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n");
     assert_eq!(commitment, Commitment { framing: Framing::None, keep_alive: true });
-    let (head, commitment) = encoded(&ResponseParts { status: StatusCode::NOT_MODIFIED, ..stated });
+    let (head, commitment) = encoded(&FramedHead { status: StatusCode::NOT_MODIFIED, ..stated });
     assert_eq!(head, "HTTP/1.1 304 Not Modified\r\ncontent-length: 7\r\n\r\n");
     assert_eq!(commitment.framing, Framing::None);
-    let (head, _) = encoded(&ResponseParts { status: StatusCode::NO_CONTENT, ..stated });
+    let (head, _) = encoded(&FramedHead { status: StatusCode::NO_CONTENT, ..stated });
     assert_eq!(head, "HTTP/1.1 204 No Content\r\n\r\n");
     let (head, _) = encoded(&stated);
     assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-    let unknown = ResponseParts { answers_head: true, stated_length: None, ..stated };
+    let unknown = FramedHead { answers_head: true, stated_length: None, ..stated };
     assert_eq!(encoded(&unknown).0, "HTTP/1.1 200 OK\r\n\r\n");
 }
 
@@ -146,7 +146,7 @@ fn a_stated_length_stands_only_where_no_body_follows() {
 fn lengths_of_any_size_are_written_in_full() {
     let headers = Headers::new();
     for length in (0..=20).map(|power| 10u64.saturating_pow(power)).flat_map(|n| [n - 1, n]) {
-        let (head, _) = encoded(&ResponseParts { framing: Framing::Length(length), ..parts(&headers) });
+        let (head, _) = encoded(&FramedHead { framing: Framing::Length(length), ..parts(&headers) });
         assert_eq!(head, format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n"));
     }
 }
@@ -155,9 +155,9 @@ fn lengths_of_any_size_are_written_in_full() {
 fn the_date_of_the_caller_wins() {
     let mut headers = Headers::new();
     let date = Some(&b"date: now\r\n"[..]);
-    assert!(encoded(&ResponseParts { date, ..parts(&headers) }).0.contains("date: now\r\n"));
+    assert!(encoded(&FramedHead { date, ..parts(&headers) }).0.contains("date: now\r\n"));
     headers.append("Date", "then").expect("valid");
-    let (head, _) = encoded(&ResponseParts { date, ..parts(&headers) });
+    let (head, _) = encoded(&FramedHead { date, ..parts(&headers) });
     assert!(head.contains("Date: then\r\n") && !head.contains("now"));
 }
 
@@ -174,7 +174,7 @@ fn close_among_the_fields_closes() {
 fn unknown_statuses_have_an_empty_reason() {
     let headers = Headers::new();
     let status = StatusCode::from_u16(299).expect("three digits");
-    assert!(encoded(&ResponseParts { status, ..parts(&headers) }).0.starts_with("HTTP/1.1 299 \r\n"));
+    assert!(encoded(&FramedHead { status, ..parts(&headers) }).0.starts_with("HTTP/1.1 299 \r\n"));
 }
 
 #[test]
