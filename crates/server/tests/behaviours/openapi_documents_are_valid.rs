@@ -145,7 +145,7 @@ fn what_layers_answer_is_in_the_document() {
             .openapi("/openapi", shop::info());
         let served = Scene::tcp().serve_by(layered(Server::new(router).loops(1)));
         let asked = "GET /openapi.json HTTP/1.1\r\nhost: x\r\nauthorization: Bearer secret\r\n\r\n";
-        serde_json::from_str::<Value>(&served.ask(asked).text()).expect("JSON")["paths"]["/"].clone()
+        serde_json::from_str::<Value>(served.ask(asked).text()).expect("JSON")["paths"]["/"].clone()
     };
     let statuses = |operation: &Value| -> Vec<String> {
         operation["responses"].as_object().expect("responses").keys().cloned().collect()
