@@ -11,7 +11,7 @@ use crate::limits::Limits;
 /// Limits of a route ([`Handler::limits`](crate::Handler::limits)), or of all routes of a router ([`Router::limits`](crate::Router::limits)).
 ///
 /// A server keeps them. A router that is [called](crate::Router::call) or a service of tower keeps
-/// `body_bytes`, `concurrency` and `queue_deadline`, and no timeout: that is for what calls it.
+/// `body_bytes` and `concurrency`, and no timeout: that is for what calls it.
 ///
 /// What is `None` is inherited: a route has the limits of its router, that of the router around it, and the outermost one those
 /// of the server ([`Limits`]). As there, `Duration::MAX` is none, and a duration of zero has passed when it begins.

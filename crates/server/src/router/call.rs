@@ -70,7 +70,7 @@ pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl Fn
     let body = Some(body).filter(|body| !body.is_empty());
     let known = head.extensions().get::<Ticket>().map(|ticket| ticket.peer().clone());
     let peer = || known.unwrap_or_else(peer);
-    let mut context = None;
+    let mut free_peer = None;
     let mut begins = Some((Received { kind: RequestKind::of(&head), head, body }, peer));
     let mut runs = None;
     let work = Work::here();
@@ -82,13 +82,13 @@ pub(crate) async fn run(dispatch: &Rc<Dispatch>, request: Request, peer: impl Fn
                 let response = std::mem::replace(response, Response::new(StatusCode::OK));
                 answer = Some(Answer { response, endpoint, continuation });
             };
-            runs = dispatch.start(request, &mut context, peer, answered, cx);
+            runs = dispatch.start(request, &mut free_peer, peer, answered, cx);
             // What a handler does behind its call is its own again.
             while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
             work.begins(outer);
             return answer.map_or(Poll::Pending, Poll::Ready);
         }
-        let polled = runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx));
+        let polled = runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut free_peer, cx));
         // Whoever called takes one response.
         while runs.as_ref().and_then(|run| run.interim(cx)).is_some() {}
         work.begins(outer);
