@@ -59,8 +59,7 @@ pub(super) struct Core {
 /// One connection, as its stream sees it.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// A stream has it, or it waits to be accepted.
-    is_held: bool,
+    holder: Holder,
     reader: Option<Waker>,
     writer: Option<Waker>,
     has_ended_writing: bool,
@@ -70,11 +69,21 @@ pub(super) struct Slot {
     pub(super) aborts: bool,
     /// Its user takes it for connected, though the peer has not answered yet: a place among such connections, until it is let go of.
     pub(super) passes_for_open: Option<Box<dyn Any>>,
-    /// Its user has let go of it meanwhile: it closes once it is open.
-    closes_when_open: bool,
     /// Bytes that its user has read and written.
     bytes_read: u64,
     bytes_written: u64,
+}
+
+/// Who has a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Holder {
+    /// Nobody: there is no connection, or it ends by itself.
+    #[default]
+    Nobody,
+    /// A stream, or the queue in which it waits to be accepted.
+    User,
+    /// Its user has let go of it before it was open: it closes once it is.
+    Handshake,
 }
 
 /// What arrives at a listener.
@@ -271,7 +280,7 @@ impl Core {
             }
             let ended = events.has(Events::CLOSED) || events.has(Events::OPENED);
             let Some(slot) = self.slots.get_mut(id.index() as usize) else { continue };
-            if ended && slot.closes_when_open {
+            if ended && slot.holder == Holder::Handshake {
                 self.finish_opening(id);
                 continue;
             }
@@ -311,7 +320,7 @@ impl Core {
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, Slot::default);
         }
-        self.slots[index] = Slot { is_held: true, ..Slot::default() };
+        self.slots[index] = Slot { holder: Holder::User, ..Slot::default() };
     }
 
     /// The stream is gone: the connection ends in the way that its state and its user ask for.
@@ -324,7 +333,7 @@ impl Core {
             && !self.is_stopped()
         {
             // Closing now would abort the handshake, and the written bytes would be lost (RFC 9293 3.10.4).
-            *self.slot(id) = Slot { is_held: true, closes_when_open: true, ..Slot::default() };
+            self.slot(id).holder = Holder::Handshake;
         } else {
             self.engine.close(id);
         }
@@ -333,7 +342,7 @@ impl Core {
     /// Lets go of all connections, though their streams are there.
     pub(super) fn close_all(&mut self) {
         for index in 0..self.slots.len() {
-            if self.slots[index].is_held
+            if self.slots[index].holder != Holder::Nobody
                 && let Some(id) = self.engine.at(index as u32)
             {
                 self.let_go(id);
