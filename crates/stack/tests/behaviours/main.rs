@@ -8,6 +8,7 @@ mod kernel;
 mod links;
 mod networks;
 mod queues;
+mod scripted;
 #[path = "../../../sys/tests/behaviours/skipped/mod.rs"]
 mod skipped;
 mod support;

@@ -2,58 +2,24 @@
 //! the link.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anywire_stack::device::{Capabilities, Device, DeviceCounters, LinkEvent};
+use anywire_stack::device::{Device, LinkEvent};
 use anywire_stack::ip::{self, Event, Layer};
 use anywire_stack::pair::{self, Endpoint};
 use anywire_stack::swarm::{Conn, DialError, Incoming, Swarm, connect, connect_from};
-use anywire_tcp::{ConnectError, ConnectOptions, End, Frames, Instant, Status};
+use anywire_tcp::{ConnectError, ConnectOptions, End, Instant, Status};
 
+use crate::scripted::Scripted;
 use crate::swarms::{QUICK, Rounds, address, layer, lonely_engine, mac, settings};
 
 /// What tasks have heard, by the port of the peer.
 type Heard = Rc<RefCell<Vec<(u16, Status)>>>;
 
-/// An end of a pair whose link does what the test says.
-struct Cable {
-    end: Endpoint,
-    events: Rc<RefCell<VecDeque<LinkEvent>>>,
-}
-
-impl Device for Cable {
-    fn capabilities(&self) -> Capabilities {
-        self.end.capabilities()
-    }
-
-    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        self.end.receive(now, frames)
-    }
-
-    fn room(&self) -> usize {
-        self.end.room()
-    }
-
-    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        self.end.transmit(now, frames)
-    }
-
-    fn link_event(&mut self) -> Option<LinkEvent> {
-        self.events.borrow_mut().pop_front()
-    }
-
-    fn counters(&self) -> DeviceCounters {
-        self.end.counters()
-    }
-}
-
-/// Two ends, and what happens to the link of the first.
-fn cables() -> ([Cable; 2], Rc<RefCell<VecDeque<LinkEvent>>>) {
-    let cables = Endpoint::pair(pair::Settings::default()).map(|end| Cable { end, events: Rc::default() });
-    let events = Rc::clone(&cables[0].events);
-    (cables, events)
+/// Two ends, whose links do what the test says.
+fn cables() -> [Scripted<Endpoint>; 2] {
+    Endpoint::pair(pair::Settings::default()).map(Scripted::new)
 }
 
 /// Echoes, and notes how the connection stands after its end.
@@ -97,7 +63,7 @@ const START: Instant = Instant::from_micros(1_000_000);
 
 #[test]
 fn neighbours_are_found_and_an_address_taken_away_ends_its_connections() {
-    let ([one, two], _) = cables();
+    let [one, two] = cables();
     let (theirs, ours) = (Heard::default(), Heard::default());
     let mut server =
         swarm(1, layer(1), one, |incoming| echo(incoming.conn, incoming.local.port(), Rc::clone(&theirs)));
@@ -141,7 +107,7 @@ fn neighbours_are_found_and_an_address_taken_away_ends_its_connections() {
 
 #[test]
 fn an_address_that_somebody_has_is_told_and_not_used() {
-    let ([one, two], _) = cables();
+    let [one, two] = cables();
     let idle = |incoming: Incoming| async move { drop(incoming) };
     let mut first = swarm(1, layer(1), one, idle);
     let probing = Layer::new(mac(2), ip::Settings::new(2), ip::Limits::default());
@@ -157,7 +123,8 @@ fn an_address_that_somebody_has_is_told_and_not_used() {
 
 #[test]
 fn a_link_that_fails_is_told_and_one_that_is_gone_ends_all() {
-    let ([one, two], link) = cables();
+    let [one, two] = cables();
+    let script = Rc::clone(&one.script);
     let (theirs, ours) = (Heard::default(), Heard::default());
     let mut server =
         swarm(1, layer(1), one, |incoming| echo(incoming.conn, incoming.local.port(), Rc::clone(&theirs)));
@@ -174,7 +141,7 @@ fn a_link_that_fails_is_told_and_one_that_is_gone_ends_all() {
     let told = |swarm: &Swarm<_, _, _>| swarm.layer().expect("it has one").counters().asked_and_told;
     let before = told(&client);
     for (event, expected) in [(LinkEvent::Down, Event::LinkDown), (LinkEvent::Up, Event::LinkUp)] {
-        link.borrow_mut().push_back(event);
+        script.link_events.borrow_mut().push_back(event);
         assert!(server.round(now) > 0, "its owner is not to rest");
         assert_eq!((server.next_event(), server.next_event()), (Some(expected), None));
     }
@@ -182,7 +149,7 @@ fn a_link_that_fails_is_told_and_one_that_is_gone_ends_all() {
     assert_eq!((server.counters().link_downs, server.tasks()), (1, 1), "connections go on");
     assert!(told(&client) > before, "the address is announced anew");
 
-    link.borrow_mut().push_back(LinkEvent::Gone);
+    script.link_events.borrow_mut().push_back(LinkEvent::Gone);
     run(&mut now, 200, [&mut server, &mut client]);
     assert_eq!(server.next_event(), Some(Event::DeviceGone));
     assert_eq!(*theirs.borrow(), [(7, Status::Ended(End::NetworkDown))]);
@@ -195,7 +162,7 @@ type Outcome = Rc<RefCell<Option<Result<(), DialError>>>>;
 
 #[test]
 fn dials_hear_that_nobody_is_there_and_that_their_own_address_is_gone() {
-    let ([one, two], _) = cables();
+    let [one, two] = cables();
     let outcomes = [Outcome::default(), Outcome::default()];
     let mut server = swarm(1, layer(1), one, |mut incoming| {
         let outcomes = outcomes.clone();

@@ -5,47 +5,16 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use anywire_stack::device::{Capabilities, Device, DeviceCounters};
 use anywire_stack::pair::{Endpoint, Settings};
 use anywire_stack::stream::{Interface, Stream};
-use anywire_tcp::{Cidr, Engine, Frames, Instant, Limits, Mac, Route, Via};
+use anywire_tcp::{Cidr, Engine, Limits, Mac, Route, Via};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{spawn_local, unconstrained};
 
+use crate::scripted::Scripted;
+
 /// More than a few batches.
 const STREAMS: usize = 200;
-
-/// An end of a pair that says so.
-struct Behind {
-    device: Endpoint,
-    is_behind: bool,
-}
-
-impl Device for Behind {
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-
-    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        self.device.receive(now, frames)
-    }
-
-    fn room(&self) -> usize {
-        self.device.room()
-    }
-
-    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        self.device.transmit(now, frames)
-    }
-
-    fn is_behind(&self) -> bool {
-        self.is_behind
-    }
-
-    fn counters(&self) -> DeviceCounters {
-        self.device.counters()
-    }
-}
 
 fn engine(own: u8, other: u8) -> Engine {
     let mut engine =
@@ -71,7 +40,9 @@ fn runs(is_behind: bool) -> usize {
         let [near, far] = Endpoint::pair(Settings::default());
         let (client, driver) = Interface::new(engine(1, 2), near);
         spawn_local(driver);
-        let (server, driver) = Interface::new(engine(2, 1), Behind { device: far, is_behind });
+        let far = Scripted::new(far);
+        far.script.is_behind.set(is_behind);
+        let (server, driver) = Interface::new(engine(2, 1), far);
         spawn_local(driver);
         let mut listener = server.listen(address(2), Default::default()).expect("the port is free");
         let (mut calling, runs) = (Vec::new(), Rc::<RefCell<BTreeSet<u64>>>::default());
