@@ -29,6 +29,7 @@ mod lower_layer;
 pub mod mesh;
 mod offload;
 pub mod pair;
+mod ring_link;
 pub mod shards;
 pub mod stream;
 pub mod swarm;

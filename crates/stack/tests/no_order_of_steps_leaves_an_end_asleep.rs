@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-#[path = "../src/mesh/link.rs"]
+#[path = "../src/ring_link/link.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a part of it is used here")]
 mod link;
 #[path = "../src/swarm/remote.rs"]

@@ -11,8 +11,8 @@ use anywire_sys::martian::is_martian;
 
 use super::endpoint::Endpoint;
 use super::listen_queue::{ListenQueue, Queue, Refused};
-use super::mailbox::Mailbox;
 use super::{Limits, is_of_endpoints};
+use crate::ring_link::Mailbox;
 
 /// The hosts of one process that reach each other. Clones are the same mesh; usable from any thread.
 #[derive(Debug, Clone)]

@@ -7,10 +7,10 @@ use std::task::Waker;
 use anywire_tcp::{Frames, Instant, Mac};
 
 use super::directory::Mesh;
-use super::mailbox::Mailbox;
 use super::number_of;
 use super::switch::{NOWHERE, Switch};
 use crate::device::{Capabilities, Device, DeviceCounters, ETHERNET_BYTES, LinkEvent, Readiness};
+use crate::ring_link::Mailbox;
 
 /// An endpoint of a [`Mesh`]. It belongs to the thread that joined. Dropping it frees it and ends the connections through
 /// it.

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anywire_advice::Advice;
 
-use super::link::End;
-use super::mailbox::Mailbox;
+use crate::ring_link::{End, Mailbox};
 
 /// One host's part of a service; made by [`Mesh::listen`](super::Mesh::listen). Dropping it refuses the waiting
 /// clients.

@@ -18,8 +18,6 @@
 //! | --- | --- |
 //! | `directory` | who is there: endpoints by number, services by address |
 //! | `listen_queue` | one host's part of a service, and where frames for it wait until the host is there |
-//! | `link` | two rings between two endpoints, and what wakes their owners |
-//! | `mailbox` | what others see of the loop that has an endpoint |
 //! | `endpoint` | the device |
 //! | `switch` | its links to others, and which of them a frame takes |
 //! | `host` | an engine on an endpoint, and what it takes to dial and to serve |
@@ -27,9 +25,7 @@
 mod directory;
 mod endpoint;
 mod host;
-pub(crate) mod link;
 mod listen_queue;
-pub(crate) mod mailbox;
 mod switch;
 
 use std::net::IpAddr;

@@ -10,11 +10,10 @@ use anywire_packet::layout::Layout;
 use anywire_tcp::Frames;
 
 use super::directory::Mesh;
-use super::link::{End, link};
 use super::listen_queue::{Queue, Refused};
-use super::mailbox::Mailbox;
 use super::{addresses_of, number_of};
 use crate::device::{DeviceCounters, ETHERNET_BYTES};
+use crate::ring_link::{End, Mailbox, link};
 
 /// Where an endpoint sends the frames of its engine. Clones are of the same endpoint, which they do not keep.
 #[derive(Clone)]

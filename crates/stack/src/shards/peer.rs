@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::rings::Direction;
 use super::steering::LoopNumber;
 use crate::device::LinkEvent;
-use crate::mesh::link::Notifier;
-use crate::mesh::mailbox::Mailbox;
+use crate::ring_link::{Mailbox, Notifier};
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use anywire_tcp::{Checksum, Frames, Meta};
 use super::directory::Shards;
 use super::peer::Peer;
 use super::steering::LoopNumber;
-use crate::mesh::link::{End, link};
+use crate::ring_link::{End, link};
 
 /// The rings of one kind. See the module's documentation.
 pub(super) struct Rings {

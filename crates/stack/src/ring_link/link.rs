@@ -1,4 +1,4 @@
-//! A link between two endpoints of a mesh: one ring per direction, and the notification state of both owners.
+//! A link between two loops: one ring per direction, and the notification state of both owners.
 //!
 //! No wake-up is sent in vain: an owner announces that it sleeps, and then looks for frames once more. A sender first
 //! shows its frames and then asks whether the other sleeps. Between the two steps of each there is a fence, so that
@@ -10,7 +10,7 @@ use std::task::Waker;
 use crate::sync::ring::{self, Reader, Writer};
 use crate::sync::{Arc, AtomicBool, AtomicU16, Mutex, OnceLock, Ordering, PoisonError, fence};
 
-/// Wakes the task that drives an endpoint, if it sleeps.
+/// Wakes the task that drives a loop's device, if it sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     sleeps: AtomicBool,
