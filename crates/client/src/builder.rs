@@ -301,11 +301,13 @@ impl ClientBuilder {
         let mut hop_links = Links::default();
         #[cfg(feature = "rules")]
         self.rules.into_iter().for_each(|rules| hop_links.push(rules));
-        #[cfg(feature = "cookies")]
-        self.cookies.into_iter().for_each(|jar| hop_links.push(jar.into_link()));
         self.credentials.link(&mut hop_links);
-        let has_links =
-            [&self.interceptors, &hop_links, &self.attempt_interceptors].iter().any(|it| !it.is_empty());
+        let mut attempt_links = Links::default();
+        // For each attempt: one whose response sets a cookie and is tried again goes out with it.
+        #[cfg(feature = "cookies")]
+        self.cookies.into_iter().for_each(|jar| attempt_links.push(jar.into_link()));
+        attempt_links.append(self.attempt_interceptors);
+        let has_links = [&self.interceptors, &hop_links, &attempt_links].iter().any(|it| !it.is_empty());
         #[cfg(feature = "signatures")]
         let has_links = has_links || self.signatures.is_set();
         let config = Config {
@@ -322,7 +324,7 @@ impl ClientBuilder {
             keep_alive: !self.one_call_each,
             expect_continue: self.expect_continue,
             codecs: self.codecs,
-            attempt_interceptors: self.attempt_interceptors,
+            attempt_links,
             #[cfg(feature = "signatures")]
             signatures: self.signatures,
             user_agent: self.user_agent,

@@ -39,9 +39,10 @@ pub(crate) struct Config {
     pub(crate) expect_continue: Option<u64>,
     /// None: the usual ones.
     pub(crate) codecs: Option<Arc<crate::codec::Codecs>>,
-    /// Rules, cookies and credentials, in this order.
+    /// Rules and credentials, in this order.
     pub(crate) hop_links: Links,
-    pub(crate) attempt_interceptors: Links,
+    /// Cookies and interceptors, in this order.
+    pub(crate) attempt_links: Links,
     #[cfg(feature = "signatures")]
     pub(crate) signatures: crate::auth::Signatures,
     /// Of calls that have none.

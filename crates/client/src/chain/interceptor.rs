@@ -145,7 +145,7 @@ impl Next {
         let links = match self.level {
             Level::Call => &config.interceptors,
             Level::Hop => &config.hop_links,
-            Level::Attempt => &config.attempt_interceptors,
+            Level::Attempt => &config.attempt_links,
         };
         if let Some(link) = links.get(self.passed).cloned() {
             return link.intercept(request, Self { passed: self.passed + 1, ..self });
@@ -175,6 +175,11 @@ pub(crate) struct Links(Vec<Arc<dyn Interceptor>>);
 impl Links {
     pub(crate) fn push(&mut self, link: impl Interceptor) {
         self.0.push(Arc::new(link));
+    }
+
+    /// Those behind these.
+    pub(crate) fn append(&mut self, mut behind: Self) {
+        self.0.append(&mut behind.0);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -5,8 +5,9 @@
 //! | interceptors of calls ([`intercept`](crate::ClientBuilder::intercept)), in the order of adding | once a call |
 //! | [`Redirects`] | follows from one URL to the next, each a *hop* |
 //! | traffic rules ([`rules`](crate::ClientBuilder::rules)) | for each hop, for the URL that comes next |
-//! | cookies ([`cookies`](crate::ClientBuilder::cookies)), then credentials ([`basic`](crate::ClientBuilder::basic), [`bearer`](crate::ClientBuilder::bearer)) | for each hop |
+//! | credentials ([`basic`](crate::ClientBuilder::basic), [`bearer`](crate::ClientBuilder::bearer)) | for each hop |
 //! | [`Retries`] | repeats an attempt within one hop |
+//! | cookies ([`cookies`](crate::ClientBuilder::cookies)) | for each attempt |
 //! | interceptors of attempts ([`intercept_attempts`](crate::ClientBuilder::intercept_attempts)) | for each attempt |
 //! | signatures ([`sign`](crate::ClientBuilder::sign)) | for each attempt |
 //! | the pool | queue, connection, request, response |
@@ -175,7 +176,7 @@ async fn send(client: ClientRef, request: Box<CallRequest>) -> Reply {
 
 /// Sends a request once, through the interceptors of attempts.
 async fn attempt(client: &ClientRef, request: Box<CallRequest>) -> Reply {
-    if client.inner().config().attempt_interceptors.is_empty() {
+    if client.inner().config().attempt_links.is_empty() {
         return send(client.clone(), request).await;
     }
     let (kept, findings) = (Box::new(request.again()), Arc::default());

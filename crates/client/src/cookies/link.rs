@@ -1,4 +1,4 @@
-//! A jar in the chain of a call: it adds cookies to each hop, and takes those of its response.
+//! A jar in the chain of a call: it adds cookies to each attempt, and takes those of its response.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use crate::chain::{Calling, Interceptor, Next};
 use crate::request::CallRequest;
 
 impl ClientBuilder {
-    /// Keeps cookies in this jar, and sends them. At each redirect the jar decides anew what goes to the next URL. Without this no cookie is
+    /// Keeps cookies in this jar, and sends them. At each redirect, and at each retry, the jar decides anew what goes out. Without this no cookie is
     /// kept.
     ///
     /// A request that is [forwarded](crate::Client::forward) leaves the jar alone: its cookies are of whoever sent it.

@@ -1,8 +1,10 @@
 //! A client with a jar keeps the cookies of responses and sends them, to each hop anew; one without a jar, and a call without, do neither.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use anywire_client::Retries;
 use anywire_client::cookies::CookieJar;
+use anywire_http::StatusCode;
 
 use crate::support::{Peer, block_on, client, wire};
 
@@ -65,4 +67,24 @@ fn nothing_is_kept_without_a_jar() {
     assert_eq!(text("/set"), "");
     assert_eq!(text("/get"), "");
     assert_eq!(text("/hop"), "");
+}
+
+/// Such as the cookie of a check that a gateway asks for.
+#[test]
+fn a_response_that_is_tried_again_has_set_its_cookies() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        while let Some(request) = talk.request() {
+            let status = match request.head.headers().get("cookie") {
+                Some("own=1; checked=2") => "200 OK",
+                Some("own=1") => "503 Service Unavailable\r\nset-cookie: checked=2",
+                other => panic!("{other:?}"),
+            };
+            talk.say(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"));
+        }
+    });
+    let statuses = vec![StatusCode::SERVICE_UNAVAILABLE];
+    let retries = Retries { max: 1, first_pause: Duration::ZERO, statuses, ..Retries::default() };
+    let (_loops, client) = client(1, |builder| builder.cookies(CookieJar::new()).retries(retries));
+    let call = client.get(peer.url("/")).header("cookie", "own=1");
+    assert_eq!(block_on(call.send()).expect("an answer").status(), StatusCode::OK);
 }
