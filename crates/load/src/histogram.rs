@@ -367,6 +367,8 @@ mod tests {
     }
 
     proptest! {
+        // Each case reads all buckets of two histograms.
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn merged_is_the_same_as_recorded_in_one(parts in prop::collection::vec(
             prop::collection::vec(0_u64..70_000_000_000, 0..200), 1..5)) {

@@ -283,6 +283,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        // Each case makes a dozen histograms, and reads all their buckets.
+        #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn intended_is_lag_and_send_together(lag in 0_u64..70_000_000_000, first in 0_u64..70_000_000_000, rest in 0_u64..70_000_000_000) {
             let intended = Instant::now();

@@ -535,6 +535,8 @@ mod tests {
     }
 
     proptest! {
+        // Each case asks for thousands of owners.
+        #![proptest_config(ProptestConfig::with_cases(64))]
         /// Whatever happens to others, and in whatever order: a segment has one owner, which is there.
         #[test]
         fn an_owner_is_there(steps in prop::collection::vec((0..6_u8, 0..6_u16, 0..4_usize), 0..60)) {
