@@ -1,8 +1,9 @@
-//! Ten thousand calls that are dropped at a random moment: in the queue, a dial, its handshake, the writing, the wait for a 100, head,
+//! Thousands of calls that are dropped at a random moment: in the queue, a dial, its handshake, the writing, the wait for a 100, head,
 //! body, trailers, between two hops or attempts, in interceptors. Peers do all that peers may do. Every response belongs to its call,
 //! the cap holds, and in the end every place is free and every connection accounted for.
 //!
-//! Client and peers are tasks of one loop with simulated time, so that a seed gives the same run again.
+//! Client and peers are tasks of one loop with simulated time, so that a seed gives the same run again. `ANYWIRE_SEEDS` says how
+//! many runs.
 
 mod peer;
 mod roads;
@@ -19,6 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use self::peer::{Seen, body_of};
 use self::roads::Roads;
+use crate::random::for_each_seed;
 use crate::support::Dice;
 use crate::support::simulated::Simulated;
 
@@ -31,27 +33,26 @@ const STREAMS: usize = 3;
 /// Callers at a time: some wait in the queue.
 const CALLERS: u64 = 24;
 
-/// Calls that are dropped, for each version.
-const DROPS: u64 = 5000;
+/// Calls that are dropped in a run.
+const DROPS: u64 = 1000;
 
 #[test]
 fn over_http1() {
-    play(1, "http", "memory:", false);
+    for_each_seed(1, |seed| play(seed, "http", "memory:", false));
 }
 
 #[test]
 fn over_http2() {
-    play(2, "http", "memory:", true);
+    for_each_seed(1, |seed| play(seed, "http", "memory:", true));
 }
 
 #[cfg(feature = "tls")]
 #[test]
 fn over_tls() {
-    play(3, "https", "tls+memory:", false);
+    for_each_seed(1, |seed| play(seed, "https", "tls+memory:", false));
 }
 
 fn play(seed: u64, scheme: &'static str, wire: &str, is_http2: bool) {
-    println!("seed {seed}");
     let scene = Simulated::new();
     let seen = Seen::default();
     let served = seen.clone();

@@ -1,5 +1,8 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[allow(dead_code, reason = "the tests of the loops use more of it")]
+#[path = "../../../loops/tests/behaviours/common/random.rs"]
+mod random;
 mod support;
 
 mod a_bad_peer_costs_only_its_own_call;

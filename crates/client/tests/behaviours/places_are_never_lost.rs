@@ -1,18 +1,23 @@
 //! Many calls to a peer that closes, stalls and cuts at random, from callers who leave at random: in the end every
-//! place is free again.
+//! place is free again. `ANYWIRE_SEEDS` says how many storms.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::random::for_each_seed;
 use crate::support::{Dice, OK, Peer, block_on, client, on_each_wire, until_no_call};
 use anywire_client::Limits;
 
 #[test]
 fn after_a_storm_every_place_is_free() {
+    for_each_seed(1, storm);
+}
+
+fn storm(seed: u64) {
     on_each_wire(|wire| {
-        let seed = AtomicU64::new(1);
+        let of_peer = AtomicU64::new(seed << 32);
         let peer = Peer::start(wire, move |mut talk| {
-            let dice = Dice::new(seed.fetch_add(1, Ordering::Relaxed));
+            let dice = Dice::new(of_peer.fetch_add(1, Ordering::Relaxed));
             while let Some(request) = talk.request() {
                 let calm = request.head.path() == "/calm";
                 match dice.roll(8) {
@@ -37,8 +42,8 @@ fn after_a_storm_every_place_is_free() {
             .map(|number| {
                 let (client, url, via) = (client.clone(), peer.url("/"), peer.via().clone());
                 loops.get(number % 2).spawn(move || async move {
-                    let dice = Dice::new(number as u64 + 1000);
-                    for _ in 0..25 {
+                    let dice = Dice::new(seed << 32 | (number as u64 + 1000));
+                    for _ in 0..8 {
                         let call = client.request(
                             if dice.roll(2) == 0 { "GET" } else { "POST" }.parse().expect("a method"),
                             &url,
