@@ -6,7 +6,7 @@ use crate::common::{Served, anywire, stderr, stdout, text};
 fn compare_writes_table_json_and_html() {
     let dir = tempfile::tempdir().expect("a directory for the results");
     let (json, html) = (dir.path().join("compare.json"), dir.path().join("compare.html"));
-    let short = ["compare", "--quick", "--duration", "100ms"];
+    let short = ["compare", "--quick", "--rounds", "2", "--duration", "100ms"];
     let output = anywire(&[&short[..], &["--json", text(&json), "--html", text(&html)]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
 
@@ -54,7 +54,8 @@ fn compare_writes_table_json_and_html() {
 fn tls_stands_beside_clear_text() {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("result.json");
-    let args = ["compare", "--rounds", "1", "--duration", "100ms", "-c", "4", "--json", text(&json)];
+    let args =
+        ["compare", "--quick", "--rounds", "1", "--duration", "100ms", "-c", "4", "--json", text(&json)];
     let wires = ["--wires", "tcp,tls,tls+unix", "--protocols", "h1,h2"];
     let output = anywire(&[&args[..], &wires].concat());
     assert!(output.status.success(), "{}", stderr(&output));
@@ -76,7 +77,8 @@ fn tls_stands_beside_clear_text() {
 fn http2_stands_beside_http1_on_each_wire() {
     let dir = tempfile::tempdir().expect("a directory for the page");
     let page = dir.path().join("page.html");
-    let mut args = vec!["compare", "--rounds", "1", "--duration", "100ms", "-c", "4", "--depth", "5"];
+    let mut args =
+        vec!["compare", "--quick", "--rounds", "1", "--duration", "100ms", "-c", "4", "--depth", "5"];
     args.extend(["--wires", "limit,tcp,unix", "--protocols", "h1,h2", "--html", text(&page)]);
     let json = dir.path().join("compare.json");
     let output = anywire(&[&args[..], &["--json", text(&json)]].concat());
@@ -106,6 +108,7 @@ fn http2_stands_beside_http1_on_each_wire() {
 fn a_body_of_another_length_is_answered_by_all() {
     let args = [
         "compare",
+        "--quick",
         "--rounds",
         "1",
         "--duration",
@@ -146,9 +149,8 @@ fn servers_that_run_by_themselves_stand_beside_the_wires() {
     let (one, other) = (Served::demo(), Served::demo());
     let first = format!("first={}#{}", one.url("/"), one.child.id());
     let second = other.authority().to_owned();
-    let args =
-        ["compare", &first, &second, "--wires", "limit", "--rounds", "1", "--duration", "100ms", "-c", "4"];
-    let output = anywire(&[&args[..], &["--json", "-"]].concat());
+    let short = ["--quick", "--rounds", "1", "--duration", "100ms", "-c", "4", "--json", "-"];
+    let output = anywire(&[&["compare", &first, &second, "--wires", "limit"], &short[..]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let comparison: serde_json::Value =
         serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
@@ -162,7 +164,7 @@ fn servers_that_run_by_themselves_stand_beside_the_wires() {
     assert!(rows[1]["server_cpu_us_per_request"].as_f64() > Some(0.0), "{}", rows[1]);
     assert!(rows[2]["server_cpu_us_per_request"].is_null(), "its process was not named: {}", rows[2]);
     // Without wires there are the servers alone.
-    let output = anywire(&["compare", &first, "--rounds", "1", "--duration", "50ms", "-c", "2"]);
+    let output = anywire(&["compare", &first, "--quick", "--rounds", "1", "--duration", "50ms", "-c", "2"]);
     let table = stdout(&output);
     assert!(
         output.status.success() && table.contains("first (tcp)") && !table.contains("limit (tcp)"),
