@@ -3,7 +3,8 @@
 //! The programs of pages with the same list become one package, which is checked by itself: Cargo would unite the features of
 //! several. One more package has all programs and what all lists have together, and runs them: building anywire for each list took
 //! three times as long. That takes minutes still, so it is to be asked for:
-//! `cargo test --package anywire-cli --test tidy programs -- --ignored`.
+//! `cargo test --package anywire-cli --test tidy programs -- --ignored`. `.ci/run` runs them, and checks the list that most pages
+//! have; `.ci/long` checks all lists.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -43,15 +44,25 @@ const DOC_TESTS: &str = include_str!("../../../anywire/src/lib.rs");
 #[test]
 #[ignore = "checks anywire once for each list of dependencies"]
 fn programs_need_what_their_pages_list() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
     let packages = packages(&pages());
     assert!(packages.len() > 1, "each page has the dependencies of {COMMON}");
-    let together = together(&packages);
-    write(&folder, packages.iter().chain([&together]))
-        .unwrap_or_else(|error| panic!("writing to {}: {error}", folder.display()));
+    let folder = written("lists", packages.iter());
     let checked: Vec<_> =
         packages.iter().filter_map(|package| cargo(&folder, "check", package).err()).collect();
     expect_none("a program compiles with what its page lists", &checked);
+}
+
+#[test]
+#[ignore = "builds anywire with the features of all pages"]
+fn programs_run() {
+    let packages = packages(&pages());
+    let together = together(&packages);
+    let most = packages.iter().max_by_key(|package| package.programs.len()).expect("pages have programs");
+    let folder = written("programs", [most, &together].into_iter());
+    expect_none(
+        "a program compiles with what most pages list",
+        cargo(&folder, "check", most).err().as_slice(),
+    );
     expect_none("a program runs", &run_all(&folder, &together));
 }
 
@@ -189,6 +200,13 @@ fn programs(page: &str) -> impl Iterator<Item = (&str, &str)> {
 /// The fenced blocks of a page: what stands behind the fence, and the code.
 fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     page.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'))
+}
+
+/// The folder of this name in the target folder, with a workspace of packages.
+fn written<'a>(name: &str, packages: impl Iterator<Item = &'a Package>) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    write(&folder, packages).unwrap_or_else(|error| panic!("writing to {}: {error}", folder.display()));
+    folder
 }
 
 /// Writes a workspace of packages, with the versions of this repository. A program is a module, and the package runs the one that
