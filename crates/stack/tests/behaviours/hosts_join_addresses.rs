@@ -202,3 +202,21 @@ fn and_give_one_back_before_they_end() {
         assert_eq!(dials(&first), Ok(()));
     });
 }
+
+/// The one that waits for it would wait for ever.
+#[test]
+fn and_hear_of_one_that_is_taken_away_before_it_is_ready() {
+    run(async || {
+        let nobody = Chatter { falls_silent: Instant::now() };
+        let (shards, own) = (Shards::new(nobody.capabilities(), None, 77), network("10.0.0.2/24"));
+        let host = host(&shards, nobody);
+        let waiting = host.clone();
+        let joining = tokio::task::spawn_local(async move { waiting.join(own, None).await });
+        tokio::task::yield_now().await;
+        assert!(host.has_address(own.address()), "it is awaited");
+        host.interface().remove_address(own.address());
+        let joined = joining.await.expect("no panic");
+        assert!(matches!(joined, Err(JoinError::TakenAway(ip)) if ip == own.address()), "{joined:?}");
+        host.join(own, None).await.expect("nobody has it");
+    });
+}
