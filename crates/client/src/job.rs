@@ -36,9 +36,9 @@ pub(crate) struct Job {
     /// How many other loops may still take the call, if the pool of this loop has no room. Not 0 only while the calls of its origin gather
     /// on one loop.
     pub(crate) loops_left: usize,
-    /// Its reused connection had died, so it goes out once more, on a fresh one.
+    /// The reused connection of the call had died, so the call goes out once more, on a fresh one.
     pub(crate) resent: bool,
-    /// Whether any byte of it was sent, on any connection that may have processed it.
+    /// Whether any byte of the request was sent, on any connection that may have processed it.
     pub(crate) sent: bool,
     /// What the handshake of its connection has agreed on.
     pub(crate) negotiated: Option<Arc<Negotiated>>,

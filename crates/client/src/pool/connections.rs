@@ -53,7 +53,7 @@ impl Connections {
 /// Which list of its pool a connection is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listed {
-    /// It has no free slot, or was taken out a moment ago.
+    /// None: the connection has no free slot, or was taken out a moment ago.
     Nowhere,
     /// Those with a free slot; of those that calls of HTTP/1 share, the idle ones.
     Free,

@@ -15,19 +15,19 @@ pub(super) type Queue = Box<dyn Device + Send>;
 #[derive(Default)]
 pub(super) struct Queues {
     all: Vec<Held>,
-    /// Readable if any of several is. It stays once it is there: a waiter knows a descriptor by its number, which another one would get.
+    /// Readable if any of several queues is. The descriptor stays once there is one: a waiter knows it by its number, which another one would get.
     epoll: Option<OwnedFd>,
-    /// One of several has no descriptor, or the system none for all: the owner looks from time to time.
+    /// One of several queues has no descriptor, or the system has none for all of them: the owner looks from time to time.
     is_polled: bool,
     /// The one that is asked first for frames.
     first: usize,
-    /// What those counted here that went elsewhere.
+    /// What queues counted here before they went elsewhere.
     before: DeviceCounters,
 }
 
 struct Held {
     queue: Queue,
-    /// What it had counted when it came.
+    /// What the queue had counted before it came here.
     counted_elsewhere: DeviceCounters,
 }
 
@@ -124,7 +124,7 @@ impl Queues {
         has_event
     }
 
-    /// What the first one tells, and whether the device is gone: of all else each of several would tell as well.
+    /// What the first queue tells of the link, and that the device is gone, whichever tells it: of all else each of several tells as well.
     pub(super) fn link_event(&mut self) -> Option<LinkEvent> {
         let (first, others) = self.all.split_first_mut()?;
         for held in others {
@@ -141,7 +141,7 @@ impl Queues {
         self.all.iter().filter_map(|held| held.queue.next_deadline()).min()
     }
 
-    /// What all that are here, and were here, have counted here.
+    /// What the queues have counted while they were here.
     pub(super) fn counters(&self) -> DeviceCounters {
         let counted = self.all.iter().map(Held::counters);
         counted.fold(self.before, |sum, more| combine(sum, more, u64::wrapping_add))

@@ -25,9 +25,9 @@ pub(super) struct Rings {
 /// What is to become of the frames of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// They have arrived for the loop that reads them.
+    /// The frames have arrived for the loop that reads the ring.
     In,
-    /// The loop that reads them is to send them.
+    /// The loop that reads the ring is to send the frames.
     Out,
 }
 

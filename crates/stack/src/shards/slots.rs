@@ -23,11 +23,11 @@ pub(super) struct Slots {
 /// A part of the connections of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    /// It waits for a loop.
+    /// The slot waits for a loop.
     Free,
-    /// It is the loop's share.
+    /// The slot is the loop's share.
     Own(LoopNumber),
-    /// The loop has it from one that has ended.
+    /// The loop has the slot from a loop that has ended.
     Inherited(LoopNumber),
 }
 

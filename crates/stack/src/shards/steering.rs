@@ -175,7 +175,7 @@ impl Steering {
         }
     }
 
-    /// It has it no more.
+    /// The engine of this loop has the address no more.
     pub(super) fn end_to_answer(&mut self, ip: IpAddr, number: LoopNumber) {
         let Some(answering) = self.answering.get_mut(&ip) else { return };
         answering.retain(|other| *other != number);

@@ -80,9 +80,9 @@ enum Holder {
     /// Nobody: there is no connection, or it ends by itself.
     #[default]
     Nobody,
-    /// A stream, or the queue in which it waits to be accepted.
+    /// A stream, or the queue in which the connection waits to be accepted.
     User,
-    /// Its user has let go of it before it was open: it closes once it is.
+    /// The handshake: the user has let go of the connection before it was open, and it closes once it is.
     Handshake,
 }
 

@@ -18,7 +18,7 @@ use crate::wait::Waiter;
 pub struct Driver {
     shared: Rc<Shared>,
     waiter: Waiter,
-    /// It runs. Still set when it is dropped: it has panicked.
+    /// Set while the driver runs, so that a driver which is dropped with it has panicked.
     is_running: bool,
 }
 

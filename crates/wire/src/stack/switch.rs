@@ -82,7 +82,7 @@ struct LoopHost {
 struct OfLoop(RefCell<Option<Rc<LoopHost>>>);
 
 impl LoopHost {
-    /// That of the present loop; joins the mesh if it has not, or if nobody drives the host any more.
+    /// The host of the present loop, which joins the mesh if it has none, or one that nobody drives any more.
     fn get() -> io::Result<Rc<Self>> {
         on_a_loop()?;
         let place = anywire_loops::local(OfLoop::default);
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// It would ask again for ever, and its service would look alive. The next listener of the loop has another host.
+    /// A listener that went on would ask again for ever, and its service would look alive. The next listener of the loop has another host.
     #[test]
     fn a_listener_that_nobody_drives_ends() {
         let loops = Loops::start(1).expect("a thread");
