@@ -233,11 +233,11 @@ impl SyncLayer for Cors {
     }
 
     fn after(local: &Rc<Self>, origin: Option<String>, response: &mut Response) {
-        // What is for all pages says so to whoever asks: a cache may have asked for a reader without an origin, and give the response to a
-        // page then (the fetch standard, "CORS protocol and HTTP caches").
-        let origin = origin.or_else(|| local.any_origin.map(|_| "*".to_owned()));
+        // A response for any origin says so without one, too: a cache may store it, and answer a page with it later (the fetch standard, "CORS
+        // protocol and HTTP caches").
+        let origin = origin.as_deref().or(local.any_origin.map(|_| "*"));
         if let Some(origin) = origin {
-            local.allow(&origin, &mut response.headers);
+            local.allow(origin, &mut response.headers);
             if !local.expose.is_empty() {
                 set(&mut response.headers, "access-control-expose-headers", &local.expose);
             }

@@ -136,7 +136,7 @@ impl Services {
         Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends the server on every loop at once. Those that accept may hand over what the system has, and nobody waits for them.
+    /// Ends the server on every loop at once. The tasks that accept may still hand over connections, and nobody waits for them.
     pub(super) fn close(self: &Arc<Self>, loops: &Loops) {
         self.is_closed.store(true, Ordering::Relaxed);
         drop(self.end(loops, Duration::ZERO));
