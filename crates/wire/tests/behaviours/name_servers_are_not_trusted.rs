@@ -22,7 +22,14 @@ fn script(question: &Question) -> Vec<Vec<u8>> {
         "guessed.test" if question.kind == A => {
             (0..20).map(|_| question.guessed(&bad)).chain([good()]).collect()
         }
-        "garbage.test" => (0..50).map(|byte| vec![byte; usize::from(byte) * 7]).chain([good()]).collect(),
+        // Of a stranger, who does not know the number of the query.
+        "garbage.test" => (0..50)
+            .filter(|byte| [*byte; 2] != question.id)
+            .map(|byte| vec![byte; usize::from(byte) * 7])
+            .chain([good()])
+            .collect(),
+        // Of the server itself: nobody else knows the number.
+        "broken.test" => vec![[&question.id[..], &[7; 40]].concat()],
         "guessed.test" => vec![good()],
         "failing.test" => vec![question.failed()],
         "silent.test" => Vec::new(),
@@ -66,6 +73,8 @@ fn no_name_is_not_the_same_as_no_answer() {
     assert!(matches!(addresses(&names, "no.test"), Err(ResolveError::NotFound)));
     let failed = addresses(&names, "failing.test").expect_err("the server fails");
     assert!(matches!(failed, ResolveError::Failed(_)), "{failed:?}");
+    let broken = addresses(&names, "broken.test").expect_err("its answer cannot be read");
+    assert!(matches!(broken, ResolveError::Failed(_)), "{broken:?}");
     let resolve_timeout = Duration::from_millis(50);
     let dialer = Dialer::new(DialOptions { names, resolve_timeout, ..DialOptions::default() });
     let silent =

@@ -8,8 +8,9 @@ use std::thread;
 pub(crate) struct Question {
     pub(crate) name: String,
     pub(crate) kind: u16,
+    /// Its number, which an answer repeats (RFC 1035, section 4.1.1).
+    pub(crate) id: [u8; 2],
     bytes: Vec<u8>,
-    id: [u8; 2],
 }
 
 pub(crate) const A: u16 = 1;
