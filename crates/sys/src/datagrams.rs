@@ -105,7 +105,11 @@ pub fn hear_again(socket: impl AsFd) -> io::Result<()> {
 }
 
 #[allow(unsafe_code)]
-fn attach(socket: &impl AsFd, option: libc::c_int, program: &mut [libc::sock_filter]) -> io::Result<()> {
+pub(crate) fn attach(
+    socket: &impl AsFd,
+    option: libc::c_int,
+    program: &mut [libc::sock_filter],
+) -> io::Result<()> {
     let length = u16::try_from(program.len()).expect("programs here have a few steps");
     let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     // SAFETY: the borrowed descriptor stays open for the call; `program` is a `sock_fprog` whose pointer and length describe
@@ -194,20 +198,20 @@ fn switch_off(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn step(code: u16, value: u32) -> libc::sock_filter {
+pub(crate) fn step(code: u16, value: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k: value }
 }
 
 // Classic BPF, as in `linux/bpf_common.h` and `linux/filter.h`. The accumulator is called A.
 /// A = the word at a place of the payload.
 const LOAD_WORD: u16 = 0x20;
-const LOAD_HALF: u16 = 0x28;
-const LOAD_BYTE: u16 = 0x30;
+pub(crate) const LOAD_HALF: u16 = 0x28;
+pub(crate) const LOAD_BYTE: u16 = 0x30;
 /// A = length of the payload.
 const LOAD_LENGTH: u16 = 0x80;
 const MODULO: u16 = 0x94;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
-const RETURN: u16 = 0x06;
+pub(crate) const RETURN: u16 = 0x06;
 const RETURN_A: u16 = 0x16;
 /// Places from here on are no bytes of the payload but facts about the datagram.
 const SKF_AD_OFF: u32 = -0x1000_i32 as u32;

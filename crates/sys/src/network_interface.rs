@@ -1,10 +1,11 @@
 //! Network interfaces: what one is, and when it changes.
 //!
 //! [`NetworkInterface::find`] asks by `ioctl(2)`, which knows the network namespace of the thread; files under `/sys` do not.
-//! [`InterfaceWatch`] hears from rtnetlink.
+//! [`InterfaceWatch`] hears from rtnetlink, and [`NeighbourMessages`] what other hosts on its link say of themselves.
 
 #![allow(unsafe_code)]
 
+mod neighbour_messages;
 mod watch;
 
 use std::io;
@@ -12,6 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
+pub use self::neighbour_messages::NeighbourMessages;
 pub use self::watch::{InterfaceChange, InterfaceWatch};
 
 /// What the kernel says of a network interface at this moment.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use anywire_packet::layout::Layout;
-use anywire_sys::network_interface::{InterfaceChange, InterfaceWatch, NetworkInterface};
+use anywire_sys::network_interface::{InterfaceChange, InterfaceWatch, NeighbourMessages, NetworkInterface};
 use anywire_sys::xsk::{Class, CopyMode, Counters, FRAME_BYTES_MAX, Settings, Sockets, Statistics};
 use anywire_tcp::{Checksum, Frames, Instant, Mac, Meta};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::attachment::{Attachment, patiently};
 use super::error::OpenError;
@@ -49,6 +50,10 @@ pub struct Xdp {
     sockets: Sockets,
     attachment: Arc<Attachment>,
     watch: InterfaceWatch,
+    /// What the program has left to the kernel of neighbours that tell their address: all have to hear of one that has moved.
+    neighbours: Option<NeighbourMessages>,
+    /// Whether there may be some.
+    neighbours_wait: bool,
     capabilities: Capabilities,
     /// Bytes of the longest frame that may arrive.
     frame_bytes_max: usize,
@@ -62,7 +67,8 @@ pub struct Xdp {
 }
 
 impl Xdp {
-    /// Opens a socket for each of these queues, and has the program send packets to them. Frames leave by the first queue.
+    /// Opens a socket for each of these queues, and has the program send packets to them. Frames leave by the first queue. The device with
+    /// queue 0 receives a copy of ARP and neighbour advertisements that go to the kernel, too.
     ///
     /// # Errors
     ///
@@ -98,6 +104,16 @@ impl Xdp {
             Ok(watch)
         };
         let watch = watching().map_err(OpenError::system("watching a network interface"))?;
+        let hearing = || {
+            let neighbours = NeighbourMessages::new(interface)?;
+            sockets.watch(&neighbours)?;
+            Ok(neighbours)
+        };
+        // One of the loops is enough: it tells the others.
+        let neighbours = match queues.first() {
+            Some(0) => Some(hearing().map_err(OpenError::system("hearing what neighbours tell the kernel"))?),
+            _ => None,
+        };
         for (queue, class, socket) in sockets.each_socket() {
             attachment
                 .maps
@@ -116,6 +132,8 @@ impl Xdp {
             sockets,
             attachment: Arc::clone(attachment),
             watch,
+            neighbours,
+            neighbours_wait: false,
             capabilities,
             frame_bytes_max,
             depth: settings.depth as usize,
@@ -202,11 +220,26 @@ impl Xdp {
         }
     }
 
-    /// Hears of the interface, and asks whether the program is still attached, which nobody tells.
+    /// Hears of the interface, and asks whether the program is still attached, which nobody tells. Looks for what neighbours have told as
+    /// well, since a loop that is always busy never asks before it sleeps.
     fn keep_house(&mut self) {
         self.look_at_link();
+        self.neighbours_wait = true;
         if !self.attachment.is_attached() {
             self.link.set(Link::Gone);
+        }
+    }
+
+    /// Receives a few frames that the program has left to the kernel. Whatever neighbours say, they take no more than this of a batch.
+    fn hear_neighbours(&mut self, frames: &mut Frames) {
+        let Some(neighbours) = &self.neighbours else { return };
+        let mut frame = [0; NEIGHBOUR_FRAME_BYTES];
+        for _ in 0..NEIGHBOUR_FRAMES {
+            let Some(length) = neighbours.receive(&mut frame) else {
+                self.neighbours_wait = false;
+                return;
+            };
+            self.counters.take_in(&frame[..length], frames);
         }
     }
 
@@ -254,6 +287,9 @@ impl Device for Xdp {
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         if self.housekeeping.begin(now) {
             self.keep_house();
+        }
+        if self.neighbours_wait && frames.has_room_for(self.frame_bytes_max) {
+            self.hear_neighbours(frames);
         }
         if !frames.has_room_for(self.frame_bytes_max) {
             return frames.len();
@@ -322,12 +358,14 @@ impl Device for Xdp {
     fn before_sleep(&mut self, _: &Waker) -> bool {
         let wakes = self.sockets.before_sleep();
         self.look_at_link();
+        self.neighbours_wait = self.neighbours.as_ref().is_some_and(is_readable);
+        let has_news = self.neighbours_wait || self.link.has_news();
         match wakes {
             // What cannot leave an interface that is down waits for the interface.
-            Ok(has_more) => has_more && self.link.is_up() || self.link.has_news(),
+            Ok(has_more) => has_more && self.link.is_up() || has_news,
             Err(fault) => {
                 self.note_fault(&fault);
-                self.link.has_news()
+                has_news || self.link.has_news()
             }
         }
     }
@@ -356,6 +394,18 @@ impl Device for Xdp {
         }
     }
 }
+
+/// Whether a socket has something to receive. One that may not be asked has nothing.
+fn is_readable(socket: &impl AsFd) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::IN)];
+    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Frames of neighbours in a batch, which come before all others.
+const NEIGHBOUR_FRAMES: usize = 8;
+
+/// More than messages of ARP and of neighbour discovery have.
+const NEIGHBOUR_FRAME_BYTES: usize = 512;
 
 /// Memory for frames, unless rings of [`DEPTH_LEAST`] need more.
 const UMEM_BYTES: usize = 32 << 20;

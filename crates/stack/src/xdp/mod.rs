@@ -17,6 +17,10 @@
 //! interface. Of an address of the kernel's, single TCP ports can be had ([`Wanted::Port`]); the kernel then answers ARP, and hears ICMP.
 //! Frames with a VLAN tag go to the kernel.
 //!
+//! What neighbours tell everybody of themselves, such as a gateway that has moved to another card (gratuitous ARP, RFC 5227 3; unsolicited
+//! advertisements, RFC 4861 7.2.6), concerns the stack and the kernel. XDP cannot double a frame, so it goes to the kernel, and a packet
+//! socket gives a copy to the device with queue 0.
+//!
 //! # Partial checksums
 //!
 //! A kernel hands frames to a veth pair without computing their TCP checksum, because they do not leave its memory

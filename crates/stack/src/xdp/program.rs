@@ -11,7 +11,10 @@
 //! | anything else: VLAN tags, other protocols, other addresses | never |
 //!
 //! A sender's address in ARP counts so that the stack hears of others who use it (RFC 5227). The target of a neighbour
-//! message counts so that solicited-node groups need no table of their own: two addresses with the same last 24 bits share one.
+//! message counts so that solicited-node groups need no table of their own: two addresses with the same last 24 bits share one. What
+//! neighbours say of themselves without being asked goes to the kernel, of which [`NeighbourMessages`] has a copy.
+//!
+//! [`NeighbourMessages`]: anywire_sys::network_interface::NeighbourMessages
 //!
 //! "To the stack" is a redirect to an AF_XDP socket of the queue that the packet came by. If there is none, the packet goes to the
 //! kernel. Each queue has two sockets:

@@ -68,6 +68,7 @@ mod what_waits_is_taken_in_before_tasks_run;
 mod whole_batches_are_handed_over;
 mod xdp_drops_what_finds_no_chunk;
 mod xdp_frames_go_in_and_out;
+mod xdp_hears_of_neighbours_that_move;
 mod xdp_keeps_what_connections_send;
 mod xdp_leaves_the_interface_as_it_was;
 mod xdp_other_traffic_reaches_the_kernel;
