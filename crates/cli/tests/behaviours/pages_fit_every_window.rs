@@ -7,6 +7,8 @@ mod browser;
 #[path = "../../../load/tests/behaviours/support/layout.rs"]
 mod layout;
 
+use layout::Medium;
+
 use crate::common::{Served, anywire, stderr, text};
 use crate::skipped;
 use crate::udp_accounts_on_both_ends::Service;
@@ -46,6 +48,6 @@ fn of_each_command() {
         assert!(html.contains("<svg role="), "{name} draws no chart");
         pages.push((name, html));
     }
-    assert_eq!(layout::faults(&browser, &pages), Vec::<String>::new());
-    assert_eq!(layout::faults_on_paper(&browser, &pages), Vec::<String>::new());
+    let faults = layout::faults(&browser, &pages, &[Medium::Screen, Medium::Print]);
+    assert_eq!(faults, Vec::<String>::new());
 }

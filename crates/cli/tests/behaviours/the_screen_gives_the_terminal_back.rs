@@ -96,7 +96,7 @@ fn the_result_follows_the_screen() {
 #[test]
 fn ctrl_c_and_sigterm_give_the_result_so_far() {
     let served = Served::demo();
-    let arguments = format!("load {} -d 1h -c 4", served.url("/"));
+    let arguments = format!("load {} -d 1h -c 4 --rate 100", served.url("/"));
     let Some(mut terminal) = AtTerminal::run("", &arguments) else { return };
     terminal.until(" left");
     terminal.keys.write_all(b"typed, and for nobody\x1a\x1c\x13\x03").expect("it is a terminal");
@@ -118,7 +118,7 @@ fn ctrl_c_and_sigterm_give_the_result_so_far() {
 #[test]
 fn the_screen_follows_the_size_of_the_terminal_and_leaves_its_mode_as_it_was() {
     let served = Served::demo();
-    let arguments = format!("load {} -d 1h -c 4", served.url("/"));
+    let arguments = format!("load {} -d 1h -c 4 --rate 100", served.url("/"));
     let Some(mut terminal) = AtTerminal::run("stty cols 40 rows 12;", &arguments) else { return };
     let path = terminal.told("/dev/");
     let tty = File::options().read(true).write(true).open(path).expect("it is a terminal of ours");

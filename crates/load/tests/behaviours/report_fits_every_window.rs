@@ -8,6 +8,7 @@ use anywire_load::report::palette::{SERVER, style};
 use anywire_load::report::{Chart, Page};
 use anywire_load::text::{time, whole};
 
+use crate::support::layout::Medium;
 use crate::support::{browser, layout, sample, sides};
 
 #[test]
@@ -22,7 +23,7 @@ fn of_a_result() {
     ];
     #[cfg(feature = "udp")]
     pages.extend(udp_pages());
-    assert_eq!(layout::faults(&browser, &pages), Vec::<String>::new());
+    assert_eq!(layout::faults(&browser, &pages, &[Medium::Screen]), Vec::<String>::new());
 }
 
 #[test]
@@ -59,7 +60,10 @@ fn of_charts_with_any_figures() {
         ]);
     }
     page.charts(charts);
-    assert_eq!(layout::faults(&browser, &[("charts", page.finish("{}"))]), Vec::<String>::new());
+    assert_eq!(
+        layout::faults(&browser, &[("charts", page.finish("{}"))], &[Medium::Screen]),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn a_page_that_does_not_fit_would_be_seen() {
         })
         .into_iter()
         .collect();
-    let found = layout::faults(&browser, &pages);
+    let found = layout::faults(&browser, &pages, &[Medium::Screen]);
     for (fault, ..) in faults {
         let told = |line: &String| {
             line.contains(&format!(": {fault} at ")) && line.contains(&format!(": {fault}: "))

@@ -6,6 +6,7 @@ use std::path::Path;
 use flate2::read::ZlibDecoder;
 
 use crate::support::browser::{self, Scheme};
+use crate::support::layout::Medium;
 use crate::support::{layout, sample, sides};
 
 fn pages() -> Vec<(&'static str, String)> {
@@ -19,7 +20,7 @@ fn pages() -> Vec<(&'static str, String)> {
 #[test]
 fn nothing_is_wider_than_the_sheet() {
     let Some(browser) = browser::installed() else { return };
-    assert_eq!(layout::faults_on_paper(&browser, &pages()), Vec::<String>::new());
+    assert_eq!(layout::faults(&browser, &pages(), &[Medium::Print]), Vec::<String>::new());
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn what_does_not_fit_the_sheet_would_be_seen() {
         })
         .into_iter()
         .collect();
-    let found = layout::faults_on_paper(&browser, &pages);
+    let found = layout::faults(&browser, &pages, &[Medium::Print]);
     for (fault, ..) in [dark, wide] {
         assert!(
             found.iter().any(|line| line.contains(&format!(": {fault}: "))),

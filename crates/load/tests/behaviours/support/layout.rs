@@ -5,36 +5,32 @@ use std::path::Path;
 
 use super::browser::{self, Scheme};
 
-/// What is wrong with the layout of these pages, each given with its name: a line for each fault.
-///
-/// Nothing is wider than the window but what scrolls in a box of its own, which the keyboard reaches. No text is cut, lies on
-/// another, is too small or too pale (WCAG 2.2, 1.4.3).
-pub(crate) fn faults(browser: &Path, pages: &[(&str, String)]) -> Vec<String> {
-    faults_of(browser, pages, Medium::Screen)
-}
-
-/// The same of pages on paper, and whether it is white: the colours of a dark screen would be ink on the whole sheet.
-///
-/// The rules of the page for print are made those for everything, in a window as wide as what A4 has between its margins.
-pub(crate) fn faults_on_paper(browser: &Path, pages: &[(&str, String)]) -> Vec<String> {
-    faults_of(browser, pages, Medium::Print)
-}
-
+/// Where a page is seen.
 #[derive(Clone, Copy)]
-enum Medium {
+pub(crate) enum Medium {
+    /// A phone, a laptop and a large screen.
     Screen,
+    /// A sheet of A4: the rules of the page for print are made those for everything, in a window as wide as what the sheet has
+    /// between its margins.
     Print,
 }
 
-fn faults_of(browser: &Path, pages: &[(&str, String)], medium: Medium) -> Vec<String> {
-    let (widths, medium) = match medium {
-        Medium::Screen => (&WIDTHS[..], "screen"),
-        Medium::Print => (&A4_WIDTH[..], "print"),
-    };
+/// What is wrong with the layout of these pages, each given with its name: a line for each fault.
+///
+/// Nothing is wider than the window but what scrolls in a box of its own, which the keyboard reaches. No text is cut, lies on
+/// another, is too small or too pale (WCAG 2.2, 1.4.3). Paper is white: the colours of a dark screen would be ink on the whole sheet.
+pub(crate) fn faults(browser: &Path, pages: &[(&str, String)], media: &[Medium]) -> Vec<String> {
+    let mut windows = Vec::new();
+    for medium in media {
+        match medium {
+            Medium::Screen => windows.extend(WIDTHS.map(|width| (width, "screen"))),
+            Medium::Print => windows.push((A4_WIDTH, "print")),
+        }
+    }
     let mut frames = String::new();
     for (name, html) in pages {
         let html = html.replace('&', "&amp;").replace('"', "&quot;");
-        for width in widths {
+        for (width, medium) in &windows {
             // A page of its own within the same file: its window has this width, which that of a browser cannot always have.
             let _ = write!(
                 frames,
@@ -54,7 +50,7 @@ fn faults_of(browser: &Path, pages: &[(&str, String)], medium: Medium) -> Vec<St
         let (_, found) = seen.dom.split_once("<pre id=\"faults\">").expect("the script has a place");
         let (found, _) = found.split_once("</pre>").expect("an element ends");
         let (measured, found) = found.split_once('\n').expect("the script says how much it has measured");
-        let expected = format!("{} pages in {name}", pages.len() * widths.len());
+        let expected = format!("{} pages in {name}", pages.len() * windows.len());
         assert_eq!(measured, expected);
         faults.extend(found.lines().map(|fault| format!("{name}: {fault}")));
     }
@@ -62,7 +58,7 @@ fn faults_of(browser: &Path, pages: &[(&str, String)], medium: Medium) -> Vec<St
 }
 
 /// 210 mm at 96 pixels an inch, less the margins of Chromium of 0.4 inches on either side.
-const A4_WIDTH: [u32; 1] = [717];
+const A4_WIDTH: u32 = 717;
 
 const WIDTHS: [u32; 3] = [400, 1280, 1920];
 
