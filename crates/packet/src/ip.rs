@@ -282,7 +282,7 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 /// The protocol number of ICMP for IPv6 (RFC 4443).
 pub const ICMP_V6: u8 = 58;
-const HOP_BY_HOP: u8 = 0;
+pub(crate) const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;

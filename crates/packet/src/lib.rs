@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`ethernet`], [`ip`], [`icmp`], [`udp`], [`tcp`], [`options`] | the headers, one protocol each |
 //! | [`arp`], [`ndp`] | what neighbours ask and tell each other |
+//! | [`mld`] | which groups a host listens to |
 //! | [`cidr`] | networks |
 //! | [`checksum`] | the Internet checksum, made and brought up to date |
 //! | [`parse`], [`plain`] | a frame that arrived |
@@ -44,6 +45,7 @@ mod fields;
 pub mod icmp;
 pub mod ip;
 pub mod layout;
+pub mod mld;
 pub mod ndp;
 pub mod options;
 pub mod parse;

@@ -17,6 +17,7 @@ use super::address::{Address, Conflict, Due};
 use super::answer::{TokenBucket, echo_reply};
 use super::cache::{Cache, CacheCounters, Todo};
 use super::event::Event;
+use super::mld::Groups;
 use super::settings::{Counters, Limits, Probing, Settings};
 
 /// The layer below TCP, for one engine on one link.
@@ -67,12 +68,14 @@ pub struct Layer {
     limits: Limits,
     pub(super) cache: Cache,
     pub(super) addresses: Vec<Address>,
+    /// The groups by which neighbours ask for the addresses that it announces.
+    pub(super) reported: Groups,
     answer_tokens: TokenBucket,
     neighbour_tokens: TokenBucket,
     /// Frames of its own that wait for room.
     outgoing: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
-    random: Rng,
+    pub(super) random: Rng,
     /// The cache of neighbours counts for itself.
     pub(super) counters: Counters,
 }
@@ -101,6 +104,7 @@ impl Layer {
             limits,
             cache: Cache::new(settings, limits),
             addresses: Vec::new(),
+            reported: Groups::default(),
             answer_tokens: TokenBucket::new(limits.answers_per_second, limits.answers_burst),
             neighbour_tokens: TokenBucket::new(
                 limits.neighbour_answers_per_second,
@@ -152,6 +156,7 @@ impl Layer {
     /// if it is not there. Says how many connections have ended.
     pub fn remove_address(&mut self, engine: &mut Engine, address: IpAddr) -> usize {
         self.addresses.retain(|known| known.ip != address);
+        self.leave_group(address);
         // Nobody is to take it for one that is ready now.
         self.events.retain(|event| event.settles_address() != Some(address));
         engine.remove_address(address)
@@ -160,6 +165,7 @@ impl Layer {
     /// Announces all addresses once more that it leads: the link may lead to other neighbours than before.
     pub fn announce_again(&mut self, now: Instant) {
         self.addresses.iter_mut().for_each(|address| address.announce_again(now));
+        self.reported.tell_again(now);
     }
 
     fn add(&mut self, now: Instant, address: IpAddr, probing: Probing) -> Result<(), LayerError> {
@@ -245,12 +251,18 @@ impl Layer {
         while let Some(address) = self.addresses.get_mut(place) {
             let ip = address.ip;
             place += 1;
-            match address.take_due(now, &self.settings.probing, &mut self.random) {
+            let due = address.take_due(now, &self.settings.probing, &mut self.random);
+            if let Some(Due::Probe | Due::Use | Due::Announce) = due {
+                // Before it is probed: the switch has to let the answer through (RFC 4862 5.4.2).
+                self.join_group(now, ip);
+            }
+            match due {
                 Some(Due::Probe) => self.probe(ip),
                 Some(due @ (Due::Use | Due::Follow)) => {
                     if let Err(reason) = engine.add_address(ip) {
                         place -= 1;
                         self.addresses.remove(place);
+                        self.leave_group(ip);
                         self.tell(Event::AddressRefused { address: ip, reason });
                         continue;
                     }
@@ -263,6 +275,7 @@ impl Layer {
                 None => {}
             }
         }
+        self.report_groups(now);
         self.cache.advance(now, engine);
         self.settle(engine);
     }
@@ -270,7 +283,7 @@ impl Layer {
     /// When [`advance`](Self::advance) is to be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
         let addresses = self.addresses.iter().filter_map(|address| address.due);
-        addresses.chain(self.cache.next_deadline()).min()
+        addresses.chain(self.cache.next_deadline()).chain(self.reported.next_deadline()).min()
     }
 
     /// Whether [`next_event`](Self::next_event) has one.
@@ -379,6 +392,7 @@ impl Layer {
         match self.addresses[place].conflict(now) {
             Conflict::Lost => {
                 self.addresses.remove(place);
+                self.leave_group(ip);
                 self.tell(Event::AddressInUse { address: ip, by });
             }
             Conflict::Defend => {

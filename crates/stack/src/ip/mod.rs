@@ -12,6 +12,7 @@
 //! | `cache` | the neighbours and their states |
 //! | `learn` | what a neighbour's message changes |
 //! | `expire` | what time changes: neighbours that are asked again, found gone, or given up for others |
+//! | `mld` | the groups that the host listens to, told to switches that watch for that |
 //! | `address` | an address of ours, from its first probe on |
 //! | `answer` | how much ICMP is answered: echo, unreachable ports |
 //! | `settings` | times, limits, and what the layer has counted |
@@ -20,7 +21,7 @@
 //! | `who_has` | whether an address is free, asked before anything runs |
 //!
 //! What is not here: routers are not discovered, so a gateway is a [`Route`](anywire_tcp::Route) of the engine. Fragments are
-//! refused. Groups are not reported to switches that watch for that (RFC 3810).
+//! refused.
 
 mod address;
 mod answer;
@@ -30,6 +31,7 @@ mod expire;
 mod inspect;
 mod layer;
 mod learn;
+mod mld;
 mod neighbours;
 mod settings;
 mod speak;

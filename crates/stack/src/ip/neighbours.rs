@@ -63,10 +63,7 @@ impl Layer {
         };
         let message = match Ndp::parse(packet) {
             Ok(Some(message)) => message,
-            Ok(None) => {
-                self.counters.ignored += 1;
-                return;
-            }
+            Ok(None) => return self.on_multicast_query(now, packet),
             Err(_) => return self.refuse(),
         };
         let Ok(header) = Header::parse_v6(packet) else { return self.refuse() };

@@ -158,6 +158,10 @@ pub struct Counters {
     pub outgoing_dropped: u64,
     /// Frames that are not as they must be, or that were meant for another interface.
     pub refused: u64,
+    /// Questions of routers for groups (MLD).
+    pub group_queries: u64,
+    /// Reports of groups of ours that were sent.
+    pub group_reports: u64,
     /// Frames of other protocols, with a VLAN tag say.
     pub ignored: u64,
     /// Times that somebody else was seen with an address of ours.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use anywire_packet::arp::{Arp, Operation};
 use anywire_packet::ethernet::{EtherType, Link};
 use anywire_packet::ip::{self, Header};
+use anywire_packet::mld::Query;
 use anywire_packet::ndp::Ndp;
 use anywire_packet::{Addresses, Checks, Flags, Icmp, Packet, Parsed, general};
 
@@ -23,7 +24,7 @@ pub(super) struct Flow {
 pub(super) enum Concerns {
     /// The loop with this connection, if there is one: it is a segment, or an error of ICMP about one of ours.
     Flow(Flow),
-    /// All loops: neighbours are known to each of them (ARP, neighbour discovery).
+    /// All loops: neighbours are known to each of them (ARP, neighbour discovery), and each reports groups of its own (MLD).
     All {
         /// The address that a neighbour asks for.
         asked: Option<IpAddr>,
@@ -66,7 +67,7 @@ impl Concerns {
         }
     }
 
-    /// The connection whose segment an error quotes, or all loops if it is a message of neighbour discovery.
+    /// The connection whose segment an error quotes, or all loops if it is a message of neighbour discovery or a query of MLD.
     fn of_icmp(frame: &[u8]) -> Option<Self> {
         match general(frame, Checks::NONE, &mut Parsed::default()) {
             Ok(Packet::Icmp(Icmp::Error(error))) => Some(Self::Flow(Flow {
@@ -78,7 +79,8 @@ impl Concerns {
             Ok(Packet::Icmp(Icmp::Other)) => match Ndp::parse(Link::parse(frame)?.2) {
                 Ok(Some(Ndp::Solicitation { target, .. })) => Some(Self::All { asked: Some(target.into()) }),
                 Ok(Some(Ndp::Advertisement { .. })) => Some(Self::All { asked: None }),
-                Ok(None) | Err(_) => None,
+                Ok(None) => Query::parse(Link::parse(frame)?.2).ok()?.map(|_| Self::All { asked: None }),
+                Err(_) => None,
             },
             _ => None,
         }
@@ -88,7 +90,9 @@ impl Concerns {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv6Addr;
+    use std::time::Duration;
 
+    use anywire_packet::mld::Version;
     use anywire_packet::ndp::{Advertised, group_mac, solicited_node};
     use anywire_packet::{Mac, OptionsOut, Outgoing, emit};
     use proptest::prelude::*;
@@ -150,6 +154,10 @@ mod tests {
         let frame = told.frame(Link::new(LINK[0], LINK[1]), target, asking);
         assert_eq!(Concerns::of(&frame), Concerns::All { asked: None });
         assert_eq!(Concerns::of(&[]), Concerns::Any { to: None });
+        // Each loop reports groups of its own.
+        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+        let query = Query { group: None, response_max: Duration::from_secs(10), version: Version::V2 };
+        assert_eq!(Concerns::of(&query.frame(LINK[1], router)), Concerns::All { asked: None });
         // Echo replies and router advertisements are no such questions, however many come.
         for kind in [129, 134] {
             let mut other = frame.clone();

@@ -16,6 +16,7 @@
 //! | a segment of no connection: to a closed port, or late | the loop that receives it, if that has the address, or else each in turn that has it (e, f) | that loop, with a reset |
 //! | an echo request, a datagram | the same (e) | that loop |
 //! | ARP and neighbour discovery | all loops, since each knows its own neighbours (g) | the same loop as an echo request, if it is a question or a probe (f) |
+//! | a router's question for groups (MLD) | all loops (g) | each loop, for the addresses that it announces |
 //! | another host's claim to an address of ours | all loops (g) | the loop that announces the address: it was the first to have it (h). **Limit**: not while that is stuck |
 //! | what is no packet, or for no address of ours | the loop that receives it | nobody: it is counted |
 //! | what becomes of the link | each loop by its first queue, and the loops that send by it (i) | - |

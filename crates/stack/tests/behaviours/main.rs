@@ -26,6 +26,7 @@ mod captures_open_in_tshark;
 mod connections_are_described;
 mod floods_of_neighbours_cost_bounded_memory;
 mod frames_without_room_leave_first;
+mod groups_are_reported;
 mod hosts_join_addresses;
 mod icmp_is_answered_within_a_limit;
 mod impairments_follow_their_seed;

@@ -98,6 +98,8 @@ counters! { ip: anywire_stack::ip::Counters, "ip",
     answers_withheld "icmp_withheld" "IcmpOutRateLimitHost" "Answers of ICMP that the limit held back.";
     outgoing_dropped "dropped_frames" "StackIpOutDrops" "Frames of the layer that found no room.";
     refused "refused_frames" "IpInHdrErrors" "Frames that are not as they must be, or for another interface.";
+    group_queries "group_queries" "StackMldInQueries" "Questions of routers for groups (MLD).";
+    group_reports "group_reports" "StackMldOutReports" "Reports of groups of the host that were sent.";
     ignored "unknown_frames" "IpInUnknownProtos" "Frames of other protocols.";
     conflicts "address_conflicts" "StackAddrConflicts" "Times that somebody else was seen with an address of the host.";
     events_lost "lost_events" "StackEventsLost" "Events that were not taken in time.";
