@@ -176,7 +176,7 @@ impl Engine {
         }
         while self.time_wait.used() >= self.limits.time_wait {
             let Some((oldest, at)) = self.time_wait_queue.pop_front() else { break };
-            if self.time_wait[oldest].traits.has(Traits::USED) && self.time_wait[oldest].expires == at {
+            if self.is_time_wait(oldest, at) {
                 self.counters.time_wait_evicted += 1;
                 self.drop_time_wait(oldest);
             }
@@ -187,7 +187,7 @@ impl Engine {
         self.counters.closed += 1;
         let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
         self.table.replace(hash, Place::Tcb(index).value(), Place::TimeWait(place).value());
-        self.time_wait_queue.push_back((place, wait.expires));
+        self.queue_time_wait(place, wait.expires);
         self.release_queues(index);
         // The numbers of the peer and of the neighbour go over to the TIME-WAIT, so they are not released here.
         self.free_place(index);
@@ -244,7 +244,7 @@ impl Engine {
             // The ACK of the FIN was lost, and its next one may be as late (RFC 9293 3.10.7.4, eighth).
             let expires = self.tick.after(self.timings.time_wait);
             self.time_wait[place].expires = expires;
-            self.time_wait_queue.push_back((place, expires));
+            self.queue_time_wait(place, expires);
         }
         if self.may_answer_unacceptable(Place::TimeWait(place), segment) {
             self.acknowledge_for(&wait, addresses, 0);
@@ -339,6 +339,30 @@ impl Engine {
         if is_newer && may_choose { self.local.listener_for(local, port) } else { None }
     }
 
+    /// Queues a TIME-WAIT by the end of its time, which comes after those of all others. Entries of TIME-WAITs that have ended early or got
+    /// more time stay behind; before they are more than the others, all of them are taken out.
+    fn queue_time_wait(&mut self, place: u32, expires: Tick) {
+        self.time_wait_queue.push_back((place, expires));
+        if self.time_wait_queue.len() <= 2 * self.time_wait.used() + STALE_TIME_WAITS {
+            return;
+        }
+        for _ in 0..self.time_wait_queue.len() {
+            let Some((place, at)) = self.time_wait_queue.pop_front() else { return };
+            if let Some((coming, _)) = self.time_wait_queue.peek(AHEAD) {
+                self.time_wait.prefetch(coming);
+            }
+            if self.is_time_wait(place, at) {
+                self.time_wait_queue.push_back((place, at));
+            }
+        }
+    }
+
+    /// Whether an entry of the queue is that of a TIME-WAIT, and not of an earlier one or of less time.
+    fn is_time_wait(&self, place: u32, at: Tick) -> bool {
+        let wait = &self.time_wait[place];
+        wait.traits.has(Traits::USED) && wait.expires == at
+    }
+
     /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.
     pub(super) fn drop_time_wait(&mut self, place: u32) {
         self.leave_table(Place::TimeWait(place));
@@ -351,8 +375,7 @@ impl Engine {
     /// Lets go of the TIME-WAITs whose time is over.
     pub(super) fn expire_time_waits(&mut self) {
         while let Some((place, at)) = self.time_wait_queue.front() {
-            let wait = &self.time_wait[place];
-            let is_over = wait.traits.has(Traits::USED) && wait.expires == at;
+            let is_over = self.is_time_wait(place, at);
             if is_over && !at.is_due(self.tick) {
                 return;
             }
@@ -438,6 +461,9 @@ pub(super) const fn is_fin_again(segment: &Parsed, rcv_nxt: Seq) -> bool {
 
 /// A path of IPv4 is not taken for narrower than this, as in Linux; longer packets are fragmented.
 pub(super) const LEAST_MTU_V4: u32 = 552;
+
+/// Entries that may stay behind even if there are hardly any TIME-WAITs.
+const STALE_TIME_WAITS: usize = 1024;
 
 /// How many entries ahead a place is fetched into the cache.
 const AHEAD: usize = 8;

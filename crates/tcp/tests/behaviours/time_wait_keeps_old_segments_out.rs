@@ -154,6 +154,35 @@ fn a_fin_again_starts_it_anew() {
     }
 }
 
+/// A peer that starts them anew as often as it gets an answer, behind one that it leaves alone.
+#[test]
+fn starting_them_anew_takes_no_memory() {
+    let mut host = Host::new();
+    let mut fins: Vec<_> = (0..251)
+        .map(|number| {
+            let (id, mut peer) = host.accept(Peer::new().port(6000 + number));
+            host.engine.shutdown(id);
+            peer.heard_all(&host.sent());
+            host.answers(&peer.fin());
+            host.engine.close(id);
+            Segment { seq: peer.seq.wrapping_sub(1), ..peer.segment(ACK | FIN) }
+        })
+        .collect();
+    fins.remove(0);
+    let before = host.engine.memory().others;
+    for _ in 0..90 {
+        host.wait_millis(600);
+        assert!(fins.iter().all(|fin| host.answers(fin)[0].bits == ACK));
+    }
+    assert_eq!(host.engine.in_time_wait(), 251, "the first one's time is not over");
+    let more = host.engine.memory().others - before;
+    assert!(more < 64_000, "{more} bytes for 22,500 segments");
+    host.wait(Duration::from_secs(10));
+    assert_eq!(host.engine.in_time_wait(), 250);
+    host.wait(Duration::from_secs(51));
+    assert_eq!(host.engine.in_time_wait(), 0);
+}
+
 /// RFC 6191 2, RFC 9293 MAY-2: it ends when the next connection is there, and a SYN that only gets a cookie may be forged.
 #[test]
 fn a_cookie_ends_it_when_it_comes_back() {
