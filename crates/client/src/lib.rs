@@ -119,6 +119,7 @@ mod session;
 mod tower;
 mod trace;
 mod tunnel;
+mod turn;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod watchdog;

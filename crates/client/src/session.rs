@@ -30,6 +30,16 @@ pub(crate) enum Life {
     Over,
 }
 
+impl Life {
+    /// The connection takes no more calls from the end of its lifetime on.
+    pub(crate) fn end_in_time(&mut self, io: &Io, context: &LoopContext) {
+        if *self == Self::Open && io.until <= io.polled_at {
+            *self = Self::Closing;
+            context.cells.lifetimes_ended.add(1);
+        }
+    }
+}
+
 impl Session {
     /// For a new connection.
     pub(crate) fn new(wire: &Connection, pipelining: Option<Pipelining>, context: &LoopContext) -> Self {
@@ -134,8 +144,8 @@ impl Session {
 
     /// Tells the peer that an idle connection ends, where the protocol has words for that.
     pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) {
-        if let (Self::H2(session), Some(wire)) = (self, &mut io.wire) {
-            session.go_away(cx, wire, context);
+        if let Self::H2(session) = self {
+            session.go_away(cx, io, context);
         }
     }
 

@@ -10,6 +10,7 @@ use anywire_loops::deadline::Deadline;
 use crate::context::LoopContext;
 use crate::download::Download;
 use crate::job::Job;
+use crate::request::CallRequest;
 use crate::{Error, Phase};
 
 /// What an exchange waits for, and so which deadline holds.
@@ -65,11 +66,20 @@ pub(crate) struct Watchdog {
     total_until: Option<Instant>,
     /// When the body is sent, though the peer has not asked for it.
     held_until: Option<Instant>,
+    /// Any byte of the peer ends its silence. Of a forwarded call, which nothing else would end if its head comes byte by byte, only parts
+    /// of the response do.
+    counts_bytes: bool,
 }
 
 impl Watchdog {
-    pub(crate) fn new() -> Self {
-        Self { waits_for: None, silent_until: None, total_until: None, held_until: None }
+    pub(crate) fn new(request: &CallRequest) -> Self {
+        Self {
+            waits_for: None,
+            silent_until: None,
+            total_until: None,
+            held_until: None,
+            counts_bytes: !request.options.is_forwarded,
+        }
     }
 
     /// When the call is over time, or its body is held back no longer.
@@ -116,7 +126,14 @@ impl Watchdog {
         self.waits_for.take_if(|waits_for| matches!(waits_for, WaitsFor::PeerTakes | WaitsFor::Either));
     }
 
-    /// The peer gave bytes. A peer that talks and does not read makes no progress in reading.
+    /// The peer gave bytes, which may be no whole part of the response yet.
+    pub(crate) fn peer_gave_bytes(&mut self) {
+        if self.counts_bytes {
+            self.peer_gave();
+        }
+    }
+
+    /// The peer gave a part of the response. A peer that talks and does not read makes no progress in reading.
     pub(crate) fn peer_gave(&mut self) {
         self.waits_for.take_if(|waits_for| *waits_for != WaitsFor::PeerTakes);
     }

@@ -20,9 +20,11 @@ use super::upload::Upload;
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::{Download, Pieces};
+use crate::io::Io;
 use crate::job::{Job, Outcome};
 use crate::request::{CallRequest, Last};
-use crate::watchdog::{WaitsFor, Watchdog};
+use crate::turn::{Calls, turn};
+use crate::watchdog::{Overdue, WaitsFor, Watchdog};
 use crate::{Error, Phase};
 
 /// A call on a connection.
@@ -44,8 +46,6 @@ pub(crate) struct Exchange {
     /// For how long the connection may wait for its next call; none if it may not be used again.
     pub(super) reuse: Option<Duration>,
     watchdog: Watchdog,
-    /// When the call came here, and then when its task was last polled.
-    pub(super) polled_at: Instant,
 }
 
 /// How a call ends.
@@ -80,7 +80,7 @@ impl Exchange {
             stage: Stage::Encoded,
             replayable: used
                 && (upload.is_done() || (upload.is_held() && job.request.body.get().as_full().is_some())),
-            polled_at: job.at,
+            watchdog: Watchdog::new(&job.request),
             job,
             output,
             upload,
@@ -89,7 +89,6 @@ impl Exchange {
             interim: 0,
             body_left: None,
             reuse: None,
-            watchdog: Watchdog::new(),
         }
     }
 
@@ -130,9 +129,8 @@ impl Exchange {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        wire: &mut Connection,
+        io: &mut Io,
         decoder: &mut ResponseDecoder,
-        timer: &Deadline,
         context: &LoopContext,
     ) -> Poll<End> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
@@ -141,7 +139,9 @@ impl Exchange {
         if self.upload.is_held() && self.watchdog.is_held_too_long(precise()) {
             self.let_go();
         }
-        if !self.upload.is_done() || !self.output.is_empty() {
+        if (!self.upload.is_done() || !self.output.is_empty())
+            && let Some(wire) = &mut io.wire
+        {
             self.send(cx, wire, context);
         }
         if let Upload::Failed(_) = &self.upload
@@ -151,26 +151,15 @@ impl Exchange {
             return Poll::Ready(self.fail(Error::RequestBody { origin, source, sent }));
         }
         // Behind the sending, because that may have run the caller's code for long.
-        let now = precise();
-        self.polled_at = now;
-        if let Some(error) = self.watchdog.overdue_in_all(now, &self.download, &self.job, context) {
-            return Poll::Ready(self.fail(error));
+        io.polled_at = precise();
+        let mut receiving = Receiving { exchange: self, decoder, end: None };
+        if !turn(&mut receiving, cx, io, context) {
+            cx.waker().wake_by_ref();
         }
-        if let Poll::Ready(end) = self.poll_receive(cx, wire, decoder, context) {
+        if let Some(end) = receiving.end {
             return Poll::Ready(end);
         }
-        self.watch(now, timer, context);
-        while timer.poll_expired(cx).is_ready() {
-            // If nothing is overdue, it was set to a deadline that counts no more.
-            if let Some(error) = self.watchdog.overdue(precise(), &self.download, &self.job, context) {
-                return Poll::Ready(self.fail(error));
-            }
-            if self.watchdog.is_held_too_long(precise()) {
-                self.let_go();
-                cx.waker().wake_by_ref();
-            }
-            self.watchdog.arm(timer);
-        }
+        self.watch(io.polled_at, &io.timer, context);
         Poll::Pending
     }
 
@@ -230,52 +219,47 @@ impl Exchange {
         }
     }
 
+    /// Takes what has come, and reads once. Ready without an end if it has read something.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
         wire: &mut Connection,
         decoder: &mut ResponseDecoder,
         context: &LoopContext,
-    ) -> Poll<End> {
-        for _ in 0..READS_IN_A_ROW_MAX {
-            if let Some(end) = ready!(self.poll_decode(cx, decoder, context)) {
-                return Poll::Ready(end);
-            }
-            let has_left = self.download.hand_out(&mut self.job, None, &context.config().limits).is_err()
-                || ready!(self.download.poll_wanted(cx)).is_err();
-            if has_left && !self.drains(context) {
-                return Poll::Ready(End::Over(Outcome::Nothing));
-            }
-            let input = self.input.get_or_insert_with(|| {
-                Buffer::with_limit(context.config().limits.head.bytes.saturating_mul(2))
-            });
-            match wire.poll_read(cx, input.spare()) {
-                Poll::Pending => {
-                    if input.is_empty() {
-                        self.input = None;
-                    }
-                    return Poll::Pending;
-                }
-                Poll::Ready(Ok(0)) => return Poll::Ready(self.ended(decoder)),
-                Poll::Ready(Ok(count)) => {
-                    input.filled(count);
-                    context.received(count);
-                    if self.stage != Stage::Received {
-                        self.stage = Stage::Received;
-                        if let Some(seen) = self.job.seen() {
-                            seen.first_byte();
-                        }
-                    }
-                    // Nothing else would end a forwarded call whose head comes byte by byte: what counts there is decoded below.
-                    if !self.job.request.options.is_forwarded {
-                        self.watchdog.peer_gave();
-                    }
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(self.lost(Some(error))),
-            }
+    ) -> Poll<Option<End>> {
+        if let Some(end) = ready!(self.poll_decode(cx, decoder, context)) {
+            return Poll::Ready(Some(end));
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        let has_left = self.download.hand_out(&mut self.job, None, &context.config().limits).is_err()
+            || ready!(self.download.poll_wanted(cx)).is_err();
+        if has_left && !self.drains(context) {
+            return Poll::Ready(Some(End::Over(Outcome::Nothing)));
+        }
+        let input = self
+            .input
+            .get_or_insert_with(|| Buffer::with_limit(context.config().limits.head.bytes.saturating_mul(2)));
+        match wire.poll_read(cx, input.spare()) {
+            Poll::Pending => {
+                if input.is_empty() {
+                    self.input = None;
+                }
+                Poll::Pending
+            }
+            Poll::Ready(Ok(0)) => Poll::Ready(Some(self.ended(decoder))),
+            Poll::Ready(Ok(count)) => {
+                input.filled(count);
+                context.received(count);
+                if self.stage != Stage::Received {
+                    self.stage = Stage::Received;
+                    if let Some(seen) = self.job.seen() {
+                        seen.first_byte();
+                    }
+                }
+                self.watchdog.peer_gave_bytes();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Some(self.lost(Some(error)))),
+        }
     }
 
     /// Takes what the input holds; the end of the call if that was the response's.
@@ -419,6 +403,7 @@ impl Exchange {
         })
     }
 
+    /// Sets what it waits for, and until when.
     fn watch(&mut self, now: Instant, timer: &Deadline, context: &LoopContext) {
         let uploads = match self.upload {
             Upload::Body { .. } => true,
@@ -431,6 +416,52 @@ impl Exchange {
         if self.watchdog.watch(now, waits_for, &self.download, &self.job, context) {
             self.watchdog.arm(timer);
         }
+    }
+}
+
+/// An exchange whose response is received.
+struct Receiving<'a> {
+    exchange: &'a mut Exchange,
+    decoder: &'a mut ResponseDecoder,
+    end: Option<End>,
+}
+
+impl Calls for Receiving<'_> {
+    fn are_late(&self, now: Instant) -> bool {
+        self.exchange.watchdog.until().is_some_and(|until| until <= now)
+    }
+
+    fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
+        let Exchange { watchdog, download, job, .. } = &mut *self.exchange;
+        if let Some(error) = overdue(watchdog, now, download, job, context) {
+            self.end = Some(self.exchange.fail(error));
+        }
+    }
+
+    fn carry_on(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
+        let (None, Some(wire)) = (&self.end, &mut io.wire) else { return true };
+        for _ in 0..READS_IN_A_ROW_MAX {
+            match self.exchange.poll_receive(cx, wire, self.decoder, context) {
+                Poll::Ready(None) => {}
+                Poll::Ready(end) => {
+                    self.end = end;
+                    return true;
+                }
+                Poll::Pending => return true,
+            }
+        }
+        false
+    }
+
+    fn are_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn expire(&mut self, now: Instant, io: &Io, context: &LoopContext) {
+        self.exchange.watch(now, &io.timer, context);
+        self.end_overdue(precise(), Watchdog::overdue, context);
+        // It may be due to a body that is held back no longer: then the next turn is at once.
+        self.exchange.watchdog.arm(&io.timer);
     }
 }
 

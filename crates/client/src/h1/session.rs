@@ -51,7 +51,7 @@ impl Session {
     /// run: a caller's body is polled by that task only, because a panic of the body ends the task that polls it.
     pub(crate) fn begin(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
         let (Some(exchange), Some(wire)) = (exchange_in(&mut self.slot), &mut io.wire) else { return false };
-        exchange.is_whole() && exchange.begin(cx, wire, &io.timer, exchange.polled_at, context)
+        exchange.is_whole() && exchange.begin(cx, wire, &io.timer, exchange.job.at, context)
     }
 
     /// Carries the call on as far as it goes; ready when it is over. `cut` ends it. An idle connection is ready when it is over.
@@ -73,7 +73,7 @@ impl Session {
         }
         let end = match cut {
             true => exchange.cut(),
-            false => ready!(exchange.poll(cx, wire, &mut self.decoder, &io.timer, context)),
+            false => ready!(exchange.poll(cx, io, &mut self.decoder, context)),
         };
         Poll::Ready(self.end(end, io, context))
     }
@@ -83,11 +83,10 @@ impl Session {
         self.used = true;
         let Some(mut slot) = self.slot.take() else { return Event::Over(Outcome::Nothing) };
         // Taken apart in its slot: moving all of it is 80 instructions each time.
-        let Some(Exchange { job, download, input, reuse, polled_at, .. }) = slot.take() else {
+        let Some(Exchange { job, download, input, reuse, .. }) = slot.take() else {
             return Event::Over(Outcome::Nothing);
         };
         context.keep_slot(slot);
-        io.polled_at = polled_at;
         let limits = &context.config().limits;
         match end {
             End::Complete => {

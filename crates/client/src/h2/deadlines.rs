@@ -1,11 +1,11 @@
 //! What a connection waits for, and until when: each of its streams, the engine, or the end of its idleness.
 
 use std::mem;
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use anywire_http::h2::StreamMap;
 use anywire_loops::clock::{self, precise};
-use anywire_loops::deadline::Deadline;
 use anywire_mux::Streams;
 use anywire_wire::Output;
 use slab::Slab;
@@ -13,11 +13,91 @@ use slab::Slab;
 use super::session::Session;
 use super::stream::Tunnel;
 use crate::context::LoopContext;
-use crate::watchdog::WaitsFor;
+use crate::io::Io;
+use crate::session::Life;
+use crate::turn::Calls;
+use crate::watchdog::{Overdue, WaitsFor, Watchdog};
+
+impl Calls for Session {
+    fn are_late(&self, now: Instant) -> bool {
+        self.schedule.is_late(now)
+    }
+
+    fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
+        let mut late = Vec::new();
+        let sent = self.schedule.sent_bytes;
+        for (place, stream) in &mut self.streams {
+            // The peer opens a window that all streams share, and our order says whose turn it is: what others have sent meanwhile was
+            // taken as well.
+            if stream.watchdog.is_write_late(now)
+                && mem::replace(&mut stream.counted_bytes, sent) != sent
+                && self.link.engine.has_window(stream.id)
+            {
+                stream.watchdog.peer_took();
+                self.schedule.dirty.push(place);
+            }
+            if let Some(error) = overdue(&mut stream.watchdog, now, &stream.download, &stream.job, context) {
+                late.push((place, error));
+            }
+        }
+        let unopened = self.overdue_unopened(now, overdue, context);
+        let watchdogs = self.streams.iter().map(|(_, stream)| &stream.watchdog);
+        let watchdogs = watchdogs.chain(self.unopened.iter().map(|unopened| &unopened.watchdog));
+        self.schedule.deadline = watchdogs.filter_map(Watchdog::until).min();
+        for (place, error) in late {
+            self.leave_if_silent(now, &error);
+            self.fail(place, error, context);
+        }
+        for (job, error) in unopened {
+            self.leave_if_silent(now, &error);
+            self.ended.push_back(job.into_failure(error));
+        }
+    }
+
+    fn carry_on(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
+        let Some(wire) = &mut io.wire else { return true };
+        self.carry_streams_on(cx, wire, io.polled_at, context)
+    }
+
+    fn are_over(&self) -> bool {
+        self.life == Life::Over
+    }
+
+    fn expire(&mut self, now: Instant, io: &Io, context: &LoopContext) {
+        self.timer_at = None;
+        self.watch(context);
+        if self.link.engine.next_deadline().is_some_and(|at| at <= now)
+            && let Err(error) = self.link.advance(now)
+        {
+            return self.break_off(error, context);
+        }
+        self.let_go_of_late(now);
+        if !self.is_empty() {
+            if self.schedule.is_late(now) {
+                self.end_overdue(now, Watchdog::overdue, context);
+            }
+            return;
+        }
+        if self.trims_at.is_some_and(|at| at <= now) {
+            self.trim();
+        }
+        if self.has_rested(now) {
+            self.life = Life::Over;
+            // The `GOAWAY` goes with the last write.
+            self.link.go_away();
+            context.count_end(io.until);
+        }
+    }
+}
 
 impl Session {
+    /// Whether it has been idle for too long.
+    pub(super) fn has_rested(&self, now: Instant) -> bool {
+        self.idle_until.is_some_and(|until| until <= now)
+    }
+
     /// Sets what each stream waits for.
-    pub(super) fn watch(&mut self, context: &LoopContext) {
+    fn watch(&mut self, context: &LoopContext) {
         let keeps_waiting = self.link.keeps_peer_waiting();
         let is_closed = self.link.is_window_closed();
         // Both are replaced.
@@ -56,10 +136,10 @@ impl Session {
     }
 
     /// Sets what it waits for.
-    pub(super) fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
+    pub(super) fn wait(&mut self, now: Instant, io: &Io, context: &LoopContext) {
         self.watch(context);
         if self.is_empty() && self.idle_until.is_none() {
-            self.go_idle(now, context, until);
+            self.go_idle(now, context, io.until);
         }
         let deadlines =
             [self.schedule.deadline, self.link.engine.next_deadline(), self.idle_until, self.trims_at];
@@ -68,7 +148,7 @@ impl Session {
             && self.timer_at.is_none_or(|at| next < at)
         {
             self.timer_at = Some(next);
-            timer.set_at(next);
+            io.timer.set_at(next);
         }
     }
 

@@ -13,7 +13,6 @@ use crate::context::LoopContext;
 use crate::download::Download;
 use crate::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
 use crate::session::Life;
-use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 
 impl Session {
@@ -24,68 +23,8 @@ impl Session {
         mem::take(&mut self.streams)
     }
 
-    /// Acts on deadlines that have passed. Whether it has been idle for too long.
-    pub(super) fn expire(&mut self, now: Instant, lifetime_until: Instant, context: &LoopContext) -> bool {
-        if self.link.engine.next_deadline().is_some_and(|at| at <= now)
-            && let Err(error) = self.link.advance(now)
-        {
-            self.break_off(error, context);
-            return false;
-        }
-        self.let_go_of_late(now);
-        if self.is_empty() {
-            if self.trims_at.is_some_and(|at| at <= now) {
-                self.trim();
-            }
-            let has_rested = self.idle_until.is_some_and(|until| until <= now);
-            if has_rested {
-                self.life = Life::Over;
-                // The `GOAWAY` goes with the last write.
-                self.link.go_away();
-                context.count_end(lifetime_until);
-            }
-            return has_rested;
-        }
-        if self.schedule.is_late(now) {
-            self.end_overdue(now, Watchdog::overdue, context);
-        }
-        false
-    }
-
-    /// Ends the calls that are overdue in some way.
-    pub(super) fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
-        let mut late = Vec::new();
-        let sent = self.schedule.sent_bytes;
-        for (place, stream) in &mut self.streams {
-            // The peer opens a window that all streams share, and our order says whose turn it is: what others have sent meanwhile was
-            // taken as well.
-            if stream.watchdog.is_write_late(now)
-                && mem::replace(&mut stream.counted_bytes, sent) != sent
-                && self.link.engine.has_window(stream.id)
-            {
-                stream.watchdog.peer_took();
-                self.schedule.dirty.push(place);
-            }
-            if let Some(error) = overdue(&mut stream.watchdog, now, &stream.download, &stream.job, context) {
-                late.push((place, error));
-            }
-        }
-        let unopened = self.overdue_unopened(now, overdue, context);
-        let watchdogs = self.streams.iter().map(|(_, stream)| &stream.watchdog);
-        let watchdogs = watchdogs.chain(self.unopened.iter().map(|unopened| &unopened.watchdog));
-        self.schedule.deadline = watchdogs.filter_map(Watchdog::until).min();
-        for (place, error) in late {
-            self.leave_if_silent(now, &error);
-            self.fail(place, error, context);
-        }
-        for (job, error) in unopened {
-            self.leave_if_silent(now, &error);
-            self.ended.push_back(job.into_failure(error));
-        }
-    }
-
     /// The peer may be gone without a word: the next call is better off on another connection.
-    fn leave_if_silent(&mut self, now: Instant, error: &Error) {
+    pub(super) fn leave_if_silent(&mut self, now: Instant, error: &Error) {
         if let Error::Timeout { phase, limit, .. } = error {
             let is_silent = now.saturating_duration_since(self.received_at) >= *limit;
             let is_stuck = *phase == Phase::Write && !self.link.output.is_empty();

@@ -23,7 +23,7 @@ use crate::h1::is_tls_alert;
 use crate::io::Io;
 use crate::job::{Event, Job, Outcome};
 use crate::session::Life;
-use crate::watchdog::Watchdog;
+use crate::turn::turn;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
@@ -121,8 +121,9 @@ impl Session {
         context: &LoopContext,
         cut: bool,
     ) -> Poll<Event> {
-        let (timer, until) = (&io.timer, io.until);
-        let Some(wire) = io.wire.as_mut() else { return Poll::Ready(Event::Over(Outcome::Nothing)) };
+        if io.wire.is_none() {
+            return Poll::Ready(Event::Over(Outcome::Nothing));
+        }
         if cut {
             self.cut(context);
         }
@@ -138,25 +139,10 @@ impl Session {
         self.drop_unwanted(cx);
         let now = precise();
         io.polled_at = now;
-        let is_late = self.schedule.is_late(now);
-        if is_late {
-            // What is read below has come too late for these, whatever the timer did.
-            self.end_overdue(now, Watchdog::overdue_in_all, context);
+        if !self.is_empty() {
+            self.life.end_in_time(io, context);
         }
-        let has_expired = timer.poll_expired(cx).is_ready();
-        if now >= until && self.life == Life::Open && !self.is_empty() {
-            self.close_after_calls();
-            context.cells.lifetimes_ended.add(1);
-        }
-        let mut waits = self.carry_on(cx, wire, now, context);
-        let mut has_rested = false;
-        if (has_expired || is_late) && self.life < Life::Over {
-            // Behind the reading: it is no silence of the peer that the loop was blocked.
-            self.timer_at = None;
-            self.watch(context);
-            has_rested = self.expire(now, until, context);
-            waits = self.carry_on(cx, wire, now, context);
-        }
+        let waits = turn(self, cx, io, context);
         if let Some(outcome) = self.ended.pop_front() {
             return Poll::Ready(Event::Open(outcome));
         }
@@ -165,21 +151,21 @@ impl Session {
         }
         if self.is_empty() && self.life == Life::Closing {
             self.life = Life::Over;
-            self.go_away(cx, wire, context);
+            self.go_away(cx, io, context);
         }
         if self.life == Life::Over {
-            let by_peer = was_idle && !has_rested;
+            let by_peer = was_idle && !self.has_rested(now);
             return Poll::Ready(if by_peer { Event::Evicted } else { Event::Over(Outcome::Nothing) });
         }
         if !waits {
             cx.waker().wake_by_ref();
         }
-        self.wait(now, timer, context, until);
+        self.wait(now, io, context);
         Poll::Pending
     }
 
     /// Reads and writes until nothing more goes, or a call has ended. Returns whether it waits for the wire.
-    fn carry_on(
+    pub(super) fn carry_streams_on(
         &mut self,
         cx: &mut Context<'_>,
         wire: &mut Connection,
@@ -234,7 +220,7 @@ impl Session {
     pub(crate) fn is_alive(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) -> bool {
         let Some(wire) = io.wire.as_mut() else { return false };
         if self.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
-            self.carry_on(cx, wire, precise(), context);
+            self.carry_streams_on(cx, wire, precise(), context);
         }
         self.life == Life::Open
     }
@@ -510,7 +496,8 @@ impl Session {
     }
 
     /// Tells the peer that the connection ends (RFC 9113 section 6.8), as far as the wire takes that at once.
-    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, wire: &mut Connection, context: &LoopContext) {
+    pub(crate) fn go_away(&mut self, cx: &mut Context<'_>, io: &mut Io, context: &LoopContext) {
+        let Some(wire) = &mut io.wire else { return };
         self.link.go_away();
         self.flush(cx, wire, context);
     }

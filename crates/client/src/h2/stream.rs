@@ -56,6 +56,7 @@ impl Stream {
     pub(super) fn new(id: StreamId, job: Job, upload: Upload, reused: bool, begins_at: Position) -> Self {
         Self {
             id,
+            watchdog: Watchdog::new(&job.request),
             job,
             upload,
             download: Download::Awaited,
@@ -66,7 +67,6 @@ impl Stream {
             reused,
             begins_at,
             ends_at: begins_at,
-            watchdog: Watchdog::new(),
             counted_bytes: 0,
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct Unopened {
 impl Session {
     /// Keeps a call until the server's settings are there.
     pub(super) fn wait_for_settings(&mut self, job: Job, host: &str, context: &LoopContext) {
-        let mut watchdog = Watchdog::new();
+        let mut watchdog = Watchdog::new(&job.request);
         watchdog.watch(precise(), WaitsFor::Head, &Download::Awaited, &job, context);
         self.schedule.set_deadline(watchdog.until());
         self.unopened.push(Unopened { job, host: host.into(), watchdog });

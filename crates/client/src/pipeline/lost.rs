@@ -2,42 +2,15 @@
 
 use std::io;
 use std::task::Context;
-use std::time::Instant;
 
 use super::line::{Broken, Rest};
 use super::session::{Piped, Session};
 use crate::context::LoopContext;
 use crate::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
 use crate::session::Life;
-use crate::watchdog::Overdue;
 use crate::{Error, Phase};
 
 impl Session {
-    /// Ends the calls that are overdue in some way.
-    pub(super) fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
-        let (mut late, mut is_stuck) = (Vec::new(), false);
-        for stands in self.line.iter_mut() {
-            let Piped { job, download, watchdog, .. } = stands.call;
-            if let Some(error) = overdue(watchdog, now, download, job, context) {
-                // Those behind it would wait for a response that does not come. That one behind others is late for its response
-                // says nothing of theirs.
-                is_stuck |= stands.at == 0 || error.phase() == Some(Phase::Write);
-                late.push((stands.at, error));
-            }
-        }
-        let has_begun = self.line.has_begun();
-        for (at, error) in late {
-            if let Some(mut call) = self.line.leave(at) {
-                self.ended.push_back(call.download.fail(&mut call.job, error, has_begun && at == 0));
-            }
-        }
-        if is_stuck {
-            return self.displace_all(context);
-        }
-        self.forget_unsent();
-        self.close_if_unwanted();
-    }
-
     /// No responses can be told from one another any more.
     pub(super) fn broken(&mut self, broken: Broken, context: &LoopContext) {
         let limits = &context.config().limits;

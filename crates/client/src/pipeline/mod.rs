@@ -1,8 +1,10 @@
 //! Several requests of HTTP/1 at a time on a connection (RFC 9112 section 9.3.2): which calls may share one, and with how many others.
 
+mod deadlines;
 mod departures;
 mod line;
 mod lost;
+mod receive;
 mod session;
 
 #[cfg(test)]
