@@ -1,7 +1,7 @@
 //! What a client counts for each of its origins. What is now is asked of the loops; what was is summed up where it costs a call that
 //! succeeds nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::local::Local;
@@ -92,9 +92,16 @@ pub(crate) struct Past {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The one that was counted last at the end.
-    order: VecDeque<Box<str>>,
-    by_origin: BTreeMap<Box<str>, OriginCounters>,
+    by_origin: HashMap<Box<str>, Counted>,
+    /// Changes so far.
+    changes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    counters: OriginCounters,
+    /// The number of its last change. One that goes on failing is not forgotten for the sake of others.
+    changed: u64,
 }
 
 impl Past {
@@ -136,29 +143,28 @@ impl Past {
     }
 
     fn change(&self, origin: &str, change: impl FnOnce(&mut OriginCounters)) {
-        let known = &mut *self.lock();
-        if let Some(counters) = known.by_origin.get_mut(origin) {
-            change(counters);
-            // One that goes on failing is not forgotten for the sake of others.
-            let at = known.order.iter().rposition(|other| **other == *origin);
-            let moved = at.and_then(|at| known.order.remove(at));
-            known.order.extend(moved);
-            return;
+        let Known { by_origin, changes } = &mut *self.lock();
+        *changes += 1;
+        if !by_origin.contains_key(origin) {
+            if by_origin.len() >= self.origins_max {
+                let oldest = by_origin.iter().min_by_key(|(_, counted)| counted.changed);
+                if let Some(oldest) = oldest.map(|(origin, _)| origin.clone()) {
+                    by_origin.remove(&oldest);
+                }
+            }
+            by_origin.insert(origin.into(), Counted::default());
         }
-        if known.order.len() >= self.origins_max
-            && let Some(oldest) = known.order.pop_front()
-        {
-            known.by_origin.remove(&oldest);
+        if let Some(counted) = by_origin.get_mut(origin) {
+            counted.changed = *changes;
+            change(&mut counted.counters);
         }
-        known.order.push_back(origin.into());
-        change(known.by_origin.entry(origin.into()).or_default());
     }
 
     fn all(&self) -> Vec<(String, OriginCounters)> {
         self.lock()
             .by_origin
             .iter()
-            .map(|(origin, counters)| (origin.to_string(), counters.clone()))
+            .map(|(origin, counted)| (origin.to_string(), counted.counters.clone()))
             .collect()
     }
 
@@ -178,7 +184,8 @@ mod tests {
         for origin in ["http://a", "http://b", "http://a", "http://c"] {
             past.count(origin, "connect", None);
         }
-        let all = past.all();
+        let mut all = past.all();
+        all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let origins: Vec<_> =
             all.iter().map(|(origin, counters)| (&**origin, counters.errors["connect"])).collect();
         assert_eq!(origins, [("http://a", 2), ("http://c", 1)]);
