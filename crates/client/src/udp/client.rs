@@ -87,7 +87,7 @@ impl UdpClient {
             options,
             calls: RefCell::default(),
             calls_made: Cell::default(),
-            unanswered: Cell::default(),
+            lost_at: Cell::default(),
             counters: Cell::default(),
         });
         let task = anywire_loops::spawn(Rc::clone(&inner).receive());
@@ -110,7 +110,7 @@ impl UdpClient {
                     biased;
                     // To an earlier attempt.
                     outcome = &mut response => return outcome.unwrap_or(Err(UdpCallError::Ended)),
-                    sent = inner.send(request) => sent?,
+                    sent = inner.send(tag, request) => sent?,
                 }
                 (&mut response).await.unwrap_or(Err(UdpCallError::Ended))
             };
@@ -151,14 +151,16 @@ struct Inner {
     calls: RefCell<HashMap<u64, Call>>,
     /// Calls so far.
     calls_made: Cell<u64>,
-    /// Datagrams that were sent, without a response or an error from the network so far.
-    unanswered: Cell<u64>,
+    /// When the latest request was given up without a response, though the peer may have taken it.
+    lost_at: Cell<Option<Instant>>,
     counters: Cell<UdpClientCounters>,
 }
 
 struct Call {
     /// Tells it from a later call with the same tag.
     number: u64,
+    /// Datagrams that were sent for it.
+    sent: u32,
     /// The end of its last attempt, if there is one: a response is too late then, though the loop has yet to say so.
     until: Option<Instant>,
     response: oneshot::Sender<Outcome>,
@@ -179,17 +181,19 @@ impl Inner {
                 self.calls_made.set(number + 1);
                 let longest = self.options.timeout.saturating_mul(self.options.attempts.max(1));
                 let until = precise().checked_add(longest);
-                place.insert(Call { number, until, response: sender });
+                place.insert(Call { number, sent: 0, until, response: sender });
                 Ok((response, Registered { inner: self, tag, number }))
             }
         }
     }
 
-    async fn send(&self, request: &[u8]) -> Result<(), UdpCallError> {
+    async fn send(&self, tag: u64, request: &[u8]) -> Result<(), UdpCallError> {
         match self.socket.send(request).await {
             Ok(()) => {
                 self.count(|counters| counters.sent += 1);
-                self.unanswered.set(self.unanswered.get() + 1);
+                if let Some(call) = self.calls.borrow_mut().get_mut(&tag) {
+                    call.sent += 1;
+                }
                 Ok(())
             }
             Err(cause) => Err(self.failure(cause, request.len())),
@@ -200,10 +204,24 @@ impl Inner {
         let peer = self.peer.clone();
         match cause.kind() {
             io::ErrorKind::ConnectionRefused => {
-                UdpCallError::Refused { peer, is_certain: self.unanswered.get() == 0 }
+                UdpCallError::Refused { peer, is_certain: self.unanswered(precise()) == 0 }
             }
             _ if is_too_large(&cause) => UdpCallError::TooLarge { peer, bytes },
             _ => UdpCallError::System { peer, cause },
+        }
+    }
+
+    /// Datagrams that are on their way, or may be, without a response or an error from the network so far.
+    fn unanswered(&self, now: Instant) -> u64 {
+        let is_on_its_way = |at: Instant| now.saturating_duration_since(at) < LIFETIME_MAX;
+        let lost = u64::from(self.lost_at.get().is_some_and(is_on_its_way));
+        lost + self.calls.borrow().values().map(|call| u64::from(call.sent)).sum::<u64>()
+    }
+
+    /// Datagrams of a call have no response, and wait for none any more.
+    fn lose(&self, datagrams: u32) {
+        if datagrams > 0 {
+            self.lost_at.set(Some(precise()));
         }
     }
 
@@ -242,11 +260,12 @@ impl Inner {
             Entry::Occupied(call) if in_time(call.get()) => Some(call.remove()),
             _ => None,
         });
+        if let Some(call) = &call {
+            // The peer has answered one of its attempts.
+            self.lose(call.sent.saturating_sub(1));
+        }
         match call.map(|call| call.response.send(outcome)) {
-            Some(Ok(())) => {
-                self.count(|counters| counters.matched += 1);
-                self.unanswered.set(self.unanswered.get().saturating_sub(1));
-            }
+            Some(Ok(())) => self.count(|counters| counters.matched += 1),
             _ => self.count(|counters| counters.unmatched += 1),
         }
     }
@@ -254,11 +273,11 @@ impl Inner {
     /// The system does not say for which request nobody was there. None of them will be answered, and if there are several,
     /// the peer may have taken some of them before it left.
     fn refuse_all(&self) {
-        let is_certain = self.unanswered.get() == 1;
-        if is_certain {
-            self.unanswered.set(0);
-        }
+        let is_certain = self.unanswered(precise()) == 1;
         for (_, call) in self.calls.borrow_mut().drain() {
+            if !is_certain {
+                self.lose(call.sent);
+            }
             // A call that was dropped meanwhile waits for nothing.
             let _ = call.response.send(Err(UdpCallError::Refused { peer: self.peer.clone(), is_certain }));
         }
@@ -281,8 +300,10 @@ struct Registered<'i> {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         let mut calls = self.inner.calls.borrow_mut();
-        if calls.get(&self.tag).is_some_and(|call| call.number == self.number) {
-            calls.remove(&self.tag);
+        if calls.get(&self.tag).is_some_and(|call| call.number == self.number)
+            && let Some(call) = calls.remove(&self.tag)
+        {
+            self.inner.lose(call.sent);
         }
     }
 }
@@ -295,5 +316,9 @@ impl Drop for Receiving {
         self.0.abort();
     }
 }
+
+/// How long a datagram may be on its way, and then the error that it meets: 2 minutes each (RFC 9293 section 3.4.1). An error that comes
+/// later is none of it.
+const LIFETIME_MAX: Duration = Duration::from_secs(240);
 
 const PAUSE: Duration = Duration::from_millis(100);

@@ -175,6 +175,33 @@ fn a_peer_that_leaves_may_have_taken_requests_before() {
 }
 
 #[test]
+fn a_lost_datagram_makes_refusals_uncertain_for_as_long_as_it_may_be_on_its_way() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    // Time flies past the limit of the other tests.
+    let loops = Loops::start(1).expect("a thread");
+    let played = loops.get(0).spawn(move || async move {
+        let client =
+            UdpClient::connect(address, ID, UdpClientOptions::default()).await.expect("there is a way");
+        tokio::time::pause();
+        assert!(client.call(b"1").await.expect_err("nobody answers").is_timeout());
+        tokio::time::resume();
+        drop(socket);
+        for (id, certain) in [(b"2", false), (b"3", true), (b"4", true)] {
+            let failed = client.call(id).await.expect_err("nobody is there");
+            assert!(
+                matches!(failed, UdpCallError::Refused { is_certain, .. } if is_certain == certain),
+                "{failed:?}"
+            );
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(300)).await;
+            tokio::time::resume();
+        }
+    });
+    played.wait().expect("no panic");
+}
+
+#[test]
 fn a_call_without_room_to_send_ends_by_its_deadline() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("service");
