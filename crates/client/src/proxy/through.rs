@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use anywire_wire::{Connection, DialLog, DialStep};
-use tokio::time::Instant;
 
 use super::server::Kind;
 use super::{Handshake, HandshakeLimits, Proxy, ProxyError, ProxyReason};
@@ -80,25 +79,25 @@ impl Through {
         }
         .into_iter();
         let mut host = hosts.next().unwrap_or_else(|| target.host().to_owned());
+        let asking = async {
+            loop {
+                let handshake = Handshake::new(&self.proxy, &host, target.port(), &self.limits);
+                let handshake = handshake.map_err(|reason| self.error(reason))?;
+                host = match (ask(connection, handshake).await, hosts.next()) {
+                    (Ok(tunnel), _) => return Ok(tunnel),
+                    (Err(ProxyReason::Socks(_)), Some(next)) => next,
+                    (Err(reason), _) => return Err(self.error(reason)),
+                };
+                // After its answer the proxy closes (RFC 1928 section 6).
+                connection = self.reach(target).await?;
+            }
+        };
+        // All addresses of the origin together.
         let after = target.dialer().options().connect_timeout;
-        let begun = Instant::now();
-        loop {
-            let handshake = Handshake::new(&self.proxy, &host, target.port(), &self.limits);
-            let handshake = handshake.map_err(|reason| self.error(reason))?;
-            let asking =
-                tokio::time::timeout(after.saturating_sub(begun.elapsed()), ask(connection, handshake));
-            let asked = asking.await.unwrap_or(Err(ProxyReason::TimedOut { after }));
-            host = match (asked, hosts.next()) {
-                (Ok(tunnel), _) => {
-                    DialLog::note(DialStep::Tunnelled);
-                    return Ok(tunnel);
-                }
-                (Err(ProxyReason::Socks(_)), Some(next)) => next,
-                (Err(reason), _) => return Err(self.error(reason)),
-            };
-            // After its answer the proxy closes (RFC 1928 section 6).
-            connection = self.reach(target).await?;
-        }
+        let asked = tokio::time::timeout(after, asking).await;
+        let tunnel = asked.unwrap_or_else(|_| Err(self.error(ProxyReason::TimedOut { after })))?;
+        DialLog::note(DialStep::Tunnelled);
+        Ok(tunnel)
     }
 }
 

@@ -2,15 +2,19 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
+use std::time::Duration;
 
 use anywire_client::connector::{Connecting, Connector, Target};
-use anywire_client::proxy::{Proxies, Proxy};
-use anywire_client::{Client, ClientBuilder, Error, Limits};
+use anywire_client::proxy::{Proxies, Proxy, Through};
+use anywire_client::{Client, ClientBuilder, Error, Limits, Timeouts};
 use anywire_http::{Method, Request};
 use anywire_loops::Loops;
 use anywire_wire::names::Hosts;
+use anywire_wire::{Address, Dialer};
+use tokio::time::Instant;
 
 use crate::support::bytes_of_http2::{SETTINGS, frame};
+use crate::support::simulated::Simulated;
 use crate::support::{Frames, OK, Peer, Talk, block_on, client, wire};
 
 /// A call's body.
@@ -237,6 +241,44 @@ fn socks5_asks_for_the_next_address_if_one_is_not_reached() {
     let error = block_on(client.get("http://origin.example:81/").send()).expect_err("nobody is there");
     assert!(matches!(error.last(), Error::Proxy { .. }), "{error:?}");
     assert_eq!(nobody.accepted(), 2, "each address once");
+}
+
+/// Reaches the proxy in two seconds.
+struct Slow(Address);
+
+impl Connector for Slow {
+    fn connect<'a>(&'a self, _: &'a Target) -> Connecting<'a> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Ok(Dialer::default().dial(&self.0).await?)
+        })
+    }
+}
+
+#[test]
+fn all_addresses_behind_a_proxy_have_the_time_of_one_tunnel() {
+    let scene = Simulated::new();
+    let proxy = scene.peer(|mut line| async move {
+        // It reaches none of them.
+        if line.bytes(3).await.is_some() && line.say(b"\x05\x00").await {
+            line.bytes(10).await;
+            line.say([5, 4, 0, 3, 1, b'x', 0, 0]).await;
+        }
+        line.wait_for_end().await;
+    });
+    let addresses = [1, 2, 3].map(|last: u8| SocketAddr::from(([10, 0, 0, last], 81)));
+    let through = Through::new("socks5://proxy.example".parse().expect("a URL"));
+    let through = through.over(Slow(proxy.via().clone()));
+    let hosts = Hosts::default().add("origin.example", addresses);
+    let timeouts = Timeouts { connect: Duration::from_secs(3), ..Timeouts::default() };
+    let client = scene.client(|builder| builder.connector(through).hosts(hosts).timeouts(timeouts));
+    scene.run(async move || {
+        let begun = Instant::now();
+        let error = client.get("http://origin.example:81/").send().await.expect_err("it is not reached");
+        assert!(format!("{error:?}").contains("TimedOut { after: 3s }"), "{error:?}");
+        assert_eq!(begun.elapsed().as_secs(), 2 + 3, "the proxy is reached once before the tunnel's time");
+        let _proxy = proxy;
+    });
 }
 
 #[test]
