@@ -1,7 +1,6 @@
 //! Connections that are made before the first call needs them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::call::parse_url;
 use crate::local::Local;
@@ -38,9 +37,14 @@ impl Client {
                 if wanted == 0 {
                     return None;
                 }
-                target.used.store(true, Ordering::Release);
+                if !target.take_calls() {
+                    return None;
+                }
                 let (shared, url) = (Arc::clone(&inner.0), url.clone());
                 Some(target.handle.spawn(move || async move {
+                    if shared.is_shut_down(index) {
+                        return Err(Error::Shutdown { sent: false });
+                    }
                     let pools = Local::on_this_loop(&shared, index).pools_of(&url)?;
                     let mut connected = 0;
                     for (at, pool) in pools.iter().enumerate() {

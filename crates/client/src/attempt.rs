@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use anywire_loops::clock::{self, precise};
 use tokio::sync::oneshot;
 
 use crate::callers::Caller;
+use crate::client_loops::ClientLoop;
 use crate::handle::ClientRef;
 use crate::inner::Inner;
 use crate::job::Job;
@@ -126,18 +126,31 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>, cx: &Context<'_>) -> Res
         submit(&local, request, reply, Spread { may_borrow: true, loops_left: others });
         return Ok(Placed { response, caller: None });
     }
-    let target = &loops.list[index];
-    target.used.store(true, Ordering::Release);
+    let spread = Spread { may_borrow: false, loops_left: others };
+    post(inner, &loops.list[index], index, request, reply, spread)?;
+    Ok(Placed { response, caller: Caller::new(cx.waker()) })
+}
+
+/// Puts a call into a pool of another loop, in its next turn.
+fn post(
+    inner: &Arc<Inner>,
+    target: &ClientLoop,
+    index: usize,
+    request: Box<CallRequest>,
+    reply: oneshot::Sender<Reply>,
+    spread: Spread,
+) -> Result<(), Error> {
+    if !target.take_calls() {
+        return Err(Error::Shutdown { sent: false });
+    }
     let shared = Arc::clone(inner);
     let posted = target.handle.post(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
-            let local = Local::on_this_loop(&shared, index);
-            submit(&local, request, reply, Spread { may_borrow: false, loops_left: others });
+            submit(&Local::on_this_loop(&shared, index), request, reply, spread);
         }
     });
-    posted.map_err(|source| Error::Loop { source, sent: false })?;
-    Ok(Placed { response, caller: Caller::new(cx.waker()) })
+    posted.map_err(|source| Error::Loop { source, sent: false })
 }
 
 /// What a call may have of other loops than the one that it is on: see the fields of [`Job`].
@@ -212,4 +225,49 @@ enum State {
     New { client: ClientRef, request: Box<CallRequest> },
     Waiting { client: ClientRef, placed: Placed },
     Done,
+}
+
+#[cfg(test)]
+mod tests {
+    use anywire_http::Method;
+    use anywire_loops::Loops;
+
+    use super::*;
+    use crate::Client;
+    use crate::call::parse_url;
+
+    /// Its caller has asked whether the client is closed before the shutdown, and goes on behind it.
+    #[test]
+    fn a_call_that_comes_to_its_loop_behind_the_shutdown_fails() {
+        let loops = Loops::start(1).expect("loops start");
+        for is_used in [false, true] {
+            let client = Client::builder().on(&loops).build();
+            let inner = Arc::clone(&client.handle.0);
+            let url = parse_url("http://127.0.0.1:1/").expect("a URL");
+            let target = &inner.loops().expect("they were given").list[0];
+            let spread = Spread { may_borrow: false, loops_left: 0 };
+            let call = || {
+                let request = inner.request(Method::GET, url.clone()).expect("no options");
+                let (reply, response) = oneshot::channel();
+                (request, reply, response)
+            };
+            if is_used {
+                assert!(target.take_calls());
+            }
+            let shutdown = move || async move { client.shutdown(Duration::ZERO).await };
+            loops.get(0).spawn(shutdown).wait().expect("no panic");
+
+            let (request, reply, _) = call();
+            let posted = post(&inner, target, 0, request, reply, spread);
+            assert!(matches!(posted, Err(Error::Shutdown { sent: false })), "{posted:?}");
+            // Or it was posted before.
+            let (request, reply, response) = call();
+            let shared = Arc::clone(&inner);
+            let submits =
+                move || async move { submit(&Local::on_this_loop(&shared, 0), request, reply, spread) };
+            loops.get(0).spawn(submits).wait().expect("no panic");
+            let unanswered = response.blocking_recv().expect("it is told").expect_err("it is shut down");
+            assert!(matches!(unanswered.error, Error::Shutdown { sent: false }), "{:?}", unanswered.error);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The loops of a client: its own choice, or the loops that all clients of the process share.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anywire_loops::{LoopHandle, LoopState, Loops, WeakLoops};
@@ -20,7 +20,7 @@ pub(crate) struct ClientLoops {
 impl ClientLoops {
     /// The loops that the client was given.
     pub(crate) fn of(loops: &Loops) -> Self {
-        let one = |handle| ClientLoop { handle, cells: Arc::default(), used: AtomicBool::new(false) };
+        let one = |handle| ClientLoop { handle, cells: Arc::default(), state: AtomicU8::new(NEW) };
         Self { list: loops.iter().map(one).collect(), own: None }
     }
 
@@ -42,8 +42,44 @@ impl ClientLoops {
 pub(crate) struct ClientLoop {
     pub(crate) handle: LoopHandle,
     pub(crate) cells: Arc<Cells>,
-    /// Whether a call was ever placed there, so that only those loops are visited at the end.
-    pub(crate) used: AtomicBool,
+    /// One of the three below.
+    state: AtomicU8,
+}
+
+/// No call was ever placed there: the end of the client does not visit it.
+const NEW: u8 = 0;
+const USED: u8 = 1;
+/// The shutdown has passed it, and does not come back to cut a call.
+const SHUT_DOWN: u8 = 2;
+
+impl ClientLoop {
+    /// Calls are to be placed there. `false` if they may not.
+    pub(crate) fn take_calls(&self) -> bool {
+        // Most calls find it used, and write to no memory that loops share.
+        let state = match self.state.load(Ordering::Acquire) {
+            NEW => self.state.compare_exchange(NEW, USED, Ordering::AcqRel, Ordering::Acquire),
+            state => Err(state),
+        };
+        state != Err(SHUT_DOWN)
+    }
+
+    /// Takes no more calls if none was ever placed there. Otherwise `false`, and it is to be visited.
+    pub(crate) fn shut_down_if_new(&self) -> bool {
+        self.state.compare_exchange(NEW, SHUT_DOWN, Ordering::AcqRel, Ordering::Acquire) != Err(USED)
+    }
+
+    /// Takes no more calls. Said on the loop itself: those that have come are on it.
+    pub(crate) fn shut_down(&self) {
+        self.state.store(SHUT_DOWN, Ordering::Release);
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.state.load(Ordering::Acquire) != NEW
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.state.load(Ordering::Acquire) == SHUT_DOWN
+    }
 }
 
 /// The loops of all clients of this process that were given none: one per core, for as long as one of them is there. A process that

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
@@ -80,7 +79,8 @@ impl LoopContext {
     pub(crate) fn new(inner: &Arc<Inner>, index: usize) -> Self {
         let (loops, cells) = match inner.loops() {
             Ok(loops) => {
-                loops.list[index].used.store(true, Ordering::Release);
+                // If it is shut down, the call is told when it is submitted.
+                loops.list[index].take_calls();
                 (loops.list.len(), Arc::clone(&loops.list[index].cells))
             }
             // A call can be on a loop only if there are loops.

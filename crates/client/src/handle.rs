@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client_loops::ClientLoop;
 use crate::context::LoopRef;
 use crate::inner::Inner;
 use crate::local::Local;
@@ -32,14 +33,19 @@ impl Handle {
     /// Takes no new call, and cuts the calls that are still under way at the deadline.
     pub(crate) async fn shutdown(&self, deadline: Duration) -> Shutdown {
         self.set_closed();
-        let id = self.id();
-        let close = move || async move {
-            match Local::find(id) {
-                Some(local) => local.shutdown(deadline).await,
-                None => 0,
-            }
+        let inner = &self.0;
+        let visit = |(index, one): (usize, &ClientLoop)| {
+            let inner = Arc::clone(inner);
+            one.handle.spawn_always(move || async move {
+                inner.shut_down(index);
+                match Local::find(inner.id()) {
+                    Some(local) => local.shutdown(deadline).await,
+                    None => 0,
+                }
+            })
         };
-        let tasks: Vec<_> = self.used_loops().map(|one| one.handle.spawn_always(close)).collect();
+        let used = self.started().iter().enumerate().filter(|(_, one)| !one.shut_down_if_new());
+        let tasks: Vec<_> = used.map(visit).collect();
         let mut shutdown = Shutdown::default();
         for task in tasks {
             // A loop that has stopped has no call left to cut.

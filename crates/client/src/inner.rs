@@ -203,6 +203,16 @@ impl Inner {
         self.loops.get().is_some_and(|loops| loops.list[index].handle.state() == LoopState::Running)
     }
 
+    /// No call is placed on this loop from here on.
+    pub(crate) fn shut_down(&self, index: usize) {
+        self.started().get(index).inspect(|one| one.shut_down());
+    }
+
+    /// Whether the shutdown of the client has passed this loop.
+    pub(crate) fn is_shut_down(&self, index: usize) -> bool {
+        self.loops.get().is_some_and(|loops| loops.list[index].is_shut_down())
+    }
+
     /// The loop for a call from outside: each loop that may have connections, in turn. Loops that have ended are
     /// skipped. If all have ended, the call fails on the next one.
     pub(crate) fn next_loop(&self, loops: &ClientLoops, owners: usize) -> usize {
@@ -227,10 +237,11 @@ impl Inner {
 
     /// The loops that calls were placed on.
     pub(crate) fn used_loops(&self) -> impl Iterator<Item = &ClientLoop> {
-        self.started().iter().filter(|one| one.used.load(Ordering::Acquire))
+        self.started().iter().filter(|one| one.is_used())
     }
 
-    fn started(&self) -> &[ClientLoop] {
+    /// The loops, if there are any yet.
+    pub(crate) fn started(&self) -> &[ClientLoop] {
         self.loops.get().map(|loops| loops.list.as_slice()).unwrap_or_default()
     }
 }

@@ -130,6 +130,10 @@ impl Local {
             // From the destructor of a task: a connection that is idle still would never get to it.
             return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
         }
+        if self.inner().is_shut_down(self.index()) {
+            // It was on its way here meanwhile.
+            return job.fail(Error::Shutdown { sent: false });
+        }
         // As another attempt, or a loop of the caller's, asks whose time is over: nothing is sent whose response cannot be awaited.
         if job.total_until <= job.at {
             self.context.cells.count_timeout(Phase::Total);
