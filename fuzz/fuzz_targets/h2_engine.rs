@@ -12,7 +12,9 @@ mod windows;
 
 use std::time::{Duration, Instant};
 
-use anywire_http::h2::{Code, Engine, Event, Limits, Rate, RequestParts, ResponseParts, StreamId, Unsent};
+use anywire_http::h2::{
+    Code, Engine, EngineLimits, Event, Limits, Rate, RequestParts, ResponseParts, StreamId, Unsent,
+};
 use anywire_http::{Buffer, HeadLimits, Headers, Method, StatusCode};
 use frames::{Choices, PREFACE};
 use libfuzzer_sys::fuzz_target;
@@ -31,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
             received.extend(frames::next_frame(&mut choices, is_server));
         }
     }
-    let limits = if small { SMALL } else { Limits::default() };
+    let limits = if small { SMALL } else { EngineLimits::default() };
     let whole = End::new(is_server, limits, false).events(received.chunks(received.len().max(1)));
     let cut = End::new(is_server, limits, false).events(received.chunks(pieces));
     assert_eq!(whole, cut);
@@ -41,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
 struct End {
     engine: Engine,
     is_server: bool,
-    limits: Limits,
+    limits: EngineLimits,
     /// It answers, and sends bodies. The events then depend on its speed.
     sends: bool,
     now: Instant,
@@ -56,7 +58,7 @@ struct End {
 }
 
 impl End {
-    fn new(is_server: bool, limits: Limits, sends: bool) -> Self {
+    fn new(is_server: bool, limits: EngineLimits, sends: bool) -> Self {
         let now = Instant::now();
         let mut out = Vec::new();
         let engine = if is_server {
@@ -124,7 +126,7 @@ impl End {
                     return false;
                 }
                 Ok(None) => {
-                    assert!(!self.is_server || self.engine.open_streams() <= self.limits.streams);
+                    assert!(!self.is_server || self.engine.open_streams() <= self.limits.connection.streams);
                     return true;
                 }
                 Ok(Some(event)) => event,
@@ -218,16 +220,18 @@ impl End {
 }
 
 /// So that they are reached.
-const SMALL: Limits = Limits {
+const SMALL: EngineLimits = EngineLimits {
     head: HeadLimits { bytes: 200, target_bytes: 24, fields: 3, trailer_bytes: 10, trailer_fields: 1 },
-    streams: 2,
-    stream_window_bytes: 100,
-    connection_window_bytes: 65_535,
-    continuations: 1,
-    resets: Rate { burst: 3, per_second: 1 },
-    idle_frames: Rate { burst: 5, per_second: 1 },
-    settings_deadline: Duration::from_millis(5),
-    ping_interval: Some(Duration::from_millis(3)),
-    ping_deadline: Duration::from_millis(3),
-    extended_connect: true,
+    connection: Limits {
+        streams: 2,
+        stream_window_bytes: 100,
+        connection_window_bytes: 65_535,
+        continuations: 1,
+        resets: Rate { burst: 3, per_second: 1 },
+        idle_frames: Rate { burst: 5, per_second: 1 },
+        settings_deadline: Duration::from_millis(5),
+        ping_interval: Some(Duration::from_millis(3)),
+        ping_deadline: Duration::from_millis(3),
+        extended_connect: true,
+    },
 };

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anywire_http::h2::{Engine, Event, Limits, Rate, RequestParts};
+use anywire_http::h2::{Engine, EngineLimits, Event, Limits, Rate, RequestParts};
 use anywire_http::{Buffer, HeadLimits, Headers, Method};
 use frames::{Choices, PREFACE, frame, heads, next_frame};
 use http::Request;
@@ -104,19 +104,16 @@ impl Ours {
     fn new(is_server: bool) -> Self {
         let (now, mut out) = (Instant::now(), Vec::new());
         let rate = Rate { burst: u32::MAX, per_second: u32::MAX };
-        let limits = Limits {
-            head: HeadLimits {
-                bytes: 1 << 24,
-                target_bytes: 1 << 24,
-                fields: 10_000,
-                trailer_bytes: 1 << 24,
-                trailer_fields: 10_000,
-            },
-            resets: rate,
-            idle_frames: rate,
-            continuations: 10_000,
-            ..Limits::default()
+        let head = HeadLimits {
+            bytes: 1 << 24,
+            target_bytes: 1 << 24,
+            fields: 10_000,
+            trailer_bytes: 1 << 24,
+            trailer_fields: 10_000,
         };
+        let connection =
+            Limits { resets: rate, idle_frames: rate, continuations: 10_000, ..Limits::default() };
+        let limits = EngineLimits { head, connection };
         let engine = if is_server {
             Engine::server(limits, now, &mut out)
         } else {

@@ -74,8 +74,8 @@ pub(crate) enum Versions {
 
 impl Config {
     /// The limits of an HTTP/2 connection.
-    pub(crate) fn http2(&self) -> h2::Limits {
-        h2::Limits { head: self.limits.head, ..self.limits.http2 }
+    pub(crate) fn http2(&self) -> h2::EngineLimits {
+        h2::EngineLimits { head: self.limits.head, connection: self.limits.http2 }
     }
 
     /// Whether something sees every attempt.

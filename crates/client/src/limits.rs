@@ -59,8 +59,7 @@ pub struct Limits {
     /// What only HTTP/2 has. `streams` are the calls on one connection at a time, if the peer allows as many: 256, twice what
     /// common servers allow, so that their limit counts. A window of 256 KiB for each response is 13 MB/s at a round trip
     /// of 20 ms. The connection's, 64 MiB, has room for all of them, so that callers who read nothing do not hold up the
-    /// others. A ping is answered within 20 s. The rest has the defaults of [`h2::Limits`]. Its `head` is not used, since [`Limits::head`] holds in all
-    /// versions.
+    /// others. A ping is answered within 20 s. The rest has the defaults of [`h2::Limits`].
     pub http2: h2::Limits,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Window {
 /// A request of HTTP/2, which each connection encodes with its own table.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamRequest {
-    pub(crate) limits: h2::Limits,
+    pub(crate) limits: h2::EngineLimits,
     pub(crate) body: Bytes,
     method: Method,
     scheme: &'static str,
@@ -81,8 +81,7 @@ impl Request {
 
 impl StreamRequest {
     fn new(plan: &Plan, scheme: &'static str, authority: String, path: String, headers: Headers) -> Self {
-        let limits = h2::Limits {
-            head: plan.limits.head,
+        let connection = h2::Limits {
             // As h2load has it: the generator drops each byte at once, so that a window would only hold up the server.
             stream_window_bytes: WINDOW_BYTES,
             connection_window_bytes: WINDOW_BYTES,
@@ -91,7 +90,7 @@ impl StreamRequest {
             ..h2::Limits::default()
         };
         let mut request = Self {
-            limits,
+            limits: h2::EngineLimits { head: plan.limits.head, connection },
             body: plan.body.clone(),
             method: plan.method.clone(),
             scheme,

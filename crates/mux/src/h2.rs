@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Error, Event, Limits, ResponseParts, StreamId, Unsent};
+use anywire_http::h2::{Code, Engine, EngineLimits, Error, Event, ResponseParts, StreamId, Unsent};
 use anywire_http::{Buffer, Headers, StatusCode, Version};
 use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
@@ -33,13 +33,18 @@ pub struct Http2 {
 
 impl Http2 {
     /// A server's connection, whose first bytes are in `input`.
-    pub fn server(limits: impl Into<Arc<Limits>>, now: Instant, input: Buffer, mut output: Output) -> Self {
+    pub fn server(
+        limits: impl Into<Arc<EngineLimits>>,
+        now: Instant,
+        input: Buffer,
+        mut output: Output,
+    ) -> Self {
         let engine = Engine::server(limits, now, output.buffer());
         Self::new(engine, Some(input), output)
     }
 
     /// A client's connection.
-    pub fn client(limits: impl Into<Arc<Limits>>, now: Instant, mut output: Output) -> Self {
+    pub fn client(limits: impl Into<Arc<EngineLimits>>, now: Instant, mut output: Output) -> Self {
         let engine = Engine::client(limits, now, output.buffer());
         Self::new(engine, None, output)
     }
@@ -247,6 +252,7 @@ mod tests {
     use std::rc::Rc;
     use std::task::Waker;
 
+    use anywire_http::h2::Limits;
     use anywire_http::{Body, BodyError, Method, RequestHead};
     use anywire_wire::{Address, Transport};
 

@@ -72,8 +72,7 @@ pub struct Limits {
     /// way. Its response says `Connection: close`. Without one the connection ends in order, as after
     /// [`idle_timeout`](Self::idle_timeout): half-closed, and read for up to [`linger_timeout`](Self::linger_timeout).
     pub shutdown_grace: Duration,
-    /// What only HTTP/2 has: streams at once, windows, and a limit for each known abuse of the protocol. Its `head` is not
-    /// used, since [`Limits::head`] holds in all versions.
+    /// What only HTTP/2 has: streams at once, windows, and a limit for each known abuse of the protocol.
     pub http2: h2::Limits,
 }
 

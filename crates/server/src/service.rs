@@ -29,7 +29,7 @@ pub(crate) struct Service {
     pub(crate) dispatch: Rc<Dispatch>,
     pub(crate) limits: Limits,
     /// Those of the engine, which all connections share.
-    pub(crate) http2: Arc<h2::Limits>,
+    pub(crate) http2: Arc<h2::EngineLimits>,
     pub(crate) counters: Arc<Live>,
     shared: Rc<Shared>,
     /// The same with the routes that have replaced these. A connection goes on to it when it is polled.
@@ -85,7 +85,7 @@ impl Service {
             cut: Cell::new(0),
             empty: Notify::new(),
         };
-        let http2 = Arc::new(h2::Limits { head: limits.head, ..limits.http2 });
+        let http2 = Arc::new(h2::EngineLimits { head: limits.head, connection: limits.http2 });
         let (dispatch, shared) = (Rc::new(dispatch), Rc::new(shared));
         Self { dispatch, limits, http2, counters, shared, next: OnceCell::new() }
     }

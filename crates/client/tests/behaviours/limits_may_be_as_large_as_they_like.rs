@@ -168,7 +168,6 @@ fn unlimited() -> HeadLimits {
 fn endless_http2() -> h2::Limits {
     let rate = h2::Rate { burst: u32::MAX, per_second: u32::MAX };
     h2::Limits {
-        head: unlimited(),
         streams: usize::MAX,
         stream_window_bytes: u32::MAX,
         connection_window_bytes: u32::MAX,

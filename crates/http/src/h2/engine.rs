@@ -11,7 +11,7 @@ use super::priority::{Priority, Ready};
 use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
 use super::stream::{Half, Resets, Stream, StreamKind, Streams, Turn};
 use super::window::InWindow;
-use super::{Code, Error, GoAway, Limits, MessageError, StreamId, Unacknowledged};
+use super::{Code, EngineLimits, Error, GoAway, Limits, MessageError, StreamId, Unacknowledged};
 use crate::h1::DecodeError;
 use crate::{Headers, RequestHead, ResponseHead};
 
@@ -23,7 +23,7 @@ use crate::{Headers, RequestHead, ResponseHead};
 #[derive(Debug)]
 pub struct Engine {
     pub(super) is_server: bool,
-    pub(super) limits: Arc<Limits>,
+    pub(super) limits: Arc<EngineLimits>,
     pub(super) incoming: Incoming,
     /// What the peer has said of itself.
     pub(super) peer: Settings,
@@ -198,29 +198,31 @@ pub struct Protocol(pub Box<str>);
 
 impl Engine {
     /// A server's end. Appends its settings to `out`.
-    pub fn server(limits: impl Into<Arc<Limits>>, now: Instant, out: &mut Vec<u8>) -> Self {
+    pub fn server(limits: impl Into<Arc<EngineLimits>>, now: Instant, out: &mut Vec<u8>) -> Self {
         Self::start(true, limits.into(), now, out)
     }
 
     /// A client's end. Appends the preface and its settings to `out`.
-    pub fn client(limits: impl Into<Arc<Limits>>, now: Instant, out: &mut Vec<u8>) -> Self {
+    pub fn client(limits: impl Into<Arc<EngineLimits>>, now: Instant, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(PREFACE);
         Self::start(false, limits.into(), now, out)
     }
 
-    fn start(is_server: bool, limits: Arc<Limits>, now: Instant, out: &mut Vec<u8>) -> Self {
+    fn start(is_server: bool, limits: Arc<EngineLimits>, now: Instant, out: &mut Vec<u8>) -> Self {
         let list_bytes = u32::try_from(limits.head.bytes).unwrap_or(u32::MAX);
+        let of_connection = &limits.connection;
         let mut settings = vec![(id::LIST_BYTES, list_bytes)];
         if is_server {
-            settings.push((id::STREAMS, u32::try_from(limits.streams).unwrap_or(u32::MAX)));
+            settings.push((id::STREAMS, u32::try_from(of_connection.streams).unwrap_or(u32::MAX)));
             settings.push((id::NO_OLD_PRIORITIES, 1));
-            if limits.extended_connect {
+            if of_connection.extended_connect {
                 settings.push((id::EXTENDED_CONNECT, 1));
             }
         } else {
             settings.push((id::PUSH, 0));
         }
-        let (stream_window, connection_window) = (limits.stream_window(), limits.connection_window());
+        let (stream_window, connection_window) =
+            (of_connection.stream_window(), of_connection.connection_window());
         if stream_window != DEFAULT_WINDOW_BYTES {
             settings.push((id::WINDOW, stream_window));
         }
@@ -339,10 +341,11 @@ impl Engine {
             return None;
         }
         // A limit that is too long to be added is none.
-        let settings = self.settings_sent.and_then(|sent| sent.checked_add(self.limits.settings_deadline));
+        let Limits { settings_deadline, ping_interval, ping_deadline, .. } = self.limits.connection;
+        let settings = self.settings_sent.and_then(|sent| sent.checked_add(settings_deadline));
         let ping = match self.ping_sent {
-            Some(sent) => sent.max(self.received_at).checked_add(self.limits.ping_deadline),
-            None => self.limits.ping_interval.and_then(|interval| self.received_at.checked_add(interval)),
+            Some(sent) => sent.max(self.received_at).checked_add(ping_deadline),
+            None => ping_interval.and_then(|interval| self.received_at.checked_add(interval)),
         };
         [settings, ping].into_iter().flatten().min()
     }
@@ -359,14 +362,15 @@ impl Engine {
         let passed = |since: Option<Instant>, limit: Duration| {
             since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
         };
-        if passed(self.settings_sent, self.limits.settings_deadline) {
+        let Limits { settings_deadline, ping_interval, ping_deadline, .. } = self.limits.connection;
+        if passed(self.settings_sent, settings_deadline) {
             return Err(self.fail(Error::Silent { what: Unacknowledged::Settings }, out));
         }
         // The acknowledgement may stand behind much else. A peer that sends is there.
-        if passed(self.ping_sent.map(|sent| sent.max(self.received_at)), self.limits.ping_deadline) {
+        if passed(self.ping_sent.map(|sent| sent.max(self.received_at)), ping_deadline) {
             return Err(self.fail(Error::Silent { what: Unacknowledged::Ping }, out));
         }
-        if let Some(interval) = self.limits.ping_interval
+        if let Some(interval) = ping_interval
             && self.ping_sent.is_none()
             && passed(Some(self.received_at), interval)
         {
@@ -388,7 +392,7 @@ impl Engine {
     /// The peer knows our settings: from now on a small window holds, also that of streams which are open.
     pub(super) fn settings_acknowledged(&mut self, out: &mut Vec<u8>) {
         if self.settings_sent.take().is_some() {
-            let less = DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.stream_window());
+            let less = DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.connection.stream_window());
             for (id, stream) in self.streams.iter_mut() {
                 stream.in_window.shrink(less);
                 // What was not worth a frame may be all that the peer can get.
@@ -404,7 +408,7 @@ impl Engine {
 
     /// How much the peer may send on a new stream.
     fn first_window(&self) -> u32 {
-        let window = self.limits.stream_window();
+        let window = self.limits.connection.stream_window();
         if self.are_settings_known() { window } else { window.max(DEFAULT_WINDOW_BYTES) }
     }
 

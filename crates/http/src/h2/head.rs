@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode, Version};
 
 use super::hpack::{Block, Decoder, Entry, Line};
-use super::{Abuse, Error, Limits, MessageFault, Protocol};
+use super::{Abuse, EngineLimits, Error, MessageFault, Protocol};
 use crate::h1::DecodeError;
 use crate::headers::{Appender, Field, Kind, is_protocol};
 use crate::message::{RequestHeadInner, ResponseHeadInner, is_host, is_host_and_port, is_scheme, is_target};
@@ -15,7 +15,7 @@ use crate::{HeadLimits, Headers, RequestHead, ResponseHead, free_list, h1};
 #[derive(Debug)]
 pub(super) struct HeadDecoder {
     hpack: Decoder,
-    limits: Arc<Limits>,
+    limits: Arc<EngineLimits>,
 }
 
 /// What one block may hold.
@@ -83,7 +83,7 @@ struct Seen {
 }
 
 impl HeadDecoder {
-    pub(super) fn new(limits: Arc<Limits>, table_bytes: usize) -> Self {
+    pub(super) fn new(limits: Arc<EngineLimits>, table_bytes: usize) -> Self {
         Self { hpack: Decoder::new(table_bytes), limits }
     }
 
@@ -138,7 +138,7 @@ impl HeadDecoder {
             return Ok(Err(Refusal::too_large(limit).of(method)));
         }
         let is_connect = *method == Method::CONNECT;
-        if protocol.is_some() && !(is_connect && self.limits.extended_connect) {
+        if protocol.is_some() && !(is_connect && self.limits.connection.extended_connect) {
             return Ok(Err(MessageFault::Protocol.into()));
         }
         let is_tunnel = is_connect && protocol.is_none();

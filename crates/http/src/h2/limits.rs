@@ -1,19 +1,18 @@
 //! How much an HTTP/2 connection accepts.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::frame::WINDOW_MAX;
 use super::settings::{DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN};
 use crate::HeadLimits;
 
-/// Limits of an HTTP/2 connection. Each abuse that is known of the protocol meets one of them.
+/// Limits of an HTTP/2 connection, but for those of heads, which all versions have. Each abuse that is known of the protocol meets one of them.
 ///
 /// Reaching one that concerns a stream ends the stream; the others end the connection with `ENHANCE_YOUR_CALM`. A duration of
 /// `Duration::MAX` never ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Limits of each head. `bytes` is announced as `SETTINGS_MAX_HEADER_LIST_SIZE`. A request above it is answered 431.
-    pub head: HeadLimits,
     /// Streams that the peer may have open at once. Default 256: more than a browser opens, and what one loop answers in a
     /// turn. Further ones are refused with `REFUSED_STREAM`, which lets the peer send them again.
     pub streams: usize,
@@ -49,7 +48,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            head: HeadLimits::default(),
             streams: 256,
             stream_window_bytes: DEFAULT_WINDOW_BYTES,
             connection_window_bytes: 16 << 20,
@@ -75,10 +73,48 @@ impl Limits {
     pub(super) fn connection_window(&self) -> u32 {
         self.connection_window_bytes.clamp(DEFAULT_WINDOW_BYTES, WINDOW_MAX)
     }
+}
 
+/// All limits of an [`Engine`](super::Engine).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineLimits {
+    /// Limits of each head. `bytes` is announced as `SETTINGS_MAX_HEADER_LIST_SIZE`. A request above it is answered 431.
+    pub head: HeadLimits,
+    /// What only HTTP/2 has.
+    pub connection: Limits,
+}
+
+impl EngineLimits {
     /// `CONTINUATION` frames of a block, which is no longer than what it counts for the limit of heads, which the peer is told.
     pub(super) fn continuations_max(&self) -> usize {
-        self.continuations.max(self.head.bytes.max(self.head.trailer_bytes) / FRAME_BYTES_MIN)
+        let head_bytes = self.head.bytes.max(self.head.trailer_bytes);
+        self.connection.continuations.max(head_bytes / FRAME_BYTES_MIN)
+    }
+}
+
+/// These limits, and the defaults for heads.
+impl From<Limits> for EngineLimits {
+    fn from(connection: Limits) -> Self {
+        Self { connection, ..Self::default() }
+    }
+}
+
+/// These limits of heads, and the defaults for the rest.
+impl From<HeadLimits> for EngineLimits {
+    fn from(head: HeadLimits) -> Self {
+        Self { head, ..Self::default() }
+    }
+}
+
+impl From<Limits> for Arc<EngineLimits> {
+    fn from(connection: Limits) -> Self {
+        Self::new(connection.into())
+    }
+}
+
+impl From<HeadLimits> for Arc<EngineLimits> {
+    fn from(head: HeadLimits) -> Self {
+        Self::new(head.into())
     }
 }
 

@@ -66,6 +66,6 @@ pub use self::fault::{FrameFault, MessageFault};
 pub use self::hpack::HpackError;
 #[cfg(fuzzing)]
 pub use self::hpack::{Hpack, Pair};
-pub use self::limits::{Limits, Rate};
+pub use self::limits::{EngineLimits, Limits, Rate};
 pub use self::send::{Refused, RequestParts, ResponseParts, Unsent};
 pub use self::stream::{IdHasher, StreamId, StreamMap};

@@ -286,7 +286,7 @@ impl Engine {
     }
 
     fn spend_reset(&mut self, now: Instant) -> Result<(), Error> {
-        let rate = self.limits.resets;
+        let rate = self.limits.connection.resets;
         if self.reset_budget.spend(rate, now) {
             return Ok(());
         }
@@ -294,7 +294,7 @@ impl Engine {
     }
 
     fn spend_idle(&mut self, now: Instant) -> Result<(), Error> {
-        let rate = self.limits.idle_frames;
+        let rate = self.limits.connection.idle_frames;
         if self.idle_budget.spend(rate, now) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Each field block counts for the tables of HPACK, whatever becomes of it: behind a block that was refused, that came late, or
 //! whose stream is closed, the next one is still read as its sender means it (RFC 9113 sections 4.3, 5.1, 5.1.2 and 6.8).
 
-use anywire_http::h2::{Code, Engine, Event, Limits, ResponseParts};
+use anywire_http::h2::{Code, Engine, EngineLimits, Event, Limits, ResponseParts};
 use anywire_http::{HeadLimits, Headers, Method, RequestHead, StatusCode};
 
 use crate::support::h2::*;
@@ -22,10 +22,10 @@ fn headers(stream: u32, flags: u8, block: &[u8]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | flags, stream, block)
 }
 
-fn limits() -> Limits {
+fn limits() -> EngineLimits {
     // A body, a head and trailers reach these soon.
     let head = HeadLimits { bytes: 300, target_bytes: 20, fields: 3, trailer_bytes: 100, trailer_fields: 2 };
-    Limits { head, streams: 3, ..Limits::default() }
+    EngineLimits { head, connection: Limits { streams: 3, ..Limits::default() } }
 }
 
 /// What comes, and what has come of it.

@@ -177,7 +177,7 @@ impl Message {
     }
 
     fn to_an_http2_server(&self, head: HeadLimits) -> Fate {
-        let mut server = End::server(Limits { head, ..Limits::default() });
+        let mut server = End::server(head);
         let pseudo = [
             (":method", "POST"),
             (":scheme", "http"),
@@ -210,7 +210,7 @@ impl Message {
     }
 
     fn to_an_http2_client(&self, head: HeadLimits) -> Fate {
-        let mut client = End::client(Limits { head, ..Limits::default() });
+        let mut client = End::client(head);
         let mut request = RequestHead::new(Method::GET, "/").expect("a target");
         request.set_origin("http", "a").expect("an origin");
         let id = client.engine.open(&request, None, true, &mut client.out).expect("a slot").get();
@@ -287,7 +287,6 @@ fn to_the_byte_or_the_field() {
 #[test]
 fn a_head_of_the_limit_s_size_is_taken_whatever_its_frames() {
     let head = HeadLimits { bytes: 1 << 20, fields: usize::MAX, ..HeadLimits::default() };
-    let limits = Limits { head, ..Limits::default() };
     let large = literals(&[("x", &"v".repeat(100))]).repeat(7_000);
     let frames = |id, start: &[u8]| {
         let block = [start, &large].concat();
@@ -298,9 +297,9 @@ fn a_head_of_the_limit_s_size_is_taken_whatever_its_frames() {
         let before: Vec<u8> = first.iter().enumerate().flat_map(frame).collect();
         [before, self::frame(CONTINUATION, END_HEADERS, id, last)].concat()
     };
-    let mut server = End::server(limits);
+    let mut server = End::server(head);
     assert_eq!(server.events(&frames(1, REQUEST)), Ok(vec!["1 GET http://a/ end".into()]));
-    let mut client = End::client(limits);
+    let mut client = End::client(head);
     let mut request = RequestHead::new(Method::GET, "/").expect("a target");
     request.set_origin("http", "a").expect("an origin");
     client.engine.open(&request, None, true, &mut client.out).expect("a slot");
@@ -317,7 +316,7 @@ fn ten_thousand_fields_are_the_most() {
         trailer_fields: usize::MAX,
         ..HeadLimits::default()
     };
-    let mut server = End::server(Limits { head, ..Limits::default() });
+    let mut server = End::server(head);
     // `range`, an entry of the static table.
     let fields = |count| vec![0x80 | 50; count];
     let whole = |stream, block: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, stream, block);
@@ -352,7 +351,7 @@ fn without_an_answer_its_stream_ends() {
     let reset = "1 reset ENHANCE_YOUR_CALM";
     // The peer takes not even the answer.
     for end in [0, END_STREAM] {
-        let mut server = End::server(Limits { head, ..Limits::default() });
+        let mut server = End::server(head);
         server.events(&frame(SETTINGS, 0, 0, &[0, 6, 0, 0, 0, 10])).expect("good");
         server.out.clear();
         let block = [REQUEST, &large].concat();
@@ -361,7 +360,7 @@ fn without_an_answer_its_stream_ends() {
         assert_eq!(server.resets(), [(1, Code::ENHANCE_YOUR_CALM)]);
     }
     // More may follow.
-    let mut server = End::server(Limits { head, ..Limits::default() });
+    let mut server = End::server(head);
     server.events(&request(1, false)).expect("good");
     assert_eq!(server.events(&frame(HEADERS, END_HEADERS, 1, &large)), Ok(vec![reset.into()]));
     assert!(frames(&server.out).iter().all(|(kind, ..)| *kind != HEADERS), "no answer to half a request");

@@ -54,12 +54,9 @@ struct Coming {
 impl Session {
     pub(super) fn new(dialled: Dialled, limits: &Limits) -> Self {
         let Dialled { connection, connect, tls } = dialled;
-        let engine_limits = h2::Limits {
-            head: limits.head,
-            // A PING is sent whenever the engine is told the time.
-            ping_interval: Some(Duration::ZERO),
-            ..h2::Limits::default()
-        };
+        // A PING is sent whenever the engine is told the time.
+        let connection_limits = h2::Limits { ping_interval: Some(Duration::ZERO), ..h2::Limits::default() };
+        let engine_limits = h2::EngineLimits { head: limits.head, connection: connection_limits };
         Self {
             link: Driver::client(engine_limits, precise(), Output::new()),
             connection,

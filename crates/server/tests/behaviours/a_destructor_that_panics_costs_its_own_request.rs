@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, HeadLimits, Response, StatusCode, h2};
+use anywire_http::{Body, BodyError, HeadLimits, Response, StatusCode};
 use anywire_server::layers::{BearerAuth, CacheControl};
 use anywire_server::{Handler, Limits, Router, State, Upgrade};
 use bytes::Bytes;
@@ -315,7 +315,7 @@ fn where_a_head_is_too_large_for_its_peer() {
     });
     let served = Scene::tcp().serve_on(1, router, Limits::default());
     let head = HeadLimits { bytes: 500, ..HeadLimits::default() };
-    let mut peer = H2::connect_with(&served, h2::Limits { head, ..h2::Limits::default() });
+    let mut peer = H2::connect_with(&served, head);
     let neighbour = peer.get("/neighbour");
     assert_eq!(peer.ask("/").text(), "ok");
     armed.store(true, Ordering::SeqCst);

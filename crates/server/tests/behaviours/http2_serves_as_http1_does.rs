@@ -2,7 +2,7 @@
 
 use crate::support::h2::{Came, DATA, GOAWAY, H2, HEADERS, PREFACE, SETTINGS, frame, frames};
 use crate::support::{Peer, Remote, Scene};
-use anywire_http::h2::{Code, Limits};
+use anywire_http::h2::Code;
 use anywire_http::{Body, HeadLimits, Headers, Response, StatusCode, Version};
 use anywire_server::{Path, Request, Router};
 use bytes::Bytes;
@@ -181,7 +181,7 @@ fn heads_that_the_peer_does_not_take_are_not_sent() {
             body
         });
     let served = Scene::tcp().serve_on(1, router, anywire_server::Limits::default());
-    let takes = |bytes| Limits { head: HeadLimits { bytes, ..HeadLimits::default() }, ..Limits::default() };
+    let takes = |bytes| HeadLimits { bytes, ..HeadLimits::default() };
     let mut peer = H2::connect_with(&served, takes(400));
     assert_eq!(peer.ask("/").text(), "ok");
     let answer = peer.ask("/large-head");

@@ -119,7 +119,7 @@ impl Engine {
             return Ok(Step::Again);
         }
         let decoded = self.heads.request(block)?;
-        if self.open >= self.limits.streams {
+        if self.open >= self.limits.connection.streams {
             return self.refuse_stream(now, id, out);
         }
         let (head, Facts { length }) = match decoded {

@@ -1,9 +1,10 @@
 //! Frames of HTTP/2, byte by byte.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anywire_http::Buffer;
-use anywire_http::h2::{Code, Engine, Error, Event, Limits, MessageError, StreamId};
+use anywire_http::h2::{Code, Engine, EngineLimits, Error, Event, MessageError, StreamId};
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -78,7 +79,7 @@ pub(crate) struct End {
 
 impl End {
     /// A server whose client has begun.
-    pub(crate) fn server(limits: Limits) -> Self {
+    pub(crate) fn server(limits: impl Into<Arc<EngineLimits>>) -> Self {
         let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::server(limits, now, &mut out);
         let mut end = Self { engine, input: Buffer::new(), out, now, newest: None, why: None };
@@ -88,7 +89,7 @@ impl End {
     }
 
     /// A client whose server has begun.
-    pub(crate) fn client(limits: Limits) -> Self {
+    pub(crate) fn client(limits: impl Into<Arc<EngineLimits>>) -> Self {
         let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::client(limits, now, &mut out);
         let mut end = Self { engine, input: Buffer::new(), out, now, newest: None, why: None };

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
-use anywire_http::h2::{Code, Engine, Event, Limits, Protocol, Refused, StreamId};
+use anywire_http::h2::{Code, Engine, EngineLimits, Event, Limits, Protocol, Refused, StreamId};
 use anywire_http::{Buffer, Headers, Method, RequestHead, ResponseHead};
 
 pub(crate) use self::frames::*;
@@ -70,11 +71,11 @@ impl H2 {
         Self::connect_with(served, Limits::default())
     }
 
-    pub(crate) fn connect_with(served: &Served, limits: Limits) -> Self {
+    pub(crate) fn connect_with(served: &Served, limits: impl Into<Arc<EngineLimits>>) -> Self {
         Self::over(Remote::dial(&served.address), limits)
     }
 
-    pub(crate) fn over(link: Remote, limits: Limits) -> Self {
+    pub(crate) fn over(link: Remote, limits: impl Into<Arc<EngineLimits>>) -> Self {
         let mut out = Vec::new();
         let engine = Engine::client(limits, clock(), &mut out);
         let mut peer = Self {
