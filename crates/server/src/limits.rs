@@ -65,6 +65,9 @@ pub struct Limits {
     pub min_rate_grace: Duration,
     /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
     /// of the connection (10 s); then the handler is dropped. A peer that waits for its response and one that has left look the same.
+    ///
+    /// Over HTTP/1 a streaming response may also be silent for so long while 8 KiB or more stand behind its request. Then these are
+    /// discarded, and the connection ends with the response: otherwise nobody would notice that the peer has left.
     pub half_close_timeout: Duration,
     /// How long a closing connection waits for the peer to take the last response, and to close (2 s).
     pub linger_timeout: Duration,

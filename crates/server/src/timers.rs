@@ -202,12 +202,17 @@ impl Timers {
         }
     }
 
+    /// What was waited for is over, and the time of a peer that has ended its direction begins anew.
+    pub(crate) fn begin_half_closed(&mut self) {
+        self.half_closed = Duration::ZERO;
+    }
+
     /// Records that the wire took so many bytes of the output.
     // Out of line: most responses leave before anything is waited for.
     #[inline(never)]
     pub(crate) fn wrote(&mut self, bytes: usize, limits: &Limits) {
         if bytes > 0 {
-            self.half_closed = Duration::ZERO;
+            self.begin_half_closed();
             self.write_moved(bytes as u64, limits);
         }
     }

@@ -42,7 +42,10 @@ impl Session {
         match self.stage {
             Stage::Next => Waits { head: !write, ..none },
             Stage::Handling(_) => Waits { handler: !body, body, half_closed, ..none },
-            Stage::Streaming { .. } => Waits { body, half_closed, ..none },
+            // Behind a response that is silent for long, no request could be answered.
+            Stage::Streaming { .. } => {
+                Waits { body, half_closed: half_closed || self.is_blind() && !write, ..none }
+            }
             Stage::Discarding(_) => Waits { body: !write, ..none },
             Stage::Switching(_) => none,
         }
@@ -59,6 +62,10 @@ impl Session {
         let limits = service.limits_of(self.request.endpoint);
         self.timers.look(|| unsent(connection), limits);
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
+        if expired == Expired::HalfClosed && !self.input_ended {
+            self.discard_input();
+            return Continue(true);
+        }
         expired.count(&service.counters);
         match expired {
             Expired::Head => self.refuse_late_head(connection, service),

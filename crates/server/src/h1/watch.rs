@@ -3,16 +3,20 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::task::{Context, Poll};
 
-use super::session::{Exit, Session, Stage, Step};
+use super::session::{Closing, Exit, Session, Stage, Step};
 use crate::connection::{End, Env};
+use crate::upload::Upload;
 
 impl Session {
     /// Looks whether the peer is still there while the handler works and reads nothing.
     ///
     /// A reset ends the handler at once. An end of input does not tell whether the peer has left or waits for its
     /// response: the handler is told, and has [`Limits::half_close_timeout`](crate::Limits) to answer.
+    ///
+    /// The end of input lies behind unread bytes, so those are read ahead, up to a limit. While the limit is reached, nothing of the
+    /// peer is seen ([`is_blind`](Self::is_blind)).
     pub(super) fn watch(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
-        // The end of input lies behind unread bytes, so those are read ahead. Their buffer is allocated already.
+        // Their buffer is allocated already.
         while !self.input_ended && self.input.len() < READ_AHEAD_BYTES {
             // Readiness comes first: a read that finds nothing costs a system call.
             let read = match env.connection.poll_readable(cx) {
@@ -25,6 +29,8 @@ impl Session {
                     let limits = env.service.limits_of(self.request.endpoint);
                     self.timers.received_early(read, limits);
                 }
+                // No request behind this one is taken any more.
+                Poll::Ready(Ok(_)) if self.closing != Closing::No => self.input.clear(),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => {
                     env.service.counters.abandoned.increment();
@@ -41,6 +47,21 @@ impl Session {
             self.gone = Some(run.peer_gone());
         }
         Continue(Poll::Pending)
+    }
+
+    /// Whether a streaming response would not notice that its peer leaves, because as much as is read ahead stands behind its
+    /// request. A body that its reader may still ask for has to stay where it is.
+    pub(super) fn is_blind(&self) -> bool {
+        self.input.len() >= READ_AHEAD_BYTES && self.upload.as_ref().is_none_or(Upload::is_abandoned)
+    }
+
+    /// Discards what stands behind the current request, so that the peer can be watched again. The connection ends with the response.
+    #[cold]
+    pub(super) fn discard_input(&mut self) {
+        self.closing = Closing::Gracefully;
+        self.upload = None;
+        self.input.clear();
+        self.timers.begin_half_closed();
     }
 }
 

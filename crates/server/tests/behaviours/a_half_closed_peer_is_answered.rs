@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::clock::{StillLoop, pass};
 use crate::support::h2::{Came, H2};
-use crate::support::{Scene, Told};
+use crate::support::{Peer, Scene, Told};
 use anywire_http::h2::{self, Code};
 use anywire_http::{Body, BodyError};
 use anywire_server::{Limits, Request, Router, Server, State};
@@ -354,6 +354,67 @@ fn a_reset_ends_the_handler() {
         }
     });
 }
+
+/// What it sent may hide that it has left: more than is read ahead.
+#[test]
+fn a_peer_that_has_sent_much_and_left_ends_a_silent_response() {
+    crate::support::on_each_wire(|scene| {
+        for leaves in [Peer::reset, drop] {
+            let (router, tales, _) = staged();
+            let half_close_timeout = Duration::from_millis(100);
+            let served = scene.serve_with(router, Limits { half_close_timeout, ..Limits::default() });
+            let mut peer = served.connect();
+            peer.send(get("/silent") + &get("/nowhere").repeat(MANY));
+            assert_eq!(tales.next(), "started");
+            peer.head();
+            leaves(peer);
+            assert_eq!(tales.next(), "ended");
+            served.assert_alive();
+        }
+    });
+}
+
+/// As long as a response is silent for less, all requests behind it are answered.
+#[test]
+fn requests_behind_a_silent_response_are_answered_if_it_goes_on() {
+    let half_close_timeout = Limits::default().half_close_timeout;
+    for (silent_for, answers) in [(half_close_timeout / 2, MANY), (half_close_timeout, 0)] {
+        let (clock, gate) = (StillLoop::start(), Arc::new(Notify::new()));
+        let opened = Arc::clone(&gate);
+        let router = Router::new().get("/late", async move || {
+            let (mut sender, body) = Body::channel(100);
+            let opened = Arc::clone(&opened);
+            drop(anywire_loops::spawn(async move {
+                for part in ["one", "two"] {
+                    sender.send(Bytes::from_static(part.as_bytes())).await.expect("it is read");
+                    opened.notified().await;
+                }
+                sender.finish();
+            }));
+            body
+        });
+        let served = clock.serve(&Scene::at("memory:"), Server::new(router));
+        let mut peer = served.connect();
+        peer.send(get("/late") + &get("/nowhere").repeat(MANY));
+        peer.head();
+        for part in [&b"one"[..], b"two"] {
+            assert_eq!(peer.chunk().as_deref(), Some(part));
+            clock.run(move || pass(silent_for));
+            gate.notify_one();
+        }
+        assert_eq!(peer.chunk(), None);
+        for _ in 0..answers {
+            assert_eq!(peer.answer(false).status, 404);
+        }
+        if answers == 0 {
+            peer.assert_closed();
+        }
+        served.assert_alive();
+    }
+}
+
+/// So many requests are more than the server reads ahead.
+const MANY: usize = 400;
 
 fn reset_while_it_works(scene: &Scene, path: &str) {
     let (router, tales, _) = staged();
