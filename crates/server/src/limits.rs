@@ -75,6 +75,9 @@ pub struct Limits {
     /// way. Its response says `Connection: close`. Without one the connection ends in order, as after
     /// [`idle_timeout`](Self::idle_timeout): half-closed, and read for up to [`linger_timeout`](Self::linger_timeout).
     pub shutdown_grace: Duration,
+    /// How long a shutdown waits for the peer of an HTTP/2 connection to acknowledge that it opens no more streams (1 s). Requests that
+    /// come until then are served. Then the final `GOAWAY` leaves: what comes behind that is not served, and its client knows so.
+    pub http2_shutdown_grace: Duration,
     /// What only HTTP/2 has: streams at once, windows, and a limit for each known abuse of the protocol.
     pub http2: h2::Limits,
 }
@@ -100,6 +103,7 @@ impl Default for Limits {
             half_close_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(2),
             shutdown_grace: Duration::from_millis(100),
+            http2_shutdown_grace: Duration::from_secs(1),
             http2: h2::Limits::default(),
         }
     }

@@ -88,8 +88,8 @@ pub(super) enum Incoming {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closing {
     No,
-    /// The peer was told to open no more streams; those on their way are still taken.
-    Announced,
+    /// The peer was told to open no more streams; those on their way are still taken, until this time at the latest.
+    Announced(Instant),
     /// No stream behind this one is taken.
     After(u32),
 }
@@ -309,11 +309,11 @@ impl Engine {
     }
 
     /// Begins to end the connection: the peer is told to open no more streams. Streams that were on their way are still
-    /// taken, until the peer has seen that (RFC 9113 section 6.8). The connection is over when
-    /// [`is_drained`](Self::is_drained) says so.
-    pub fn shut_down(&mut self, out: &mut Vec<u8>) {
+    /// taken, until the peer has seen that (RFC 9113 section 6.8), or until this time: a peer that acknowledges nothing gets the
+    /// final `GOAWAY` by [`advance`](Self::advance). The connection is over when [`is_drained`](Self::is_drained) says so.
+    pub fn shut_down(&mut self, until: Instant, out: &mut Vec<u8>) {
         if self.closing == Closing::No {
-            self.closing = Closing::Announced;
+            self.closing = Closing::Announced(until);
             frame::go_away(out, STREAM_ID_MAX, Code::NO_ERROR);
             frame::ping(out, 0, LAST_CALL);
         }
@@ -347,10 +347,11 @@ impl Engine {
             Some(sent) => sent.max(self.received_at).checked_add(ping_deadline),
             None => ping_interval.and_then(|interval| self.received_at.checked_add(interval)),
         };
-        [settings, ping].into_iter().flatten().min()
+        let last_call = if let Closing::Announced(until) = self.closing { Some(until) } else { None };
+        [settings, ping, last_call].into_iter().flatten().min()
     }
 
-    /// Lets time pass: asks a silent peer whether it is there.
+    /// Lets time pass: asks a silent peer whether it is there, and ends a [shutdown](Self::shut_down) that it does not acknowledge.
     ///
     /// # Errors
     ///
@@ -377,6 +378,11 @@ impl Engine {
             self.ping_sent = Some(now);
             frame::ping(out, 0, ARE_YOU_THERE);
         }
+        if let Closing::Announced(until) = self.closing
+            && now >= until
+        {
+            self.go_away(out);
+        }
         Ok(())
     }
 
@@ -384,7 +390,7 @@ impl Engine {
     pub(super) fn pong(&mut self, opaque: [u8; 8], out: &mut Vec<u8>) {
         match opaque {
             ARE_YOU_THERE => self.ping_sent = None,
-            LAST_CALL if self.closing == Closing::Announced => self.go_away(out),
+            LAST_CALL if matches!(self.closing, Closing::Announced(_)) => self.go_away(out),
             _ => {}
         }
     }

@@ -29,7 +29,8 @@ fn go_away(last: u32) -> Vec<u8> {
 fn a_server_takes_what_was_on_its_way() {
     let mut server = End::server(Limits::default());
     server.events(&request(1, true)).expect("good");
-    server.engine.shut_down(&mut server.out);
+    let until = server.now + Duration::from_secs(1);
+    server.engine.shut_down(until, &mut server.out);
     let said = frames(&std::mem::take(&mut server.out));
     let [(GOAWAY, _, 0, last), (PING, 0, 0, opaque)] = &said[..] else { panic!("{said:?}") };
     assert_eq!(last[..4], [0x7f, 255, 255, 255]);
@@ -47,6 +48,28 @@ fn a_server_takes_what_was_on_its_way() {
     assert_eq!(server.events(&frame(DATA, 0, 5, b"x")), Ok(vec![]));
     assert!(!server.engine.is_drained());
     server.events(&frame(RST_STREAM, 0, 1, &[0; 4])).expect("good");
+    assert!(server.engine.is_drained());
+}
+
+/// The peer may sleep. Without this its connection would be there as long as it likes.
+#[test]
+fn a_server_does_not_wait_for_an_acknowledgement_for_ever() {
+    let mut server = End::server(Limits::default());
+    let until = server.now + Duration::from_secs(1);
+    server.engine.shut_down(until, &mut server.out);
+    server.out.clear();
+    // Asked to again.
+    server.engine.shut_down(until + Duration::from_secs(1), &mut server.out);
+    assert_eq!(server.engine.next_deadline(), Some(until));
+    server.engine.advance(until - Duration::from_millis(1), &mut server.out).expect("good");
+    assert_eq!(frames(&server.out), []);
+    assert_eq!(server.events(&request(1, true)), Ok(vec!["1 GET http://a/ end".into()]));
+    server.engine.advance(until, &mut server.out).expect("good");
+    assert_eq!(std::mem::take(&mut server.out), go_away(1));
+    assert_eq!(server.engine.next_deadline(), None);
+    assert_eq!(server.events(&request(3, true)), Ok(vec![]));
+    assert!(!server.engine.is_drained());
+    answer(&mut server);
     assert!(server.engine.is_drained());
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anywire_http::Buffer;
 use anywire_http::h2::{Abuse, Error, Event};
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{after, precise};
 use anywire_mux::Http2;
 
 use super::deadlines::Lasting;
@@ -62,7 +62,7 @@ impl Session {
             link.output = env.service.take_output();
         }
         if env.service.ending() != Ending::No {
-            link.engine.shut_down(link.output.buffer());
+            link.engine.shut_down(after(now, env.service.limits.http2_shutdown_grace), link.output.buffer());
         }
         loop {
             if self.is_closing {

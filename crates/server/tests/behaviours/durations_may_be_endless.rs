@@ -25,6 +25,7 @@ fn cases() -> Vec<(&'static str, Limits)> {
         ("min_rate_grace", Limits { min_rate_grace: MAX, ..usual() }),
         ("half_close_timeout", Limits { half_close_timeout: MAX, ..usual() }),
         ("linger_timeout", Limits { linger_timeout: MAX, ..usual() }),
+        ("http2_shutdown_grace", Limits { http2_shutdown_grace: MAX, ..usual() }),
         ("settings_deadline", Limits { http2: Http2 { settings_deadline: MAX, ..http2 }, ..usual() }),
         ("ping_interval", Limits { http2: Http2 { ping_interval: Some(MAX), ..http2 }, ..usual() }),
         (

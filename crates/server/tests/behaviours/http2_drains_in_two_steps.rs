@@ -29,7 +29,8 @@ fn serve(scene: &Scene, gate: &Gate) -> Served {
         .post("/collects", async |body: Bytes| body.len().to_string());
     // Nothing but the peer ends a connection.
     let never = Duration::from_secs(3600);
-    scene.serve_on(1, router, Limits { idle_timeout: never, linger_timeout: never, ..Limits::default() })
+    let limits = Limits { idle_timeout: never, linger_timeout: never, ..Limits::default() };
+    scene.serve_on(1, router, Limits { http2_shutdown_grace: never, ..limits })
 }
 
 #[test]
@@ -86,6 +87,36 @@ fn streams_on_their_way_are_taken_until_the_peer_has_seen_it() {
         assert_eq!(rest.last(), Some(&(DATA, END_STREAM, 1, b"finished".to_vec())));
         assert!(rest.iter().all(|(kind, _, stream, _)| *stream == 1 && *kind != RST_STREAM), "{rest:?}");
         drop(peer);
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
+}
+
+/// Such as that of a laptop which sleeps.
+#[test]
+fn a_peer_that_acknowledges_nothing_does_not_hold_up_the_end() {
+    crate::support::on_each_wire(|scene| {
+        let gate = Gate::new(Semaphore::new(0));
+        let router = Router::new().state(Arc::clone(&gate)).get("/gated", async |gate: State<Gate>| {
+            let _permit = gate.acquire().await;
+            "finished"
+        });
+        let http2_shutdown_grace = Duration::from_millis(50);
+        let served = scene.serve_on(1, router, Limits { http2_shutdown_grace, ..Limits::default() });
+        let mut sleeps = raw(&served, &[]);
+        let mut waits = raw(&served, &gated(1));
+        served.await_count("requests", |counters| counters.requests, 1);
+        served.await_count("connections", |counters| counters.http2_connections, 2);
+        let ending = served.running.shutdown(crate::support::HANG);
+        for (peer, last) in [(&mut sleeps, 0u32), (&mut waits, 1)] {
+            let first = until(peer, GOAWAY).3;
+            assert_eq!(first[..4], [0x7f, 255, 255, 255]);
+            assert_eq!(until(peer, GOAWAY).3[..4], last.to_be_bytes());
+        }
+        sleeps.assert_closed();
+        gate.add_permits(1);
+        assert_eq!(until(&mut waits, DATA).3, b"finished");
+        waits.assert_closed();
+        drop((sleeps, waits));
         assert_eq!(ending.wait().connections_cut, 0);
     });
 }

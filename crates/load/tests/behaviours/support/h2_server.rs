@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anywire_http::h2::{Code, Engine, Event, Limits, ResponseParts, StreamId};
 use anywire_http::{Buffer, Headers, StatusCode};
@@ -85,7 +85,7 @@ impl H2Server {
             protocol: Protocol::Http2,
             via: Some(self.address.clone()),
             connections: 1,
-            warm_up: std::time::Duration::ZERO,
+            warm_up: Duration::ZERO,
             amount: Amount::Requests(requests),
             ..Plan::new("http://test/a?b")
         })
@@ -212,7 +212,7 @@ impl Served {
             }
             Manner::LeaveAfter(last) => {
                 if self.asked >= last {
-                    self.engine.shut_down(&mut self.out);
+                    self.engine.shut_down(Instant::now() + Duration::from_secs(3600), &mut self.out);
                 }
                 self.answer_all();
             }

@@ -234,6 +234,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         half_close_timeout,
         linger_timeout,
         shutdown_grace,
+        http2_shutdown_grace,
         http2,
     } = Limits::default();
     Limits {
@@ -255,6 +256,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         half_close_timeout: half_close_timeout / 5,
         linger_timeout: linger_timeout / 5,
         shutdown_grace: shutdown_grace / 5,
+        http2_shutdown_grace: http2_shutdown_grace / 5,
         http2: Http2Limits {
             // As it is: a peer whose preface drips is late with its head before it is late with its settings, also on a busy machine.
             settings_deadline: http2.settings_deadline,
