@@ -222,7 +222,7 @@ impl HeadDecoder {
                 && let Some(entry) = self.hpack.next_pseudo(&mut block)?
             {
                 seen.count(&entry, 0, max, &self.limits.head)?;
-                seen.take(|| {
+                seen.take(entry.name, || {
                     if entry.is_valid {
                         pseudo(entry.name, entry.value)
                     } else {
@@ -236,7 +236,7 @@ impl HeadDecoder {
             let entry = line.entry(lines.bytes);
             seen.count(&entry, lines.len(), max, &self.limits.head)?;
             if seen.refusal.is_some() || entry.is_pseudo() {
-                seen.take(|| match lines.len() {
+                seen.take(entry.name, || match lines.len() {
                     0 if entry.is_valid => pseudo(entry.name, entry.value),
                     0 => Err(MessageFault::Authority),
                     _ => Err(MessageFault::PseudoBehindOthers),
@@ -273,11 +273,13 @@ impl Seen {
 
     /// Takes a pseudo-header field, unless the block was refused.
     #[inline]
-    fn take(&mut self, pseudo: impl FnOnce() -> Result<(), MessageFault>) {
-        if self.refusal.is_none()
-            && let Err(fault) = pseudo()
-        {
-            self.refusal = Some(fault.into());
+    fn take(&mut self, name: &[u8], pseudo: impl FnOnce() -> Result<(), MessageFault>) {
+        // Whether a response to it has content depends on the method, wherever that stands.
+        if self.refusal.is_some() && name != b":method" {
+            return;
+        }
+        if let Err(fault) = pseudo() {
+            self.refusal.get_or_insert(fault.into());
         }
     }
 

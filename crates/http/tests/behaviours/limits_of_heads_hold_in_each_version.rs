@@ -393,6 +393,21 @@ fn the_pieces_of_a_cookie_are_one_field() {
     }
 }
 
+/// The pseudo-header fields have no order, and a response to HEAD has no content (RFC 9110 section 9.3.2).
+#[test]
+fn a_method_behind_what_is_too_large_is_known() {
+    let head = HeadLimits { bytes: 100, ..HeadLimits::default() };
+    let mut server = End::server(head);
+    server.engine.leave_refusals();
+    let path = "/x".repeat(50);
+    for (stream, method, told) in [(1, "HEAD", " HEAD"), (3, "GET", "")] {
+        let block =
+            literals(&[(":path", &path), (":method", method), (":scheme", "http"), (":authority", "a")]);
+        let events = server.events(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &block));
+        assert_eq!(events, Ok(vec![format!("{stream} refused HeadTooLarge {{ limit: 100 }}{told}")]));
+    }
+}
+
 /// A driver that wants to word what is refused answers it by itself, and the stream ends behind that.
 #[test]
 fn what_is_too_large_may_be_left_to_the_driver() {

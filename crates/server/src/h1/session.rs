@@ -23,6 +23,7 @@ use crate::dispatch::{Answer, Invocation, Received};
 use crate::limits::Limits;
 use crate::observe::{ExchangeEnd, Tracked, Written};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::request::RequestKind;
 use crate::router::EndpointId;
 use crate::service::Service;
 use crate::timers::Timers;
@@ -302,6 +303,13 @@ impl Session {
         matches!(self.input.data(), [b'\r' | b'\n', ..])
     }
 
+    /// Whether the input begins with a HEAD request, of which the method at least is known.
+    fn begins_with_head_request(&self) -> bool {
+        let data = self.input.data();
+        let blank = data.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        data[blank..].starts_with(b"HEAD ")
+    }
+
     /// Refuses the preface of HTTP/2 behind other bytes (RFC 9113 section 3.4).
     #[cold]
     pub(crate) fn refuse_preface(&mut self, connection: &Connection, service: &Service) {
@@ -324,6 +332,10 @@ impl Session {
     pub(super) fn refuse_by(&mut self, refusal: &Refusal<'_>, connection: &Connection, service: &Service) {
         let peer = connection.peer();
         self.request = RequestSummary::UNKNOWN;
+        if self.begins_with_head_request() {
+            // No content, whatever is wrong with it (RFC 9110 section 9.3.2).
+            self.request.kind = RequestKind::Head;
+        }
         self.exchange = service.dispatch.observers().begin_unknown(Version::HTTP_11, &peer);
         let response = service.dispatch.word(None, &refusal.of(Some(&peer)));
         self.last_response(response, service);

@@ -83,6 +83,34 @@ fn a_bad_chunk_is_400() {
     });
 }
 
+/// RFC 9110 section 9.3.2: as soon as the method is known.
+#[test]
+fn a_refused_head_request_gets_no_content() {
+    crate::support::on_each_wire(|scene| {
+        let limits = Limits { head_timeout: Duration::from_secs(1), ..Limits::default() };
+        let served = scene.serve_with(Router::new().get("/", async || "ok"), limits);
+        let long = "y".repeat(20_000);
+        for (request, status) in [
+            ("HEAD / HTTP/1.1\r\n\r\n".to_owned(), 400),
+            ("HEAD / HTTP/1.1\r\nhost: x\r\na b: c\r\n\r\n".to_owned(), 400),
+            ("\r\nHEAD / HTTP/3.0\r\nhost: x\r\n\r\n".to_owned(), 505),
+            (format!("HEAD /{long} HTTP/1.1\r\nhost: x\r\n\r\n"), 414),
+            (format!("HEAD / HTTP/1.1\r\nhost: x\r\nx: {long}\r\n\r\n"), 431),
+            ("HEAD / HTTP/1.1\r\nho".to_owned(), 408),
+        ] {
+            let mut peer = served.connect();
+            peer.send(&request);
+            let answer = peer.answer(true);
+            assert_eq!(answer.status, status, "{request:?}");
+            assert!(answer.header("content-length").is_some_and(|length| length != "0"), "as for GET");
+            peer.assert_closed();
+        }
+        // An error in place of a GET's content has one.
+        let answer = served.ask("GET / HTTP/1.1\r\n\r\n");
+        assert_eq!((answer.status, answer.text().is_empty()), (400, false));
+    });
+}
+
 #[test]
 fn half_a_head_and_silence_is_408() {
     crate::support::on_each_wire(|scene| {
