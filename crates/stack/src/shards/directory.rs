@@ -40,6 +40,8 @@ struct State {
     queues: Vec<(LoopNumber, Queue)>,
     /// Loops that have no queue.
     wanting: Vec<LoopNumber>,
+    /// The link was down, when a loop with a queue has heard of it last.
+    is_link_down: bool,
     random: fastrand::Rng,
 }
 
@@ -78,6 +80,7 @@ impl Shards {
             last: 0,
             queues: Vec::new(),
             wanting: Vec::new(),
+            is_link_down: false,
             random: fastrand::Rng::with_seed(secret.rotate_left(32)),
         };
         Arc::new(Self {
@@ -117,6 +120,10 @@ impl Shards {
         if queues.is_empty() && state.peers.len() > 1 {
             state.wanting.push(number);
             self.order(&state);
+        }
+        if queues.is_empty() && state.is_link_down {
+            // Its queue would tell one that has any.
+            peer.tell(LinkEvent::Down);
         }
         drop(state);
         Ok(Shard::new(Arc::clone(self), peer, queues))
@@ -273,7 +280,12 @@ impl Shards {
 
     /// Something has become of the link, as a loop with a queue has heard: those without one that send by it hear of it too.
     pub(super) fn tell_link(&self, uplink: LoopNumber, event: LinkEvent) {
-        let state = self.state();
+        let mut state = self.state();
+        match event {
+            LinkEvent::Up => state.is_link_down = false,
+            LinkEvent::Down => state.is_link_down = true,
+            _ => {}
+        }
         for number in state.steering.sending_by(uplink) {
             state.peers.iter().filter(|peer| peer.number == number).for_each(|peer| peer.tell(event));
         }

@@ -3,12 +3,12 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anywire_advice::Message;
-use anywire_loops::LoopId;
+use anywire_loops::{LoopHandle, LoopId};
 use anywire_stack::device::Device;
 use anywire_stack::ip::{Probing, who_has};
 use anywire_stack::shards::{Cidr, Mac, Shards};
@@ -39,7 +39,7 @@ pub(super) fn before_start(device: &DeviceName<'_>, address: IpAddr) -> io::Resu
 }
 
 /// Has a loop that runs on a device take an address there, so that a fault in it is told at once: the present one if it has the device, or
-/// else another one. Does nothing if no loop has it.
+/// else another one. Does nothing if no loop has it, or if those that have it wait here themselves: the listener finds out then.
 ///
 /// # Errors
 /// Those of [`Host::join`]; `TimedOut` if a loop is held up for two seconds.
@@ -48,7 +48,11 @@ pub(super) fn while_running(device: &str, own: Cidr, gateway: Option<IpAddr>) ->
     if let Some(host) = Host::running(device) {
         return host.join_blocking(own, gateway, PATIENCE);
     }
+    let waiting = Waiting::begin();
     for other in inspect::loops(Some(device)) {
+        if waiting.would_be_for_ever(&other.on) {
+            continue;
+        }
         let (tell, told) = mpsc::channel();
         let (waits, named) = (Arc::new(()), device.to_owned());
         let is_waited_for = Arc::downgrade(&waits);
@@ -69,6 +73,39 @@ pub(super) fn while_running(device: &str, own: Cidr, gateway: Option<IpAddr>) ->
         }
     }
     Ok(())
+}
+
+/// The loops that wait for another one, which take no jobs meanwhile.
+static WAITING: Mutex<Vec<LoopHandle>> = Mutex::new(Vec::new());
+
+/// The present loop, if one calls, is among those that wait until this is dropped.
+struct Waiting(Option<LoopHandle>);
+
+impl Waiting {
+    fn begin() -> Self {
+        let current = anywire_loops::current();
+        all_waiting().extend(current.clone());
+        Self(current)
+    }
+
+    /// Whether a loop waits as well, for us perhaps, or for one that does. Of loops that wait in a circle, the last to begin sees that the
+    /// next one waits. No loop waits for a thread that is none.
+    fn would_be_for_ever(&self, other: &LoopHandle) -> bool {
+        self.0.is_some() && all_waiting().iter().any(|waiting| waiting.same_as(other))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut all = all_waiting();
+        let own = self.0.as_ref().and_then(|own| all.iter().position(|other| other.same_as(own)));
+        own.into_iter().for_each(|own| _ = all.swap_remove(own));
+    }
+}
+
+fn all_waiting() -> MutexGuard<'static, Vec<LoopHandle>> {
+    // Nothing panics while the lock is held.
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The loop that was to take an address has not said whether it could.

@@ -209,7 +209,7 @@ const PLACES_AT_ONCE: u32 = 512;
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::sync::mpsc;
+    use std::sync::{Barrier, mpsc};
     use std::task::{Context, Wake};
 
     use anywire_loops::Loops;
@@ -283,6 +283,28 @@ mod tests {
         let told = checks::while_running("tap:held", own, None);
         assert_eq!(told.expect_err("it is held up").kind(), std::io::ErrorKind::TimedOut);
         drop(hold);
+    }
+
+    /// Each has the device at which the other one is to listen.
+    #[test]
+    fn loops_that_ask_each_other_do_not_wait_for_each_other() {
+        let loops = Loops::start(2).expect("two threads");
+        let (all_here, own) = (Arc::new(Barrier::new(2)), Cidr::host([10, 0, 0, 2].into()));
+        for (index, device) in ["tap:first", "tap:second"].into_iter().enumerate() {
+            let has =
+                loops.get(index).spawn(move || async move { register(&device.into(), Weak::<Host>::new()) });
+            has.wait().expect("no panic");
+        }
+        let asking = ["tap:second", "tap:first"].into_iter().enumerate().map(|(index, device)| {
+            let all_here = Arc::clone(&all_here);
+            loops.get(index).spawn(move || async move {
+                all_here.wait();
+                checks::while_running(device, own, None)
+            })
+        });
+        for asked in asking.collect::<Vec<_>>() {
+            asked.wait().expect("no panic").expect("it was held up by nobody else");
+        }
     }
 
     #[test]

@@ -34,6 +34,20 @@ fn reach_each_loop_once() {
 }
 
 #[test]
+fn reach_a_loop_that_joins_late() {
+    let (shards, queue) = (device(), FakeQueue::default());
+    let mut first = join(&shards, [&queue]);
+    queue.behind().news.push_back(LinkEvent::Down);
+    assert_eq!(news(&mut first), [LinkEvent::Down]);
+    let mut without = join(&shards, []);
+    assert_eq!(news(&mut without), [LinkEvent::Down]);
+    queue.behind().news.push_back(LinkEvent::Up);
+    assert_eq!(news(&mut first), [LinkEvent::Up]);
+    assert_eq!(news(&mut without), [LinkEvent::Up]);
+    assert_eq!(news(&mut join(&shards, [])), [], "it is up, as each loop takes it for");
+}
+
+#[test]
 fn come_from_the_first_of_several_queues() {
     let (shards, queues) = (device(), [(); 3].map(|()| FakeQueue::default()));
     let mut only = join(&shards, &queues);
