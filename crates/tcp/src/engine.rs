@@ -7,67 +7,28 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `id`, `place` | the names of connections; their places in the slabs |
-//! | `receive` | a batch of frames, in stages over the whole batch |
-//! | `listen`, `opening` | LISTEN and half-open; SYN-SENT and SYN-RECEIVED |
-//! | `predict`, `predict_send`, `predict_end` | the segment that nearly every one is, both ways; the last ones |
-//! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
-//! | `acknowledge`, `recover` | what an ACK brings; losses |
-//! | `deliver`, `out_of_order` | payload, in order and out of order |
-//! | `reclaim`, `waiting` | who loses memory when others find none; who is told of some |
+//! | `input` | segments that arrive: a batch in stages, prediction, the states, ACKs and losses, payload |
+//! | `output` | segments that leave: in their turn, at their rate, and those that belong to no connection |
+//! | `opening` | LISTEN and half-open connections, the handshake, the backlog, ports to dial from |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
-//! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
-//! | `backlog` | how many connections wait to be accepted |
-//! | `path_probe` | what a path takes that swallows long packets |
-//! | `answered` | how often a connection answers what may be forged |
-//! | `scheduler`, `pace` | whose turn it is; an own rate for a connection |
-//! | `timers`, `idle_timer` | deadlines; those of users, and keep-alive |
-//! | `aging` | times of 32 bits, however long nothing happens |
-//! | `memory`, `info` | the memory that it has taken; what is known of each connection |
+//! | `timers` | deadlines, those of users and keep-alive, and times of 32 bits |
+//! | `memory` | what is taken, and who loses some when others find none |
+//! | `user` | what the holder of a connection calls and hears |
+//! | `ip` | our addresses and listeners; ways out; the Ethernet header for each next hop |
+//! | `id`, `place` | the names of connections; their places in the slabs |
 //! | `check` | what always holds, looked at after every input in debug builds |
-//! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
-//! | `source` | its address and port at our end, if its user has named none |
-//! | `local`, `routes`, `neighbours` | our addresses and listeners; ways out; the Ethernet header for each next hop |
-//! | `link` | what the layer below fills in and asks: neighbours, progress, what is no TCP |
 
-mod acknowledge;
-mod aging;
-mod answered;
-mod backlog;
 mod check;
-mod deliver;
 mod ending;
 mod id;
-mod idle_timer;
-mod info;
-mod link;
-mod listen;
-mod local;
+mod input;
+mod ip;
 mod memory;
-mod neighbours;
 mod opening;
-mod options;
-mod out_of_order;
-mod pace;
-mod path_probe;
+mod output;
 mod place;
-mod predict;
-mod predict_end;
-mod predict_send;
-mod ready;
-mod receive;
-mod reclaim;
-mod recover;
-mod reply;
-mod routes;
-mod scheduler;
-mod source;
-mod synchronized;
 mod timers;
-mod transfer;
-mod transmit;
 mod user;
-mod waiting;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -93,31 +54,31 @@ use crate::time::{Instant, Tick};
 use crate::time_wait::TimeWait;
 use crate::wheel::Wheel;
 
-pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
-pub(crate) use self::pace::Pace;
+pub(crate) use self::memory::usage::{bytes_of_list, bytes_of_map, bytes_of_queue};
+pub(crate) use self::output::pace::Pace;
 
 pub(crate) use self::id::ConnIndex;
 pub use self::id::{ConnId, ListenerId};
-pub use self::info::{Info, TcpState};
-pub use self::link::NextHop;
-pub use self::memory::Memory;
-pub use self::ready::{Events, Ready};
-pub use self::routes::{Route, RouteError, Via};
-pub use self::source::PortBlock;
-pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
+pub use self::ip::link::NextHop;
+pub use self::ip::routes::{Route, RouteError, Via};
+pub use self::memory::usage::Memory;
+pub use self::opening::source::PortBlock;
+pub use self::user::calls::{ConnectError, ConnectOptions, End, ListenError, Status};
+pub use self::user::info::{Info, TcpState};
+pub use self::user::ready::{Events, Ready};
 
-use self::aging::Aging;
-use self::answered::Answered;
-use self::deliver::InFrame;
-use self::info::Retransmissions;
-use self::local::Local;
+use self::input::answered::Answered;
+use self::input::deliver::InFrame;
+use self::input::receive::Arrived;
+use self::ip::local::Local;
+use self::memory::reclaim::Reclaim;
+use self::memory::waiting::Waiting;
+use self::opening::source::Sources;
+use self::output::reply::Reply;
+use self::output::scheduler::Scheduler;
 use self::place::{PLACE, Place};
-use self::receive::Arrived;
-use self::reclaim::Reclaim;
-use self::reply::Reply;
-use self::scheduler::Scheduler;
-use self::source::Sources;
-use self::waiting::Waiting;
+use self::timers::aging::Aging;
+use self::user::info::Retransmissions;
 
 /// The TCP of one core.
 pub struct Engine {
@@ -128,7 +89,7 @@ pub struct Engine {
     tick: Tick,
     aging: Aging,
     /// Half a second and the other timings in ticks, made once.
-    timings: timers::Timings,
+    timings: timers::deadlines::Timings,
 
     tcbs: Slab<Tcb>,
     extensions: Slab<Extension>,
@@ -201,14 +162,14 @@ impl Engine {
     /// # Errors
     /// The system's, if address space for the limits cannot be had.
     pub fn new(mut settings: Settings, limits: Limits) -> io::Result<Self> {
-        settings.receive_window = settings.receive_window.min(opening::RECEIVE_WINDOW_MAX);
+        settings.receive_window = settings.receive_window.min(opening::handshake::RECEIVE_WINDOW_MAX);
         let entries = limits.connections + limits.half_open + limits.time_wait;
         let local = Local::new(settings.loops_back, limits.neighbours);
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
             aging: Aging::default(),
-            timings: timers::Timings::new(&settings),
+            timings: timers::deadlines::Timings::new(&settings),
             tcbs: Slab::new(limits.connections)?,
             extensions: Slab::new(limits.extensions.min(ExtensionId::COUNT_MAX))?,
             half_open: Slab::new(limits.half_open)?,

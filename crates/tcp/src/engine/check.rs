@@ -1,6 +1,6 @@
 //! What always holds of a connection, looked at after every input in builds with debug assertions: tests and fuzzing.
 
-use super::deliver::Unread;
+use super::input::deliver::Unread;
 use super::{ConnIndex, Engine};
 use crate::pool::Marks;
 use crate::tcb::{Flags, State, Tcb};
@@ -8,7 +8,7 @@ use crate::tcb::{Flags, State, Tcb};
 impl Engine {
     /// Panics if the TCB of this place is not as every TCB has to be after an input; does nothing in a release build.
     #[inline(always)]
-    pub(super) fn check(&self, index: ConnIndex) {
+    pub(crate) fn check(&self, index: ConnIndex) {
         if cfg!(debug_assertions) {
             self.check_tcb(index);
         }

@@ -3,10 +3,10 @@
 use anywire_packet::icmp::{ErrorKind, IcmpError};
 use anywire_packet::{Addresses, Flags as Control, OptionsOut, Outgoing, Parsed, Seq};
 
-use super::deliver::Unread;
-use super::receive::{Arrived, ports, remote_address};
-use super::reply::{Reply, without_payload};
-use super::transmit::announce;
+use super::input::deliver::Unread;
+use super::input::receive::{Arrived, ports, remote_address};
+use super::output::reply::{Reply, without_payload};
+use super::output::transmit::announce;
 use super::{ConnIndex, End, Engine, ListenerId, Place};
 use crate::frames::Filling;
 use crate::half_open::Traits;
@@ -18,7 +18,7 @@ use crate::time_wait::TimeWait;
 impl Engine {
     /// The connection has ended otherwise than by FINs: what waited to be sent is gone. Arrived bytes stay until the user
     /// reads them or lets go, unless we break off ourselves.
-    pub(super) fn break_off(&mut self, index: ConnIndex, end: End) {
+    pub(crate) fn break_off(&mut self, index: ConnIndex, end: End) {
         if matches!(end, End::Reset | End::Refused | End::Aborted | End::NetworkDown) {
             self.counters.reset += 1;
         }
@@ -31,7 +31,7 @@ impl Engine {
     }
 
     /// Frees the unread bytes.
-    pub(super) fn drop_unread(&mut self, index: ConnIndex) {
+    pub(crate) fn drop_unread(&mut self, index: ConnIndex) {
         let tcb = &mut self.tcbs[index];
         *tcb.unread_mut() = 0;
         let waiting = Unread::of(tcb);
@@ -42,7 +42,7 @@ impl Engine {
     }
 
     /// The connection has ended: its addresses and ports are free, and so is its TCB as soon as no user holds it.
-    pub(super) fn end(&mut self, index: ConnIndex, end: End) {
+    pub(crate) fn end(&mut self, index: ConnIndex, end: End) {
         self.leave_table(Place::Tcb(index));
         self.release_queues(index);
         let tcb = &mut self.tcbs[index];
@@ -64,7 +64,7 @@ impl Engine {
     }
 
     /// Gives back a TCB that is in no table.
-    pub(super) fn forget(&mut self, index: ConnIndex) {
+    pub(crate) fn forget(&mut self, index: ConnIndex) {
         self.release_queues(index);
         self.free_tcb(index);
     }
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Gives the place of a TCB back, and what waits for its reader. With a reset that has not left, it keeps its place: so there
     /// are no more resets to send than connections, and none is lost.
-    pub(super) fn free_tcb(&mut self, index: ConnIndex) {
+    pub(crate) fn free_tcb(&mut self, index: ConnIndex) {
         self.drop_unread(index);
         let tcb = &mut self.tcbs[index];
         if tcb.owes_reset() {
@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// Frees a place for the next connection, whose id is another.
-    pub(super) fn free_place(&mut self, index: ConnIndex) {
+    pub(crate) fn free_place(&mut self, index: ConnIndex) {
         let generation = self.tcbs[index].generation;
         self.tcbs.remove(index);
         self.tcbs[index].generation = generation.wrapping_add(1);
@@ -112,7 +112,7 @@ impl Engine {
 
     /// Data has come that the user will not read: the peer must learn that it was lost.
     #[cold]
-    pub(super) fn reset_for_unread(&mut self, index: ConnIndex) {
+    pub(crate) fn reset_for_unread(&mut self, index: ConnIndex) {
         if self.tcbs[index].state == State::Closed {
             // The peer has reset it meanwhile.
             return self.drop_unread(index);
@@ -123,7 +123,7 @@ impl Engine {
     /// Tells the peer of a connection that we have broken off, if it was not told: then nothing keeps its place. False if there is
     /// no room: then it is in its ring again.
     #[cold]
-    pub(super) fn send_last_reset(&mut self, index: ConnIndex, out: &mut Filling<'_>) -> bool {
+    pub(crate) fn send_last_reset(&mut self, index: ConnIndex, out: &mut Filling<'_>) -> bool {
         let tcb = self.tcbs[index];
         if !tcb.owes_reset() {
             return true;
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// Both FINs are acknowledged, and ours was first (RFC 9293 3.6.1).
-    pub(super) fn enter_time_wait(&mut self, index: ConnIndex) {
+    pub(crate) fn enter_time_wait(&mut self, index: ConnIndex) {
         let (now, tcb) = (self.tick, &mut self.tcbs[index]);
         if !tcb.has(Flags::DETACHED) {
             // Its user may have something left to read.
@@ -216,7 +216,7 @@ impl Engine {
 
     /// A segment for a connection in TIME-WAIT (RFC 9293 3.10.7.4, RFC 1337, RFC 6191).
     #[cold]
-    pub(super) fn on_time_wait(&mut self, place: u32, arrived: &Arrived) {
+    pub(crate) fn on_time_wait(&mut self, place: u32, arrived: &Arrived) {
         let (wait, segment) = (self.time_wait[place], &arrived.segment);
         if segment.flags.has(Control::RST) {
             return;
@@ -253,7 +253,7 @@ impl Engine {
 
     /// Whether a connection in TIME-WAIT, which its user still holds, has given way to the one that this SYN opens. What has
     /// arrived stays to be read.
-    pub(super) fn gives_way(&mut self, index: ConnIndex, arrived: &Arrived) -> bool {
+    pub(crate) fn gives_way(&mut self, index: ConnIndex, arrived: &Arrived) -> bool {
         let tcb = &self.tcbs[index];
         let recent = tcb.has(Flags::TIMESTAMPS).then_some(tcb.ts_recent);
         let here = (tcb.local, tcb.local_port);
@@ -291,7 +291,7 @@ impl Engine {
     }
 
     /// Ends a connection in TIME-WAIT for one with the same addresses and ports.
-    pub(super) fn end_former(&mut self, former: Place) {
+    pub(crate) fn end_former(&mut self, former: Place) {
         match former {
             Place::TimeWait(place) => {
                 self.counters.time_wait_reused += 1;
@@ -305,7 +305,7 @@ impl Engine {
     }
 
     /// Ends a connection in TIME-WAIT, whose user still holds it, for a new one. Gives its last number.
-    pub(super) fn give_way(&mut self, index: ConnIndex) -> Seq {
+    pub(crate) fn give_way(&mut self, index: ConnIndex) -> Seq {
         self.counters.time_wait_reused += 1;
         let last = self.tcbs[index].snd_nxt;
         self.end(index, End::Closed);
@@ -364,7 +364,7 @@ impl Engine {
     }
 
     /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.
-    pub(super) fn drop_time_wait(&mut self, place: u32) {
+    pub(crate) fn drop_time_wait(&mut self, place: u32) {
         self.leave_table(Place::TimeWait(place));
         let wait = self.time_wait[place];
         self.local.release_peer(wait.local, wait.remote);
@@ -373,7 +373,7 @@ impl Engine {
     }
 
     /// Lets go of the TIME-WAITs whose time is over.
-    pub(super) fn expire_time_waits(&mut self) {
+    pub(crate) fn expire_time_waits(&mut self) {
         while let Some((place, at)) = self.time_wait_queue.front() {
             let is_over = self.is_time_wait(place, at);
             if is_over && !at.is_due(self.tick) {
@@ -389,13 +389,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn next_time_wait(&self) -> Option<Tick> {
+    pub(crate) fn next_time_wait(&self) -> Option<Tick> {
         self.time_wait_queue.front().map(|(_, at)| at)
     }
 
     /// ICMP (RFC 9293 3.9.2.2, RFC 5927): only errors about segments in flight count, and none ends an open connection.
     #[cold]
-    pub(super) fn on_icmp(&mut self, error: IcmpError) {
+    pub(crate) fn on_icmp(&mut self, error: IcmpError) {
         let both = ports(error.remote_port, error.local_port);
         let hash = self.hash_of(&error.addresses, both);
         let Some(Place::Tcb(index)) = self.find(hash, &error.addresses, both) else { return };
@@ -413,7 +413,7 @@ impl Engine {
     }
 
     /// RFC 1191, RFC 8201: the path takes less than its first link.
-    pub(super) fn on_narrow_path(&mut self, index: ConnIndex, mtu: u32) {
+    pub(crate) fn on_narrow_path(&mut self, index: ConnIndex, mtu: u32) {
         let tcb = &self.tcbs[index];
         if !tcb.state.is_synchronized() {
             return;
@@ -454,13 +454,13 @@ impl Engine {
 }
 
 /// Whether a segment is the peer's FIN once more, before this RCV.NXT.
-pub(super) const fn is_fin_again(segment: &Parsed, rcv_nxt: Seq) -> bool {
+pub(crate) const fn is_fin_again(segment: &Parsed, rcv_nxt: Seq) -> bool {
     let end = segment.seq.0.wrapping_add(segment.sequence_len());
     segment.flags.has(Control::FIN) && segment.flags.has(Control::ACK) && end == rcv_nxt.0
 }
 
 /// A path of IPv4 is not taken for narrower than this, as in Linux; longer packets are fragmented.
-pub(super) const LEAST_MTU_V4: u32 = 552;
+pub(crate) const LEAST_MTU_V4: u32 = 552;
 
 /// Entries that may stay behind even if there are hardly any TIME-WAITs.
 const STALE_TIME_WAITS: usize = 1024;

@@ -60,9 +60,9 @@ pub(crate) const CLAIMED: u32 = 0;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ListenerId {
     /// Its place among the listeners.
-    pub(super) number: u16,
+    pub(crate) number: u16,
     /// How many have had this place before. A place that the count has used up is not used again.
-    pub(super) generation: u16,
+    pub(crate) generation: u16,
 }
 
 impl fmt::Debug for ListenerId {

@@ -2,12 +2,12 @@
 
 use anywire_packet::Addresses;
 
-use super::receive::ports;
+use super::input::receive::ports;
 use super::{ConnIndex, Engine};
 
 /// The meaning of a value in the table: its top two bits tell the kind of place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Tcb(ConnIndex),
     HalfOpen(u32),
     TimeWait(u32),
@@ -15,9 +15,9 @@ pub(super) enum Place {
 
 impl Place {
     /// A value that the table never has.
-    pub(super) const NOBODY: u32 = u32::MAX;
+    pub(crate) const NOBODY: u32 = u32::MAX;
 
-    pub(super) const fn of(value: u32) -> Self {
+    pub(crate) const fn of(value: u32) -> Self {
         match value >> 30 {
             0 => Self::Tcb(ConnIndex(value)),
             1 => Self::HalfOpen(value & PLACE),
@@ -25,7 +25,7 @@ impl Place {
         }
     }
 
-    pub(super) const fn value(self) -> u32 {
+    pub(crate) const fn value(self) -> u32 {
         match self {
             Self::Tcb(index) => index.0,
             Self::HalfOpen(place) => place | 1 << 30,
@@ -37,7 +37,7 @@ impl Place {
 impl Engine {
     /// The addresses as a TCB has them, ours and the peer's, and the ports of the connection in a place.
     #[inline(always)]
-    pub(super) fn name_of(&self, place: Place) -> (u16, u32, u32) {
+    pub(crate) fn name_of(&self, place: Place) -> (u16, u32, u32) {
         match place {
             Place::Tcb(index) => {
                 let tcb = &self.tcbs[index];
@@ -56,7 +56,7 @@ impl Engine {
 
     /// The connection between these addresses and ports.
     #[inline(always)]
-    pub(super) fn find(&self, hash: u64, addresses: &Addresses, both: u32) -> Option<Place> {
+    pub(crate) fn find(&self, hash: u64, addresses: &Addresses, both: u32) -> Option<Place> {
         let found = self.table.find(hash, |value| {
             let (local, remote, ports) = self.name_of(Place::of(value));
             ports == both && self.local.addresses(local, remote) == *addresses
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Takes a connection out of the table.
-    pub(super) fn leave_table(&mut self, place: Place) {
+    pub(crate) fn leave_table(&mut self, place: Place) {
         let (local, remote, ports) = self.name_of(place);
         let hash = self.hash_of(&self.local.addresses(local, remote), ports);
         self.table.remove(hash, place.value());
@@ -73,4 +73,4 @@ impl Engine {
 }
 
 /// The bits of a place in a value of the table.
-pub(super) const PLACE: u32 = (1 << 30) - 1;
+pub(crate) const PLACE: u32 = (1 << 30) - 1;
