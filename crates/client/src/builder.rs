@@ -12,12 +12,12 @@ use crate::balance::Balance;
 use crate::by_origin::ByOrigin;
 use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::config::{Config, Versions};
+use crate::connection::pipeline::Pipelines;
 use crate::connector::Network;
 use crate::handle::Handle;
 use crate::inner::Inner;
 use crate::observe::Observers;
 use crate::origin_options::{OriginOptions, Origins};
-use crate::pipeline::Pipelines;
 use crate::{Client, Limits, Timeouts};
 
 /// Makes a [`Client`].

@@ -11,9 +11,9 @@ use anywire_wire::{Connection, DialOptions, Dialer};
 use crate::balance::Balance;
 use crate::by_origin::ByOrigin;
 use crate::chain::{Links, Redirects, Retries};
+use crate::connection::pipeline::Pipelines;
 use crate::connector::Network;
 use crate::observe::Observers;
-use crate::pipeline::Pipelines;
 use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 

@@ -16,6 +16,17 @@
 //! HTTP/2, and HTTP/1 that calls share: calls go into an inbox, which the connection's task takes with its next turn, so that the requests of many
 //! callers leave in one write. A caller's body may make a call while that task polls it.
 
+pub(crate) mod budget;
+pub(crate) mod download;
+pub(crate) mod h1;
+pub(crate) mod h2;
+pub(crate) mod io;
+pub(crate) mod pipeline;
+pub(crate) mod session;
+pub(crate) mod tunnel;
+pub(crate) mod turn;
+pub(crate) mod watchdog;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::mem;
@@ -28,14 +39,14 @@ use std::time::Instant;
 use anywire_loops::clock::precise;
 use anywire_wire::{Connection, Negotiated};
 
+use crate::connection::io::Io;
+use crate::connection::pipeline::Pipelining;
+use crate::connection::session::Session;
 use crate::context::LoopContext;
-use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
 use crate::observe::{Closed, Connected};
-use crate::pipeline::Pipelining;
 use crate::pool::Listed;
 use crate::quota::Permit;
-use crate::session::Session;
 
 /// A connection of a pool.
 pub(crate) struct Conn {

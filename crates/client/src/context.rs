@@ -12,9 +12,9 @@ use anywire_wire::Output;
 
 use crate::Limits;
 use crate::config::Config;
+use crate::connection::h1::{Exchange, Slot};
 use crate::connector::Place;
 use crate::counters::Cells;
-use crate::h1::{Exchange, Slot};
 use crate::inner::Inner;
 use crate::latencies::PhaseCells;
 use crate::quota::Quota;

@@ -67,7 +67,6 @@ mod auth;
 mod balance;
 mod balancer;
 pub mod blocking;
-mod budget;
 mod builder;
 mod by_origin;
 mod call;
@@ -83,15 +82,11 @@ mod context;
 #[cfg(feature = "cookies")]
 pub mod cookies;
 mod counters;
-mod download;
 mod error;
 mod gateway;
-mod h1;
-mod h2;
 mod handle;
 pub mod har;
 mod inner;
-mod io;
 mod job;
 mod latencies;
 mod learnt;
@@ -103,7 +98,6 @@ mod origin_counters;
 mod origin_options;
 mod origin_pools;
 mod phase;
-mod pipeline;
 mod pool;
 mod prometheus;
 pub mod proxy;
@@ -114,15 +108,11 @@ mod response;
 #[cfg(feature = "rules")]
 pub mod rules;
 mod sending;
-mod session;
 #[cfg(feature = "tower")]
 mod tower;
 mod trace;
-mod tunnel;
-mod turn;
 #[cfg(feature = "udp")]
 pub mod udp;
-mod watchdog;
 
 pub use address_counters::AddressCounters;
 pub use anywire_http::Fault;
@@ -139,6 +129,7 @@ pub use chain::{
     Target,
 };
 pub use client::Client;
+pub use connection::pipeline::Pipelining;
 pub use connector::Connector;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
@@ -148,7 +139,6 @@ pub use observe::{Acquired, AttemptEnd, Begun, Closed, Connected, Dialed, Ended,
 pub use origin_counters::OriginCounters;
 pub use origin_options::OriginOptions;
 pub use phase::Phase;
-pub use pipeline::Pipelining;
 pub use request::CallRequest;
 pub use response::Response;
 pub use sending::Sending;

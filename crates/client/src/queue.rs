@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anywire_loops::clock::{self, precise};
 
-use crate::budget::poll_truly;
+use crate::connection::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::job::Job;
 use crate::{Error, Phase};

@@ -11,7 +11,7 @@ use anywire_http::{Method, StatusCode};
 use anywire_loops::clock::{after, precise, unix_time};
 use anywire_wire::DialError;
 
-use crate::io::random;
+use crate::connection::io::random;
 use crate::proxy::ProxyReason;
 use crate::request::CallRequest;
 use crate::{Error, Phase, Response};

@@ -9,7 +9,7 @@ use super::model::File;
 use super::{Limits, Rule, RuleCounters, RulesError};
 use crate::ClientBuilder;
 use crate::chain::{Calling, Interceptor, Next};
-use crate::io::random;
+use crate::connection::io::random;
 use crate::request::CallRequest;
 
 /// Traffic rules that are in force: see [the module](super). A clone is the same set, so that several clients may share one, and a

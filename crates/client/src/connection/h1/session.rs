@@ -7,10 +7,10 @@ use anywire_loops::clock::precise;
 use bytes::Bytes;
 
 use super::exchange::{End, Exchange};
+use crate::connection::io::Io;
+use crate::connection::tunnel::{Tunnel, tunnel};
 use crate::context::LoopContext;
-use crate::io::Io;
 use crate::job::{Event, Job, Outcome};
-use crate::tunnel::{Tunnel, tunnel};
 
 /// HTTP/1 on one connection. A request leaves when the response of the one before is complete.
 pub(crate) struct Session {

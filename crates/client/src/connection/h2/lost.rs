@@ -9,10 +9,10 @@ use slab::Slab;
 
 use super::session::Session;
 use super::stream::Stream;
+use crate::connection::download::Download;
+use crate::connection::session::Life;
 use crate::context::LoopContext;
-use crate::download::Download;
 use crate::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
-use crate::session::Life;
 use crate::{Error, Phase};
 
 impl Session {

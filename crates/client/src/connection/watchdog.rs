@@ -7,8 +7,8 @@ use std::time::Instant;
 use anywire_loops::clock::after;
 use anywire_loops::deadline::Deadline;
 
+use crate::connection::download::Download;
 use crate::context::LoopContext;
-use crate::download::Download;
 use crate::job::Job;
 use crate::request::CallRequest;
 use crate::{Error, Phase};

@@ -12,11 +12,11 @@ use slab::Slab;
 
 use super::session::Session;
 use super::stream::Tunnel;
+use crate::connection::io::Io;
+use crate::connection::session::Life;
+use crate::connection::turn::Calls;
+use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
 use crate::context::LoopContext;
-use crate::io::Io;
-use crate::session::Life;
-use crate::turn::Calls;
-use crate::watchdog::{Overdue, WaitsFor, Watchdog};
 
 impl Calls for Session {
     fn are_late(&self, now: Instant) -> bool {

@@ -9,11 +9,11 @@ use anywire_loops::clock::precise;
 
 use super::session::Session;
 use crate::Error;
-use crate::budget::poll_truly;
+use crate::connection::budget::poll_truly;
+use crate::connection::download::Download;
+use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
 use crate::context::LoopContext;
-use crate::download::Download;
 use crate::job::{Job, Outcome, drop_caught};
-use crate::watchdog::{Overdue, WaitsFor, Watchdog};
 
 /// A call that waits for the server's settings.
 pub(super) struct Unopened {

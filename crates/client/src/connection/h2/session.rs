@@ -16,14 +16,14 @@ use super::stream::{Stream, Tunnel};
 use super::unopened::Unopened;
 use super::upload::Upload;
 use crate::Error;
-use crate::budget::poll_truly;
+use crate::connection::budget::poll_truly;
+use crate::connection::download::Download;
+use crate::connection::h1::is_tls_alert;
+use crate::connection::io::Io;
+use crate::connection::session::Life;
+use crate::connection::turn::turn;
 use crate::context::LoopContext;
-use crate::download::Download;
-use crate::h1::is_tls_alert;
-use crate::io::Io;
 use crate::job::{Event, Job, Outcome};
-use crate::session::Life;
-use crate::turn::turn;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {

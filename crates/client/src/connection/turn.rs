@@ -4,9 +4,9 @@
 use std::task::Context;
 use std::time::Instant;
 
+use crate::connection::io::Io;
+use crate::connection::watchdog::{Overdue, Watchdog};
 use crate::context::LoopContext;
-use crate::io::Io;
-use crate::watchdog::{Overdue, Watchdog};
 
 /// The calls of a connection, each with a [`Watchdog`].
 pub(crate) trait Calls {

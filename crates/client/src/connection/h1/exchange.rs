@@ -17,14 +17,14 @@ use anywire_wire::{Connection, Output};
 use tokio::sync::oneshot;
 
 use super::upload::Upload;
-use crate::budget::poll_truly;
+use crate::connection::budget::poll_truly;
+use crate::connection::download::{Download, Pieces};
+use crate::connection::io::Io;
+use crate::connection::turn::{Calls, turn};
+use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
 use crate::context::LoopContext;
-use crate::download::{Download, Pieces};
-use crate::io::Io;
 use crate::job::{Job, Outcome};
 use crate::request::{CallRequest, Last};
-use crate::turn::{Calls, turn};
-use crate::watchdog::{Overdue, WaitsFor, Watchdog};
 use crate::{Error, Phase};
 
 /// A call on a connection.
@@ -52,7 +52,7 @@ pub(crate) struct Exchange {
 pub(super) enum End {
     /// The response is complete.
     Complete,
-    /// The response is a 101 that was asked for: the connection leaves HTTP, and goes on as a [tunnel](crate::tunnel).
+    /// The response is a 101 that was asked for: the connection leaves HTTP, and goes on as a [tunnel](crate::connection::tunnel).
     Upgrade,
     /// The connection is to be closed.
     Over(Outcome),

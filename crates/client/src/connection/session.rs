@@ -4,12 +4,12 @@ use std::task::{Context, Poll, Waker};
 
 use anywire_wire::Connection;
 
-use crate::budget::poll_truly;
+use crate::connection::budget::poll_truly;
+use crate::connection::io::Io;
+use crate::connection::pipeline::{self, Pipelining};
+use crate::connection::{h1, h2};
 use crate::context::LoopContext;
-use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
-use crate::pipeline::{self, Pipelining};
-use crate::{h1, h2};
 
 /// The protocol that a connection speaks, and the calls that it carries.
 pub(crate) enum Session {

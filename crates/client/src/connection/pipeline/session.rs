@@ -17,15 +17,15 @@ use super::Pipelining;
 use super::departures::Departures;
 use super::line::Line;
 use crate::Error;
-use crate::budget::poll_truly;
+use crate::connection::budget::poll_truly;
+use crate::connection::download::Download;
+use crate::connection::h1::{self, Upload};
+use crate::connection::io::Io;
+use crate::connection::session::Life;
+use crate::connection::turn::turn;
+use crate::connection::watchdog::Watchdog;
 use crate::context::LoopContext;
-use crate::download::Download;
-use crate::h1::{self, Upload};
-use crate::io::Io;
 use crate::job::{Event, Job, Outcome, drop_caught};
-use crate::session::Life;
-use crate::turn::turn;
-use crate::watchdog::Watchdog;
 
 /// HTTP/1 on a connection that calls share.
 pub(crate) struct Session {

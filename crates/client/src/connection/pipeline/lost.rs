@@ -5,9 +5,9 @@ use std::task::Context;
 
 use super::line::{Broken, Rest};
 use super::session::{Piped, Session};
+use crate::connection::session::Life;
 use crate::context::LoopContext;
 use crate::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
-use crate::session::Life;
 use crate::{Error, Phase};
 
 impl Session {

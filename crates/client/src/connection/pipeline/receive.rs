@@ -8,13 +8,13 @@ use anywire_wire::Connection;
 use super::line::Part;
 use super::session::Session;
 use crate::Error;
+use crate::connection::download::{Download, Pieces};
+use crate::connection::h1::{self, is_tls_alert};
+use crate::connection::io::Io;
+use crate::connection::session::Life;
+use crate::connection::watchdog::Watchdog;
 use crate::context::LoopContext;
-use crate::download::{Download, Pieces};
-use crate::h1::{self, is_tls_alert};
-use crate::io::Io;
 use crate::job::Outcome;
-use crate::session::Life;
-use crate::watchdog::Watchdog;
 
 impl Session {
     /// Writes as much of the output as the wire takes.
