@@ -3,7 +3,7 @@
 use anywire_wire::Address;
 
 use crate::Client;
-use crate::local::Local;
+use crate::pool::loop_pools::Local;
 
 /// One of the addresses of a [`Balance`](crate::Balance), over all loops of a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

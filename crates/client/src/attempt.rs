@@ -16,8 +16,8 @@ use crate::client_loops::ClientLoop;
 use crate::handle::ClientRef;
 use crate::inner::Inner;
 use crate::job::Job;
-use crate::learnt::{Gathered, gather};
-use crate::local::Local;
+use crate::pool::learnt::{Gathered, gather};
+use crate::pool::loop_pools::Local;
 use crate::request::CallRequest;
 use crate::{Error, Response};
 

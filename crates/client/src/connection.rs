@@ -42,11 +42,11 @@ use anywire_wire::{Connection, Negotiated};
 use crate::connection::io::Io;
 use crate::connection::pipeline::Pipelining;
 use crate::connection::session::Session;
-use crate::context::LoopContext;
 use crate::job::{Event, Job, Outcome, drop_caught};
 use crate::observe::{Closed, Connected};
 use crate::pool::Listed;
-use crate::quota::Permit;
+use crate::pool::context::LoopContext;
+use crate::pool::quota::Permit;
 
 /// A connection of a pool.
 pub(crate) struct Conn {

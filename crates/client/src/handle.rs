@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client_loops::ClientLoop;
-use crate::context::LoopRef;
 use crate::inner::Inner;
-use crate::local::Local;
+use crate::pool::context::LoopRef;
+use crate::pool::loop_pools::Local;
 
 /// How a client ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use crate::client_loops::{ClientLoop, ClientLoops};
 use crate::config::Config;
 use crate::counters::ClientCounters;
 use crate::latencies::Latencies;
-use crate::learnt::LearntOrigins;
-use crate::local::Local;
 use crate::origin_counters::Past;
 use crate::origin_options::Origins;
-use crate::quota::Quotas;
+use crate::pool::learnt::LearntOrigins;
+use crate::pool::loop_pools::Local;
+use crate::pool::quota::Quotas;
 use crate::request::CallRequest;
 
 /// What the handles, the futures and the loops of one client share. Nothing here is written on the way of a call that

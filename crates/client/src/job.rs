@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 use crate::attempt::{Reply, Unanswered};
-use crate::context::LoopContext;
 use crate::observe::Seen;
+use crate::pool::context::LoopContext;
 use crate::request::CallRequest;
 use crate::response::StreamState;
 

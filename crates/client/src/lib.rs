@@ -61,7 +61,6 @@
 //! streamed body are kept.
 
 mod address_counters;
-mod ahead;
 mod attempt;
 mod auth;
 mod balance;
@@ -78,7 +77,6 @@ pub mod codec;
 mod config;
 mod connection;
 pub mod connector;
-mod context;
 #[cfg(feature = "cookies")]
 pub mod cookies;
 mod counters;
@@ -89,20 +87,15 @@ pub mod har;
 mod inner;
 mod job;
 mod latencies;
-mod learnt;
 mod limits;
-mod local;
 mod max_forwards;
 mod observe;
 mod origin_counters;
 mod origin_options;
-mod origin_pools;
 mod phase;
 mod pool;
 mod prometheus;
 pub mod proxy;
-mod queue;
-mod quota;
 mod request;
 mod response;
 #[cfg(feature = "rules")]

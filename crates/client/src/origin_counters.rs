@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::local::Local;
+use crate::pool::loop_pools::Local;
 use crate::{Client, Error, Phase};
 
 /// Counts and gauges of one origin, over all loops and addresses.

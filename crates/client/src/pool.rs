@@ -5,13 +5,20 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
+pub(crate) mod connect_ahead;
 mod connections;
+pub(crate) mod context;
 mod counted;
 mod dialing;
 mod drive;
 mod ends;
+pub(crate) mod learnt;
 mod lending;
+pub(crate) mod loop_pools;
 mod member;
+pub(crate) mod origin_pools;
+pub(crate) mod queue;
+pub(crate) mod quota;
 mod shared;
 mod ways;
 
@@ -35,13 +42,13 @@ use crate::config::Versions;
 use crate::connection::Conn;
 use crate::connection::pipeline::Pipelining;
 use crate::connector::{Route, Way};
-use crate::context::LoopContext;
 use crate::job::{Job, Outcome};
-use crate::learnt::{Learnt, learns};
-use crate::local::Local;
-use crate::origin_pools::OriginPools;
-use crate::queue::{Offer, Queue};
-use crate::quota::Quota;
+use crate::pool::context::LoopContext;
+use crate::pool::learnt::{Learnt, learns};
+use crate::pool::loop_pools::Local;
+use crate::pool::origin_pools::OriginPools;
+use crate::pool::queue::{Offer, Queue};
+use crate::pool::quota::Quota;
 use crate::request::CallRequest;
 
 /// The connections of one loop to one origin by one route.

@@ -17,7 +17,7 @@ use crate::address_counters::AddressCounters;
 use crate::balance::Balance;
 use crate::connector::Way;
 use crate::job::Job;
-use crate::local::Local;
+use crate::pool::loop_pools::Local;
 use crate::pool::{Pool, over_tls};
 
 /// Chooses among the pools of one origin, each of which has one address.

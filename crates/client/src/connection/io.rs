@@ -9,8 +9,8 @@ use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
-use crate::context::LoopContext;
 use crate::job::{Event, Outcome};
+use crate::pool::context::LoopContext;
 
 /// What a session is given with each turn.
 pub(crate) struct Io {

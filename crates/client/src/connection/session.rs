@@ -8,8 +8,8 @@ use crate::connection::budget::poll_truly;
 use crate::connection::io::Io;
 use crate::connection::pipeline::{self, Pipelining};
 use crate::connection::{h1, h2};
-use crate::context::LoopContext;
 use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::pool::context::LoopContext;
 
 /// The protocol that a connection speaks, and the calls that it carries.
 pub(crate) enum Session {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::connection::io::Io;
 use crate::connection::watchdog::{Overdue, Watchdog};
-use crate::context::LoopContext;
+use crate::pool::context::LoopContext;
 
 /// The calls of a connection, each with a [`Watchdog`].
 pub(crate) trait Calls {

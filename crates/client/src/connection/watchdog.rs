@@ -8,8 +8,8 @@ use anywire_loops::clock::after;
 use anywire_loops::deadline::Deadline;
 
 use crate::connection::download::Download;
-use crate::context::LoopContext;
 use crate::job::Job;
+use crate::pool::context::LoopContext;
 use crate::request::CallRequest;
 use crate::{Error, Phase};
 

@@ -9,8 +9,8 @@ use anywire_wire::{Connection, DialLog};
 
 use super::erased::{Open, Step};
 use super::{Acquired, AttemptEnd, Begun, Ended};
-use crate::context::LoopContext;
 use crate::latencies::PhaseCells;
+use crate::pool::context::LoopContext;
 use crate::request::CallRequest;
 use crate::{Error, Phase, Trace};
 

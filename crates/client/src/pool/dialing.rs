@@ -12,10 +12,10 @@ use super::ways::share_out;
 use crate::Error;
 use crate::connection::Conn;
 use crate::connector::ConnectError;
-use crate::learnt::Learnt;
 use crate::observe::DialOf;
-use crate::queue::Offer;
-use crate::quota::Permit;
+use crate::pool::learnt::Learnt;
+use crate::pool::queue::Offer;
+use crate::pool::quota::Permit;
 
 impl Pool {
     /// Waiting calls that have a connection once `dials` have succeeded.

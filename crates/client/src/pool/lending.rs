@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::Pool;
 use crate::connection::Conn;
-use crate::quota::Permit;
+use crate::pool::quota::Permit;
 
 impl Pool {
     /// The right to dial, if there is one more.

@@ -8,7 +8,7 @@ use anywire_loops::clock::{self, precise};
 use super::Pool;
 use crate::balancer::Member;
 use crate::job::{Job, Outcome};
-use crate::queue::Offer;
+use crate::pool::queue::Offer;
 
 impl Pool {
     /// Its address is one of several.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::{Listed, Pool};
 use crate::connection::Conn;
 use crate::job::Job;
-use crate::queue::Offer;
+use crate::pool::queue::Offer;
 
 impl Pool {
     /// A connection for a call: an idle one, or one that it shares with others.

@@ -12,7 +12,7 @@ use anywire_loops::Counter;
 
 use super::Pool;
 use crate::connection::Conn;
-use crate::quota::Quota;
+use crate::pool::quota::Quota;
 
 impl Pool {
     /// Tells apart pools whose connections do not count together.

@@ -22,8 +22,8 @@ use crate::connection::download::{Download, Pieces};
 use crate::connection::io::Io;
 use crate::connection::turn::{Calls, turn};
 use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
-use crate::context::LoopContext;
 use crate::job::{Job, Outcome};
+use crate::pool::context::LoopContext;
 use crate::request::{CallRequest, Last};
 use crate::{Error, Phase};
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::exchange::{End, Exchange};
 use crate::connection::io::Io;
 use crate::connection::tunnel::{Tunnel, tunnel};
-use crate::context::LoopContext;
 use crate::job::{Event, Job, Outcome};
+use crate::pool::context::LoopContext;
 
 /// HTTP/1 on one connection. A request leaves when the response of the one before is complete.
 pub(crate) struct Session {

@@ -16,7 +16,7 @@ use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::turn::Calls;
 use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
-use crate::context::LoopContext;
+use crate::pool::context::LoopContext;
 
 impl Calls for Session {
     fn are_late(&self, now: Instant) -> bool {

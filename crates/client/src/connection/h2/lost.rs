@@ -11,8 +11,8 @@ use super::session::Session;
 use super::stream::Stream;
 use crate::connection::download::Download;
 use crate::connection::session::Life;
-use crate::context::LoopContext;
 use crate::job::{Job, Outcome, REFUSALS_MAX, drop_caught};
+use crate::pool::context::LoopContext;
 use crate::{Error, Phase};
 
 impl Session {

@@ -22,8 +22,8 @@ use crate::connection::h1::is_tls_alert;
 use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::turn::turn;
-use crate::context::LoopContext;
 use crate::job::{Event, Job, Outcome};
+use crate::pool::context::LoopContext;
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {

@@ -12,8 +12,8 @@ use crate::Error;
 use crate::connection::budget::poll_truly;
 use crate::connection::download::Download;
 use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
-use crate::context::LoopContext;
 use crate::job::{Job, Outcome, drop_caught};
+use crate::pool::context::LoopContext;
 
 /// A call that waits for the server's settings.
 pub(super) struct Unopened {

@@ -13,8 +13,8 @@ use crate::connection::h1::{self, is_tls_alert};
 use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::watchdog::Watchdog;
-use crate::context::LoopContext;
 use crate::job::Outcome;
+use crate::pool::context::LoopContext;
 
 impl Session {
     /// Writes as much of the output as the wire takes.

@@ -24,8 +24,8 @@ use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::turn::turn;
 use crate::connection::watchdog::Watchdog;
-use crate::context::LoopContext;
 use crate::job::{Event, Job, Outcome, drop_caught};
+use crate::pool::context::LoopContext;
 
 /// HTTP/1 on a connection that calls share.
 pub(crate) struct Session {

@@ -9,8 +9,8 @@ use std::time::Instant;
 use anywire_loops::clock::{self, precise};
 
 use crate::connection::budget::poll_truly;
-use crate::context::LoopContext;
 use crate::job::Job;
+use crate::pool::context::LoopContext;
 use crate::{Error, Phase};
 
 /// The connection that waiting calls are offered.

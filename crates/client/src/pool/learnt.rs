@@ -14,7 +14,7 @@ use anywire_wire::Address;
 use crate::client_loops::ClientLoops;
 use crate::config::{Config, Versions};
 use crate::inner::Inner;
-use crate::local::Local;
+use crate::pool::loop_pools::Local;
 use crate::request::CallRequest;
 
 /// What the handshakes of an origin agree on.

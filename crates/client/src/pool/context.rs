@@ -17,7 +17,7 @@ use crate::connector::Place;
 use crate::counters::Cells;
 use crate::inner::Inner;
 use crate::latencies::PhaseCells;
-use crate::quota::Quota;
+use crate::pool::quota::Quota;
 
 /// One client's settings for an origin, shares of its limits, counters and free outputs on one loop.
 pub(crate) struct LoopContext {

@@ -17,12 +17,12 @@ use tokio::sync::Notify;
 use crate::address_counters::AddressCounters;
 use crate::balancer::{Balancer, Target};
 use crate::connector::Way;
-use crate::context::{LoopContext, LoopRef};
 use crate::inner::Inner;
 use crate::job::Job;
 use crate::observe::Seen;
-use crate::origin_pools::OriginPools;
 use crate::pool::Pool;
+use crate::pool::context::{LoopContext, LoopRef};
+use crate::pool::origin_pools::OriginPools;
 use crate::request::CallRequest;
 use crate::{Error, Phase, callers};
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::Limits;
 use crate::connector::Place;
-use crate::context::LoopContext;
+use crate::pool::context::LoopContext;
 
 /// The connections to one place.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::call::parse_url;
-use crate::local::Local;
+use crate::pool::loop_pools::Local;
 use crate::{Client, Error, Limits};
 
 impl Client {
