@@ -3,7 +3,7 @@
 use anywire_wire::Address;
 
 use crate::Client;
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 
 /// One of the addresses of a [`Balance`](crate::Balance), over all loops of a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -39,8 +39,9 @@ impl Client {
     /// ```
     pub async fn address_counters(&self) -> Vec<AddressCounters> {
         let id = self.handle.id();
-        let look =
-            move || async move { Local::find(id).map(|local| local.address_counters()).unwrap_or_default() };
+        let look = move || async move {
+            LoopPools::find(id).map(|local| local.address_counters()).unwrap_or_default()
+        };
         let tasks: Vec<_> = self.handle.used_loops().map(|one| one.handle.spawn_always(look)).collect();
         let mut all: Vec<AddressCounters> = Vec::new();
         for task in tasks {

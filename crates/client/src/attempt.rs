@@ -17,7 +17,7 @@ use crate::handle::ClientRef;
 use crate::inner::Inner;
 use crate::job::Job;
 use crate::pool::learnt::{Gathered, gather};
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 use crate::request::CallRequest;
 use crate::{Error, Response};
 
@@ -113,7 +113,7 @@ fn place(inner: &Arc<Inner>, request: Box<CallRequest>, cx: &Context<'_>) -> Res
         return Err(Error::Shutdown { sent: false });
     }
     let (reply, response) = oneshot::channel();
-    let local = Local::here(inner);
+    let local = LoopPools::here(inner);
     let loops = inner.loops()?;
     let index = match &local {
         Some(local) => loops.owner(local.index(), inner.owners(loops, &request.url)),
@@ -147,7 +147,7 @@ fn post(
     let posted = target.handle.post(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
-            submit(&Local::on_this_loop(&shared, index), request, reply, spread);
+            submit(&LoopPools::on_this_loop(&shared, index), request, reply, spread);
         }
     });
     posted.map_err(|source| Error::Loop { source, sent: false })
@@ -160,7 +160,12 @@ struct Spread {
     loops_left: usize,
 }
 
-fn submit(local: &Rc<Local>, mut request: Box<CallRequest>, reply: oneshot::Sender<Reply>, spread: Spread) {
+fn submit(
+    local: &Rc<LoopPools>,
+    mut request: Box<CallRequest>,
+    reply: oneshot::Sender<Reply>,
+    spread: Spread,
+) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = precise();
     let started = *request.started.get_or_insert(now);
@@ -264,7 +269,7 @@ mod tests {
             let (request, reply, response) = call();
             let shared = Arc::clone(&inner);
             let submits =
-                move || async move { submit(&Local::on_this_loop(&shared, 0), request, reply, spread) };
+                move || async move { submit(&LoopPools::on_this_loop(&shared, 0), request, reply, spread) };
             loops.get(0).spawn(submits).wait().expect("no panic");
             let unanswered = response.blocking_recv().expect("it is told").expect_err("it is shut down");
             assert!(matches!(unanswered.error, Error::Shutdown { sent: false }), "{:?}", unanswered.error);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client_loops::ClientLoop;
 use crate::inner::Inner;
 use crate::pool::context::LoopRef;
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 
 /// How a client ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Handle {
             let inner = Arc::clone(inner);
             one.handle.spawn_always(move || async move {
                 inner.shut_down(index);
-                match Local::find(inner.id()) {
+                match LoopPools::find(inner.id()) {
                     Some(local) => local.shutdown(deadline).await,
                     None => 0,
                 }
@@ -62,7 +62,7 @@ impl Drop for Handle {
         let id = self.id();
         for one in self.used_loops() {
             drop(one.handle.spawn_always(move || async move {
-                if let Some(local) = Local::find(id) {
+                if let Some(local) = LoopPools::find(id) {
                     local.retire();
                 }
             }));
@@ -80,7 +80,7 @@ pub(crate) enum ClientRef {
 
 impl ClientRef {
     pub(crate) fn new(client: &Arc<Handle>) -> Self {
-        match Local::find(client.id()) {
+        match LoopPools::find(client.id()) {
             Some(local) => Self::Loop(local.client_ref()),
             None => Self::Client(Arc::clone(client)),
         }

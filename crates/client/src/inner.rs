@@ -14,7 +14,7 @@ use crate::latencies::Latencies;
 use crate::origin_counters::Past;
 use crate::origin_options::Origins;
 use crate::pool::learnt::LearntOrigins;
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 use crate::pool::quota::Quotas;
 use crate::request::CallRequest;
 
@@ -119,7 +119,9 @@ impl Inner {
         let (id, origin) = (self.id, Arc::<str>::from(origin));
         for index in 0..self.started().len() {
             let origin = Arc::clone(&origin);
-            self.on_loop(index, move || Local::find(id).into_iter().for_each(|local| local.renew(&origin)));
+            self.on_loop(index, move || {
+                LoopPools::find(id).into_iter().for_each(|local| local.renew(&origin))
+            });
         }
     }
 
@@ -135,7 +137,7 @@ impl Inner {
     #[cold]
     pub(crate) fn look_at_pools(&self, index: usize) {
         let id = self.id;
-        self.on_loop(index, move || Local::find(id).into_iter().for_each(|local| local.look_at_pools()));
+        self.on_loop(index, move || LoopPools::find(id).into_iter().for_each(|local| local.look_at_pools()));
     }
 
     /// Does something on one of the loops, in its next turn.

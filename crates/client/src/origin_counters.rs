@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 use crate::{Client, Error, Phase};
 
 /// Counts and gauges of one origin, over all loops and addresses.
@@ -65,7 +65,7 @@ impl Client {
     pub async fn origins(&self) -> BTreeMap<String, OriginCounters> {
         let id = self.handle.id();
         let pools = move || async move {
-            let pools = Local::find(id).map(|local| local.all_pools()).unwrap_or_default();
+            let pools = LoopPools::find(id).map(|local| local.all_pools()).unwrap_or_default();
             pools.iter().map(|pool| (pool.origin().to_owned(), pool.counters())).collect::<Vec<_>>()
         };
         let tasks: Vec<_> = self.handle.used_loops().map(|one| one.handle.spawn_always(pools)).collect();

@@ -45,7 +45,7 @@ use crate::connector::{Route, Way};
 use crate::job::{Job, Outcome};
 use crate::pool::context::LoopContext;
 use crate::pool::learnt::{Learnt, learns};
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 use crate::pool::origin_pools::OriginPools;
 use crate::pool::queue::{Offer, Queue};
 use crate::pool::quota::Quota;
@@ -212,7 +212,7 @@ impl Pool {
             // Each other loop has a share of the queue, too.
             job.loops_left -= 1;
             self.forget(1);
-            return Local::pass_on(self.context.client_ref().inner(), self.context.index, job);
+            return LoopPools::pass_on(self.context.client_ref().inner(), self.context.index, job);
         }
         self.context.cells.queue_full.add(1);
         let limits = &self.context.config().limits;

@@ -17,14 +17,14 @@ use crate::address_counters::AddressCounters;
 use crate::balance::Balance;
 use crate::connector::Way;
 use crate::job::Job;
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 use crate::pool::{Pool, over_tls};
 
 /// Chooses among the pools of one origin, each of which has one address.
 pub(crate) struct Balancer {
     balance: Balance,
     url: Url,
-    local: Weak<Local>,
+    local: Weak<LoopPools>,
     targets: RefCell<Vec<Rc<Target>>>,
     chooser: choice::Chooser,
     /// When the addresses of the name are to be looked at again.
@@ -56,7 +56,7 @@ impl Balancer {
     pub(crate) fn new(
         balance: &Balance,
         url: &Url,
-        local: Weak<Local>,
+        local: Weak<LoopPools>,
         now: Instant,
     ) -> Result<Rc<Self>, Error> {
         if let Some(source) = &balance.fault {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::call::parse_url;
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 use crate::{Client, Error, Limits};
 
 impl Client {
@@ -45,7 +45,7 @@ impl Client {
                     if shared.is_shut_down(index) {
                         return Err(Error::Shutdown { sent: false });
                     }
-                    let pools = Local::on_this_loop(&shared, index).pools_of(&url)?;
+                    let pools = LoopPools::on_this_loop(&shared, index).pools_of(&url)?;
                     let mut connected = 0;
                     for (at, pool) in pools.iter().enumerate() {
                         connected += pool.connect_ahead(Limits::share(wanted, at, pools.len())).await;

@@ -14,7 +14,7 @@ use anywire_wire::Address;
 use crate::client_loops::ClientLoops;
 use crate::config::{Config, Versions};
 use crate::inner::Inner;
-use crate::pool::loop_pools::Local;
+use crate::pool::loop_pools::LoopPools;
 use crate::request::CallRequest;
 
 /// What the handshakes of an origin agree on.
@@ -124,7 +124,7 @@ pub(crate) fn learns(url: &anywire_http::Url, via: Option<&Address>, config: &Co
 #[inline]
 pub(crate) fn gather(
     inner: &Inner,
-    local: Option<&Local>,
+    local: Option<&LoopPools>,
     loops: &ClientLoops,
     request: &CallRequest,
     index: usize,
@@ -146,7 +146,7 @@ pub(crate) struct Gathered {
 
 fn gather_by_origin(
     inner: &Inner,
-    local: Option<&Local>,
+    local: Option<&LoopPools>,
     loops: &ClientLoops,
     request: &CallRequest,
     index: usize,

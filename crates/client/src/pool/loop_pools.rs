@@ -27,7 +27,7 @@ use crate::request::CallRequest;
 use crate::{Error, Phase, callers};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
-pub(crate) struct Local {
+pub(crate) struct LoopPools {
     context: Rc<LoopContext>,
     origins: RefCell<HashMap<Box<str>, Rc<OriginPools>>>,
     /// The pool of the latest call: most programs call one origin many times in a row.
@@ -42,15 +42,15 @@ pub(crate) struct Local {
 /// The clients with pools on a loop. It lies in the loop's storage, so it ends with the loop.
 #[derive(Default)]
 struct Registry {
-    locals: RefCell<Vec<Rc<Local>>>,
+    locals: RefCell<Vec<Rc<LoopPools>>>,
 }
 
 thread_local! {
     /// Per-thread cache of the registry: saves a map lookup in loop-local storage on each call.
-    static HERE: RefCell<Vec<(u64, Weak<Local>)>> = const { RefCell::new(Vec::new()) };
+    static HERE: RefCell<Vec<(u64, Weak<LoopPools>)>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Local {
+impl LoopPools {
     /// The pools of client `id` on the current loop, if it has any.
     pub(crate) fn find(id: u64) -> Option<Rc<Self>> {
         HERE.try_with(|here| {
