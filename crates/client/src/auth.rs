@@ -11,8 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::call::Call;
+use crate::call::request::CallRequest;
 use crate::chain::{Calling, Interceptor, Links, Next};
-use crate::request::CallRequest;
 use crate::{ClientBuilder, Error};
 
 impl Call {

@@ -21,7 +21,8 @@ use anywire_loops::block_on;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Error, client, response};
+use crate::call::response;
+use crate::{Error, client};
 
 /// A client whose calls block. A clone is the same client, and [`from`](Self::from) shares one with code that awaits.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,13 @@
 //! A call while it is put together.
 
+pub(crate) mod attempt;
+pub(crate) mod callers;
+pub(crate) mod job;
+pub(crate) mod max_forwards;
+pub(crate) mod request;
+pub(crate) mod response;
+pub(crate) mod sending;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +16,12 @@ use anywire_http::{Body, Method, Request, RequestHead, ResponseHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
+use crate::call::request::{CallRequest, Contained, Last};
+use crate::call::sending::Sending;
 use crate::chain::{Redirects, Retries};
 use crate::handle::ClientRef;
 use crate::pool::over_tls;
 use crate::proxy::ProxyOfCall;
-use crate::request::{CallRequest, Contained, Last};
-use crate::sending::Sending;
 use crate::{Error, Trace};
 
 /// A call that is not sent yet. It keeps its client, as a clone of the client does.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use anywire_http::{Method, Request, RequestHead, Version};
 
 use crate::Error;
+use crate::call::max_forwards;
+use crate::call::sending::Sending;
 use crate::call::{Call, parse_url};
 use crate::counters::ClientCounters;
 use crate::handle::{ClientRef, Handle, Shutdown};
-use crate::max_forwards;
-use crate::sending::Sending;
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
 ///

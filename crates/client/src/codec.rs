@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::call::Call;
-use crate::request::CallRequest;
+use crate::call::request::CallRequest;
 use crate::{ClientBuilder, Error, Response};
 
 #[cfg(feature = "protobuf")]

@@ -10,11 +10,11 @@ use anywire_wire::{Connection, DialOptions, Dialer};
 
 use crate::balance::Balance;
 use crate::by_origin::ByOrigin;
+use crate::call::request::CallRequest;
 use crate::chain::{Links, Redirects, Retries};
 use crate::connection::pipeline::Pipelines;
 use crate::connector::Network;
 use crate::observe::Observers;
-use crate::request::CallRequest;
 use crate::{Error, Limits, Timeouts};
 
 /// The settings of a client.

@@ -39,10 +39,10 @@ use std::time::Instant;
 use anywire_loops::clock::precise;
 use anywire_wire::{Connection, Negotiated};
 
+use crate::call::job::{Event, Job, Outcome, drop_caught};
 use crate::connection::io::Io;
 use crate::connection::pipeline::Pipelining;
 use crate::connection::session::Session;
-use crate::job::{Event, Job, Outcome, drop_caught};
 use crate::observe::{Closed, Connected};
 use crate::pool::Listed;
 use crate::pool::context::LoopContext;

@@ -7,6 +7,7 @@ use anywire_http::{Method, Url, gateway};
 use anywire_loops::{LoopState, Loops};
 
 use crate::Error;
+use crate::call::request::CallRequest;
 use crate::client_loops::{ClientLoop, ClientLoops};
 use crate::config::Config;
 use crate::counters::ClientCounters;
@@ -16,7 +17,6 @@ use crate::origin_options::Origins;
 use crate::pool::learnt::LearntOrigins;
 use crate::pool::loop_pools::LoopPools;
 use crate::pool::quota::Quotas;
-use crate::request::CallRequest;
 
 /// What the handles, the futures and the loops of one client share. Nothing here is written on the way of a call that
 /// is made on a loop.

@@ -61,7 +61,6 @@
 //! streamed body are kept.
 
 mod address_counters;
-mod attempt;
 mod auth;
 mod balance;
 mod balancer;
@@ -69,7 +68,6 @@ pub mod blocking;
 mod builder;
 mod by_origin;
 mod call;
-mod callers;
 mod chain;
 mod client;
 mod client_loops;
@@ -85,10 +83,8 @@ mod gateway;
 mod handle;
 pub mod har;
 mod inner;
-mod job;
 mod latencies;
 mod limits;
-mod max_forwards;
 mod observe;
 mod origin_counters;
 mod origin_options;
@@ -96,11 +92,8 @@ mod phase;
 mod pool;
 mod prometheus;
 pub mod proxy;
-mod request;
-mod response;
 #[cfg(feature = "rules")]
 pub mod rules;
-mod sending;
 #[cfg(feature = "tower")]
 mod tower;
 mod trace;
@@ -117,6 +110,9 @@ pub use auth::SignatureFault;
 pub use balance::Balance;
 pub use builder::ClientBuilder;
 pub use call::Call;
+pub use call::request::CallRequest;
+pub use call::response::Response;
+pub use call::sending::Sending;
 pub use chain::{
     Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook,
     Target,
@@ -132,9 +128,6 @@ pub use observe::{Acquired, AttemptEnd, Begun, Closed, Connected, Dialed, Ended,
 pub use origin_counters::OriginCounters;
 pub use origin_options::OriginOptions;
 pub use phase::Phase;
-pub use request::CallRequest;
-pub use response::Response;
-pub use sending::Sending;
 pub use trace::{
     InvalidTraceContext, PhaseSpan, Timeline, Trace, TraceContext, TracedAttempt, TracedConnection,
     TracedDial,

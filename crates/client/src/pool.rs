@@ -37,19 +37,19 @@ pub(crate) use self::connections::Listed;
 pub(crate) use self::ways::share_out;
 use crate::Error;
 use crate::balancer::Member;
+use crate::call::job::{Job, Outcome};
+use crate::call::request::CallRequest;
 use crate::chain::Budget;
 use crate::config::Versions;
 use crate::connection::Conn;
 use crate::connection::pipeline::Pipelining;
 use crate::connector::{Route, Way};
-use crate::job::{Job, Outcome};
 use crate::pool::context::LoopContext;
 use crate::pool::learnt::{Learnt, learns};
 use crate::pool::loop_pools::LoopPools;
 use crate::pool::origin_pools::OriginPools;
 use crate::pool::queue::{Offer, Queue};
 use crate::pool::quota::Quota;
-use crate::request::CallRequest;
 
 /// The connections of one loop to one origin by one route.
 pub(crate) struct Pool {

@@ -15,8 +15,8 @@ pub(crate) use self::health::Health;
 use crate::Error;
 use crate::address_counters::AddressCounters;
 use crate::balance::Balance;
+use crate::call::job::Job;
 use crate::connector::Way;
-use crate::job::Job;
 use crate::pool::loop_pools::LoopPools;
 use crate::pool::{Pool, over_tls};
 

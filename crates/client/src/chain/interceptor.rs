@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Calling, Hopping, follow, repeat, send};
-use crate::attempt::Reply;
+use crate::call::attempt::Reply;
+use crate::call::request::{CallRequest, Contained};
 use crate::handle::ClientRef;
-use crate::request::{CallRequest, Contained};
 use crate::{Error, Response};
 
 /// What may look at a call, change its request or its response, respond itself, or repeat it. An `async` function of a

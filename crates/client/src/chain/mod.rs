@@ -36,9 +36,9 @@ pub(crate) use retry::Budget;
 
 use anywire_loops::clock::precise;
 
-use crate::attempt::{Attempt, Reply, Unanswered, pause};
+use crate::call::attempt::{Attempt, Reply, Unanswered, pause};
+use crate::call::request::CallRequest;
 use crate::handle::ClientRef;
-use crate::request::CallRequest;
 use crate::{Error, Response, Trace};
 
 /// A call that some link carries on.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anywire_http::url::UrlError;
 use anywire_http::{Headers, Method, StatusCode, Url};
 
-use crate::request::{CallRequest, Contained};
+use crate::call::request::{CallRequest, Contained};
 use crate::{Error, Response};
 
 /// How a client follows redirects: responses 301, 302, 303, 307 and 308 with a `location`.

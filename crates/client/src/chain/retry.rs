@@ -11,9 +11,9 @@ use anywire_http::{Method, StatusCode};
 use anywire_loops::clock::{after, precise, unix_time};
 use anywire_wire::DialError;
 
+use crate::call::request::CallRequest;
 use crate::connection::io::random;
 use crate::proxy::ProxyReason;
-use crate::request::CallRequest;
 use crate::{Error, Phase, Response};
 
 /// Which attempts of a call are repeated, how often, and after which pause.

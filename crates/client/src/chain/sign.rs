@@ -9,9 +9,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::attempt::{Attempt, Reply};
+use crate::call::attempt::{Attempt, Reply};
+use crate::call::request::CallRequest;
 use crate::handle::ClientRef;
-use crate::request::CallRequest;
 use crate::{Error, Response, SignatureFault};
 
 /// What is done with the signatures of an attempt.

@@ -11,9 +11,9 @@ use anywire_mux::{Demand, Incoming, Upgraded};
 use bytes::Bytes;
 use tokio::io::DuplexStream;
 
-use crate::attempt::Unanswered;
-use crate::job::{Job, Outcome};
-use crate::response::{Source, StreamState};
+use crate::call::attempt::Unanswered;
+use crate::call::job::{Job, Outcome};
+use crate::call::response::{Source, StreamState};
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.

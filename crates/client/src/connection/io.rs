@@ -9,7 +9,7 @@ use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
-use crate::job::{Event, Outcome};
+use crate::call::job::{Event, Outcome};
 use crate::pool::context::LoopContext;
 
 /// What a session is given with each turn.

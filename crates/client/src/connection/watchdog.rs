@@ -7,10 +7,10 @@ use std::time::Instant;
 use anywire_loops::clock::after;
 use anywire_loops::deadline::Deadline;
 
+use crate::call::job::Job;
+use crate::call::request::CallRequest;
 use crate::connection::download::Download;
-use crate::job::Job;
 use crate::pool::context::LoopContext;
-use crate::request::CallRequest;
 use crate::{Error, Phase};
 
 /// What an exchange waits for, and so which deadline holds.

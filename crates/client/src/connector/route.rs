@@ -11,11 +11,11 @@ use anywire_wire::{Address, Connection, DialError};
 
 use super::{ConnectError, Connector, Direct, Target};
 use crate::Error;
+use crate::call::job::{drop_caught, text_of_panic};
+use crate::call::request::CallRequest;
 use crate::config::{Config, Versions};
-use crate::job::{drop_caught, text_of_panic};
 use crate::pool::over_tls;
 use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};
-use crate::request::CallRequest;
 
 /// Where calls go that share a pool: the origin of a URL, and how it is reached.
 #[derive(Clone, Copy)]

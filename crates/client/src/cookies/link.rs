@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use super::CookieJar;
 use crate::ClientBuilder;
 use crate::call::Call;
+use crate::call::request::CallRequest;
 use crate::chain::{Calling, Interceptor, Next};
-use crate::request::CallRequest;
 
 impl ClientBuilder {
     /// Keeps cookies in this jar, and sends them. At each redirect, and at each retry, the jar decides anew what goes out. Without this no cookie is

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
 use super::format::{Content, Creator, Empty, Entry, File, Log, Pair, PostData, Request, Response, Timings};
+use crate::call::request::CallRequest;
 use crate::chain::{Calling, Interceptor, Next};
-use crate::request::CallRequest;
 
 /// Records each attempt that has a response, if it is added by
 /// [`intercept_attempts`](crate::ClientBuilder::intercept_attempts). A clone is the same recorder.

@@ -10,8 +10,8 @@ use base64::{DecodeError, Engine};
 use super::format::{self, Entry, File};
 use super::record::STRUCK_OUT;
 use crate::Error;
+use crate::call::request::CallRequest;
 use crate::chain::{Calling, Interceptor, Next};
-use crate::request::CallRequest;
 
 /// Responds with what was recorded, if it is added by [`intercept_attempts`](crate::ClientBuilder::intercept_attempts) behind all others.
 /// Nothing goes to a server. A clone is the same.

@@ -11,8 +11,8 @@ use anywire_http::StatusCode;
 use anywire_wire::{Address, DialLog};
 
 use super::{Acquired, Begun, Closed, Connected, Dialed, Ended, Observer};
+use crate::call::job::drop_caught;
 use crate::counters::Cells;
-use crate::job::drop_caught;
 
 /// The observers of a client.
 #[derive(Clone, Default)]

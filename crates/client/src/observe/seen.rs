@@ -9,9 +9,9 @@ use anywire_wire::{Connection, DialLog};
 
 use super::erased::{Open, Step};
 use super::{Acquired, AttemptEnd, Begun, Ended};
+use crate::call::request::CallRequest;
 use crate::latencies::PhaseCells;
 use crate::pool::context::LoopContext;
-use crate::request::CallRequest;
 use crate::{Error, Phase, Trace};
 
 /// Sees an attempt. A call has none if it has no trace, and its client neither measures nor has observers.

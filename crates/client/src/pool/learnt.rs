@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anywire_loops::clock::precise;
 use anywire_wire::Address;
 
+use crate::call::request::CallRequest;
 use crate::client_loops::ClientLoops;
 use crate::config::{Config, Versions};
 use crate::inner::Inner;
 use crate::pool::loop_pools::LoopPools;
-use crate::request::CallRequest;
 
 /// What the handshakes of an origin agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,15 +16,16 @@ use tokio::sync::Notify;
 
 use crate::address_counters::AddressCounters;
 use crate::balancer::{Balancer, Target};
+use crate::call::callers;
+use crate::call::job::Job;
+use crate::call::request::CallRequest;
 use crate::connector::Way;
 use crate::inner::Inner;
-use crate::job::Job;
 use crate::observe::Seen;
 use crate::pool::Pool;
 use crate::pool::context::{LoopContext, LoopRef};
 use crate::pool::origin_pools::OriginPools;
-use crate::request::CallRequest;
-use crate::{Error, Phase, callers};
+use crate::{Error, Phase};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
 pub(crate) struct LoopPools {

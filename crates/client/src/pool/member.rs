@@ -7,7 +7,7 @@ use anywire_loops::clock::{self, precise};
 
 use super::Pool;
 use crate::balancer::Member;
-use crate::job::{Job, Outcome};
+use crate::call::job::{Job, Outcome};
 use crate::pool::queue::Offer;
 
 impl Pool {

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use anywire_loops::clock::{self, precise};
 
+use crate::call::job::Job;
 use crate::connection::budget::poll_truly;
-use crate::job::Job;
 use crate::pool::context::LoopContext;
 use crate::{Error, Phase};
 

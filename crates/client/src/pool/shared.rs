@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use super::{Listed, Pool};
+use crate::call::job::Job;
 use crate::connection::Conn;
-use crate::job::Job;
 use crate::pool::queue::Offer;
 
 impl Pool {

@@ -12,7 +12,7 @@ use super::counters::Count;
 use super::matching::{Matcher, Test};
 use super::rewrite::{PathChange, Rewrite};
 use super::{Destination, Limits, PathRewrite, Pattern, Rule, RuleFault, RulesError, When};
-use crate::request::RESERVED;
+use crate::call::request::RESERVED;
 
 /// A set of rules that was checked.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use super::matching::Subject;
 use super::model::File;
 use super::{Limits, Rule, RuleCounters, RulesError};
 use crate::ClientBuilder;
+use crate::call::request::CallRequest;
 use crate::chain::{Calling, Interceptor, Next};
 use crate::connection::io::random;
-use crate::request::CallRequest;
 
 /// Traffic rules that are in force: see [the module](super). A clone is the same set, so that several clients may share one, and a
 /// program can replace it while calls are under way.

@@ -9,9 +9,9 @@ use url::form_urlencoded;
 
 use super::matching::split;
 use crate::Error;
+use crate::call::request::CallRequest;
 use crate::chain::leave_origin;
 use crate::pool::over_tls;
-use crate::request::CallRequest;
 
 /// A destination that was checked.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use super::link::parse;
 use super::matching::Subject;
 use super::{Destination, Limits, PathRewrite, Pattern, Rule, RuleFault, Rules, RulesError, When};
 use crate::Client;
-use crate::request::CallRequest;
+use crate::call::request::CallRequest;
 
 /// What conditions look at, as it was made.
 #[derive(Debug, Clone)]

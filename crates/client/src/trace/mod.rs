@@ -23,7 +23,7 @@ use record::Record;
 pub use timeline::{PhaseSpan, Timeline, TracedAttempt, TracedConnection, TracedDial};
 
 use crate::Error;
-use crate::request::CallRequest;
+use crate::call::request::CallRequest;
 
 /// Sees one call: where its time went, over which connections, in how many attempts. It is given to the call, and asked while
 /// the call goes on or once it is over, whatever came of it.

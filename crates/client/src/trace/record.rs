@@ -7,7 +7,7 @@ use anywire_http::{Method, StatusCode, Url};
 use anywire_wire::{Address, DialLog};
 
 use super::{Timeline, TracedAttempt, TracedConnection, TracedDial};
-use crate::request::CallRequest;
+use crate::call::request::CallRequest;
 use crate::{Error, Phase};
 
 /// A call so far.

@@ -9,8 +9,8 @@ use tracing::span::Id;
 use tracing::{Instrument, Span, info_span};
 
 use super::TraceContext;
+use crate::call::request::CallRequest;
 use crate::chain::{Calling, Interceptor, Next};
-use crate::request::CallRequest;
 use crate::{ClientBuilder, Error, Response};
 
 impl ClientBuilder {

@@ -17,14 +17,14 @@ use anywire_wire::{Connection, Output};
 use tokio::sync::oneshot;
 
 use super::upload::Upload;
+use crate::call::job::{Job, Outcome};
+use crate::call::request::{CallRequest, Last};
 use crate::connection::budget::poll_truly;
 use crate::connection::download::{Download, Pieces};
 use crate::connection::io::Io;
 use crate::connection::turn::{Calls, turn};
 use crate::connection::watchdog::{Overdue, WaitsFor, Watchdog};
-use crate::job::{Job, Outcome};
 use crate::pool::context::LoopContext;
-use crate::request::{CallRequest, Last};
 use crate::{Error, Phase};
 
 /// A call on a connection.

@@ -7,9 +7,9 @@ use anywire_loops::clock::precise;
 use bytes::Bytes;
 
 use super::exchange::{End, Exchange};
+use crate::call::job::{Event, Job, Outcome};
 use crate::connection::io::Io;
 use crate::connection::tunnel::{Tunnel, tunnel};
-use crate::job::{Event, Job, Outcome};
 use crate::pool::context::LoopContext;
 
 /// HTTP/1 on one connection. A request leaves when the response of the one before is complete.

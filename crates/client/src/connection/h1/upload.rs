@@ -8,7 +8,7 @@ use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
 use anywire_wire::{Connection, Output};
 
-use crate::request::{CallRequest, Contained};
+use crate::call::request::{CallRequest, Contained};
 
 /// The part of a request that is still to be sent.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use anywire_http::h2::Code;
 use anywire_mux::Streams;
 
 use super::session::Session;
-use crate::job::Outcome;
+use crate::call::job::Outcome;
 
 impl Session {
     /// Sends a body from here on.

@@ -16,13 +16,13 @@ use super::stream::{Stream, Tunnel};
 use super::unopened::Unopened;
 use super::upload::Upload;
 use crate::Error;
+use crate::call::job::{Event, Job, Outcome};
 use crate::connection::budget::poll_truly;
 use crate::connection::download::Download;
 use crate::connection::h1::is_tls_alert;
 use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::turn::turn;
-use crate::job::{Event, Job, Outcome};
 use crate::pool::context::LoopContext;
 
 /// HTTP/2 on one connection.

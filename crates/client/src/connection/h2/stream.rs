@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 
 use super::upload::Upload;
 use crate::Limits;
+use crate::call::job::Job;
 use crate::connection::download::{Download, Pieces};
 use crate::connection::watchdog::Watchdog;
-use crate::job::Job;
 
 /// A call on a stream.
 pub(crate) struct Stream {

@@ -7,7 +7,7 @@ use anywire_http::h1::Framing;
 use anywire_http::{Body, Headers, body};
 use anywire_mux::{Next, Outgoing, Piece};
 
-use crate::request::{CallRequest, Contained};
+use crate::call::request::{CallRequest, Contained};
 
 /// The part of a request that is still to be given to the engine.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use super::line::Stands;
 use super::session::{Piped, Session};
+use crate::call::job::{Outcome, drop_caught};
 use crate::connection::session::Life;
-use crate::job::{Outcome, drop_caught};
 
 /// Woken from any thread, once for all of them.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ mod tests;
 
 use crate::by_origin::ByOrigin;
 use crate::call::Call;
-use crate::request::{CallRequest, Last};
+use crate::call::request::{CallRequest, Last};
 use crate::{ClientBuilder, Error};
 
 pub(crate) use session::Session;

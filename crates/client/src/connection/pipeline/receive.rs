@@ -8,12 +8,12 @@ use anywire_wire::Connection;
 use super::line::Part;
 use super::session::Session;
 use crate::Error;
+use crate::call::job::Outcome;
 use crate::connection::download::{Download, Pieces};
 use crate::connection::h1::{self, is_tls_alert};
 use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::watchdog::Watchdog;
-use crate::job::Outcome;
 use crate::pool::context::LoopContext;
 
 impl Session {

@@ -17,6 +17,7 @@ use super::Pipelining;
 use super::departures::Departures;
 use super::line::Line;
 use crate::Error;
+use crate::call::job::{Event, Job, Outcome, drop_caught};
 use crate::connection::budget::poll_truly;
 use crate::connection::download::Download;
 use crate::connection::h1::{self, Upload};
@@ -24,7 +25,6 @@ use crate::connection::io::Io;
 use crate::connection::session::Life;
 use crate::connection::turn::turn;
 use crate::connection::watchdog::Watchdog;
-use crate::job::{Event, Job, Outcome, drop_caught};
 use crate::pool::context::LoopContext;
 
 /// HTTP/1 on a connection that calls share.

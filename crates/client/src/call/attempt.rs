@@ -11,14 +11,14 @@ use anywire_loops::TaskError;
 use anywire_loops::clock::{self, precise};
 use tokio::sync::oneshot;
 
-use crate::callers::Caller;
+use crate::call::callers::Caller;
+use crate::call::job::Job;
+use crate::call::request::CallRequest;
 use crate::client_loops::ClientLoop;
 use crate::handle::ClientRef;
 use crate::inner::Inner;
-use crate::job::Job;
 use crate::pool::learnt::{Gathered, gather};
 use crate::pool::loop_pools::LoopPools;
-use crate::request::CallRequest;
 use crate::{Error, Response};
 
 /// What comes of an attempt. A response has its request with it.

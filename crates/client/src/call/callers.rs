@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anywire_loops::deadline::Deadline;
 
-use crate::job::drop_caught;
+use crate::call::job::drop_caught;
 
 /// The calls of one thread whose responses have come.
 #[derive(Debug, Default)]

@@ -19,9 +19,9 @@ use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
 use tracing::Span;
 
+use crate::call::request::{CallOptions, CallRequest};
 use crate::chain::Hop;
 use crate::codec::{CodecError, Codecs, to_utf8};
-use crate::request::{CallOptions, CallRequest};
 use crate::{Error, Phase};
 
 /// A response whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.

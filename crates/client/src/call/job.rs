@@ -11,11 +11,11 @@ use anywire_wire::{DialLog, Negotiated};
 use tokio::sync::oneshot;
 
 use crate::Error;
-use crate::attempt::{Reply, Unanswered};
+use crate::call::attempt::{Reply, Unanswered};
+use crate::call::request::CallRequest;
+use crate::call::response::StreamState;
 use crate::observe::Seen;
 use crate::pool::context::LoopContext;
-use crate::request::CallRequest;
-use crate::response::StreamState;
 
 /// A submitted call. It moves from a pool's queue to a connection, and back once if the connection turns out dead.
 #[derive(Debug)]
