@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::call::request::{CallRequest, Contained, Last};
 use crate::call::sending::Sending;
 use crate::chain::{Redirects, Retries};
-use crate::handle::ClientRef;
+use crate::client::handle::ClientRef;
 use crate::pool::over_tls;
 use crate::proxy::ProxyOfCall;
 use crate::{Error, Trace};

@@ -1,5 +1,14 @@
 //! The client: what a user holds, clones and calls.
 
+pub(crate) mod builder;
+pub(crate) mod by_origin;
+pub(crate) mod config;
+pub(crate) mod handle;
+pub(crate) mod inner;
+pub(crate) mod limits;
+pub(crate) mod loops;
+pub(crate) mod origin_options;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +18,8 @@ use crate::Error;
 use crate::call::max_forwards;
 use crate::call::sending::Sending;
 use crate::call::{Call, parse_url};
+use crate::client::handle::{ClientRef, Handle, Shutdown};
 use crate::counters::ClientCounters;
-use crate::handle::{ClientRef, Handle, Shutdown};
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
 ///

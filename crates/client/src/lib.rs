@@ -65,14 +65,10 @@ mod auth;
 mod balance;
 mod balancer;
 pub mod blocking;
-mod builder;
-mod by_origin;
 mod call;
 mod chain;
 mod client;
-mod client_loops;
 pub mod codec;
-mod config;
 mod connection;
 pub mod connector;
 #[cfg(feature = "cookies")]
@@ -80,14 +76,10 @@ pub mod cookies;
 mod counters;
 mod error;
 mod gateway;
-mod handle;
 pub mod har;
-mod inner;
 mod latencies;
-mod limits;
 mod observe;
 mod origin_counters;
-mod origin_options;
 mod phase;
 mod pool;
 mod prometheus;
@@ -108,7 +100,6 @@ pub use anywire_mux::Upgraded;
 #[cfg(feature = "signatures")]
 pub use auth::SignatureFault;
 pub use balance::Balance;
-pub use builder::ClientBuilder;
 pub use call::Call;
 pub use call::request::CallRequest;
 pub use call::response::Response;
@@ -118,15 +109,16 @@ pub use chain::{
     Target,
 };
 pub use client::Client;
+pub use client::builder::ClientBuilder;
+pub use client::handle::Shutdown;
+pub use client::limits::{Limits, Timeouts};
+pub use client::origin_options::OriginOptions;
 pub use connection::pipeline::Pipelining;
 pub use connector::Connector;
 pub use counters::{ClientCounters, Counters};
 pub use error::Error;
-pub use handle::Shutdown;
-pub use limits::{Limits, Timeouts};
 pub use observe::{Acquired, AttemptEnd, Begun, Closed, Connected, Dialed, Ended, Observer};
 pub use origin_counters::OriginCounters;
-pub use origin_options::OriginOptions;
 pub use phase::Phase;
 pub use trace::{
     InvalidTraceContext, PhaseSpan, Timeline, Trace, TraceContext, TracedAttempt, TracedConnection,

@@ -40,7 +40,7 @@ use crate::balancer::Member;
 use crate::call::job::{Job, Outcome};
 use crate::call::request::CallRequest;
 use crate::chain::Budget;
-use crate::config::Versions;
+use crate::client::config::Versions;
 use crate::connection::Conn;
 use crate::connection::pipeline::Pipelining;
 use crate::connector::{Route, Way};

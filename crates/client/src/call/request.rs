@@ -16,7 +16,7 @@ use http::Extensions;
 
 use crate::call::job::{drop_caught, text_of_panic};
 use crate::chain::{Redirects, Retries};
-use crate::config::Config;
+use crate::client::config::Config;
 use crate::proxy::{ProxyOfCall, Relay};
 use crate::trace::InterimHook;
 use crate::{Error, Response, Trace};

@@ -10,7 +10,7 @@ use anywire_http::{Body, ResponseHead};
 use crate::call::attempt::Attempt;
 use crate::call::request::CallRequest;
 use crate::chain::{self, Calling};
-use crate::handle::ClientRef;
+use crate::client::handle::ClientRef;
 use crate::{Error, Response};
 
 /// A call that is on its way once it is polled; the response's head, or why there is none.

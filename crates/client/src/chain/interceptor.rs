@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Calling, Hopping, follow, repeat, send};
 use crate::call::attempt::Reply;
 use crate::call::request::{CallRequest, Contained};
-use crate::handle::ClientRef;
+use crate::client::handle::ClientRef;
 use crate::{Error, Response};
 
 /// What may look at a call, change its request or its response, respond itself, or repeat it. An `async` function of a
@@ -132,7 +132,7 @@ impl Next {
     }
 
     #[cfg(feature = "rules")]
-    pub(crate) fn config(&self) -> &crate::config::Config {
+    pub(crate) fn config(&self) -> &crate::client::config::Config {
         self.client.inner().config()
     }
 

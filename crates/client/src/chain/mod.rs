@@ -38,7 +38,7 @@ use anywire_loops::clock::precise;
 
 use crate::call::attempt::{Attempt, Reply, Unanswered, pause};
 use crate::call::request::CallRequest;
-use crate::handle::ClientRef;
+use crate::client::handle::ClientRef;
 use crate::{Error, Response, Trace};
 
 /// A call that some link carries on.

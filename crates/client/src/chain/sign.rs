@@ -11,7 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::call::attempt::{Attempt, Reply};
 use crate::call::request::CallRequest;
-use crate::handle::ClientRef;
+use crate::client::handle::ClientRef;
 use crate::{Error, Response, SignatureFault};
 
 /// What is done with the signatures of an attempt.

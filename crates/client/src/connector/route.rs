@@ -13,7 +13,7 @@ use super::{ConnectError, Connector, Direct, Target};
 use crate::Error;
 use crate::call::job::{drop_caught, text_of_panic};
 use crate::call::request::CallRequest;
-use crate::config::{Config, Versions};
+use crate::client::config::{Config, Versions};
 use crate::pool::over_tls;
 use crate::proxy::{HandshakeLimits, Proxy, ProxyOfCall, Relay, Through};
 

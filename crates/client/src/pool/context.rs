@@ -11,11 +11,11 @@ use anywire_loops::deadline::Deadline;
 use anywire_wire::Output;
 
 use crate::Limits;
-use crate::config::Config;
+use crate::client::config::Config;
+use crate::client::inner::Inner;
 use crate::connection::h1::{Exchange, Slot};
 use crate::connector::Place;
 use crate::counters::Cells;
-use crate::inner::Inner;
 use crate::latencies::PhaseCells;
 use crate::pool::quota::Quota;
 

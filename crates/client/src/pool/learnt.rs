@@ -12,9 +12,9 @@ use anywire_loops::clock::precise;
 use anywire_wire::Address;
 
 use crate::call::request::CallRequest;
-use crate::client_loops::ClientLoops;
-use crate::config::{Config, Versions};
-use crate::inner::Inner;
+use crate::client::config::{Config, Versions};
+use crate::client::inner::Inner;
+use crate::client::loops::ClientLoops;
 use crate::pool::loop_pools::LoopPools;
 
 /// What the handshakes of an origin agree on.

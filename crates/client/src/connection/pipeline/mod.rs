@@ -10,9 +10,9 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use crate::by_origin::ByOrigin;
 use crate::call::Call;
 use crate::call::request::{CallRequest, Last};
+use crate::client::by_origin::ByOrigin;
 use crate::{ClientBuilder, Error};
 
 pub(crate) use session::Session;

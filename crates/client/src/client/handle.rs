@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client_loops::ClientLoop;
-use crate::inner::Inner;
+use crate::client::inner::Inner;
+use crate::client::loops::ClientLoop;
 use crate::pool::context::LoopRef;
 use crate::pool::loop_pools::LoopPools;
 

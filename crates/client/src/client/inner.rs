@@ -8,12 +8,12 @@ use anywire_loops::{LoopState, Loops};
 
 use crate::Error;
 use crate::call::request::CallRequest;
-use crate::client_loops::{ClientLoop, ClientLoops};
-use crate::config::Config;
+use crate::client::config::Config;
+use crate::client::loops::{ClientLoop, ClientLoops};
+use crate::client::origin_options::Origins;
 use crate::counters::ClientCounters;
 use crate::latencies::Latencies;
 use crate::origin_counters::Past;
-use crate::origin_options::Origins;
 use crate::pool::learnt::LearntOrigins;
 use crate::pool::loop_pools::LoopPools;
 use crate::pool::quota::Quotas;

@@ -9,15 +9,15 @@ use anywire_wire::names::{Hosts, Names, Resolver};
 use anywire_wire::tls::{ClientTls, TlsError};
 
 use crate::balance::Balance;
-use crate::by_origin::ByOrigin;
 use crate::chain::{Interceptor, Links, Redirects, Retries};
-use crate::config::{Config, Versions};
+use crate::client::by_origin::ByOrigin;
+use crate::client::config::{Config, Versions};
+use crate::client::handle::Handle;
+use crate::client::inner::Inner;
+use crate::client::origin_options::{OriginOptions, Origins};
 use crate::connection::pipeline::Pipelines;
 use crate::connector::Network;
-use crate::handle::Handle;
-use crate::inner::Inner;
 use crate::observe::Observers;
-use crate::origin_options::{OriginOptions, Origins};
 use crate::{Client, Limits, Timeouts};
 
 /// Makes a [`Client`].

@@ -7,9 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
-use crate::by_origin::ByOrigin;
 use crate::chain::{Redirects, Retries};
-use crate::config::{Config, Versions};
+use crate::client::by_origin::ByOrigin;
+use crate::client::config::{Config, Versions};
 use crate::proxy::{Proxies, ProxyUrlError, ToProxy};
 use crate::{Client, Error, Limits, Timeouts};
 

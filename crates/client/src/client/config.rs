@@ -9,9 +9,9 @@ use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Connection, DialOptions, Dialer};
 
 use crate::balance::Balance;
-use crate::by_origin::ByOrigin;
 use crate::call::request::CallRequest;
 use crate::chain::{Links, Redirects, Retries};
+use crate::client::by_origin::ByOrigin;
 use crate::connection::pipeline::Pipelines;
 use crate::connector::Network;
 use crate::observe::Observers;
