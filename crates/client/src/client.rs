@@ -19,7 +19,7 @@ use crate::call::max_forwards;
 use crate::call::sending::Sending;
 use crate::call::{Call, parse_url};
 use crate::client::handle::{ClientRef, Handle, Shutdown};
-use crate::counters::ClientCounters;
+use crate::metrics::counters::ClientCounters;
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
 ///

@@ -1,5 +1,7 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
+pub(crate) mod gateway;
+pub(crate) mod phase;
 mod questions;
 
 use std::convert::Infallible;

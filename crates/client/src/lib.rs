@@ -60,9 +60,7 @@
 //! does no harm; or if an HTTP/2 peer says that it has not processed it. For the latter up to [`Limits::replay_bytes`] of a
 //! streamed body are kept.
 
-mod address_counters;
 mod auth;
-mod balance;
 mod balancer;
 pub mod blocking;
 mod call;
@@ -73,16 +71,11 @@ mod connection;
 pub mod connector;
 #[cfg(feature = "cookies")]
 pub mod cookies;
-mod counters;
 mod error;
-mod gateway;
 pub mod har;
-mod latencies;
+mod metrics;
 mod observe;
-mod origin_counters;
-mod phase;
 mod pool;
-mod prometheus;
 pub mod proxy;
 #[cfg(feature = "rules")]
 pub mod rules;
@@ -92,14 +85,13 @@ mod trace;
 #[cfg(feature = "udp")]
 pub mod udp;
 
-pub use address_counters::AddressCounters;
 pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;
 pub use anywire_loops::metrics::Durations;
 pub use anywire_mux::Upgraded;
 #[cfg(feature = "signatures")]
 pub use auth::SignatureFault;
-pub use balance::Balance;
+pub use balancer::balance::Balance;
 pub use call::Call;
 pub use call::request::CallRequest;
 pub use call::response::Response;
@@ -115,11 +107,12 @@ pub use client::limits::{Limits, Timeouts};
 pub use client::origin_options::OriginOptions;
 pub use connection::pipeline::Pipelining;
 pub use connector::Connector;
-pub use counters::{ClientCounters, Counters};
 pub use error::Error;
+pub use error::phase::Phase;
+pub use metrics::address_counters::AddressCounters;
+pub use metrics::counters::{ClientCounters, Counters};
+pub use metrics::origin_counters::OriginCounters;
 pub use observe::{Acquired, AttemptEnd, Begun, Closed, Connected, Dialed, Ended, Observer};
-pub use origin_counters::OriginCounters;
-pub use phase::Phase;
 pub use trace::{
     InvalidTraceContext, PhaseSpan, Timeline, Trace, TraceContext, TracedAttempt, TracedConnection,
     TracedDial,

@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::time::Instant;
 
 use super::health::{FULL, Health};
-use crate::balance::Rule;
+use crate::balancer::balance::Rule;
 
 /// What is chosen from.
 pub(super) trait Choosable {
@@ -86,7 +86,7 @@ mod tests {
     use anywire_loops::clock;
 
     use super::*;
-    use crate::balance::HealthOptions;
+    use crate::balancer::balance::HealthOptions;
 
     struct One {
         name: usize,
@@ -112,7 +112,7 @@ mod tests {
             eject_after: 1,
             eject_for: Duration::from_secs(5),
             slow_start: Duration::from_secs(10),
-            statuses: crate::balance::Statuses::default(),
+            statuses: crate::balancer::balance::Statuses::default(),
         };
         let one = |(name, &load)| One { name, priority: 0, health: Health::new(options), load };
         loads.iter().enumerate().map(one).collect()

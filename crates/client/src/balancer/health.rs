@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anywire_http::StatusCode;
 use anywire_loops::clock;
 
-use crate::balance::HealthOptions;
+use crate::balancer::balance::HealthOptions;
 
 /// The health of one address, as one loop has seen it.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ mod tests {
             eject_after: 3,
             eject_for: 5 * SECOND,
             slow_start: 10 * SECOND,
-            statuses: crate::balance::Statuses::default(),
+            statuses: crate::balancer::balance::Statuses::default(),
         };
         (Health::new(options), clock::precise())
     }

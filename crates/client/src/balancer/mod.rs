@@ -1,5 +1,6 @@
 //! The addresses of one origin on one loop: which of them gets a call.
 
+pub(crate) mod balance;
 mod choice;
 mod health;
 
@@ -13,10 +14,10 @@ use anywire_wire::{Address, ToAddress};
 
 pub(crate) use self::health::Health;
 use crate::Error;
-use crate::address_counters::AddressCounters;
-use crate::balance::Balance;
+use crate::balancer::balance::Balance;
 use crate::call::job::Job;
 use crate::connector::Way;
+use crate::metrics::address_counters::AddressCounters;
 use crate::pool::loop_pools::LoopPools;
 use crate::pool::{Pool, over_tls};
 

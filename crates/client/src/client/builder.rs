@@ -8,7 +8,7 @@ use anywire_wire::names::{Hosts, Names, Resolver};
 #[cfg(feature = "tls")]
 use anywire_wire::tls::{ClientTls, TlsError};
 
-use crate::balance::Balance;
+use crate::balancer::balance::Balance;
 use crate::chain::{Interceptor, Links, Redirects, Retries};
 use crate::client::by_origin::ByOrigin;
 use crate::client::config::{Config, Versions};

@@ -8,7 +8,7 @@ use anywire_wire::names::Names;
 use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Connection, DialOptions, Dialer};
 
-use crate::balance::Balance;
+use crate::balancer::balance::Balance;
 use crate::call::request::CallRequest;
 use crate::chain::{Links, Redirects, Retries};
 use crate::client::by_origin::ByOrigin;

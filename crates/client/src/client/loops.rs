@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anywire_loops::{LoopHandle, LoopState, Loops, WeakLoops};
 
 use crate::Error;
-use crate::counters::Cells;
+use crate::metrics::counters::Cells;
 
 /// The loops of a client.
 #[derive(Debug)]

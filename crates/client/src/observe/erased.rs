@@ -12,7 +12,7 @@ use anywire_wire::{Address, DialLog};
 
 use super::{Acquired, Begun, Closed, Connected, Dialed, Ended, Observer};
 use crate::call::job::drop_caught;
-use crate::counters::Cells;
+use crate::metrics::counters::Cells;
 
 /// The observers of a client.
 #[derive(Clone, Default)]

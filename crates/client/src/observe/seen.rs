@@ -10,7 +10,7 @@ use anywire_wire::{Connection, DialLog};
 use super::erased::{Open, Step};
 use super::{Acquired, AttemptEnd, Begun, Ended};
 use crate::call::request::CallRequest;
-use crate::latencies::PhaseCells;
+use crate::metrics::latencies::PhaseCells;
 use crate::pool::context::LoopContext;
 use crate::{Error, Phase, Trace};
 

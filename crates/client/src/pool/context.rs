@@ -15,8 +15,8 @@ use crate::client::config::Config;
 use crate::client::inner::Inner;
 use crate::connection::h1::{Exchange, Slot};
 use crate::connector::Place;
-use crate::counters::Cells;
-use crate::latencies::PhaseCells;
+use crate::metrics::counters::Cells;
+use crate::metrics::latencies::PhaseCells;
 use crate::pool::quota::Quota;
 
 /// One client's settings for an origin, shares of its limits, counters and free outputs on one loop.

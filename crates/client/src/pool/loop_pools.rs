@@ -14,13 +14,13 @@ use anywire_loops::TaskError;
 use anywire_loops::clock::precise;
 use tokio::sync::Notify;
 
-use crate::address_counters::AddressCounters;
 use crate::balancer::{Balancer, Target};
 use crate::call::callers;
 use crate::call::job::Job;
 use crate::call::request::CallRequest;
 use crate::client::inner::Inner;
 use crate::connector::Way;
+use crate::metrics::address_counters::AddressCounters;
 use crate::observe::Seen;
 use crate::pool::Pool;
 use crate::pool::context::{LoopContext, LoopRef};
