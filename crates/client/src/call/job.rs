@@ -131,7 +131,7 @@ pub(crate) enum Outcome {
     BodyEnds(body::Sender, StatusCode),
     BodyBreaks(body::Sender, Error),
     /// The peer has not processed it, and it goes out once more.
-    Again(Job),
+    Resubmit(Job),
 }
 
 impl Outcome {
@@ -147,7 +147,7 @@ impl Outcome {
             }
             Self::BodyEnds(sender, _) => sender.finish(),
             Self::BodyBreaks(sender, error) => sender.abort(StreamState::body_error(error)),
-            Self::Again(job) => return Some(job),
+            Self::Resubmit(job) => return Some(job),
         }
         None
     }

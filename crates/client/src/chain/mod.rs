@@ -96,9 +96,9 @@ async fn follow(client: ClientRef, mut hop: Hopping) -> Result<Response, Error> 
             redirect::Step::Stay(request) => {
                 return Ok(response.with_request(request).with_history(history));
             }
-            redirect::Step::Follow(next, left) => {
+            redirect::Step::Follow(next, hop_before) => {
                 next.options.trace.iter().for_each(Trace::follow);
-                history.push(left);
+                history.push(hop_before);
                 // Read to its end, its connection can carry the next hop.
                 response.drain(config.limits.drain_bytes, pause(&client, config.timeouts.drain)).await;
                 hop = Hopping::Request(next);

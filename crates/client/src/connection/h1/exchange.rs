@@ -230,9 +230,9 @@ impl Exchange {
         if let Some(end) = ready!(self.poll_decode(cx, decoder, context)) {
             return Poll::Ready(Some(end));
         }
-        let has_left = self.download.hand_out(&mut self.job, None, &context.config().limits).is_err()
+        let is_gone = self.download.hand_out(&mut self.job, None, &context.config().limits).is_err()
             || ready!(self.download.poll_wanted(cx)).is_err();
-        if has_left && !self.drains(context) {
+        if is_gone && !self.drains(context) {
             return Poll::Ready(Some(End::Over(Outcome::Nothing)));
         }
         let input = self

@@ -106,7 +106,7 @@ impl Session {
                 self.tunnel = Some(tunnel);
                 Event::Open(download.upgrade(job, upgraded, limits))
             }
-            End::Resend => Event::Over(Outcome::Again(Job { resent: true, ..job })),
+            End::Resend => Event::Over(Outcome::Resubmit(Job { resent: true, ..job })),
             End::Over(outcome) => Event::Over(outcome),
         }
     }

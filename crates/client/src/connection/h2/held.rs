@@ -37,6 +37,6 @@ impl Session {
     pub(super) fn send_without_expectation(&mut self, place: usize) {
         let mut job = self.remove(place, Code::CANCEL).into_job();
         job.request.options.expect_continue = None;
-        self.ended.push_back(Outcome::Again(job));
+        self.ended.push_back(Outcome::Resubmit(job));
     }
 }

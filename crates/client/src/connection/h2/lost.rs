@@ -83,7 +83,7 @@ impl Session {
         }
         if stream.upload.is_repeatable() && stream.job.refusals < REFUSALS_MAX {
             stream.job.refusals += 1;
-            return self.ended.push_back(Outcome::Again(stream.into_job()));
+            return self.ended.push_back(Outcome::Resubmit(stream.into_job()));
         }
         if !stream.upload.is_repeatable() {
             context.cells.replays_lost.add(1);
@@ -117,7 +117,7 @@ impl Session {
             let stream = &self.streams[place];
             if stream.may_resend() {
                 let job = self.remove(place, Code::CANCEL).into_job();
-                self.ended.push_back(Outcome::Again(Job { resent: true, ..job }));
+                self.ended.push_back(Outcome::Resubmit(Job { resent: true, ..job }));
                 continue;
             }
             let error = lost(&stream.job, self.phase(stream), self.goaway.as_ref(), cause.as_ref());

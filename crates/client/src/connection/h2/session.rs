@@ -228,7 +228,7 @@ impl Session {
     /// Begins with a call, on a connection that has a slot.
     pub(crate) fn start(&mut self, mut job: Job, host: &str, context: &LoopContext) {
         if self.slots(context) == 0 {
-            return self.ended.push_back(Outcome::Again(job));
+            return self.ended.push_back(Outcome::Resubmit(job));
         }
         self.idle_until = None;
         self.trims_at = None;
@@ -273,7 +273,7 @@ impl Session {
                 if protocol.is_none() {
                     upload.give_back(&mut job.request);
                 }
-                return self.ended.push_back(Outcome::Again(job));
+                return self.ended.push_back(Outcome::Resubmit(job));
             }
             Err(source) => {
                 let origin = job.request.origin();

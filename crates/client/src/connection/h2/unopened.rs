@@ -42,10 +42,10 @@ impl Session {
 
     /// Drops those whose callers have left, and has the task woken when another one does.
     pub(super) fn drop_unwanted(&mut self, cx: &mut Context<'_>) {
-        let left = self.unopened.extract_if(.., |Unopened { job, .. }| {
+        let gone = self.unopened.extract_if(.., |Unopened { job, .. }| {
             job.reply.as_mut().is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready())
         });
-        for unopened in left {
+        for unopened in gone {
             drop_caught(unopened);
             self.ended.push_back(Outcome::Nothing);
         }

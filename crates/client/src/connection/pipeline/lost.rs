@@ -80,7 +80,7 @@ impl Session {
         job.sent |= is_sent;
         // The first one of a connection tells of a server that is broken.
         if self.used && !has_begun && !job.resent && job.may_resend() {
-            return Outcome::Again(Job { resent: true, ..job });
+            return Outcome::Resubmit(Job { resent: true, ..job });
         }
         let (origin, sent) = (job.request.origin(), job.sent);
         let phase = match () {
@@ -114,7 +114,7 @@ impl Session {
             if !has_begun && call.job.may_resend() && call.job.refusals < REFUSALS_MAX {
                 call.job.refusals += 1;
                 context.cells.displaced.add(1);
-                self.ended.push_back(Outcome::Again(call.job));
+                self.ended.push_back(Outcome::Resubmit(call.job));
                 continue;
             }
             let (origin, sent) = (call.job.request.origin(), call.job.sent);

@@ -122,7 +122,7 @@ impl Session {
     /// Takes a call, and encodes its request.
     pub(crate) fn start(&mut self, mut job: Job, host: &str, context: &LoopContext) {
         if self.life > Life::Open {
-            return self.ended.push_back(Outcome::Again(job));
+            return self.ended.push_back(Outcome::Resubmit(job));
         }
         if job.is_alone {
             if self.used {
