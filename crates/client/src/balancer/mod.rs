@@ -26,7 +26,7 @@ pub(crate) struct Balancer {
     balance: Balance,
     url: Url,
     local: Weak<LoopPools>,
-    targets: RefCell<Vec<Rc<Target>>>,
+    backends: RefCell<Vec<Rc<Backend>>>,
     chooser: choice::Chooser,
     /// When the addresses of the name are to be looked at again.
     refresh_at: Cell<Instant>,
@@ -36,7 +36,7 @@ pub(crate) struct Balancer {
 }
 
 /// One address.
-pub(crate) struct Target {
+pub(crate) struct Backend {
     address: Address,
     priority: usize,
     pool: RefCell<Weak<Pool>>,
@@ -71,12 +71,12 @@ impl Balancer {
             }
         }
         Ok(Rc::new_cyclic(|this| {
-            let target = |(address, priority)| Target::new(address, priority, balance, this);
+            let backend = |(address, priority)| Backend::new(address, priority, balance, this);
             Self {
                 balance: balance.clone(),
                 url: url.clone(),
                 local,
-                targets: RefCell::new(addresses.into_iter().map(target).collect()),
+                backends: RefCell::new(addresses.into_iter().map(backend).collect()),
                 chooser: choice::Chooser::new(balance.rule),
                 refresh_at: Cell::new(now),
                 is_refreshing: Cell::new(false),
@@ -86,7 +86,7 @@ impl Balancer {
     }
 
     /// The address for a call. None is known yet for a name that is being resolved.
-    pub(crate) fn choose(self: &Rc<Self>, now: Instant) -> Option<Rc<Target>> {
+    pub(crate) fn choose(self: &Rc<Self>, now: Instant) -> Option<Rc<Backend>> {
         if self.balance.is_by_name && self.refresh_at.get() <= now && !self.is_refreshing.replace(true) {
             drop(anywire_loops::spawn(Rc::clone(self).refresh()));
         }
@@ -94,29 +94,29 @@ impl Balancer {
         if self.is_new.get() {
             return None;
         }
-        self.chooser.choose(&self.targets.borrow(), now).cloned()
+        self.chooser.choose(&self.backends.borrow(), now).cloned()
     }
 
     /// All addresses that are known, of the first priority.
-    pub(crate) fn targets(&self) -> Vec<Rc<Target>> {
-        self.targets.borrow().iter().filter(|target| target.priority == 0).cloned().collect()
+    pub(crate) fn backends(&self) -> Vec<Rc<Backend>> {
+        self.backends.borrow().iter().filter(|backend| backend.priority == 0).cloned().collect()
     }
 
     /// What was counted of its addresses.
     pub(crate) fn counters(&self, now: Instant) -> Vec<AddressCounters> {
-        let one = |target: &Rc<Target>| {
-            let Member { health, calls, failures, ejected, .. } = &*target.member;
+        let one = |backend: &Rc<Backend>| {
+            let Member { health, calls, failures, ejected, .. } = &*backend.member;
             AddressCounters {
                 origin: self.url.origin().to_owned(),
-                address: target.address.clone(),
+                address: backend.address.clone(),
                 calls: calls.get(),
                 failures: failures.get(),
-                in_flight: target.pool().map_or(0, |pool| pool.load() as u64),
+                in_flight: backend.pool().map_or(0, |pool| pool.load() as u64),
                 ejected: ejected.get(),
                 out: u64::from(health.is_out(now)),
             }
         };
-        self.targets.borrow().iter().map(one).collect()
+        self.backends.borrow().iter().map(one).collect()
     }
 
     /// Looks at the addresses of the name, which its cache knows mostly.
@@ -144,18 +144,18 @@ impl Balancer {
         });
         let found: Vec<Address> = found.collect();
         // Those that are named stay, whatever the name has.
-        let stays = |target: &Rc<Target>| target.priority > 0 || found.contains(&target.address);
-        let (kept, gone): (Vec<_>, Vec<_>) = self.targets.take().into_iter().partition(stays);
-        let mut targets = kept;
+        let stays = |backend: &Rc<Backend>| backend.priority > 0 || found.contains(&backend.address);
+        let (kept, gone): (Vec<_>, Vec<_>) = self.backends.take().into_iter().partition(stays);
+        let mut backends = kept;
         for address in found {
-            if !targets.iter().any(|target| target.address == address) {
-                targets.push(Target::new(address, 0, &self.balance, &Rc::downgrade(self)));
+            if !backends.iter().any(|backend| backend.address == address) {
+                backends.push(Backend::new(address, 0, &self.balance, &Rc::downgrade(self)));
             }
         }
-        self.targets.replace(targets);
+        self.backends.replace(backends);
         // Its idle connections are closed, and the others after their calls.
         if let Some(local) = self.local.upgrade() {
-            let of_gone = gone.iter().filter_map(|target| target.pool());
+            let of_gone = gone.iter().filter_map(|backend| backend.pool());
             // So is the pool that served before the first addresses were known.
             let before = local.find_pool(Way::to(&self.url, None));
             let replaced: Vec<_> = of_gone.chain(before).collect();
@@ -166,7 +166,7 @@ impl Balancer {
     }
 }
 
-impl Target {
+impl Backend {
     fn new(address: Address, priority: usize, balance: &Balance, balancer: &Weak<Balancer>) -> Rc<Self> {
         let member = Member {
             health: Health::new(balance.health),
@@ -196,7 +196,7 @@ impl Target {
     }
 }
 
-impl choice::Choosable for Rc<Target> {
+impl choice::Choosable for Rc<Backend> {
     fn priority(&self) -> usize {
         self.priority
     }
@@ -243,22 +243,22 @@ impl Member {
             return Some(job);
         };
         // Each address once, more or less.
-        if usize::from(job.refusals) >= balancer.targets.borrow().len().min(MOVES_MAX) {
+        if usize::from(job.refusals) >= balancer.backends.borrow().len().min(MOVES_MAX) {
             return Some(job);
         }
-        let target = {
-            let targets = balancer.targets.borrow();
+        let backend = {
+            let backends = balancer.backends.borrow();
             let others: Vec<_> =
-                targets.iter().filter(|target| target.address != *from.address()).cloned().collect();
+                backends.iter().filter(|backend| backend.address != *from.address()).cloned().collect();
             balancer.chooser.choose(&others, now).cloned()
         };
-        let Some((target, pool)) = target.and_then(|target| {
-            let pool = local.pool_of(&target, &job.request.url).ok()?;
-            Some((target, pool))
+        let Some((backend, pool)) = backend.and_then(|backend| {
+            let pool = local.pool_of(&backend, &job.request.url).ok()?;
+            Some((backend, pool))
         }) else {
             return Some(job);
         };
-        target.member.count_call();
+        backend.member.count_call();
         job.refusals += 1;
         pool.submit_moved(job);
         None

@@ -14,7 +14,7 @@ use anywire_loops::TaskError;
 use anywire_loops::clock::precise;
 use tokio::sync::Notify;
 
-use crate::balancer::{Balancer, Target};
+use crate::balancer::{Backend, Balancer};
 use crate::call::callers;
 use crate::call::job::Job;
 use crate::call::request::CallRequest;
@@ -173,9 +173,9 @@ impl LoopPools {
         {
             // It is not the recent one: the next call may go to another address.
             return match balancer.choose(precise()) {
-                Some(target) => {
-                    target.member().count_call();
-                    self.pool_of(&target, &request.url)
+                Some(backend) => {
+                    backend.member().count_call();
+                    self.pool_of(&backend, &request.url)
                 }
                 None => self.pool_at(way),
             };
@@ -187,14 +187,14 @@ impl LoopPools {
 
     /// All pools of an origin: one for each of its addresses that are known.
     pub(crate) fn pools_of(self: &Rc<Self>, url: &Url) -> Result<Vec<Rc<Pool>>, Error> {
-        let targets = match self.balancer_of(url)? {
-            Some(balancer) => balancer.targets(),
+        let backends = match self.balancer_of(url)? {
+            Some(balancer) => balancer.backends(),
             None => Vec::new(),
         };
-        if targets.is_empty() {
+        if backends.is_empty() {
             return Ok(vec![self.pool_at(Way::to(url, None))?]);
         }
-        targets.iter().map(|target| self.pool_of(target, url)).collect()
+        backends.iter().map(|backend| self.pool_of(backend, url)).collect()
     }
 
     /// What was counted of addresses that are some of several.
@@ -217,13 +217,13 @@ impl LoopPools {
     }
 
     /// The pool of one of several addresses.
-    pub(crate) fn pool_of(&self, target: &Target, url: &Url) -> Result<Rc<Pool>, Error> {
-        if let Some(pool) = target.pool() {
+    pub(crate) fn pool_of(&self, backend: &Backend, url: &Url) -> Result<Rc<Pool>, Error> {
+        if let Some(pool) = backend.pool() {
             return Ok(pool);
         }
-        let pool = self.pool_at(Way::to(url, Some(target.address())))?;
-        pool.join(target.member());
-        target.set_pool(&pool);
+        let pool = self.pool_at(Way::to(url, Some(backend.address())))?;
+        pool.join(backend.member());
+        backend.set_pool(&pool);
         Ok(pool)
     }
 
