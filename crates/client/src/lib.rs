@@ -97,8 +97,8 @@ pub use call::request::CallRequest;
 pub use call::response::Response;
 pub use call::sending::Sending;
 pub use chain::{
-    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, Redirects, Retries, RetryHook,
-    Target,
+    Calling, Failure, FollowHook, Hop, Interceptor, Next, RedirectFault, RedirectTarget, Redirects, Retries,
+    RetryHook,
 };
 pub use client::Client;
 pub use client::builder::ClientBuilder;

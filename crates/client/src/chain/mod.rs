@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use interceptor::{Interceptor, Next};
-pub use redirect::{FollowHook, Hop, RedirectFault, Redirects, Target};
+pub use redirect::{FollowHook, Hop, RedirectFault, RedirectTarget, Redirects};
 pub use retry::{Failure, Retries, RetryHook};
 
 use interceptor::Findings;

@@ -41,7 +41,7 @@ pub struct Redirects {
 }
 
 /// Decides about a redirect: [`Redirects::follow`].
-pub type FollowHook = Arc<dyn Fn(&Target<'_>) -> bool + Send + Sync>;
+pub type FollowHook = Arc<dyn Fn(&RedirectTarget<'_>) -> bool + Send + Sync>;
 
 impl Default for Redirects {
     fn default() -> Self {
@@ -71,7 +71,7 @@ impl fmt::Debug for Redirects {
 /// Where a redirect leads.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Target<'a> {
+pub struct RedirectTarget<'a> {
     /// The URL that answered.
     pub from: &'a Url,
     /// The URL of its `location`.
@@ -152,7 +152,7 @@ pub(super) fn next(
     let from = &request.url;
     let to = from.resolve(&location).map_err(|source| wrong(from, RedirectFault::Location(source)))?;
     if let Some(follow) = &redirects.follow
-        && !follow(&Target { from, to: &to, status, history })
+        && !follow(&RedirectTarget { from, to: &to, status, history })
     {
         return Ok(Step::Stay(request));
     }

@@ -371,7 +371,8 @@ fn a_call_by_its_own_wire_stays_with_its_origin() {
 #[test]
 fn a_hook_is_asked_before_each_hop() {
     let (peer, seen) = peer("tcp", &[redirect(302, "/open"), redirect(302, "/admin")]);
-    let follow = |target: &anywire_client::Target<'_>| !target.to.path_and_query().starts_with("/admin");
+    let follow =
+        |target: &anywire_client::RedirectTarget<'_>| !target.to.path_and_query().starts_with("/admin");
     let redirects = Redirects { follow: Some(Arc::new(follow)), ..Redirects::default() };
     let response = block_on(Client::new().get(peer.url("/")).redirects(redirects).send()).expect("an answer");
     assert_eq!((response.status().as_u16(), response.url().as_str()), (302, &*peer.url("/open")));
