@@ -6,7 +6,7 @@ use super::body::{Body, Part};
 use super::chunked::Folds;
 use super::head::{self, FieldRoom, Progress, Scanned};
 use super::unfold::{self, Unfolded};
-use super::{DecodeError, Framing, HeadInfo, Input, Limits, ResponseView, framing, plain};
+use super::{DecodeError, Framing, HeadInfo, Input, LastHead, Limits, ResponseView, framing, plain};
 use crate::headers::Field;
 use crate::message::{ResponseHead, ResponseHeadInner, forbids_body};
 use crate::{Headers, free_list};
@@ -161,6 +161,50 @@ impl ResponseDecoder {
         look: impl FnOnce(&ResponseView<'_>) -> H,
     ) -> Result<Option<ResponseEvent<'b, H>>, DecodeError> {
         self.decode_by(input, |head, response, limits, answers| view(head, response, limits, answers, look))
+    }
+
+    /// Like [`ResponseDecoder::decode_with`], for a server that repeats its heads: one with the same bytes as `last` is not parsed.
+    /// What `look` has made of `last` holds for it too, so `look` is not called.
+    ///
+    /// ```
+    /// use anywire_http::h1::{LastHead, Limits, ResponseDecoder, ResponseEvent};
+    ///
+    /// let mut input = &b"HTTP/1.1 204 No\r\n\r\nHTTP/1.1 204 No\r\n\r\n"[..];
+    /// let mut decoder = ResponseDecoder::new(Limits::default());
+    /// let (mut last, mut looks) = (LastHead::new(), 0);
+    /// while let Some(event) = decoder.decode_repeated(&mut input, &mut last, |head| { looks += 1; head.status() })? {
+    ///     assert!(matches!(event, ResponseEvent::Head(status, _) if status == 204));
+    /// }
+    /// assert_eq!(looks, 1);
+    /// # Ok::<(), anywire_http::h1::DecodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`ResponseDecoder::decode`].
+    #[inline]
+    pub fn decode_repeated<'b, H: Copy>(
+        &mut self,
+        input: &'b mut impl Input,
+        last: &mut LastHead<H>,
+        look: impl FnOnce(&ResponseView<'_>) -> H,
+    ) -> Result<Option<ResponseEvent<'b, H>>, DecodeError> {
+        // The answer to HEAD or CONNECT is framed otherwise than another one with the same head.
+        if self.is_idle()
+            && self.answers == Answers::Other
+            && let Some((bytes, made, info)) = last.recall(input.data())
+        {
+            input.consume(bytes);
+            self.begin_body(&Found::Final(made, info));
+            return Ok(Some(ResponseEvent::Head(made, info)));
+        }
+        self.decode_by(input, |head, response, limits, answers| {
+            let found = view(head, response, limits, answers, look)?;
+            if let (Answers::Other, Found::Final(made, info)) = (answers, &found) {
+                last.keep(head, *made, *info);
+            }
+            Ok(found)
+        })
     }
 
     #[inline]

@@ -31,6 +31,7 @@ mod messages_survive_the_round_trip;
 mod plain_heads_are_read_as_all_are;
 mod plain_responses_are_read_as_all_are;
 mod reasons_need_not_be_text;
+mod repeated_heads_are_not_parsed_again;
 mod signatures_are_those_of_the_rfc;
 mod smuggling;
 mod targets_name_a_host;

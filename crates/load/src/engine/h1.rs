@@ -76,8 +76,8 @@ pub(crate) struct Session {
 
 /// The response that is being received: the facts of its head that are needed. A copy of the whole head would be dropped at
 /// once.
-#[derive(Clone, Copy)]
-struct Answer {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
     status: StatusCode,
     framing: Framing,
     keep_alive: bool,
@@ -270,14 +270,18 @@ impl Session {
         // The buffer's length where the present response begins, or this read's part of it.
         let mut begun = buffer.len();
         loop {
-            let Self { script, server_time, .. } = self;
-            let look = |head: &ResponseView<'_>| {
-                if let Some(script) = script {
-                    script.head(head);
+            let Self { script, server_time, decoder, tally, .. } = self;
+            let decoded = match script {
+                None => {
+                    let mut last = tally.last_head.borrow_mut();
+                    decoder.decode_repeated(buffer, &mut last, |head| Answer::of(head, server_time))
                 }
-                Answer::of(head, server_time)
+                Some(script) => decoder.decode_with(buffer, |head| {
+                    script.head(head);
+                    Answer::of(head, server_time)
+                }),
             };
-            match self.decoder.decode_with(buffer, look) {
+            match decoded {
                 Ok(None) => {
                     self.answer_bytes += begun - buffer.len();
                     if self.answer_bytes > 0 || !buffer.is_empty() {

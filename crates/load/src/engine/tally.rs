@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anywire_advice::Message;
 use anywire_http::StatusCode;
+use anywire_http::h1::LastHead;
 use anywire_loops::clock::precise;
 use anywire_wire::DialLog;
 use tokio::sync::{Notify, Semaphore};
@@ -15,6 +16,7 @@ use crate::engine::by_request::{ByRequest, RequestShare};
 use crate::engine::columns::{Columns, Sample};
 use crate::engine::event_times::EventTimes;
 use crate::engine::generator::OpenResult;
+use crate::engine::h1::Answer;
 use crate::engine::monitor::{Counts, Published};
 use crate::engine::pace::Pacing;
 use crate::engine::paced::{Due, Paced, Slot, Taken};
@@ -62,6 +64,8 @@ pub(crate) struct Tally {
     /// Answers of the measured part; the index is the status.
     statuses: RefCell<Vec<u64>>,
     columns: RefCell<Columns>,
+    /// The head that came last over HTTP/1, on any connection: to a plan without a script all answers are mostly the same.
+    pub(crate) last_head: RefCell<LastHead<Answer>>,
     /// What was seen of connections on wires with segments.
     wire: Cell<Option<Watched>>,
 }
@@ -109,6 +113,7 @@ impl Tally {
             counts: RefCell::default(),
             statuses: RefCell::new(vec![0; STATUSES]),
             columns: RefCell::new(columns),
+            last_head: RefCell::default(),
             wire: Cell::new(None),
         }
     }
