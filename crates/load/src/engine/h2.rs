@@ -108,6 +108,10 @@ impl Session {
 
     /// Drives the connection until nothing moves.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        if self.tally.is_behind(self.slot.as_deref()) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if self.watch.is_waiting() && self.tally.is_measuring() {
             self.watch.begin(&self.connection, self.answers);
         }

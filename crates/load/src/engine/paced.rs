@@ -170,6 +170,12 @@ impl Paced {
         Next::Change
     }
 
+    /// Whether this connection stands behind another one, which was promised a request that is due by now and has not sent it yet.
+    pub(crate) fn is_behind(&self, slot: &Slot, now: Instant) -> bool {
+        self.promise(now);
+        !slot.is_promised() && self.queue.borrow().as_ref().is_some_and(|queue| queue.promised > 0)
+    }
+
     /// Whether everything that is due in the measured part has been taken.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.queue

@@ -79,3 +79,24 @@ fn without_room_what_is_due_waits_for_the_first_that_has_it() {
 }
 
 const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn who_has_to_send_goes_before_who_has_to_read() {
+    let scene = Scene::new(Reuse::Lru, 3);
+    let behind = |ms| {
+        let now = scene.begin + MS * ms;
+        [0, 1, 2].map(|at| scene.paced.is_behind(&scene.slots[at], now))
+    };
+    assert_eq!(
+        behind(0),
+        [false, true, true],
+        "what is due is promised to the first, without the task that paces"
+    );
+    assert_eq!(behind(1), [false, false, true]);
+    assert_eq!(scene.takers(1), [0, 1]);
+    assert_eq!(behind(1), [false; 3], "all that is due has left");
+    // One that ends instead of sending holds up nobody.
+    assert_eq!(behind(2), [true, true, false]);
+    scene.paced.leave(&scene.slots[2]);
+    assert_eq!(behind(2), [false; 3], "no other has room");
+}
