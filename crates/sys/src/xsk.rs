@@ -123,10 +123,12 @@ impl Sockets {
     /// Hands over frames that have arrived, so many at most, or until `take` breaks off, and gives their chunks back to be received into.
     /// Takes back the chunks of frames that have left, too.
     ///
-    /// Those of [`Class::Priority`] come first. At most [`BEST_EFFORT_MAX`] of the others follow, for which room is kept. A driver that has
+    /// Those of [`Class::Priority`] come first. Of the others a quarter as many follow, and [`BEST_EFFORT_MAX`] if nothing else
+    /// is there; room is kept for them. A driver that has
     /// found no chunk is woken, since an owner that never sleeps does not do so [before](Self::before_sleep).
     pub fn receive(&mut self, frames_max: usize, mut take: impl FnMut(&[u8]) -> ControlFlow<()>) {
-        let best_effort = frames_max.min(self.available(Class::BestEffort)).min(BEST_EFFORT_MAX);
+        let [priority, best_effort] = [Class::Priority, Class::BestEffort].map(|class| self.available(class));
+        let best_effort = frames_max.min(best_effort).min(best_effort_share(priority));
         let count = self.queues.len();
         'all: for (class, mut left) in
             [(Class::Priority, frames_max - best_effort), (Class::BestEffort, best_effort)]
@@ -417,9 +419,33 @@ pub enum Step {
 /// Bytes of the longest frame that may arrive: an IP packet of 64 KiB with an Ethernet header and two VLAN tags.
 pub const FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
 
-/// Frames of [`Class::BestEffort`] that one call hands over: a quarter of a batch, so that a flood of them takes no more time than that
-/// from others.
+/// Frames of [`Class::BestEffort`] that one call hands over at most: a quarter of a batch.
 pub const BEST_EFFORT_MAX: usize = 16;
+
+/// How many frames of [`Class::BestEffort`] a call hands over at most beside so many of the other class: a quarter as many, so that a flood
+/// takes a fifth of the loop's time from connections that have something to say, whether that is much or little; and always one.
+fn best_effort_share(priority: usize) -> usize {
+    match priority {
+        0 => BEST_EFFORT_MAX,
+        _ => (priority / 4).clamp(1, BEST_EFFORT_MAX),
+    }
+}
 
 /// Entries of the largest rings: with more, the UMEM of a few queues takes gigabytes.
 const DEPTH_MAX: u32 = 32_768;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_has_a_fifth_beside_connections_and_a_quarter_of_a_batch_without() {
+        assert_eq!(best_effort_share(0), BEST_EFFORT_MAX);
+        for priority in 1..10_000 {
+            let share = best_effort_share(priority);
+            assert!((1..=BEST_EFFORT_MAX).contains(&share), "{priority}: {share}");
+            assert!(priority < 4 || share * 4 <= priority, "{priority}: {share}");
+        }
+        assert_eq!(best_effort_share(64), BEST_EFFORT_MAX);
+    }
+}

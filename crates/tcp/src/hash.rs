@@ -82,6 +82,28 @@ pub(crate) fn secret_hash_of_tuple(key: Key, addresses: &Addresses, ports: u32) 
     }
 }
 
+/// The same of two addresses, both ports, another number, and 56 bits more.
+pub(crate) fn secret_hash_of_syn(key: Key, addresses: &Addresses, ports: u32, seq: u32, more: u64) -> u64 {
+    let mut state = State::new(key);
+    let bytes = match *addresses {
+        Addresses::V4 { local, remote } => {
+            state.absorb(u64::from(local) << 32 | u64::from(remote));
+            8
+        }
+        Addresses::V6 { local, remote } => {
+            for address in [local, remote] {
+                state.absorb((address >> 64) as u64);
+                state.absorb(address as u64);
+            }
+            32
+        }
+    };
+    state.absorb(u64::from(seq) << 32 | u64::from(ports));
+    // Eight bytes, and seven with the length.
+    state.absorb((bytes + 15) << 56 | more & ((1 << 56) - 1));
+    state.finish()
+}
+
 /// For maps whose keys no peer chooses: one folded multiplication for each part of a key, where the standard library's
 /// hasher takes 100 instructions. What strangers may ask for is looked up with it, and never put in.
 #[derive(Clone, Copy, Default)]
@@ -191,6 +213,17 @@ mod tests {
                 hasher.write(&word.to_le_bytes());
             }
             prop_assert_eq!(secret_hash_of_tuple(Key([k0, k1]), &addresses, k0 as u32), hasher.finish());
+            for (addresses, words) in [
+                (Addresses::V4 { local: (a >> 32) as u32, remote: a as u32 }, vec![a]),
+                (addresses, vec![a, 0, 0, b]),
+            ] {
+                let mut hasher = std::hash::SipHasher::new_with_keys(k0, k1);
+                words.iter().for_each(|word| hasher.write(&word.to_le_bytes()));
+                hasher.write(&b.to_le_bytes());
+                hasher.write(&k1.to_le_bytes()[..7]);
+                let hash = secret_hash_of_syn(Key([k0, k1]), &addresses, b as u32, (b >> 32) as u32, k1);
+                prop_assert_eq!(hash, hasher.finish());
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::engine::opening::handshake::Agreed;
 use crate::engine::output::reply::Reply;
 use crate::engine::{Engine, ListenerId, Place};
 use crate::half_open::{HalfOpen, Traits};
-use crate::hash::{secret_hash, secret_hash_of_tuple};
+use crate::hash::secret_hash_of_syn;
 use crate::settings::Ecn;
 use crate::time::Tick;
 
@@ -386,9 +386,8 @@ impl Engine {
     /// Five bits of the period, three of MSS, and 24 that only we can make. The bits of a period return after 34 minutes,
     /// and the hash of the whole number does not.
     fn cookie(&self, addresses: &Addresses, ports: u32, irs: Seq, period: u64, mss: u32) -> Seq {
-        let who = secret_hash_of_tuple(self.keys.cookies, addresses, ports);
-        let what = u64::from(irs.0) << 32 | u64::from(mss);
-        let hash = secret_hash(self.keys.cookies, &[who, what, period]);
+        let hash =
+            secret_hash_of_syn(self.keys.cookies, addresses, ports, irs.0, period << 3 | u64::from(mss));
         Seq((period as u32) << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
     }
 
